@@ -1,0 +1,70 @@
+"""Canonical form v1: one value, one byte string, so that hashes of records are stable for good.
+
+The form is JSON, ASCII only, keys sorted by code point, no white space, integers in decimal. A float
+is written as `{"$f64": "<16 hex digits>"}`, its IEEE 754 binary64 bits, most significant first; NaN
+and infinities are refused. Keys are text; a key of the user's own that begins with `$` is refused.
+Specified, with vectors, in docs/contracts/stream-spec.md.
+"""
+
+import hashlib
+import json
+import math
+import struct
+from collections.abc import Mapping
+
+Canonical = (
+    None
+    | bool
+    | int
+    | float
+    | str
+    | list["Canonical"]
+    | tuple["Canonical", ...]
+    | Mapping[str, "Canonical"]
+)
+
+
+def canonical_bytes(value: Canonical) -> bytes:
+    """Return the canonical form of a value.
+
+    Raises:
+        TypeError: a part of the value is of another type than the form knows.
+        ValueError: a float is not finite, or a key begins with `$`.
+    """
+    return json.dumps(
+        _plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True
+    ).encode("ascii")
+
+
+def digest128(data: bytes) -> str:
+    """Return BLAKE2b-128 of the bytes, as 32 lower-case hex digits."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def canonical_digest(value: Canonical) -> str:
+    """Return the BLAKE2b-128 of the canonical form, as 32 lower-case hex digits."""
+    return digest128(canonical_bytes(value))
+
+
+def _plain(value: Canonical) -> object:
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"canonical form holds finite floats only, got {value!r}")
+        return {"$f64": struct.pack(">d", value).hex()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {_key(key): _plain(item) for key, item in value.items()}
+    raise TypeError(
+        f"canonical form holds null, bool, int, float, str, list and dict, got {type(value).__name__}"
+    )
+
+
+def _key(key: object) -> str:
+    if not isinstance(key, str):
+        raise TypeError(f"canonical form has text keys only, got {key!r}")
+    if key.startswith("$"):
+        raise ValueError(f"keys that begin with '$' are reserved, got {key!r}")
+    return key

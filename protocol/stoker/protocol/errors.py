@@ -1,0 +1,144 @@
+"""Typed errors, one class per kind of fault, able to cross the wire.
+
+Three kinds are kept apart, because their remedies differ: the caller's mistake (`UsageError`), what
+the caller closed (`ClosedError`) and what the other side broke (`PeerError`). Faults of stored data
+(`DataError`) and of resources (`ResourceError`) come on top. A message says what was expected, what
+came, where, and what to change; `details` carries the same facts for programs.
+
+`to_record` and `from_record` are the wire form: a code, the message, and flat details (text and
+integers only). An unknown code becomes a plain `StokerError`, so an old client survives a new daemon.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+Detail = str | int | bool | None
+
+
+class StokerError(Exception):
+    """Base of every error that Stoker raises on purpose.
+
+    Attributes:
+        code: stable name of the fault, for programs and for the wire.
+        details: flat facts about it, for example `{"dataset": "photos", "id": 17}`.
+    """
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, **details: Detail) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details: dict[str, Detail] = details
+
+    def to_record(self) -> tuple[str, str, dict[str, Detail]]:
+        """Return (code, message, details), the form that crosses the wire."""
+        return self.code, self.message, dict(self.details)
+
+
+class UsageError(StokerError):
+    """The caller asked for something that cannot be: change the call."""
+
+    code = "usage"
+
+
+class ConfigError(UsageError):
+    """A configuration value is unknown, of the wrong type or out of bounds."""
+
+    code = "config"
+
+
+class UnknownNameError(UsageError):
+    """A dataset, pipeline, field or op of that name does not exist; the message lists those that do."""
+
+    code = "unknown_name"
+
+
+class BuildError(UsageError):
+    """A pipeline cannot be built; the message names the user's file and line, op, field and remedy."""
+
+    code = "build"
+
+
+class ResumeError(UsageError):
+    """A cursor does not fit the stream; the message says what changed."""
+
+    code = "resume"
+
+
+class ClosedError(StokerError):
+    """The object was closed by its owner and is used again."""
+
+    code = "closed"
+
+
+class PeerError(StokerError):
+    """The other side is absent, went away or broke the protocol."""
+
+    code = "peer"
+
+
+class ConnectError(PeerError):
+    """Nobody answers at the address."""
+
+    code = "connect"
+
+
+class DaemonLostError(PeerError):
+    """The daemon went away while a session was open."""
+
+    code = "daemon_lost"
+
+
+class ProtocolError(PeerError):
+    """A message breaks the grammar, a bound, or the order of messages."""
+
+    code = "protocol"
+
+
+class VersionError(PeerError):
+    """The two sides, or a file and its reader, speak different versions."""
+
+    code = "version"
+
+
+class DataError(StokerError):
+    """Stored data cannot be used."""
+
+    code = "data"
+
+
+class DatasetError(DataError):
+    """A dataset is missing, damaged, or of a newer format."""
+
+    code = "dataset"
+
+
+class SampleError(DataError):
+    """One sample cannot be read, decoded or transformed; details name dataset, id, field, offset."""
+
+    code = "sample"
+
+
+class StreamStoppedError(DataError):
+    """A stream stopped for good, for example because one sample crashed two workers."""
+
+    code = "stream_stopped"
+
+
+class ResourceError(StokerError):
+    """Memory or another resource does not suffice; the message has the numbers."""
+
+    code = "resource"
+
+
+def _by_code(base: type[StokerError]) -> dict[str, type[StokerError]]:
+    found = {base.code: base}
+    for sub in base.__subclasses__():
+        found.update(_by_code(sub))
+    return found
+
+
+def from_record(code: str, message: str, details: Mapping[str, Detail]) -> StokerError:
+    """Rebuild an error from its wire form; an unknown code gives a plain `StokerError`."""
+    kind = _by_code(StokerError).get(code, StokerError)
+    return kind(message, **details)

@@ -1,0 +1,99 @@
+"""Layout v1: where each output of a batch lies in a slot.
+
+A slot holds the outputs of one batch one after the other, each contiguous in row-major order and
+aligned to `ALIGN` bytes, then three columns about the rows: `index` (the id delivered), `requested`
+(the id ordered) and `valid`. No control state lies in a slot. A slot's size is rounded up to
+`PAGE` bytes, so slots can be mapped and registered one by one. A row's place is fixed by its number
+alone: `offset + row * row_bytes`.
+"""
+
+import math
+
+import msgspec
+
+from stoker.protocol.errors import UsageError
+
+ALIGN = 64
+PAGE = 4096
+MAX_OUTPUTS = 256
+DTYPES = {
+    "bool": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "float16": 2, "uint32": 4, "int32": 4,
+    "float32": 4, "uint64": 8, "int64": 8, "float64": 8,
+}  # fmt: skip
+META = (("index", "int64"), ("requested", "int64"), ("valid", "bool"))
+
+
+class Output(msgspec.Struct, frozen=True, array_like=True):
+    """One named output of a pipeline: dtype and the shape of one row."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    kind: str = "array"
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+        return DTYPES[self.dtype] * math.prod(self.shape)
+
+
+class Placed(msgspec.Struct, frozen=True, array_like=True):
+    """An output placed in a slot: shape is that of the whole batch, offset counts from the slot."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the whole batch's output."""
+        return DTYPES[self.dtype] * math.prod(self.shape)
+
+
+class SlotLayout(msgspec.Struct, frozen=True, array_like=True):
+    """All outputs of a batch of `rows` rows, and the size of the slot that holds them."""
+
+    rows: int
+    outputs: tuple[Placed, ...]
+    slot_bytes: int
+
+
+def check_outputs(outputs: tuple[Output, ...]) -> None:
+    """Check names, dtypes and shapes.
+
+    Raises:
+        UsageError: an output is named twice, has a reserved name, an unknown dtype or an empty shape.
+    """
+    seen = {name for name, _ in META}
+    if len(outputs) > MAX_OUTPUTS:
+        raise UsageError(f"a batch has at most {MAX_OUTPUTS} outputs, got {len(outputs)}")
+    for output in outputs:
+        if output.name in seen:
+            raise UsageError(
+                f"output {output.name!r}: the name is taken or reserved; choose another"
+            )
+        if output.dtype not in DTYPES:
+            raise UsageError(
+                f"output {output.name!r}: dtype {output.dtype!r} is none of {', '.join(DTYPES)}"
+            )
+        if any(side < 1 for side in output.shape):
+            raise UsageError(
+                f"output {output.name!r}: every side of a shape is at least 1, got {output.shape}"
+            )
+        seen.add(output.name)
+
+
+def slot_layout(outputs: tuple[Output, ...], rows: int) -> SlotLayout:
+    """Place the outputs of a batch of `rows` rows, then the columns about the rows."""
+    placed, end = [], 0
+    columns = [*outputs, *(Output(name, dtype, ()) for name, dtype in META)]
+    for output in columns:
+        offset = _up(end, ALIGN)
+        placed.append(Placed(output.name, output.dtype, (rows, *output.shape), offset))
+        end = offset + placed[-1].size_bytes
+    return SlotLayout(rows, tuple(placed), _up(max(end, 1), PAGE))
+
+
+def _up(value: int, to: int) -> int:
+    return -(-value // to) * to

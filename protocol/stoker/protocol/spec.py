@@ -1,0 +1,131 @@
+"""StreamSpec v1 and the stream id: the left side of the law.
+
+A row is a pure function of (StreamSpec, epoch, position, view); a batch is the rows of the positions
+[s*B, (s+1)*B), cut by rank. So everything that may change one byte of a stream is a field here, and
+nothing else is. The stream id is the BLAKE2b-128 of the canonical form of the record. Specified with
+vectors in docs/contracts/stream-spec.md. Fields are never renamed, retyped or removed; a new field
+needs a default, and at its default it is left out of the canonical form, so ids do not move.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from stoker.protocol import version
+from stoker.protocol.canonical import canonical_digest
+from stoker.protocol.errors import UsageError
+
+MAX_SEED = 2**64 - 1
+MAX_BATCH = 2**24
+MAX_VIEWS = 2**16 - 1
+
+
+class Contracts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Versions of the contracts that decide bytes: draws, permutation, arithmetic, decoding."""
+
+    random: int = version.RANDOM
+    order: int = version.ORDER
+    numeric: int = version.NUMERIC
+    decoder: int = version.DECODER
+
+
+class OrderSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How positions become sample ids.
+
+    `kind` "full" visits every sample once an epoch. `subset` and `weights` are digests of data that
+    was given to the daemon beside the spec; `block` is the block length of a block shuffle.
+    """
+
+    kind: Literal["full", "subset", "weighted"] = "full"
+    shuffle: bool = True
+    subset: str | None = None
+    weights: str | None = None
+    block: int | None = None
+
+
+class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Everything that determines the bytes of a stream.
+
+    Attributes:
+        dataset: fingerprint of the dataset, `<level>:<32 hex digits>`.
+        dataset_rows: number of samples that the fingerprint stands for.
+        pipeline: pipeline id, 32 hex digits.
+        batch_size: positions in a global batch (B), over all ranks.
+        order: how positions become sample ids.
+        tail: what happens to the last, incomplete batch: "drop" it, or "pad" it with rows that are
+            zero, have index -1 and `valid` false.
+        seed: unsigned 64-bit seed of every draw and of the shuffle.
+        freeze: stream name -> the integer that replaces (id, epoch, visit, view), or "epoch".
+        views: rows per position.
+        total_epochs: the length of schedules; only set if the pipeline reads it.
+        on_error: what a sample that cannot be used becomes: an error, a substitute, or an invalid row.
+        exclude: digest of the exclude list, or None.
+        buckets: digest of the bucket plan, or None.
+    """
+
+    version: int = version.STREAM_SPEC
+    contracts: Contracts = msgspec.field(default_factory=Contracts)
+    dataset: str
+    dataset_rows: int
+    pipeline: str
+    batch_size: int
+    order: OrderSpec = msgspec.field(default_factory=OrderSpec)
+    tail: Literal["drop", "pad"] = "drop"
+    seed: int = 0
+    freeze: dict[str, int | Literal["epoch"]] = msgspec.field(default_factory=dict)
+    views: int = 1
+    total_epochs: int | None = None
+    on_error: Literal["raise", "replace", "mask"] = "raise"
+    exclude: str | None = None
+    buckets: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the bounds.
+
+        Raises:
+            UsageError: a number is out of its bounds.
+        """
+        _within("seed", self.seed, 0, MAX_SEED)
+        _within("batch_size", self.batch_size, 1, MAX_BATCH)
+        _within("views", self.views, 1, MAX_VIEWS)
+        _within("dataset_rows", self.dataset_rows, 1, 2**48)
+        for name, value in self.freeze.items():
+            if value != "epoch":
+                _within(f"freeze[{name!r}]", value, 0, MAX_SEED)
+
+    @property
+    def stream_id(self) -> str:
+        """BLAKE2b-128 of the canonical form, 32 hex digits."""
+        return canonical_digest(self.to_data())  # type: ignore[arg-type]
+
+    def to_data(self) -> dict[str, object]:
+        """Return the record as plain data, every field of version 1 present."""
+        data = msgspec.to_builtins(self)
+        assert isinstance(data, dict)
+        return data
+
+    @staticmethod
+    def from_data(data: object) -> "StreamSpec":
+        """Read plain data back.
+
+        Raises:
+            UsageError: a field is unknown, missing, of the wrong type or out of bounds.
+        """
+        try:
+            return msgspec.convert(data, StreamSpec)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"StreamSpec: {error}") from None
+
+
+def differences(before: dict[str, object], now: dict[str, object]) -> list[str]:
+    """Name what differs between two specs in plain data form, one line a field."""
+    lines = []
+    for key in sorted(before.keys() | now.keys()):
+        if before.get(key) != now.get(key):
+            lines.append(f"{key}: was {before.get(key)!r}, is {now.get(key)!r}")
+    return lines
+
+
+def _within(name: str, value: object, low: int, high: int) -> None:
+    if not isinstance(value, int) or not low <= value <= high:
+        raise UsageError(f"{name}: expected an integer from {low} to {high}, got {value!r}")
