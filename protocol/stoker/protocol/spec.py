@@ -1,10 +1,10 @@
 """StreamSpec v1 and the stream id: the left side of the law.
 
 A row is a pure function of (StreamSpec, epoch, position, view); a batch is the rows of the positions
-[s*B, (s+1)*B), cut by rank. So everything that may change one byte of a stream is a field here, and
-nothing else is. The stream id is the BLAKE2b-128 of the canonical form of the record. Specified with
-vectors in docs/contracts/stream-spec.md. Fields are never renamed, retyped or removed; a new field
-needs a default, and at its default it is left out of the canonical form, so ids do not move.
+[s*B, (s+1)*B), cut by rank. So everything that may change one byte of a stream is a field here,
+and nothing else is. The stream id is the BLAKE2b-128 of the canonical form of the record. Specified
+with vectors in docs/contracts/stream-spec.md. Fields are never renamed, retyped or removed; a field
+added after version 1 has a default, at which it is left out of the canonical form: ids stay.
 """
 
 from typing import Literal
@@ -58,7 +58,8 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         freeze: stream name -> the integer that replaces (id, epoch, visit, view), or "epoch".
         views: rows per position.
         total_epochs: the length of schedules; only set if the pipeline reads it.
-        on_error: what a sample that cannot be used becomes: an error, a substitute, or an invalid row.
+        on_error: what a sample that cannot be used becomes: an error, a substitute, or an
+            invalid row.
         exclude: digest of the exclude list, or None.
         buckets: digest of the bucket plan, or None.
     """
@@ -119,11 +120,11 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 def differences(before: dict[str, object], now: dict[str, object]) -> list[str]:
     """Name what differs between two specs in plain data form, one line a field."""
-    lines = []
-    for key in sorted(before.keys() | now.keys()):
-        if before.get(key) != now.get(key):
-            lines.append(f"{key}: was {before.get(key)!r}, is {now.get(key)!r}")
-    return lines
+    return [
+        f"{key}: was {before.get(key)!r}, is {now.get(key)!r}"
+        for key in sorted(before.keys() | now.keys())
+        if before.get(key) != now.get(key)
+    ]
 
 
 def _within(name: str, value: object, low: int, high: int) -> None:

@@ -1,0 +1,103 @@
+"""Encoding of envelopes and side packets: msgpack, bounded, then typed.
+
+Bytes are unpacked by the `msgpack` package with limits on size, nesting and length, and then
+converted to the typed records of `messages`; whatever does not fit raises `ProtocolError`. Nothing
+received is ever unpickled, evaluated or imported.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgpack
+import msgspec
+
+from stoker.protocol import version
+from stoker.protocol.errors import ProtocolError, VersionError
+from stoker.protocol.messages import ClientRecord, DaemonRecord, Record, SideRecord
+
+MAX_MESSAGE_BYTES = 4 * 2**20
+MAX_PACKET_BYTES = 65536
+MAX_RECORDS = 4096
+MAX_LENGTH = 65536
+
+
+def encode(token: bytes, records: Iterable[Record]) -> bytes:
+    """Return the envelope that carries the records, `[WIRE, token, [record, ...]]`."""
+    body = [msgspec.to_builtins(record, builtin_types=(bytes,)) for record in records]
+    return bytes(msgpack.packb([version.WIRE, token, body]))
+
+
+def decode_from_client(data: bytes) -> tuple[bytes, list[ClientRecord]]:
+    """Read an envelope of a client.
+
+    Raises:
+        ProtocolError: it breaks the grammar or a bound.
+        VersionError: it is of another wire version.
+    """
+    return _decode(data, list[ClientRecord])
+
+
+def decode_from_daemon(data: bytes) -> tuple[bytes, list[DaemonRecord]]:
+    """Read an envelope of the daemon.
+
+    Raises:
+        ProtocolError: it breaks the grammar or a bound.
+        VersionError: it is of another wire version.
+    """
+    return _decode(data, list[DaemonRecord])
+
+
+def encode_packet(record: Record) -> bytes:
+    """Return one packet of the side socket."""
+    return bytes(msgpack.packb(msgspec.to_builtins(record, builtin_types=(bytes,))))
+
+
+def decode_packet(data: bytes) -> SideRecord:
+    """Read one packet of the side socket.
+
+    Raises:
+        ProtocolError: it breaks the grammar or a bound.
+    """
+    record: SideRecord = _typed(_unpack(data, MAX_PACKET_BYTES), SideRecord)
+    return record
+
+
+def _decode(data: bytes, records: Any) -> tuple[bytes, Any]:
+    envelope = _unpack(data, MAX_MESSAGE_BYTES)
+    if not isinstance(envelope, list) or len(envelope) < 3:
+        raise ProtocolError("expected an envelope [version, token, records]")
+    wire, token, body = envelope[:3]
+    if wire != version.WIRE:
+        raise VersionError(
+            f"expected wire version {version.WIRE}, got {wire!r}; use the same release of Stoker on both sides"
+        )
+    if not isinstance(token, bytes) or len(token) not in (0, 16):
+        raise ProtocolError("expected a token of 0 or 16 bytes")
+    if not isinstance(body, list) or len(body) > MAX_RECORDS:
+        raise ProtocolError(f"expected a list of at most {MAX_RECORDS} records")
+    return token, _typed(body, records)
+
+
+def _unpack(data: bytes, limit: int) -> object:
+    if len(data) > limit:
+        raise ProtocolError(f"expected a message of at most {limit} bytes, got {len(data)}")
+    try:
+        return msgpack.unpackb(
+            data,
+            raw=False,
+            strict_map_key=True,
+            max_str_len=MAX_LENGTH,
+            max_bin_len=limit,
+            max_array_len=MAX_LENGTH,
+            max_map_len=MAX_LENGTH,
+            max_ext_len=0,
+        )
+    except (ValueError, msgpack.exceptions.UnpackException, RecursionError, UnicodeError) as error:
+        raise ProtocolError(f"this is no message: {error}") from None
+
+
+def _typed(value: object, kind: Any) -> Any:
+    try:
+        return msgspec.convert(value, kind, strict=True)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise ProtocolError(f"message out of bounds: {error}") from None

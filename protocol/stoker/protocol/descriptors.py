@@ -1,0 +1,60 @@
+"""Passing file descriptors over Unix sockets of type SEQPACKET, and asking who the peer is.
+
+One packet carries one record and at most one descriptor. A descriptor that arrives is owned by the
+receiver, close-on-exec; descriptors that nobody asked for are closed at once.
+"""
+
+import array
+import os
+import socket
+import struct
+
+from stoker.protocol.codec import MAX_PACKET_BYTES
+from stoker.protocol.errors import ProtocolError
+
+_INT = array.array("i").itemsize
+_CREDENTIALS = struct.Struct("3i")
+
+
+def send_packet(sock: socket.socket, data: bytes, descriptor: int | None = None) -> None:
+    """Send one packet, with a descriptor if given; the sender keeps its own copy open.
+
+    Raises:
+        OSError: the peer is gone or its buffer is full.
+    """
+    extra = []
+    if descriptor is not None:
+        extra = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
+    sock.sendmsg([data], extra, socket.MSG_NOSIGNAL)
+
+
+def receive_packet(sock: socket.socket) -> tuple[bytes, int | None]:
+    """Receive one packet: (data, descriptor or None); empty data means that the peer is gone.
+
+    Raises:
+        ProtocolError: the packet is too long or carries several descriptors.
+        BlockingIOError: the socket does not block and nothing is there.
+    """
+    data, ancillary, flags, _ = sock.recvmsg(
+        MAX_PACKET_BYTES, socket.CMSG_SPACE(4 * _INT), socket.MSG_CMSG_CLOEXEC
+    )
+    descriptors: list[int] = []
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            numbers = array.array("i")
+            numbers.frombytes(content[: len(content) - len(content) % _INT])
+            descriptors.extend(numbers)
+    if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC) or len(descriptors) > 1:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise ProtocolError(
+            f"expected one packet of at most {MAX_PACKET_BYTES} bytes with at most one descriptor"
+        )
+    return data, descriptors[0] if descriptors else None
+
+
+def peer_credentials(sock: socket.socket) -> tuple[int, int, int]:
+    """Return (pid, uid, gid) of the process that connected; pid is 0 across pid namespaces."""
+    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, uid, gid = _CREDENTIALS.unpack(raw)
+    return pid, uid, gid

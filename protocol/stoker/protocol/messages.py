@@ -1,0 +1,197 @@
+"""The records on the wire, version 1: what a client and the daemon say to each other.
+
+Each record is a msgpack array whose first element is its tag; the fields follow in the order below.
+Fields are appended, never renumbered, retyped or removed; a new field has a default; a reader
+ignores unknown trailing fields. Bounds are part of the type: a record out of bounds is refused as a
+whole. docs/protocol.md has the tables, the diagrams and the vectors; a test compares them with this.
+
+An envelope is `[WIRE, token, [record, ...]]`: one ZeroMQ message carries many records. The token
+names the session (empty before WELCOME); routing ids name nobody.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from stoker.protocol.layout import Output, Placed
+
+Name = Annotated[str, msgspec.Meta(max_length=256)]
+Address = Annotated[str, msgspec.Meta(max_length=4096)]
+Text = Annotated[str, msgspec.Meta(max_length=16384)]
+Hex32 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+Token = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**48)]
+Small = Annotated[int, msgspec.Meta(ge=0, le=2**24)]
+Seed = Annotated[int, msgspec.Meta(ge=0)]
+GraphData = Annotated[bytes, msgspec.Meta(max_length=2**20)]
+
+
+class Record(msgspec.Struct, frozen=True, array_like=True):
+    """Base of all records."""
+
+
+# ---------------------------------------------------------------- client -> daemon
+
+
+class Hello(Record, frozen=True, tag="hello"):
+    """First record of a client: which wire versions it speaks."""
+
+    wire_min: Small
+    wire_max: Small
+    client: Name
+
+
+class Open(Record, frozen=True, tag="open"):
+    """Ask for a stream; answered by OPENED or ERROR with the same `request`.
+
+    `pipeline` is the name of one that the daemon has, or empty; then `graph` is the canonical form
+    of pipeline graph data. `dataset` may be empty where the daemon has exactly one.
+    """
+
+    request: Small
+    dataset: Name
+    pipeline: Name
+    graph: GraphData
+    batch_size: Annotated[int, msgspec.Meta(ge=1, le=2**24)]
+    rank: Small
+    world_size: Annotated[int, msgspec.Meta(ge=1, le=2**20)]
+    shuffle: bool
+    tail: Literal["drop", "pad"]
+    seed: Seed
+    freeze: Annotated[dict[Name, Seed | Literal["epoch"]], msgspec.Meta(max_length=1024)]
+    views: Annotated[int, msgspec.Meta(ge=1, le=2**16 - 1)]
+    total_epochs: Annotated[int, msgspec.Meta(ge=1, le=2**48)] | None
+    on_error: Literal["raise", "replace", "mask"]
+    prefetch: Annotated[int, msgspec.Meta(ge=1, le=4096)]
+    leases: Annotated[int, msgspec.Meta(ge=1, le=4096)]
+    group: Name | None
+
+
+class Seek(Record, frozen=True, tag="seek"):
+    """Begin delivery at a place; announcements of earlier runs are void, credits start at zero.
+
+    `run` counts up with every SEEK of a session. Delivery goes on across epochs.
+    """
+
+    run: Count
+    epoch: Count
+    step: Count
+
+
+class Credit(Record, frozen=True, tag="credit"):
+    """Grant that many further announcements to the run."""
+
+    run: Count
+    batches: Small
+
+
+class Release(Record, frozen=True, tag="release"):
+    """Give slots back: pairs of (slot, generation). Stale pairs are ignored."""
+
+    slots: Annotated[list[tuple[Small, Count]], msgspec.Meta(max_length=4096)]
+
+
+class Close(Record, frozen=True, tag="close"):
+    """End the session; its slots are free at once."""
+
+
+class AskStatus(Record, frozen=True, tag="ask_status"):
+    """Ask for STATUS."""
+
+
+# ---------------------------------------------------------------- daemon -> client
+
+
+class Welcome(Record, frozen=True, tag="welcome"):
+    """Answer to HELLO: the session's token, good for one connection to the side socket."""
+
+    wire: Small
+    token: Token
+    daemon: Name
+
+
+class Opened(Record, frozen=True, tag="opened"):
+    """The stream is open: the full StreamSpec, and how its batches lie in memory.
+
+    `rows` is the number of rows of this rank in a batch, `first_row` the first of them in the global
+    batch. The slab of that number comes as a descriptor over the side socket.
+    """
+
+    request: Small
+    spec: dict[str, object]
+    stream: Hex32
+    steps: Count
+    rows: Small
+    first_row: Count
+    slab: Count
+    slots: Small
+    slot_bytes: Count
+    outputs: Annotated[list[Output], msgspec.Meta(max_length=256)]
+
+
+class Ready(Record, frozen=True, tag="ready"):
+    """A batch lies in a slot. Announced in order of (epoch, step) within a run."""
+
+    run: Count
+    stream: Hex32
+    epoch: Count
+    step: Count
+    slab: Count
+    slot: Small
+    generation: Count
+    rows: Small
+    outputs: Annotated[list[Placed], msgspec.Meta(max_length=512)]
+
+
+class Error(Record, frozen=True, tag="error"):
+    """Something failed; `request` names the OPEN it answers, or is 0 for the session as a whole.
+
+    `run` is the run that stopped, or None where no delivery was concerned.
+    """
+
+    request: Small
+    code: Name
+    message: Text
+    details: Annotated[dict[Name, Text | int | bool | None], msgspec.Meta(max_length=64)]
+    run: Count | None = None
+
+
+class Status(Record, frozen=True, tag="status"):
+    """Counters of the daemon, by metric name."""
+
+    counters: Annotated[dict[Name, int | float], msgspec.Meta(max_length=4096)]
+
+
+class Bye(Record, frozen=True, tag="bye"):
+    """The daemon shuts down; nothing follows."""
+
+    reason: Text
+
+
+ClientRecord = Hello | Open | Seek | Credit | Release | Close | AskStatus
+DaemonRecord = Welcome | Opened | Ready | Error | Status | Bye
+
+
+# ---------------------------------------------------------------- side socket (SEQPACKET)
+
+
+class Attach(Record, frozen=True, tag="attach"):
+    """First packet of a client on the side socket: the token from WELCOME."""
+
+    token: Token
+
+
+class Attached(Record, frozen=True, tag="attached"):
+    """The lifeline is up: while this connection lives, so does the session."""
+
+
+class Slab(Record, frozen=True, tag="slab"):
+    """Comes with one descriptor: the memory of `slots` slots of `slot_bytes` bytes each."""
+
+    slab: Count
+    slots: Small
+    slot_bytes: Count
+    writable: bool
+
+
+SideRecord = Attach | Attached | Slab | Error

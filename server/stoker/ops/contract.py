@@ -1,0 +1,228 @@
+"""The op contract v1: what every transform declares, draws and runs.
+
+An op is a frozen dataclass: its parameters. Around them it has a `version`, a state rule
+(`declare`), a fixed-size draw record (`record`), one `draw` that fills it, and one `Kernel` for each
+kind it has a rule for. Check, draw and apply are apart: draws are computed without pixels, and a
+kernel reads only its parameters and its record, so any past decision can be replayed.
+
+Everything that runs per sample is a plain function marked with `stoker.rng.jit.kernel`: it is
+Python until somebody compiles it, so this module and every op can be imported without numba.
+Parameters reach compiled code as run-time arguments, never as literals: one compiled kernel serves
+every choice of parameters. Sizes are pixels; a state's first two sides are height and width.
+
+Invariants, held by the contract tests for every registered op: the compiled kernel, its plain
+NumPy reference and any batch or worker give the same bytes; nothing outside `dst` is written; the
+declared state is the state that comes out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from stoker.protocol.canonical import Canonical
+from stoker.protocol.errors import BuildError
+from stoker.rng.jit import kernel
+
+IMAGE_KINDS = ("image", "mask")
+
+
+class ParameterError(BuildError):
+    """A parameter of an op is of the wrong type or out of bounds."""
+
+    code = "parameter"
+
+
+class StateError(BuildError):
+    """An op has no rule for a kind, dtype or shape that it was given."""
+
+    code = "state"
+
+
+@dataclass(frozen=True)
+class State:
+    """What the compiler knows of a value before it runs.
+
+    Attributes:
+        kind: what the value means: image, mask, label, scalar, array or bytes.
+        dtype: NumPy name of the element type.
+        shape: sides of one sample's value; None where the side differs from sample to sample.
+        bound: for every side the greatest value it can have; equals the side where it is fixed.
+    """
+
+    kind: str
+    dtype: str
+    shape: tuple[int | None, ...]
+    bound: tuple[int, ...]
+
+    @staticmethod
+    def fixed(kind: str, dtype: str, shape: tuple[int, ...]) -> State:
+        """Return a state whose shape is the same for every sample."""
+        return State(kind, dtype, shape, shape)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether every side is known before the first sample."""
+        return None not in self.shape
+
+    @property
+    def bound_bytes(self) -> int:
+        """Bytes of the largest value."""
+        return int(np.dtype(self.dtype).itemsize * math.prod(self.bound))
+
+    def resized(self, height: int | None, width: int | None, bound: tuple[int, int]) -> State:
+        """Return this state with other first two sides."""
+        return State(
+            self.kind, self.dtype, (height, width, *self.shape[2:]), (*bound, *self.bound[2:])
+        )
+
+    def __str__(self) -> str:
+        sides = "x".join(
+            str(s) if s is not None else f"<={b}"
+            for s, b in zip(self.shape, self.bound, strict=True)
+        )
+        return f"{self.kind} {self.dtype}[{sides}]"
+
+
+Run = Callable[[np.ndarray, np.ndarray, Any, Any, Any], None]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """How one kind is transformed.
+
+    Attributes:
+        run: compiled form, `run(src, dst, params, record, scratch)`; views of the sizes of this
+            sample; `scratch` is `(bytes,) uint8`, 64-byte aligned, contents undefined.
+        plain: NumPy reference of the same signature; `scratch` may be None. Bit-equal to `run`.
+        in_place: whether `src` and `dst` may be the same memory.
+    """
+
+    run: Run
+    plain: Run
+    in_place: bool = False
+
+
+class Tracer(Protocol):
+    """What a traced value knows of the pipeline that is being written."""
+
+    def apply(self, op: Op, values: Sequence[Value], stream: str | None) -> tuple[Value, ...]:
+        """Append a call of an op and return its results, one for each value."""
+        ...
+
+
+class Value:
+    """A value of a pipeline while it is traced; ops accept these, and nothing else.
+
+    Attributes:
+        tracer: the pipeline under construction.
+    """
+
+    tracer: Tracer
+
+
+@kernel
+def same_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
+    """Output size of an op that keeps its input's size."""
+    return height, width
+
+
+@kernel
+def no_draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    """Draw of an op without randomness."""
+    return
+
+
+EMPTY = np.dtype([("none", "u1")])
+
+
+@dataclass(frozen=True)
+class Op:
+    """Base of every transform: parameters in the instance, rules in the class.
+
+    Class attributes:
+        name: the op's name, also its default stream name.
+        version: raised with any change to a draw or a pixel.
+        random: whether `draw` reads its key.
+        parameters: dtype of the run-time parameters that `params()` returns.
+        record: dtype of the draw record: all that one decision decided.
+        kernels: kind -> Kernel; a kind without a rule is a build error.
+        draw: `draw(key, params, height, width, record)`, sizes of the first input.
+        out_size: `out_size(params, record, height, width) -> (height, width)`.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+    random: ClassVar[bool] = False
+    parameters: ClassVar[np.dtype[Any]] = EMPTY
+    record: ClassVar[np.dtype[Any]] = EMPTY
+    kernels: ClassVar[dict[str, Kernel]]
+    draw: ClassVar[Callable[..., None]] = staticmethod(no_draw)
+    out_size: ClassVar[Callable[..., tuple[int, int]]] = staticmethod(same_size)
+
+    def __post_init__(self) -> None:
+        """Check the parameters.
+
+        Raises:
+            ParameterError: a parameter is of the wrong type or out of bounds.
+        """
+        self.check()
+
+    def check(self) -> None:
+        """Check the parameters; ops override this.
+
+        Raises:
+            ParameterError: a parameter is of the wrong type or out of bounds.
+        """
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters, a 0-d array of dtype `parameters`."""
+        return np.zeros((), self.parameters)
+
+    def params_data(self) -> dict[str, Canonical]:
+        """Return the constructor's parameters as plain data; they stand in the graph."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return the states that come out and the scratch bytes one call of a kernel needs.
+
+        Raises:
+            StateError: there is no rule for a kind, dtype or shape.
+        """
+        self.require_kinds(states)
+        return states, 0
+
+    def require_kinds(self, states: tuple[State, ...]) -> None:
+        """Refuse kinds that the op has no rule for.
+
+        Raises:
+            StateError: naming the kind, and the kinds that have a rule.
+        """
+        for state in states:
+            if state.kind not in self.kernels:
+                raise StateError(
+                    f"{self.name} has no rule for a {state.kind}; it has rules for: "
+                    f"{', '.join(sorted(self.kernels))}. Leave the {state.kind} out of this call"
+                )
+
+    def __call__(self, *values: Value, stream: str | None = None) -> Any:
+        """Apply the op to values of a pipeline: one decision for all of them.
+
+        Calling the same instance again in one pipeline repeats its decision.
+
+        Raises:
+            BuildError: called without values, or outside a pipeline.
+        """
+        if not values or not all(isinstance(value, Value) for value in values):
+            got = ", ".join(type(value).__name__ for value in values) or "nothing"
+            raise BuildError(
+                f"{self.name}: expected fields of a sample inside a function decorated with "
+                f"@pipeline, got {got}"
+            )
+        results = values[0].tracer.apply(self, values, stream)
+        return results[0] if len(results) == 1 else results
