@@ -1,0 +1,45 @@
+# Every target prepares .venv by itself, from the exact versions in constraints.txt.
+# Another interpreter:      make PYTHON=python3.12 test
+# PyTorch without a GPU:    PIP_EXTRA_INDEX_URL=<index of PyTorch's CPU builds> make demo
+
+PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python3) python3)
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench clean
+
+help:            ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(STAMP)   ## make a dataset of photographs, pack it, serve it, train on it (about 3 minutes)
+	$(BIN)/python examples/segmentation/demo.py --out demo
+
+test: $(STAMP)   ## run every test
+	$(BIN)/python -m pytest
+
+check: $(STAMP)  ## style, types, layers, links of the documentation
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tests/house/links.py
+
+bench: $(STAMP)  ## compare with torch.utils.data.DataLoader on the same files (about 10 minutes)
+	$(BIN)/python benchmarks/w1.py
+
+clean:           ## remove all that the other targets made
+	rm -rf $(VENV) build dist demo benchmarks/data benchmarks/results
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The build backend comes from constraints.txt as well: hence no build isolation.
+$(STAMP): pyproject.toml constraints.txt
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Stoker needs Python 3.11 or newer, got " + sys.version.split()[0] + "; run: make PYTHON=/path/to/python3.11")'
+	test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
+	$(PIP) install --quiet -c constraints.txt pip
+	$(PIP) install --quiet -c constraints.txt hatchling editables
+	$(PIP) install --quiet -c constraints.txt --no-build-isolation -e '.[server,torch]' --group dev
+	touch $@
