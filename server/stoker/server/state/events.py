@@ -1,0 +1,136 @@
+"""What happens to the daemon, as data. `now` is monotonic time in seconds.
+
+A session is named by its token; a peer that has no token yet by the routing id `peer`.
+"""
+
+from dataclasses import dataclass
+
+from stoker.protocol.errors import Detail
+from stoker.protocol.messages import ClientRecord, Hello
+from stoker.server.work import BuildResult, Done
+
+
+@dataclass(frozen=True)
+class Event:
+    """Base of all events."""
+
+    now: float
+
+
+@dataclass(frozen=True)
+class Greeted(Event):
+    """HELLO came from a peer; `token` is fresh randomness for the session it may get."""
+
+    peer: bytes
+    token: bytes
+    hello: Hello
+
+
+@dataclass(frozen=True)
+class Received(Event):
+    """Records came in the name of a session; the broker has checked that the token exists."""
+
+    token: bytes
+    records: tuple[ClientRecord, ...]
+
+
+@dataclass(frozen=True)
+class LifelineUp(Event):
+    """A peer with acceptable credentials attached to the side socket with this token."""
+
+    token: bytes
+
+
+@dataclass(frozen=True)
+class LifelineDown(Event):
+    """The lifeline closed: the client is dead, gone or done."""
+
+    token: bytes
+
+
+@dataclass(frozen=True)
+class Built(Event):
+    """A build ended well."""
+
+    result: BuildResult
+
+
+@dataclass(frozen=True)
+class BuildFailed(Event):
+    """A build failed; the error in wire form."""
+
+    build: int
+    code: str
+    message: str
+    details: dict[str, Detail]
+
+
+@dataclass(frozen=True)
+class SlabReserved(Event):
+    """The memory of a slab is reserved in full."""
+
+    slab: int
+
+
+@dataclass(frozen=True)
+class SlabRefused(Event):
+    """The kernel refused the memory of a slab; `reason` has the numbers."""
+
+    slab: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class WorkerUp(Event):
+    """A worker said that it is ready."""
+
+    worker: int
+    pid: int
+
+
+@dataclass(frozen=True)
+class WorkerDown(Event):
+    """A worker is confirmed dead.
+
+    `reason` says how ("signal 9", "exit code 1"); `blame` is False where the death says nothing
+    about the sample (SIGKILL or SIGTERM from outside); `row` is the row of the global batch that it
+    was computing, of claim `claim`, if it had begun one.
+    """
+
+    worker: int
+    reason: str
+    blame: bool
+    claim: int | None = None
+    row: int | None = None
+
+
+@dataclass(frozen=True)
+class ChunkDone(Event):
+    """A worker finished a chunk."""
+
+    worker: int
+    done: Done
+
+
+@dataclass(frozen=True)
+class ChunkFailed(Event):
+    """A worker could not do a chunk (`claim`) or open a stream (`claim` 0); error in wire form."""
+
+    worker: int
+    claim: int
+    stream: int
+    code: str
+    message: str
+    details: dict[str, Detail]
+
+
+@dataclass(frozen=True)
+class Tick(Event):
+    """Time passed; sent at least every half second."""
+
+
+@dataclass(frozen=True)
+class StopAsked(Event):
+    """SIGTERM or SIGINT: first drain; the second time, stop at once."""
+
+    at_once: bool

@@ -1,0 +1,129 @@
+"""What the daemon shall do, as data. Carried out in order, each without waiting."""
+
+from dataclasses import dataclass, field
+
+from stoker.protocol.messages import DaemonRecord
+from stoker.server.work import BuildRequest, OpenStream, Work
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """Base of all instructions."""
+
+
+@dataclass(frozen=True)
+class Send(Instruction):
+    """Send records to a session."""
+
+    token: bytes
+    records: tuple[DaemonRecord, ...]
+
+
+@dataclass(frozen=True)
+class SendPeer(Instruction):
+    """Send records to a peer that is no session (yet): WELCOME or a refusal.
+
+    With `token` set, the peer becomes that session from now on.
+    """
+
+    peer: bytes
+    records: tuple[DaemonRecord, ...]
+    token: bytes = b""
+
+
+@dataclass(frozen=True)
+class SendSlab(Instruction):
+    """Pass a slab's descriptor to a session over its lifeline."""
+
+    token: bytes
+    slab: int
+    slots: int
+    slot_bytes: int
+    writable: bool
+
+
+@dataclass(frozen=True)
+class EndSession(Instruction):
+    """Forget the token and close its lifeline."""
+
+    token: bytes
+
+
+@dataclass(frozen=True)
+class StartBuild(Instruction):
+    """Run a one-off builder; answered by Built or BuildFailed."""
+
+    request: BuildRequest
+
+
+@dataclass(frozen=True)
+class ReserveSlab(Instruction):
+    """Reserve memory in full; answered by SlabReserved or SlabRefused."""
+
+    slab: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class FreeSlab(Instruction):
+    """Give a slab's memory back."""
+
+    slab: int
+
+
+@dataclass(frozen=True)
+class StartWorker(Instruction):
+    """Start a worker under that number; answered by WorkerUp or WorkerDown."""
+
+    worker: int
+
+
+@dataclass(frozen=True)
+class KillWorker(Instruction):
+    """Kill a worker (SIGKILL); answered by WorkerDown."""
+
+    worker: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class TellStream(Instruction):
+    """Tell a worker of a stream, and hand it the slab that it writes to."""
+
+    worker: int
+    stream: OpenStream
+    slab: int
+    slab_bytes: int
+
+
+@dataclass(frozen=True)
+class ForgetStream(Instruction):
+    """Tell a worker to forget a stream and to unmap its slab."""
+
+    worker: int
+    stream: int
+    slab: int
+
+
+@dataclass(frozen=True)
+class Assign(Instruction):
+    """Give a worker chunks, in this order."""
+
+    worker: int
+    work: tuple[Work, ...]
+
+
+@dataclass(frozen=True)
+class Log(Instruction):
+    """Write one structured log line."""
+
+    level: str
+    event: str
+    facts: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Exit(Instruction):
+    """Leave the loop; all clients and workers have been told."""
+
+    code: int

@@ -1,0 +1,116 @@
+"""Records between the daemon, the template and its workers; one SEQPACKET packet each.
+
+Internal to one installation: both ends always are the same release, so these records carry no
+version. They still are typed and bounded like everything that crosses a process border. Rows are
+counted in the global batch. Descriptors (slabs, worker sockets) travel beside a packet.
+"""
+
+import msgspec
+
+from stoker.protocol.errors import Detail
+from stoker.protocol.layout import Output, SlotLayout
+from stoker.protocol.spec import StreamSpec
+
+
+class BuildRequest(msgspec.Struct, frozen=True, array_like=True, tag="build"):
+    """Trace, bind and compile a pipeline for a dataset.
+
+    `pipeline` is `module:attr` from the operator's configuration, or empty; then `graph` is the
+    canonical form of graph data that a client sent.
+    """
+
+    build: int
+    dataset: str
+    pipeline: str
+    graph: bytes
+
+
+class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
+    """What a build found out: all that is needed for a StreamSpec and for a slab."""
+
+    build: int
+    fingerprint: str
+    rows: int
+    pipeline_id: str
+    graph: bytes
+    outputs: tuple[Output, ...]
+    reads_schedule: bool = False
+
+
+class OpenStream(msgspec.Struct, frozen=True, array_like=True, tag="open_stream"):
+    """Tell a worker of a stream: everything it needs to compute any row of it."""
+
+    stream: int
+    dataset: str
+    spec: StreamSpec
+    graph: bytes
+    layout: SlotLayout
+    first_row: int
+
+
+class CloseStream(msgspec.Struct, frozen=True, array_like=True, tag="close_stream"):
+    """Tell a worker to forget a stream."""
+
+    stream: int
+
+
+class AddSlab(msgspec.Struct, frozen=True, array_like=True, tag="add_slab"):
+    """Comes with a descriptor: map that slab."""
+
+    slab: int
+    size_bytes: int
+
+
+class DropSlab(msgspec.Struct, frozen=True, array_like=True, tag="drop_slab"):
+    """Unmap that slab."""
+
+    slab: int
+
+
+class Work(msgspec.Struct, frozen=True, array_like=True, tag="work"):
+    """One chunk: fill the rows [row_lo, row_hi) of a step into a slot.
+
+    `offset` is where the slot begins in the slab, in bytes.
+    """
+
+    claim: int
+    stream: int
+    epoch: int
+    step: int
+    slab: int
+    slot: int
+    generation: int
+    offset: int
+    row_lo: int
+    row_hi: int
+
+
+class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
+    """A chunk is written. `home_rows` of its rows lie in the worker's home range."""
+
+    claim: int
+    seconds: float
+    home_rows: int
+    replaced_rows: int = 0
+    invalid_rows: int = 0
+
+
+class Failed(msgspec.Struct, frozen=True, array_like=True, tag="failed"):
+    """A chunk or a stream could not be worked on; the error in wire form. `claim` 0: the stream."""
+
+    claim: int
+    stream: int
+    code: str
+    message: str
+    details: dict[str, Detail]
+
+
+class Hired(msgspec.Struct, frozen=True, array_like=True, tag="hired"):
+    """First packet of a worker: it is up and has one thread."""
+
+    worker: int
+    pid: int
+
+
+ToWorker = OpenStream | CloseStream | AddSlab | DropSlab | Work
+FromWorker = Hired | Done | Failed
