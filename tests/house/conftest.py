@@ -1,0 +1,25 @@
+"""Where the repository lies, and which files belong to it."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The top folder of the repository."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def tracked() -> list[Path]:
+    """Every file of the repository that git does not ignore, and that is still there."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listing = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    files = [ROOT / name for name in listing.split("\0") if name]
+    found = [path for path in files if path.is_file()]
+    assert ROOT / "pyproject.toml" in found
+    return found
