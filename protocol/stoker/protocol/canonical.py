@@ -1,9 +1,9 @@
 """Canonical form v1: one value, one byte string, so that hashes of records are stable for good.
 
-The form is JSON, ASCII only, keys sorted by code point, no white space, integers in decimal. A float
-is written as `{"$f64": "<16 hex digits>"}`, its IEEE 754 binary64 bits, most significant first; NaN
-and infinities are refused. Keys are text; a key of the user's own that begins with `$` is refused.
-Specified, with vectors, in docs/contracts/stream-spec.md.
+The form is JSON, ASCII only, keys sorted by code point, no white space, integers in decimal. A
+float is written as `{"$f64": "<16 hex digits>"}`, its IEEE 754 binary64 bits, most significant
+first; NaN and infinities are refused. Keys are text; a key of the user's own that begins with `$`
+is refused. Specified, with vectors, in docs/contracts/stream-spec.md.
 """
 
 import hashlib
@@ -58,7 +58,8 @@ def _plain(value: Canonical) -> object:
     if isinstance(value, Mapping):
         return {_key(key): _plain(item) for key, item in value.items()}
     raise TypeError(
-        f"canonical form holds null, bool, int, float, str, list and dict, got {type(value).__name__}"
+        "canonical form holds null, bool, int, float, str, list and dict, "
+        f"got {type(value).__name__}"
     )
 
 

@@ -69,7 +69,8 @@ def _decode(data: bytes, records: Any) -> tuple[bytes, Any]:
     wire, token, body = envelope[:3]
     if wire != version.WIRE:
         raise VersionError(
-            f"expected wire version {version.WIRE}, got {wire!r}; use the same release of Stoker on both sides"
+            f"expected wire version {version.WIRE}, got {_brief(wire)}; "
+            "use the same release of Stoker on both sides"
         )
     if not isinstance(token, bytes) or len(token) not in (0, 16):
         raise ProtocolError("expected a token of 0 or 16 bytes")
@@ -88,8 +89,8 @@ def _unpack(data: bytes, limit: int) -> object:
             strict_map_key=True,
             max_str_len=MAX_LENGTH,
             max_bin_len=limit,
-            max_array_len=MAX_LENGTH,
-            max_map_len=MAX_LENGTH,
+            max_array_len=min(MAX_LENGTH, len(data)),
+            max_map_len=min(MAX_LENGTH, len(data)),
             max_ext_len=0,
         )
     except (ValueError, msgpack.exceptions.UnpackException, RecursionError, UnicodeError) as error:
@@ -101,3 +102,8 @@ def _typed(value: object, kind: Any) -> Any:
         return msgspec.convert(value, kind, strict=True)
     except (msgspec.ValidationError, RecursionError) as error:
         raise ProtocolError(f"message out of bounds: {error}") from None
+
+
+def _brief(value: object) -> str:
+    """Show what a peer sent in place of a number, without giving it a page."""
+    return repr(value) if isinstance(value, int) else type(value).__name__

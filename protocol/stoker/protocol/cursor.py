@@ -62,14 +62,16 @@ class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             cursor = msgspec.convert(data, Cursor)
         except msgspec.ValidationError as error:
             raise ResumeError(
-                f"this is no cursor of version {version.CURSOR}: {error}; pass what state_dict() returned"
+                f"this is no cursor of version {version.CURSOR}: {error}; "
+                "pass what state_dict() returned"
             ) from None
         size = len(json.dumps(data))
         if size > MAX_BYTES:
             raise ResumeError(f"a cursor has at most {MAX_BYTES} bytes as JSON, got {size}")
         if cursor.epoch < 0 or cursor.step < 0 or cursor.skipped < 0:
             raise ResumeError(
-                f"a cursor's epoch, step and skipped are at least 0, got {cursor.epoch}, {cursor.step}, {cursor.skipped}"
+                "a cursor's epoch, step and skipped are at least 0, "
+                f"got {cursor.epoch}, {cursor.step}, {cursor.skipped}"
             )
         return cursor
 

@@ -5,8 +5,9 @@ the caller closed (`ClosedError`) and what the other side broke (`PeerError`). F
 (`DataError`) and of resources (`ResourceError`) come on top. A message says what was expected, what
 came, where, and what to change; `details` carries the same facts for programs.
 
-`to_record` and `from_record` are the wire form: a code, the message, and flat details (text and
-integers only). An unknown code becomes a plain `StokerError`, so an old client survives a new daemon.
+`to_record` and `from_record` are the wire form: a code, the message, and flat details (text,
+integers, truth values and None). An unknown code becomes a plain `StokerError`, so an old client
+survives a new daemon.
 """
 
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ class StokerError(Exception):
 
     code: ClassVar[str] = "error"
 
-    def __init__(self, message: str, **details: Detail) -> None:
+    def __init__(self, message: str, /, **details: Detail) -> None:
         super().__init__(message)
         self.message = message
         self.details: dict[str, Detail] = details
@@ -48,13 +49,13 @@ class ConfigError(UsageError):
 
 
 class UnknownNameError(UsageError):
-    """A dataset, pipeline, field or op of that name does not exist; the message lists those that do."""
+    """No dataset, pipeline, field or op has that name; the message lists those that exist."""
 
     code = "unknown_name"
 
 
 class BuildError(UsageError):
-    """A pipeline cannot be built; the message names the user's file and line, op, field and remedy."""
+    """A pipeline cannot be built; the message names the user's line, op, field and the remedy."""
 
     code = "build"
 
@@ -114,7 +115,7 @@ class DatasetError(DataError):
 
 
 class SampleError(DataError):
-    """One sample cannot be read, decoded or transformed; details name dataset, id, field, offset."""
+    """One sample cannot be read, decoded or transformed; details: dataset, id, field, offset."""
 
     code = "sample"
 

@@ -17,8 +17,8 @@ ALIGN = 64
 PAGE = 4096
 MAX_OUTPUTS = 256
 DTYPES = {
-    "bool": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "float16": 2, "uint32": 4, "int32": 4,
-    "float32": 4, "uint64": 8, "int64": 8, "float64": 8,
+    "bool": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "float16": 2, "uint32": 4,
+    "int32": 4, "float32": 4, "uint64": 8, "int64": 8, "float64": 8,
 }  # fmt: skip
 META = (("index", "int64"), ("requested", "int64"), ("valid", "bool"))
 
@@ -63,7 +63,8 @@ def check_outputs(outputs: tuple[Output, ...]) -> None:
     """Check names, dtypes and shapes.
 
     Raises:
-        UsageError: an output is named twice, has a reserved name, an unknown dtype or an empty shape.
+        UsageError: an output is named twice, has a reserved name, an unknown dtype or an empty
+            shape.
     """
     seen = {name for name, _ in META}
     if len(outputs) > MAX_OUTPUTS:

@@ -2,8 +2,9 @@
 
 Each record is a msgpack array whose first element is its tag; the fields follow in the order below.
 Fields are appended, never renumbered, retyped or removed; a new field has a default; a reader
-ignores unknown trailing fields. Bounds are part of the type: a record out of bounds is refused as a
-whole. docs/protocol.md has the tables, the diagrams and the vectors; a test compares them with this.
+ignores unknown trailing fields. Bounds are part of the type: a record out of bounds is refused as
+a whole. docs/protocol.md has the tables, the diagrams and the vectors; a test compares them with
+this.
 
 An envelope is `[WIRE, token, [record, ...]]`: one ZeroMQ message carries many records. The token
 names the session (empty before WELCOME); routing ids name nobody.
@@ -113,8 +114,8 @@ class Welcome(Record, frozen=True, tag="welcome"):
 class Opened(Record, frozen=True, tag="opened"):
     """The stream is open: the full StreamSpec, and how its batches lie in memory.
 
-    `rows` is the number of rows of this rank in a batch, `first_row` the first of them in the global
-    batch. The slab of that number comes as a descriptor over the side socket.
+    `rows` is the number of rows of this rank in a batch, `first_row` the first of them in the
+    global batch. The slab of that number comes as a descriptor over the side socket.
     """
 
     request: Small

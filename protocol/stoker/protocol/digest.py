@@ -1,0 +1,34 @@
+"""The digest of a batch v1: what the Law's tests compare, and a user may log.
+
+BLAKE2b-128 over, in this order: epoch and step as unsigned 64-bit little-endian integers; then for
+each array in order of its name (by code point): the name in UTF-8 and the NumPy name of the dtype,
+each behind its length in bytes, then the number of sides and every side of the shape, then the
+elements in row-major order, little-endian. Lengths and sides are unsigned 64-bit little-endian.
+"""
+
+import hashlib
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def batch_digest(arrays: Mapping[str, Any], epoch: int, step: int) -> str:
+    """Return the digest of one batch, 32 lower-case hex digits.
+
+    Args:
+        arrays: outputs by name, `index`, `requested` and `valid` among them; NumPy arrays or
+            whatever `numpy.asarray` takes without a copy, such as tensors in host memory.
+        epoch: the batch's epoch, from 0.
+        step: the batch's step in the epoch, from 0.
+    """
+    digest = hashlib.blake2b(struct.pack("<2Q", epoch, step), digest_size=16)
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name], order="C")
+        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        for text in (name.encode(), array.dtype.name.encode()):
+            digest.update(struct.pack("<Q", len(text)) + text)
+        digest.update(struct.pack(f"<{1 + array.ndim}Q", array.ndim, *array.shape))
+        digest.update(array.reshape(-1).view(np.uint8).data if array.size else b"")
+    return digest.hexdigest()
