@@ -8,6 +8,7 @@ alone: `offset + row * row_bytes`.
 """
 
 import math
+from typing import Annotated
 
 import msgspec
 
@@ -22,14 +23,21 @@ DTYPES = {
 }  # fmt: skip
 META = (("index", "int64"), ("requested", "int64"), ("valid", "bool"))
 
+Name = Annotated[str, msgspec.Meta(max_length=256)]
+Word = Annotated[str, msgspec.Meta(max_length=16)]
+Offset = Annotated[int, msgspec.Meta(ge=0, le=2**48)]
+Shape = Annotated[
+    tuple[Annotated[int, msgspec.Meta(ge=0, le=2**48)], ...], msgspec.Meta(max_length=16)
+]
+
 
 class Output(msgspec.Struct, frozen=True, array_like=True):
     """One named output of a pipeline: dtype and the shape of one row."""
 
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    kind: str = "array"
+    name: Name
+    dtype: Word
+    shape: Shape
+    kind: Word = "array"
 
     @property
     def row_bytes(self) -> int:
@@ -40,10 +48,10 @@ class Output(msgspec.Struct, frozen=True, array_like=True):
 class Placed(msgspec.Struct, frozen=True, array_like=True):
     """An output placed in a slot: shape is that of the whole batch, offset counts from the slot."""
 
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    offset: int
+    name: Name
+    dtype: Word
+    shape: Shape
+    offset: Offset
 
     @property
     def size_bytes(self) -> int:

@@ -17,7 +17,6 @@ import msgspec
 from stoker.protocol.layout import Output, Placed
 
 Name = Annotated[str, msgspec.Meta(max_length=256)]
-Address = Annotated[str, msgspec.Meta(max_length=4096)]
 Text = Annotated[str, msgspec.Meta(max_length=16384)]
 Hex32 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 Token = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]

@@ -2,9 +2,10 @@
 
 A row is a pure function of (StreamSpec, epoch, position, view); a batch is the rows of the
 positions [s*B, (s+1)*B), cut by rank. So everything that may change one byte of a stream is a field
-here, and nothing else is. The stream id is the BLAKE2b-128 of the canonical form of the record. Specified
-with vectors in docs/contracts/stream-spec.md. Fields are never renamed, retyped or removed; a field
-added after version 1 has a default, at which it is left out of the canonical form: ids stay.
+here, and nothing else is. The stream id is the BLAKE2b-128 of the canonical form of the record.
+Specified with vectors in docs/contracts/stream-spec.md. Fields are never renamed, retyped or
+removed; a field added after version 1 has a default, at which it is left out of the canonical form:
+ids stay.
 """
 
 from typing import Literal
