@@ -70,7 +70,7 @@ class DropSlab(msgspec.Struct, frozen=True, array_like=True, tag="drop_slab"):
 class Work(msgspec.Struct, frozen=True, array_like=True, tag="work"):
     """One chunk: fill the rows [row_lo, row_hi) of a step into a slot.
 
-    `offset` is where the slot begins in the slab, in bytes.
+    `offset` is where the slot begins in the slab and `size_bytes` how long it is, in bytes.
     """
 
     claim: int
@@ -81,6 +81,7 @@ class Work(msgspec.Struct, frozen=True, array_like=True, tag="work"):
     slot: int
     generation: int
     offset: int
+    size_bytes: int
     row_lo: int
     row_hi: int
 

@@ -1,0 +1,97 @@
+"""A builder: a one-off child that traces, binds and compiles one pipeline for one dataset.
+
+Runs as a fork of the template, so that the daemon never imports numba or the user's modules. It
+leaves the compiled code in the cache on disk, where every worker finds it, reports what the daemon
+must know (identity, outputs), and ends. A pipeline is named `module:attr` by the operator's
+configuration, or comes as graph data; a name that a client sends is never imported.
+"""
+
+import importlib
+import signal
+import socket
+import sys
+import traceback
+
+from stoker.dataset import open_dataset
+from stoker.pipeline.executor import compile_plan
+from stoker.pipeline.graph import Graph
+from stoker.pipeline.plan import bind
+from stoker.protocol.errors import BuildError, StokerError
+from stoker.rng.jit import set_cache_root
+from stoker.server import channel
+from stoker.server.failpoints import FailPoints
+from stoker.server.hire import Order
+from stoker.server.states import field_states
+from stoker.server.work import BuildRequest, BuildResult, Failed
+
+
+def build(request: BuildRequest) -> BuildResult:
+    """Trace or read, bind and compile a pipeline.
+
+    Raises:
+        StokerError: the dataset or the pipeline cannot be used; the message says why.
+    """
+    dataset = open_dataset(request.dataset)
+    try:
+        graph = _load(request.pipeline) if request.pipeline else Graph.from_bytes(request.graph)
+        plan = bind(graph, field_states(dataset))
+        compile_plan(plan, {})
+        return BuildResult(
+            request.build,
+            dataset.fingerprint,
+            len(dataset),
+            graph.pipeline_id,
+            graph.to_bytes(),
+            tuple(plan.outputs),
+        )
+    finally:
+        dataset.close()
+
+
+def _load(name: str) -> Graph:
+    module_name, _, attribute = name.partition(":")
+    if not module_name or not attribute:
+        raise BuildError(f"pipeline {name!r}: expected `module:attribute`")
+    try:
+        module = importlib.import_module(module_name)
+    except StokerError:
+        raise
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        raise BuildError(
+            f"pipeline {name!r}: importing {module_name!r} failed with {type(error).__name__}: "
+            f"{error} ({where.filename}:{where.lineno}). Is its folder in [daemon] python_path?"
+        ) from error
+    pipeline = getattr(module, attribute, None)
+    if not hasattr(pipeline, "graph"):
+        raise BuildError(
+            f"pipeline {name!r}: {module_name!r} has no pipeline {attribute!r}; expected a "
+            "function decorated with @pipeline"
+        )
+    graph = pipeline.graph()
+    assert isinstance(graph, Graph)
+    return graph
+
+
+def serve(sock: socket.socket, number: int) -> int:
+    """Build one pipeline and answer; return the exit code."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    first = channel.receive(sock, Order)
+    if first is None:
+        return 0
+    order: Order = first[0]
+    fail = FailPoints(order.fail_points, number)
+    set_cache_root(order.cache_root)
+    answer: BuildResult | Failed
+    try:
+        fail.visit("builder.start")
+        answer = build(order.request)
+        fail.visit("builder.done")
+    except StokerError as error:
+        answer = Failed(0, 0, *error.to_record())
+    except Exception as error:
+        traceback.print_exc(file=sys.stderr)
+        failure = BuildError(f"building the pipeline failed with {type(error).__name__}: {error}")
+        answer = Failed(0, 0, *failure.to_record())
+    channel.send(sock, answer)
+    return 0

@@ -1,0 +1,31 @@
+"""What the daemon tells a worker or a builder first; free of numba: the daemon imports it."""
+
+import struct
+
+import msgspec
+
+from stoker.server.work import BuildRequest
+
+PROGRESS = struct.Struct("=qq")
+IDLE = (-1, -1)
+
+
+class Hire(msgspec.Struct, frozen=True, array_like=True, tag="hire"):
+    """First packet to a worker, with the descriptor of its progress page.
+
+    `share` of `shares` is its home: the part of every dataset whose rows count as local.
+    """
+
+    worker: int
+    share: int
+    shares: int
+    cache_root: str
+    fail_points: str
+
+
+class Order(msgspec.Struct, frozen=True, array_like=True, tag="order"):
+    """First and only packet to a builder."""
+
+    request: BuildRequest
+    cache_root: str
+    fail_points: str

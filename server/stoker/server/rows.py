@@ -1,0 +1,211 @@
+"""From a place in a stream to bytes in a slot: the right side of the law, one row after the other.
+
+Used unchanged by workers, by the plain-loop benchmark and, with the interpreter as engine, by the
+reference; so scheduling can decide when and where a row is computed, and nothing else. Its bytes
+depend on (StreamSpec, epoch, position, view) alone. No pixel-sized memory is allocated after
+construction: encoded fields are decoded into buffers of their bound, and the engine writes its
+outputs straight into the slot.
+
+Rows are counted in the global batch: row r belongs to position `start + r // views`, view
+`r % views`. Rows beyond the last sample are zero, `index` and `requested` -1, `valid` false.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stoker.dataset import Dataset
+from stoker.order.batches import positions
+from stoker.order.epoch import EpochOrder
+from stoker.pipeline.engine import Engine, Row
+from stoker.protocol.errors import SampleError
+from stoker.protocol.layout import META, SlotLayout
+from stoker.protocol.spec import StreamSpec
+from stoker.rng.draws import integers
+from stoker.rng.streams import make_key, stream_key
+
+SUBSTITUTE_STREAM = stream_key("stoker/substitute")
+MAX_SUBSTITUTES = 16
+ENCODED = ("jpeg", "png", "encoded")
+Begun = Callable[[int], None]
+
+
+@dataclass
+class RowCounts:
+    """What happened while rows were filled."""
+
+    rows: int = 0
+    home_rows: int = 0
+    replaced_rows: int = 0
+    invalid_rows: int = 0
+
+
+def _nothing(row: int) -> None:
+    return
+
+
+class RowComputer:
+    """Computes rows of one stream into slots.
+
+    Attributes:
+        home: half-open range of sample ids whose rows count as `home_rows`.
+    """
+
+    def __init__(
+        self,
+        spec: StreamSpec,
+        dataset: Dataset,
+        engine: Engine,
+        layout: SlotLayout,
+        first_row: int = 0,
+    ) -> None:
+        self._spec = spec
+        self._dataset = dataset
+        self._engine = engine
+        self._layout = layout
+        self._first_row = first_row
+        self._order = EpochOrder(spec)
+        self._inputs = _Inputs(dataset, engine.plan.fields)
+        self.home = range(0)
+
+    def fill(
+        self,
+        slot: np.ndarray,
+        epoch: int,
+        step: int,
+        row_lo: int,
+        row_hi: int,
+        begun: Begun = _nothing,
+        ended: Begun = _nothing,
+    ) -> RowCounts:
+        """Write the rows [row_lo, row_hi) of a step into a slot.
+
+        Args:
+            slot: (slot_bytes,) uint8, the memory of the slot.
+            epoch: the epoch, from 0.
+            step: the step in the epoch, from 0.
+            row_lo: first row of the global batch to write, at least `first_row`.
+            row_hi: end of the rows to write.
+            begun: called with each row before it is computed.
+            ended: called with each row after it is written.
+
+        Raises:
+            SampleError: a sample cannot be used under policy "raise", or no substitute is good.
+        """
+        spec, counts = self._spec, RowCounts()
+        start, _ = positions(spec, step)
+        first = start + row_lo // spec.views
+        stop = min(start + (row_hi - 1) // spec.views + 1, spec.dataset_rows)
+        ids, visits = self._order.lookup_range(epoch, first, max(first, stop))
+        arrays = _arrays(slot, self._layout)
+        outputs, meta = arrays[: -len(META)], arrays[-len(META) :]
+        for row in range(row_lo, row_hi):
+            begun(row)
+            place, view = start + row // spec.views, row % spec.views
+            slots = [array[row - self._first_row] for array in outputs]
+            where = _Place(epoch, place, view)
+            if place < spec.dataset_rows:
+                number = int(ids[place - first])
+                done = self._sample(number, int(visits[place - first]), where, slots, counts)
+                counts.home_rows += number in self.home
+            else:
+                number, done = -1, -1
+            if done < 0:
+                _clear(slots)
+            for array, value in zip(meta, (done, number, done >= 0), strict=True):
+                array[row - self._first_row] = value
+            counts.rows += 1
+            ended(row)
+        return counts
+
+    def _sample(
+        self,
+        number: int,
+        visit: int,
+        place: "_Place",
+        outputs: Sequence[np.ndarray],
+        counts: RowCounts,
+    ) -> int:
+        """Write one sample by the bad-sample policy; return the id delivered, or -1."""
+        try:
+            self._compute(number, visit, place, outputs)
+            return number
+        except SampleError as error:
+            if self._spec.on_error == "raise":
+                raise
+            if self._spec.on_error == "mask":
+                counts.invalid_rows += 1
+                return -1
+            counts.replaced_rows += 1
+            return self._substitute(number, place, outputs, error)
+
+    def _substitute(
+        self, bad: int, place: "_Place", outputs: Sequence[np.ndarray], why: SampleError
+    ) -> int:
+        spec, visit = self._spec, place.position + 1
+        key = make_key(spec.seed, SUBSTITUTE_STREAM, bad, place.epoch, visit)
+        for attempt in range(1, MAX_SUBSTITUTES + 1):
+            number = integers(key, attempt, spec.dataset_rows)
+            try:
+                self._compute(number, visit, place, outputs)
+                return number
+            except SampleError as error:
+                why = error
+        raise SampleError(
+            f"{MAX_SUBSTITUTES} substitutes for sample {bad} failed too, the last with: {why}. "
+            "Run `stoker verify` on the dataset",
+            **why.details,
+        )
+
+    def _compute(
+        self, number: int, visit: int, place: "_Place", outputs: Sequence[np.ndarray]
+    ) -> None:
+        row = Row(self._spec.seed, number, place.epoch, visit, place.view)
+        self._engine.run(row, self._inputs.read(number), outputs)
+
+
+@dataclass(frozen=True)
+class _Place:
+    epoch: int
+    position: int
+    view: int
+
+
+class _Inputs:
+    """Reads the fields that a plan wants, decoding into buffers made once."""
+
+    def __init__(self, dataset: Dataset, names: Sequence[str]) -> None:
+        fields = {field.name: field for field in dataset.schema.fields}
+        self._dataset = dataset
+        self._readers: list[tuple[str, np.ndarray | None]] = []
+        for name in names:
+            field = fields[name]
+            buffer = None
+            if field.encoding in ENCODED:
+                buffer = np.empty(int(np.prod(field.bound)), np.uint8)
+            self._readers.append((name, buffer))
+
+    def read(self, number: int) -> list[Any]:
+        """Return the fields of one sample, valid until the next call."""
+        return [
+            self._dataset.read(name, number)
+            if buffer is None
+            else self._dataset.decode(name, number, buffer)
+            for name, buffer in self._readers
+        ]
+
+
+def _arrays(slot: np.ndarray, layout: SlotLayout) -> list[np.ndarray]:
+    return [
+        slot[placed.offset : placed.offset + placed.size_bytes]
+        .view(placed.dtype)
+        .reshape(placed.shape)
+        for placed in layout.outputs
+    ]
+
+
+def _clear(outputs: Sequence[np.ndarray]) -> None:
+    for output in outputs:
+        output[...] = 0

@@ -1,0 +1,377 @@
+"""The daemon's hands on processes: starts the template, hires, talks to and kills its children.
+
+Runs on the daemon's loop and never blocks: it owns descriptors, says what to call when one is
+readable, and turns what it reads into events. Kills go through pidfds, so a reused pid is never
+hit. A child counts as dead only when that is certain: the template has reaped it or, if the
+template itself died, its pidfd has become readable. Then its last row, read from the shared
+progress page, goes into the event. A template that dies is replaced by a new one.
+"""
+
+import contextlib
+import mmap
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import msgspec
+
+from stoker.protocol.errors import BuildError, ProtocolError
+from stoker.server import channel
+from stoker.server.death import describe
+from stoker.server.hire import IDLE, PROGRESS, Hire, Order
+from stoker.server.state.events import (
+    BuildFailed,
+    Built,
+    ChunkDone,
+    ChunkFailed,
+    Event,
+    WorkerDown,
+    WorkerUp,
+)
+from stoker.server.template import Ended, Fork, Forked
+from stoker.server.work import BuildRequest, BuildResult, Done, Failed, FromWorker, Hired, ToWorker
+
+OnEvent = Callable[[Event], None]
+# One thread per process: workers are the parallelism, and a fork must not copy a thread pool.
+PINNED = dict.fromkeys(
+    (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+        "NUMBA_NUM_THREADS",
+    ),
+    "1",
+)
+_MAX_READS = 256
+_DEATH_MS = 1000
+
+
+@dataclass
+class _Child:
+    """A worker or a builder: its socket, and what is known of its life."""
+
+    number: int
+    role: str
+    sock: socket.socket
+    progress: mmap.mmap | None = None
+    pidfd: int | None = None
+    kill_asked: str | None = None
+    answered: bool = False
+    queue: deque[tuple[msgspec.Struct, int | None]] = field(default_factory=deque)
+    build: int = 0
+    closed: bool = False
+
+
+class Supervisor:
+    """Starts, feeds and kills the template's children.
+
+    `on_event` is called on the loop, from `start` or from the callbacks of `descriptors`.
+    """
+
+    def __init__(
+        self,
+        *,
+        cache_root: str,
+        python_path: Sequence[str],
+        fail_points: str,
+        shares: int,
+        on_event: OnEvent,
+        now: Callable[[], float],
+    ) -> None:
+        self._cache_root = cache_root
+        self._python_path = list(python_path)
+        self._fail_points = fail_points
+        self._shares = max(1, shares)
+        self._on_event = on_event
+        self._now = now
+        self._template: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._children: dict[int, _Child] = {}
+        self._workers: dict[int, int] = {}
+        self._next_child = 1
+
+    # ------------------------------------------------------------ life
+
+    def start(self) -> None:
+        """Start the template process; children can be asked for at once."""
+        ours, theirs = channel.pair()
+        environment = {**os.environ, **PINNED}
+        paths = [*self._python_path, *filter(None, [environment.get("PYTHONPATH")])]
+        if paths:
+            environment["PYTHONPATH"] = os.pathsep.join(paths)
+        with theirs:
+            self._template = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "stoker.server.template",
+                    str(theirs.fileno()),
+                    str(os.getpid()),
+                ],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=environment,
+            )
+        ours.setblocking(False)
+        self._control = ours
+
+    def close(self) -> None:
+        """Kill and reap everything, close everything. Idempotent."""
+        for child in self._children.values():
+            self._kill(child)
+            self._close_child(child)
+        self._children.clear()
+        self._workers.clear()
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._template is not None:
+            # It ends at the end of its socket; its children end with it.
+            self._template.kill()
+            self._template.wait()
+            self._template = None
+
+    # ------------------------------------------------------------ what the daemon asks for
+
+    def start_worker(self, worker: int) -> None:
+        """Fork a worker; answered by WorkerUp or WorkerDown."""
+        child = self._fork("worker")
+        self._workers[worker] = child.number
+        child.build = worker
+        page = os.memfd_create("stoker-progress", os.MFD_CLOEXEC)
+        os.ftruncate(page, mmap.PAGESIZE)
+        child.progress = mmap.mmap(page, mmap.PAGESIZE)
+        PROGRESS.pack_into(child.progress, 0, *IDLE)
+        hire = Hire(
+            worker, worker % self._shares, self._shares, self._cache_root, self._fail_points
+        )
+        self._push(child, hire, page)
+        os.close(page)
+
+    def start_build(self, request: BuildRequest) -> None:
+        """Fork a builder; answered by Built or BuildFailed."""
+        child = self._fork("builder")
+        child.build = request.build
+        self._push(child, Order(request, self._cache_root, self._fail_points), None)
+
+    def send(self, worker: int, record: ToWorker, descriptor: int | None = None) -> None:
+        """Send a record to a worker; kept and sent later where its socket is full."""
+        number = self._workers.get(worker)
+        if number is not None:
+            self._push(self._children[number], record, descriptor)
+
+    def kill_worker(self, worker: int, reason: str = "") -> None:
+        """SIGKILL a worker; answered by WorkerDown."""
+        number = self._workers.get(worker)
+        if number is not None:
+            self._children[number].kill_asked = reason or "killed by the daemon"
+            self._kill(self._children[number])
+
+    def descriptors(self) -> dict[int, Callable[[], None]]:
+        """Return the open descriptors and what to call when each is readable."""
+        found: dict[int, Callable[[], None]] = {}
+        if self._control is not None:
+            found[self._control.fileno()] = self._read_control
+        for child in self._children.values():
+            if child.queue:
+                self._flush(child)
+            if not child.closed:
+                found[child.sock.fileno()] = partial(self._read_child, child)
+        return found
+
+    # ------------------------------------------------------------ packets out
+
+    def _fork(self, role: str) -> _Child:
+        assert self._control is not None
+        ours, theirs = channel.pair()
+        ours.setblocking(False)
+        child = _Child(self._next_child, role, ours)
+        self._next_child += 1
+        self._children[child.number] = child
+        # A template that died meanwhile is noticed at the end of its socket, with all its children.
+        with theirs, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            channel.send(self._control, Fork(child.number, role), theirs.fileno())
+        return child
+
+    def _push(self, child: _Child, record: msgspec.Struct, descriptor: int | None) -> None:
+        # A queued descriptor is ours until it is sent: the caller may close its own at once.
+        copy = None if descriptor is None else os.dup(descriptor)
+        child.queue.append((record, copy))
+        self._flush(child)
+
+    def _flush(self, child: _Child) -> None:
+        while child.queue and not child.closed:
+            record, descriptor = child.queue[0]
+            try:
+                channel.send(child.sock, record, descriptor)
+            except BlockingIOError:
+                return
+            except OSError:
+                break
+            child.queue.popleft()
+            if descriptor is not None:
+                os.close(descriptor)
+        if child.queue:
+            self._drop_queue(child)
+
+    def _drop_queue(self, child: _Child) -> None:
+        for _, descriptor in child.queue:
+            if descriptor is not None:
+                os.close(descriptor)
+        child.queue.clear()
+
+    def _kill(self, child: _Child) -> None:
+        if child.pidfd is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
+
+    # ------------------------------------------------------------ packets in
+
+    def _read_control(self) -> None:
+        for _ in range(_MAX_READS):
+            if self._control is None:
+                return
+            try:
+                received = channel.receive(self._control, Forked | Ended)
+            except BlockingIOError:
+                return
+            except (OSError, ProtocolError):
+                received = None
+            if received is None:
+                self._template_gone()
+                return
+            record, descriptor = received
+            child = self._children.get(record.child)
+            if isinstance(record, Ended):
+                if child is not None:
+                    self._ended(child, *describe(record.status))
+            elif child is None:
+                assert descriptor is not None
+                os.close(descriptor)
+            else:
+                child.pidfd = descriptor
+                if child.kill_asked is not None:
+                    self._kill(child)
+
+    def _template_gone(self) -> None:
+        """Replace the template; its children die with it, and are reported once that is certain."""
+        assert self._control is not None
+        assert self._template is not None
+        self._control.close()
+        self._control = None
+        self._template.wait()
+        orphans = list(self._children.values())
+        for child in orphans:
+            self._gone(child)
+        self.start()
+
+    def _gone(self, child: _Child) -> None:
+        """Report a child whose template is dead: the kernel has killed it with its parent."""
+        self._kill(child)
+        if child.pidfd is not None:
+            poller = select.poll()
+            poller.register(child.pidfd, select.POLLIN)
+            poller.poll(_DEATH_MS)
+        self._ended(child, "killed with the template process", False)
+
+    def _read_child(self, child: _Child) -> None:
+        kinds = FromWorker if child.role == "worker" else BuildResult | Failed
+        for _ in range(_MAX_READS):
+            try:
+                received = channel.receive(child.sock, kinds)
+            except BlockingIOError:
+                return
+            except (OSError, ProtocolError):
+                received = None
+            if received is None:
+                # Its death is reported by the template; the socket has nothing more to say.
+                child.sock.close()
+                child.closed = True
+                self._drop_queue(child)
+                self._kill(child)
+                return
+            self._emit(child, received[0])
+        self._flush(child)
+
+    def _emit(self, child: _Child, record: FromWorker | BuildResult) -> None:
+        now, worker = self._now(), child.build
+        match record:
+            case Hired():
+                child.answered = True
+                self._on_event(WorkerUp(now, worker, record.pid))
+            case Done():
+                self._on_event(ChunkDone(now, worker, record))
+            case BuildResult():
+                child.answered = True
+                self._on_event(Built(now, record))
+            case Failed() if child.role == "builder":
+                child.answered = True
+                self._on_event(
+                    BuildFailed(now, child.build, record.code, record.message, record.details)
+                )
+            case Failed():
+                self._on_event(
+                    ChunkFailed(
+                        now,
+                        worker,
+                        record.claim,
+                        record.stream,
+                        record.code,
+                        record.message,
+                        record.details,
+                    )
+                )
+
+    # ------------------------------------------------------------ deaths
+
+    def _ended(self, child: _Child, reason: str, blame: bool) -> None:
+        # What it said before it died still counts: its last chunk may be done.
+        if not child.closed:
+            self._read_child(child)
+        del self._children[child.number]
+        if child.role == "worker":
+            self._workers.pop(child.build, None)
+            claim, row = IDLE
+            if child.progress is not None:
+                claim, row = PROGRESS.unpack_from(child.progress, 0)
+            if child.kill_asked is not None:
+                reason = child.kill_asked
+            event = WorkerDown(
+                self._now(),
+                child.build,
+                reason,
+                blame,
+                claim if claim >= 0 else None,
+                row if row >= 0 else None,
+            )
+            self._close_child(child)
+            self._on_event(event)
+            return
+        self._close_child(child)
+        if not child.answered:
+            error = BuildError(
+                f"the process that builds the pipeline died ({reason}); its module or an op of it "
+                "crashed while it was imported or compiled"
+            )
+            self._on_event(BuildFailed(self._now(), child.build, *error.to_record()))
+
+    def _close_child(self, child: _Child) -> None:
+        self._drop_queue(child)
+        if not child.closed:
+            child.sock.close()
+            child.closed = True
+        if child.pidfd is not None:
+            os.close(child.pidfd)
+            child.pidfd = None
+        if child.progress is not None:
+            child.progress.close()
+            child.progress = None

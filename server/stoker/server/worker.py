@@ -1,0 +1,168 @@
+"""A worker: computes rows of chunks into slots, and nothing else.
+
+Runs as a fork of the template, with one thread. It reads records from its packet socket, one after
+the other: streams, slabs, and work. It decides nothing: which rows, where and when comes from the
+daemon, and what the bytes are follows from the StreamSpec. Before each row it stores (claim, row)
+in a small shared page, so that after its death the daemon knows which sample it was at. Every error
+of a sample or a stream goes back as a record; the process ends when its socket closes.
+"""
+
+import mmap
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+from functools import partial
+
+import msgspec
+import numpy as np
+
+from stoker.dataset import Dataset, open_dataset
+from stoker.pipeline.executor import compile_plan
+from stoker.pipeline.graph import Graph
+from stoker.pipeline.plan import bind
+from stoker.protocol.errors import StokerError
+from stoker.rng.jit import set_cache_root
+from stoker.server import channel
+from stoker.server.failpoints import FailPoints
+from stoker.server.hire import IDLE, PROGRESS, Hire
+from stoker.server.rows import RowComputer
+from stoker.server.states import field_states
+from stoker.server.template import threads
+from stoker.server.work import (
+    AddSlab,
+    CloseStream,
+    Done,
+    DropSlab,
+    Failed,
+    Hired,
+    OpenStream,
+    ToWorker,
+    Work,
+)
+
+
+class Worker:
+    """The streams and slabs that a worker knows, and the work it does on them."""
+
+    def __init__(self, hire: Hire, progress: mmap.mmap) -> None:
+        self._hire = hire
+        self._progress = progress
+        self._fail = FailPoints(hire.fail_points, hire.worker)
+        self._datasets: dict[str, Dataset] = {}
+        self._streams: dict[int, RowComputer | Failed] = {}
+        self._slabs: dict[int, np.ndarray] = {}
+
+    def visit(self, point: str) -> None:
+        """Pass a fail point."""
+        self._fail.visit(point)
+
+    def handle(self, record: ToWorker, descriptor: int | None) -> Done | Failed | None:
+        """Act on one record; return what the daemon shall hear, if anything."""
+        match record:
+            case OpenStream():
+                return self._open(record)
+            case CloseStream():
+                self._streams.pop(record.stream, None)
+            case AddSlab():
+                assert descriptor is not None
+                # The map ends with the last array on it.
+                memory = mmap.mmap(descriptor, record.size_bytes)
+                os.close(descriptor)
+                self._slabs[record.slab] = np.frombuffer(memory, np.uint8)
+            case DropSlab():
+                self._slabs.pop(record.slab, None)
+            case Work():
+                return self._work(record)
+        return None
+
+    def _open(self, record: OpenStream) -> Failed | None:
+        try:
+            self._streams[record.stream] = self._computer(record)
+        except StokerError as error:
+            self._streams[record.stream] = failed = Failed(0, record.stream, *error.to_record())
+            return failed
+        return None
+
+    def _computer(self, record: OpenStream) -> RowComputer:
+        dataset = self._datasets.get(record.dataset)
+        if dataset is None or dataset.fingerprint != record.spec.dataset:
+            dataset = self._datasets[record.dataset] = open_dataset(record.dataset)
+        plan = bind(Graph.from_bytes(record.graph), field_states(dataset))
+        engine = compile_plan(plan, record.spec.freeze)
+        computer = RowComputer(record.spec, dataset, engine, record.layout, record.first_row)
+        hire, rows = self._hire, len(dataset)
+        computer.home = range(
+            rows * hire.share // hire.shares, rows * (hire.share + 1) // hire.shares
+        )
+        return computer
+
+    def _work(self, work: Work) -> Done | Failed:
+        self.visit("worker.chunk")
+        began = time.perf_counter()
+        computer = self._streams[work.stream]
+        if isinstance(computer, Failed):
+            return msgspec.structs.replace(computer, claim=work.claim)
+        end = work.offset + work.size_bytes
+        try:
+            counts = computer.fill(
+                self._slabs[work.slab][work.offset : end],
+                work.epoch,
+                work.step,
+                work.row_lo,
+                work.row_hi,
+                partial(self._begun, work.claim),
+                self._ended,
+            )
+        except StokerError as error:
+            return Failed(work.claim, work.stream, *error.to_record())
+        finally:
+            PROGRESS.pack_into(self._progress, 0, *IDLE)
+        self.visit("worker.chunk_done")
+        seconds = time.perf_counter() - began
+        return Done(
+            work.claim, seconds, counts.home_rows, counts.replaced_rows, counts.invalid_rows
+        )
+
+    def _begun(self, claim: int, row: int) -> None:
+        PROGRESS.pack_into(self._progress, 0, claim, row)
+        self._fail.visit("worker.row")
+
+    def _ended(self, row: int) -> None:
+        self._fail.visit("worker.row_done")
+
+
+def serve(sock: socket.socket, number: int) -> int:
+    """Run a worker on its socket until the daemon closes it; return the exit code."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    first = channel.receive(sock, Hire)
+    if first is None or first[1] is None:
+        return 0
+    hire, page = first
+    set_cache_root(hire.cache_root)
+    progress = mmap.mmap(page, mmap.PAGESIZE)
+    os.close(page)
+    PROGRESS.pack_into(progress, 0, *IDLE)
+    worker = Worker(hire, progress)
+    worker.visit("worker.start")
+    if threads() != 1:
+        raise RuntimeError(f"a worker starts with one thread, this one has {threads()}")
+    try:
+        _loop(sock, worker, number)
+    except (BrokenPipeError, ConnectionResetError):
+        return 0
+    except Exception:
+        # What is no StokerError is a bug of ours or of a custom op: die loudly, the daemon goes on.
+        traceback.print_exc(file=sys.stderr)
+        return 1
+    return 0
+
+
+def _loop(sock: socket.socket, worker: Worker, number: int) -> None:
+    channel.send(sock, Hired(number, os.getpid()))
+    while (received := channel.receive(sock, ToWorker)) is not None:
+        answer = worker.handle(*received)
+        if answer is not None:
+            channel.send(sock, answer)
