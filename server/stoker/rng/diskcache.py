@@ -1,0 +1,169 @@
+"""Where compiled kernels lie on disk, and a numba cache that several processes may share.
+
+One folder a kernel: `<cache root>/<name>-<digest>`. numba alone stamps only the file of the
+function itself, and two processes that save different signatures at the same moment can leave an
+index that names the wrong machine code. So here the digest covers everything the code depends on
+(see `stoker.rng.sources`), and saving holds a lock on the folder. Reading needs none: files are
+replaced whole. A damaged entry counts as absent and is rebuilt.
+
+numba keeps its entries as pickles, so the cache root must be the user's own: a root that belongs to
+another user, or that anybody may write to, is refused. numba is imported inside functions only.
+"""
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import importlib
+import logging
+import os
+import stat
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from stoker.protocol.errors import ResourceError
+from stoker.rng.sources import loaded_digest, source_digest
+
+_log = logging.getLogger(__name__)
+_state = threading.Lock()
+_chosen: list[Path] = []
+
+
+def cache_root() -> Path:
+    """Return the folder that holds the compiled kernels.
+
+    It is what `set_cache_root` was given, else `$XDG_CACHE_HOME/stoker/kernels`, else
+    `~/.cache/stoker/kernels`.
+    """
+    if _chosen:
+        return _chosen[-1]
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "stoker" / "kernels"
+
+
+def set_cache_root(path: str | os.PathLike[str]) -> None:
+    """Keep the kernels that this process compiles from now on under another folder.
+
+    Kernels that are compiled already keep the folder they have.
+    """
+    with _state:
+        _chosen[:] = [Path(path).absolute()]
+
+
+def kernel_digest(fn: FunctionType) -> str:
+    """Return the name of a kernel's machine code: sources, loaded code, versions and processor."""
+    parts = f"{source_digest(fn)} {loaded_digest(fn)} {fn.__qualname__} {_toolchain()}"
+    return hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
+
+
+def kernel_folder(fn: FunctionType, digest: str) -> Path:
+    """Make and return the cache folder of a kernel.
+
+    Raises:
+        ResourceError: the cache root cannot be written, or is not the user's own.
+    """
+    root = cache_root()
+    folder = root / f"{fn.__name__}-{digest}"
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_owner(root)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with _locked(folder):
+            return folder
+    except OSError as error:
+        raise ResourceError(
+            f"kernel cache {root}: cannot write there ({error.strerror}): choose a folder that can"
+            " be written, with stoker.rng.jit.set_cache_root or XDG_CACHE_HOME",
+            path=str(root),
+        ) from None
+
+
+def dispatcher(fn: FunctionType, folder: Path) -> Any:
+    """Return the numba dispatcher of a function, its machine code kept in a folder.
+
+    No fastmath, no global interpreter lock while it runs, division as NumPy does it.
+    """
+    numba = importlib.import_module("numba")
+    config = numba.core.config
+    with _state:
+        before = config.CACHE_DIR
+        config.CACHE_DIR = str(folder)
+        try:
+            made = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=False)(fn)
+        finally:
+            config.CACHE_DIR = before
+    made._cache = SharedCache(made._cache, folder)
+    return made
+
+
+class SharedCache:
+    """A numba function cache made safe for several processes and for damaged files.
+
+    It stands in for the dispatcher's own cache object and passes everything else on to it.
+    """
+
+    def __init__(self, inner: Any, folder: Path) -> None:
+        self._inner = inner
+        self._folder = folder
+
+    def __getattr__(self, name: str) -> Any:
+        """Pass every other attribute on to numba's cache."""
+        return getattr(self._inner, name)
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """Return the stored machine code of a signature, or None if there is none that is whole."""
+        try:
+            return self._inner.load_overload(signature, target)
+        except Exception as error:
+            _log.warning("damaged kernel cache %s is rebuilt: %r", self._folder, error)
+            with contextlib.suppress(OSError), _locked(self._folder):
+                self._inner.flush()
+            return None
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        """Store machine code; a disk that is full costs time at the next start, nothing else."""
+        try:
+            with _locked(self._folder):
+                self._inner.save_overload(signature, result)
+        except OSError as error:
+            _log.warning("kernel cache %s was not written: %s", self._folder, error)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock; the kernel drops it if the process dies."""
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _check_owner(root: Path) -> None:
+    status = root.stat()
+    if status.st_uid not in (os.geteuid(), 0) or status.st_mode & stat.S_IWOTH:
+        raise ResourceError(
+            f"kernel cache {root}: expected a folder of user {os.geteuid()} that others cannot"
+            f" write, got owner {status.st_uid}, mode {stat.filemode(status.st_mode)}: machine code"
+            " is loaded from it; choose another with stoker.rng.jit.set_cache_root",
+            path=str(root),
+        )
+
+
+@functools.cache
+def _toolchain() -> str:
+    numba = importlib.import_module("numba")
+    llvmlite = importlib.import_module("llvmlite")
+    llvm = importlib.import_module("llvmlite.binding")
+    config = numba.core.config
+    cpu = config.CPU_NAME or llvm.get_host_cpu_name()
+    features = config.CPU_FEATURES or llvm.get_host_cpu_features().flatten()
+    versions = (numba.__version__, llvmlite.__version__, np.__version__, sys.version)
+    return f"{versions} {cpu} {features} {config.OPT}"

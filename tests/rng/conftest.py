@@ -1,0 +1,45 @@
+"""Fixtures of the tests of stoker.rng."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stoker.rng.jit import set_cache_root
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Run:
+    """Run a script in a fresh interpreter with a cache under tmp_path; return its output."""
+
+    def run(script: str, *args: str, cache: Path | None = None, **environment: str) -> str:
+        env = {
+            **os.environ,
+            "XDG_CACHE_HOME": str(cache or tmp_path / "cache"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **environment,
+        }
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", textwrap.dedent(script), *args],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    return run
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep this process's compiled kernels out of the user's cache."""
+    set_cache_root(tmp_path_factory.mktemp("kernels"))
