@@ -1,0 +1,222 @@
+"""The Law: what a daemon delivers equals the one-process reference, byte for byte.
+
+One table of streams; each is compared through the interpreter, 1, 2 and 5 workers, 1, 2 and 3 ranks,
+several prefetch depths, after a worker was killed in mid-batch, and after a resume at another place
+with another rank count. A later feature adds its stream to the table.
+"""
+
+import os
+import random
+import signal
+import threading
+import time
+from pathlib import Path
+
+import law_pipelines
+import pytest
+
+from stoker.client import Loader
+
+EPOCHS = range(2)
+DEADLINE_S = 60.0
+STREAMS = {
+    "crops": {"pipeline": "crops", "batch_size": 8, "seed": 5},
+    "training": {"pipeline": "training", "batch_size": 6, "seed": 2**64 - 1},
+    "padded": {"pipeline": "padded", "batch_size": 10, "seed": 0, "tail": "pad"},
+    "evaluation": {"pipeline": "evaluation", "batch_size": 9, "shuffle": False, "tail": "pad"},
+    "views": {"pipeline": "crops", "batch_size": 5, "seed": 9, "views": 3},
+    "frozen": {
+        "pipeline": "training",
+        "batch_size": 7,
+        "seed": 3,
+        "freeze": {"color_jitter": 7, "horizontal_flip": "epoch"},
+    },
+}
+EVERY = pytest.mark.parametrize("name", STREAMS)
+
+
+def _spec(name: str) -> dict:
+    """The stream as fields of StreamSpec."""
+    from stoker.protocol.spec import OrderSpec
+
+    fields = {key: value for key, value in STREAMS[name].items() if key != "pipeline"}
+    fields["order"] = OrderSpec(shuffle=bool(fields.pop("shuffle", True)))
+    return fields
+
+
+def _options(name: str) -> dict:
+    """The stream as arguments of Loader."""
+    options = dict(STREAMS[name])
+    options["global_batch_size"] = options.pop("batch_size")
+    options["drop_last"] = options.pop("tail", "drop") == "drop"
+    return options
+
+
+@pytest.fixture(scope="module")
+def expected(dataset: Path, law) -> dict[str, list[str]]:
+    """Digests of every stream of the table, by the interpreter in this process."""
+    return {
+        name: law.reference(
+            dataset,
+            getattr(law_pipelines, STREAMS[name]["pipeline"]).graph(),
+            EPOCHS,
+            **_spec(name),
+        )
+        for name in STREAMS
+    }
+
+
+def test_reference_differs_between_streams_epochs_and_steps(expected):
+    every = [digest for digests in expected.values() for digest in digests]
+    assert len(every) > 40
+    assert len(set(every)) == len(every)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_any_number_of_workers(daemon, law, expected, workers):
+    with daemon(workers) as running:
+        for name in STREAMS:
+            assert law.delivered(running.address, EPOCHS, **_options(name)) == expected[name], name
+
+
+@pytest.mark.slow
+def test_any_number_of_ranks_and_any_prefetch(daemon, law, expected):
+    with daemon(2) as running:
+        for name in STREAMS:
+            for ranks, prefetch in ((2, 1), (3, 3), (1, 9)):
+                got = law.delivered(
+                    running.address, EPOCHS, ranks, prefetch=prefetch, **_options(name)
+                )
+                assert got == expected[name], (name, ranks, prefetch)
+
+
+@pytest.mark.slow
+def test_ranks_at_the_same_time(daemon, law, expected):
+    parts: dict[int, list] = {}
+
+    def train(rank: int) -> None:
+        parts[rank] = law.one_rank(
+            running.address, EPOCHS, rank=rank, world_size=3, **_options("training")
+        )
+
+    with daemon(2) as running:
+        threads = [threading.Thread(target=train, args=(rank,)) for rank in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(DEADLINE_S)
+        assert law.merged([parts[rank] for rank in range(3)]) == expected["training"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["worker.row", "worker.row_done", "worker.chunk_done"])
+@pytest.mark.parametrize("name", ["crops", "views"])
+def test_worker_that_dies_at_a_point(daemon, law, expected, point, name):
+    with daemon(2, f"{point}:kill:2:0") as running:
+        assert law.delivered(running.address, EPOCHS, **_options(name)) == expected[name]
+        assert "SIGKILL" in running.log.read_text()
+
+
+def _children(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += [int(child) for child in (task / "children").read_text().split()]
+    return found
+
+
+def _workers(daemon_pid: int) -> list[int]:
+    (template,) = _children(daemon_pid)
+    return _children(template)
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
+def _wait_for(what, condition):
+    pause, deadline = threading.Event(), time.monotonic() + DEADLINE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"waited {DEADLINE_S} s for {what}"
+        pause.wait(0.005)
+    return found
+
+
+@pytest.mark.slow
+def test_worker_killed_in_mid_batch(daemon, law, expected):
+    """A worker stops in the middle of a row and is then killed from outside."""
+    with daemon(2, "worker.row:stop:4:0") as running:
+        got: list[str] = []
+        reader = threading.Thread(
+            target=lambda: got.extend(law.delivered(running.address, EPOCHS, **_options("crops")))
+        )
+        reader.start()
+        stopped = _wait_for(
+            "a stopped worker",
+            lambda: [pid for pid in _workers(running.pid) if _state(pid) == "T"],
+        )
+        os.kill(stopped[0], signal.SIGKILL)
+        reader.join(DEADLINE_S)
+        assert got == expected["crops"]
+        assert stopped[0] not in _workers(running.pid)
+
+
+@pytest.mark.slow
+def test_template_killed(daemon, law, expected):
+    """The parent of all workers dies, and they with it: everything is started anew."""
+    with daemon(2) as running:
+        with Loader(
+            running.address, device="numpy", prefetch=2, **_options("training")
+        ) as loader:
+            batches = iter(loader)
+            first = next(batches)
+            assert first.step == 0
+            os.kill(_children(running.pid)[0], signal.SIGKILL)
+            rest = [batch.step for batch in batches]
+            assert rest == list(range(1, len(loader)))
+        assert law.delivered(running.address, EPOCHS, **_options("training")) == (
+            expected["training"]
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["crops", "padded", "views"])
+def test_resume_anywhere_with_another_rank_count(daemon, law, expected, name):
+    rng = random.Random(name)
+    with daemon(2) as running:
+        for ranks, later in ((1, 3), (2, 1), (3, 2)):
+            epoch, states = rng.choice(EPOCHS), []
+            stop = rng.randrange(1, len(expected[name]) // 2 + 1)
+            for rank in range(ranks):
+                with Loader(
+                    running.address, device="numpy", rank=rank, world_size=ranks, **_options(name)
+                ) as loader:
+                    loader.set_epoch(epoch)
+                    for step, _batch in enumerate(loader, 1):
+                        if step == stop:
+                            break
+                    states.append(loader.state_dict())
+            assert all(state == states[0] for state in states), "a cursor holds no rank"
+            left = range(epoch if stop < len(loader) else epoch + 1, EPOCHS.stop)
+            parts = [
+                law.one_rank(
+                    running.address,
+                    left,
+                    states[0],
+                    rank=rank,
+                    world_size=later,
+                    **_options(name),
+                )
+                for rank in range(later)
+            ]
+            assert law.merged(parts) == expected[name][epoch * len(loader) + stop :]
+
+
+@pytest.mark.slow
+def test_two_jobs_do_not_disturb_each_other(daemon, law, expected):
+    with daemon(2) as running, Loader(running.address, device="numpy", **_options("crops")) as one:
+        steps = iter(one)
+        held = [next(steps)]
+        assert law.delivered(running.address, EPOCHS, **_options("padded")) == expected["padded"]
+        held.append(next(steps))
+        assert [batch.step for batch in held] == [0, 1]

@@ -1,0 +1,79 @@
+"""Packets between daemon and workers: sizes, descriptors, ends, and what is refused."""
+
+import os
+
+import msgspec
+import pytest
+
+from stoker.protocol.errors import ProtocolError
+from stoker.server import channel
+from stoker.server.work import BuildRequest, Hired
+
+
+@pytest.fixture
+def ends():
+    one, two = channel.pair()
+    with one, two:
+        yield one, two
+
+
+@pytest.mark.parametrize("size", [0, 1, channel.INLINE_BYTES, channel.INLINE_BYTES + 1, 3_000_000])
+def test_a_record_of_any_size_arrives(ends, size):
+    sent = BuildRequest(3, "data", "", os.urandom(size))
+    channel.send(ends[0], sent)
+    assert channel.receive(ends[1], BuildRequest) == (sent, None)
+
+
+def test_a_descriptor_travels_with_its_record(ends):
+    read, write = os.pipe()
+    channel.send(ends[0], Hired(1, 2), write)
+    os.close(write)
+    record, descriptor = channel.receive(ends[1], Hired)
+    assert record == Hired(1, 2)
+    os.write(descriptor, b"through")
+    os.close(descriptor)
+    assert os.read(read, 100) == b"through"
+    assert os.read(read, 100) == b""
+    os.close(read)
+
+
+def test_a_large_record_takes_no_descriptor(ends):
+    with pytest.raises(ProtocolError, match=r"BuildRequest of \d+ bytes does not fit a packet"):
+        channel.send(ends[0], BuildRequest(3, "data", "", bytes(100_000)), 0)
+
+
+def test_a_closed_peer_ends_the_stream(ends):
+    ends[0].close()
+    assert channel.receive(ends[1], Hired) is None
+
+
+def test_other_records_are_refused_and_their_descriptors_closed(ends):
+    read, write = os.pipe()
+    channel.send(ends[0], BuildRequest(3, "data", "", b""), write)
+    os.close(write)
+    with pytest.raises(ProtocolError, match="packet between daemon and worker"):
+        channel.receive(ends[1], Hired)
+    assert os.read(read, 1) == b"", "the descriptor that came along is still open"
+    os.close(read)
+
+
+def test_a_memory_file_must_come_along(ends):
+    ends[0].send(b"f")
+    with pytest.raises(ProtocolError, match="announces a memory file came without one"):
+        channel.receive(ends[1], Hired)
+
+
+def test_a_memory_file_is_bounded(ends):
+    file = os.memfd_create("large")
+    os.ftruncate(file, channel.MAX_RECORD_BYTES + 1)
+    from stoker.protocol.descriptors import send_packet
+
+    send_packet(ends[0], b"f", file)
+    os.close(file)
+    with pytest.raises(ProtocolError, match="a record has at most"):
+        channel.receive(ends[1], Hired)
+
+
+def test_records_are_msgpack_arrays_with_a_tag(ends):
+    channel.send(ends[0], Hired(7, 8))
+    assert msgspec.msgpack.decode(ends[1].recv(1000)[1:]) == ["hired", 7, 8]

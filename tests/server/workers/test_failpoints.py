@@ -1,0 +1,53 @@
+"""Fail points: the plan's grammar, who obeys, and what each action does to a real process."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from stoker.protocol.errors import ConfigError
+from stoker.server.failpoints import ACTIONS, FailPoints
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ("worker.row:kill", "expected POINT:ACTION:HIT"),
+        ("worker.row:kill:x", "expected POINT:ACTION:HIT"),
+        ("worker.nowhere:kill:1", "no point 'worker.nowhere'; there are builder.start|no point"),
+        ("worker.row:explode:1", "no action 'explode'; use kill, stop, segv, exit, error"),
+    ],
+)
+def test_a_wrong_plan_is_refused(plan, message):
+    with pytest.raises(ConfigError, match=message):
+        FailPoints(plan)
+
+
+def test_only_the_named_hit_of_the_named_process_fails():
+    mine = FailPoints("worker.row:error:3:1, worker.chunk:error:1:2", process=1)
+    for _ in range(2):
+        mine.visit("worker.row")
+    with pytest.raises(RuntimeError, match=r"fail point worker\.row"):
+        mine.visit("worker.row")
+    mine.visit("worker.row")
+    mine.visit("worker.chunk")
+
+
+def test_without_a_process_everybody_obeys():
+    with pytest.raises(RuntimeError):
+        FailPoints("worker.row:error:1", process=5).visit("worker.row")
+
+
+@pytest.mark.parametrize(
+    ("action", "code"),
+    [("kill", -signal.SIGKILL), ("segv", -signal.SIGSEGV), ("exit", 3), ("error", 1)],
+)
+def test_what_an_action_does_to_a_process(action, code):
+    program = (
+        "from stoker.server.failpoints import FailPoints; "
+        f"FailPoints('worker.row:{action}:1').visit('worker.row')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
+    assert done.returncode == code
+    assert action in ACTIONS
