@@ -1,0 +1,87 @@
+"""The same compiled pipeline in plain loops: no daemon, no client, no messages.
+
+    python benchmarks/plain_loops.py PACKED --workers 2 --epochs 3
+
+Each process computes every n-th batch into one private slot, over and over. What the daemon and the
+client add is measured against this. The processes begin an epoch together; its time is that of the
+slower one. One JSON line an epoch; the first is the warm-up. CPU time counts all processes.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+import time
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from queue import SimpleQueue
+
+import numpy as np
+from meter import Epoch, busy_s, tree_s
+from w1_pipeline import w1
+
+from stoker.dataset import open_dataset
+from stoker.order.batches import steps_per_epoch
+from stoker.pipeline.executor import compile_plan
+from stoker.pipeline.plan import bind
+from stoker.protocol.layout import slot_layout
+from stoker.server.reference import make_spec
+from stoker.server.rows import RowComputer
+from stoker.server.states import field_states
+
+
+def loop(
+    number: int, arguments: argparse.Namespace, start: Barrier, stop: Barrier, images: SimpleQueue
+) -> None:
+    """Compute the steps `number`, `number + workers`, ... of each epoch."""
+    graph = w1.graph()
+    spec = make_spec(arguments.packed, graph, batch_size=arguments.batch_size)
+    dataset = open_dataset(arguments.packed)
+    plan = bind(graph, field_states(dataset))
+    layout = slot_layout(plan.outputs, spec.batch_size)
+    computer = RowComputer(spec, dataset, compile_plan(plan), layout)
+    slot = np.zeros(layout.slot_bytes, np.uint8)
+    for epoch in range(arguments.epochs):
+        start.wait()
+        for step in range(number, steps_per_epoch(spec), arguments.workers):
+            computer.fill(slot, epoch, step, 0, spec.batch_size)
+        stop.wait()
+    images.put(steps_per_epoch(spec) * spec.batch_size)
+    dataset.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("packed", type=Path)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--batch-size", type=int, default=128)
+    parser.add_argument("--epochs", type=int, default=3)
+    arguments = parser.parse_args()
+    context = multiprocessing.get_context("spawn")
+    start, stop = (context.Barrier(arguments.workers + 1) for _ in range(2))
+    images = context.SimpleQueue()
+    processes = [
+        context.Process(target=loop, args=(number, arguments, start, stop, images))
+        for number in range(arguments.workers)
+    ]
+    for process in processes:
+        process.start()
+    measured = []
+    for _ in range(arguments.epochs):
+        start.wait()
+        own, everybody, begun = tree_s(os.getpid()), busy_s(), time.perf_counter()
+        stop.wait()
+        seconds = time.perf_counter() - begun
+        cpu = tree_s(os.getpid()) - own
+        measured.append((seconds, cpu, max(0.0, busy_s() - everybody - cpu)))
+    count = images.get()
+    for process in processes:
+        process.join()
+    for seconds, cpu, other in measured:
+        print(json.dumps(Epoch(count, seconds, count / seconds, 0.0, cpu, other).to_data()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""W1: Stoker against torch.utils.data.DataLoader and against plain loops, on the same files.
+
+    python benchmarks/w1.py [--rounds 3] [--epochs 3] [--workers 2]
+
+Random resized crop to 224 and flip, uint8, batches of 128, over 2000 JPEGs of 500x375 pixels and
+about 100 KB, which are made on the first run (benchmarks/data/). Rounds are interleaved: each round
+runs every contender once, in a fresh process, so that slow drift of the machine meets all of them.
+The first epoch of a process is its warm-up. An epoch in which the rest of the machine used more
+than `NOISE` of one core is dropped, and the number of dropped epochs is printed. Rates are images
+a second up to the arrival of the last batch: median (min..max) over the epochs; ratios are those of
+the medians. Prints Markdown; benchmarks/results/w1.json has every epoch.
+"""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+HERE = Path(__file__).parent
+NOISE = 0.12
+CONTENDERS = {
+    "a": ("Stoker, daemon and client", "through_daemon.py", "packed", []),
+    "b": ("DataLoader, OpenCV (not antialiased)", "torch_loader.py", "", ["--style", "cv2"]),
+    "c": ("DataLoader, Pillow", "torch_loader.py", "", ["--style", "pillow"]),
+    "d": ("Stoker's pipeline in plain loops", "plain_loops.py", "packed", []),
+}
+
+
+def prepare(data: Path) -> None:
+    """Make the files and pack them, unless they are there."""
+    if not (data / "stats.json").exists():
+        subprocess.run([sys.executable, str(HERE / "make_data.py"), str(data)], check=True)
+    if not (data / "packed").exists():
+        partial = data / "packed.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        stoker = str(Path(sys.executable).with_name("stoker"))
+        subprocess.run([stoker, "pack", str(data / "images"), str(partial)], check=True)
+        partial.rename(data / "packed")
+
+
+def run(letter: str, arguments: argparse.Namespace) -> list[dict[str, float]]:
+    """Run a contender once; return its epochs after the first."""
+    _, script, folder, more = CONTENDERS[letter]
+    command = [sys.executable, str(HERE / script), str(arguments.data / folder), *more]
+    for name in ("workers", "batch_size", "epochs"):
+        command += [f"--{name.replace('_', '-')}", str(getattr(arguments, name))]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    epochs = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert len(epochs) == arguments.epochs, done.stdout
+    return epochs[1:]
+
+
+def quiet(epochs: list[dict[str, float]]) -> list[dict[str, float]]:
+    """Return the epochs that the rest of the machine did not disturb."""
+    return [e for e in epochs if e["other_cpu_s"] <= NOISE * e["seconds"]]
+
+
+def report(results: dict[str, list[dict[str, float]]]) -> str:
+    """Return the tables in Markdown."""
+    lines = [
+        "| | contender | images/s: median (min..max) | epochs | dropped | images per CPU-second |",
+        "|---|---|---|---|---|---|",
+    ]
+    medians = {}
+    for letter, epochs in results.items():
+        kept = quiet(epochs) or epochs
+        rates = [e["images_per_s"] for e in kept]
+        medians[letter] = statistics.median(rates)
+        thrift = statistics.median(e["images"] / e["cpu_s"] for e in kept)
+        dropped = str(len(epochs) - len(kept)) if quiet(epochs) else "all noisy, all kept"
+        lines.append(
+            f"| {letter} | {CONTENDERS[letter][0]} | {medians[letter]:,.0f} "
+            f"({min(rates):,.0f}..{max(rates):,.0f}) | {len(kept)} | {dropped} | {thrift:,.0f} |"
+        )
+    lines += ["", "| ratio | value |", "|---|---|"]
+    for other in "bcd":
+        if {"a", other} <= medians.keys():
+            lines.append(f"| a/{other} | {medians['a'] / medians[other]:.3f} |")
+    return "\n".join(lines)
+
+
+def machine() -> str:
+    """Describe what it ran on."""
+    names = ("numba", "numpy", "opencv-python-headless", "pillow", "simplejpeg", "torch")
+    versions = ", ".join(f"{name} {version(name)}" for name in names)
+    model = next(
+        (
+            line.split(":")[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
+    return (
+        f"{model}, {len(os.sched_getaffinity(0))} cores, Linux {platform.release()}, "
+        f"Python {platform.python_version()}, {versions}"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=HERE / "data")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=4, help="of a process; the first warms up")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--batch-size", type=int, default=128)
+    parser.add_argument("--only", default="abcd", help="letters of the contenders to run")
+    arguments = parser.parse_args()
+    prepare(arguments.data)
+    results: dict[str, list[dict[str, float]]] = {letter: [] for letter in arguments.only}
+    for number in range(arguments.rounds):
+        for letter in arguments.only:
+            print(f"round {number + 1}: {CONTENDERS[letter][0]}", file=sys.stderr, flush=True)
+            results[letter] += run(letter, arguments)
+    print(machine(), report(results), sep="\n\n")
+    out = HERE / "results"
+    out.mkdir(exist_ok=True)
+    (out / "w1.json").write_text(json.dumps({"machine": machine(), "epochs": results}, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
