@@ -1,0 +1,184 @@
+"""Writing a dataset: from rows, or from files that packing finished.
+
+A dataset grows in its own folder: finished files lie beside a folder `.packing` of temporary ones,
+and nothing can be opened until the manifest, written last, names them. So a dataset that is
+overwritten stays readable until its successor is whole; files that the new manifest does not name
+are then removed. One writer at a time: a lock on the folder, which ends with its holder's process,
+refuses a second.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from stoker.dataset.cells import Value, make_cell
+from stoker.dataset.fingerprint import dataset_fingerprint
+from stoker.dataset.inspect import Scratches
+from stoker.dataset.limits import CodecError
+from stoker.dataset.manifest import NAME, WORK, DataFile, Manifest, write_manifest
+from stoker.dataset.mapping import map_file
+from stoker.dataset.schema import DIGEST, SOURCE, Schema, Side, check_schema
+from stoker.dataset.shard import ShardRecord, ShardWriter
+from stoker.dataset.summary import Summary, finish_field, statistics
+from stoker.protocol.errors import DatasetError, UsageError
+
+MAX_ROWS_PER_FILE = 2**20
+MAX_FILE_BYTES = 2**30
+MAX_BAD = 100
+_OURS = re.compile(r"[0-9]{5,}-[0-9a-f]{8}\.arrow")
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where rows are cut into files: at so many rows or bytes, whichever comes first."""
+
+    rows: int = MAX_ROWS_PER_FILE
+    data_bytes: int = MAX_FILE_BYTES
+
+
+def write_dataset(
+    dest: str | os.PathLike[str],
+    schema: Schema,
+    rows: Iterable[Mapping[str, Value]],
+    *,
+    cut: Cut | None = None,
+    overwrite: bool = False,
+) -> Manifest:
+    """Write rows as a dataset.
+
+    Args:
+        dest: folder of the dataset; made if it is missing.
+        schema: its fields, made by `schema.image`, `schema.label` and so on.
+        rows: for each sample, a value per field: bytes (encoded pictures, bytes), arrays, scalars.
+        cut: where rows are cut into files.
+        overwrite: replace a dataset that is there.
+
+    Raises:
+        UsageError: the schema cannot be, a row misses a field, or there is a dataset already.
+        DatasetError: a value does not fit its field, or there are no rows.
+    """
+    schema = with_row_columns(schema, source=False)
+    check_schema(schema)
+    folder, cut, scratch = Path(dest), cut or Cut(), Scratches()
+    names = {field.name for field in schema.fields}
+    records: list[ShardRecord] = []
+    with open_work(folder, overwrite) as work:
+        clear(work)
+        stream, count = iter(rows), 0
+        while True:
+            with ShardWriter(folder, work, schema, MAX_BAD) as writer:
+                for row in stream:
+                    if row.keys() != names:
+                        raise UsageError(
+                            f"row {count}: expected the fields {', '.join(sorted(names))}, "
+                            f"got {', '.join(sorted(row))}"
+                        )
+                    cells = {}
+                    for field in schema.fields:
+                        try:
+                            cells[field.name] = make_cell(field, row[field.name], scratch)
+                        except CodecError as error:
+                            raise DatasetError(
+                                f"row {count}, field {field.name!r}: {error}"
+                            ) from None
+                    writer.add(cells, f"row {count}")
+                    count += 1
+                    if writer.rows >= cut.rows or writer.data_bytes >= cut.data_bytes:
+                        break
+                if not writer.rows:
+                    break
+                records.append(writer.finish(len(records)))
+        return commit(folder, schema, records)
+
+
+def with_row_columns(schema: Schema, source: bool) -> Schema:
+    """Return the schema with the columns of the rows themselves: digest, and source if asked."""
+    side = [Side(DIGEST, "fixed_size_binary[16]")]
+    if source:
+        side.append(Side(SOURCE, "large_utf8"))
+    return msgspec.structs.replace(schema, side=tuple(side))
+
+
+@contextlib.contextmanager
+def open_work(folder: Path, overwrite: bool) -> Iterator[Path]:
+    """Make and lock the work folder of a dataset that is about to be written.
+
+    Raises:
+        UsageError: there is a dataset already, or another writer, or the place cannot be written.
+    """
+    if (folder / NAME).exists() and not overwrite:
+        raise UsageError(
+            f"{folder} holds a dataset already; choose another place, or pass --overwrite to "
+            "replace it"
+        )
+    work = folder / WORK
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(work / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write to {folder}: {error.strerror}; choose another place"
+        ) from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"another process is writing {folder} just now; wait for it, or choose another "
+                "place"
+            ) from None
+        yield work
+    finally:
+        os.close(descriptor)
+
+
+def clear(work: Path) -> None:
+    """Remove what an earlier writer left in the work folder, but not the lock."""
+    for path in work.iterdir():
+        if path.name != "lock":
+            path.unlink()
+
+
+def commit(folder: Path, schema: Schema, records: list[ShardRecord]) -> Manifest:
+    """Make finished files a dataset: finish the schema, take the fingerprint, write the manifest.
+
+    Raises:
+        DatasetError: there is no row.
+    """
+    total = Summary()
+    files: list[DataFile] = []
+    for record in records:
+        total.merge(record.summary, MAX_BAD)
+        if record.file is not None:
+            first = files[-1].first_row + files[-1].rows if files else 0
+            files.append(msgspec.structs.replace(record.file, first_row=first))
+    if not files:
+        raise DatasetError(f"there is no sample to write to {folder}; check the source")
+    fields = tuple(finish_field(field, total.fields[field.name]) for field in schema.fields)
+    manifest = Manifest(
+        fingerprint=dataset_fingerprint(fields, total.rows, _digests(folder, files)),
+        rows=total.rows,
+        schema=msgspec.structs.replace(schema, fields=fields),
+        statistics=statistics(fields, total),
+        files=tuple(files),
+    )
+    write_manifest(folder, manifest)
+    kept = {file.name for file in files}
+    for path in folder.iterdir():
+        if _OURS.fullmatch(path.name) and path.name not in kept:
+            path.unlink()
+    shutil.rmtree(folder / WORK)
+    return manifest
+
+
+def _digests(folder: Path, files: list[DataFile]) -> Iterator[memoryview]:
+    for file in files:
+        place = file.columns[DIGEST].data
+        yield map_file(folder / file.name, file.size_bytes)[place.offset : place.end]

@@ -1,0 +1,120 @@
+"""One value of one field -> what is stored, and what is hashed.
+
+The hashed bytes of a value are its stored bytes; those of a raw picture come after its height and
+width (two unsigned 32-bit integers), because its bytes alone do not tell its shape.
+"""
+
+import io
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image
+
+from stoker.dataset.inspect import Scratches, inspect_picture
+from stoker.dataset.limits import CodecError, check_pixels
+from stoker.dataset.schema import Field
+
+Value = bytes | bytearray | memoryview | np.ndarray | np.generic | int | float | bool
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value, ready to be stored.
+
+    Attributes:
+        data: bytes of the field's own column.
+        sides: values of its side columns, in order.
+        prefix: bytes that are hashed before `data`.
+        items: first side of the value: height, or how many items a free first side has.
+        width: of a picture, else 0.
+        encoding: of a picture's bytes, else "raw".
+        notes: what the owner should know.
+    """
+
+    data: bytes | memoryview
+    sides: tuple[int, ...] = ()
+    prefix: bytes = b""
+    items: int = 0
+    width: int = 0
+    encoding: str = "raw"
+    notes: tuple[str, ...] = ()
+
+
+def make_cell(field: Field, value: Value, scratch: Scratches) -> Cell:
+    """Convert a value to what is stored.
+
+    Raises:
+        CodecError: the value does not fit its field, or is a picture that cannot be decoded.
+    """
+    if field.is_picture:
+        return (
+            _raw_picture(field, value)
+            if field.encoding == "raw"
+            else _picture(field, value, scratch)
+        )
+    if field.kind == "bytes":
+        if not isinstance(value, bytes | bytearray | memoryview):
+            raise CodecError(f"expected bytes, got {type(value).__name__}")
+        return Cell(bytes(value), items=len(value))
+    return _numbers(field, value)
+
+
+def _picture(field: Field, value: Value, scratch: Scratches) -> Cell:
+    if isinstance(value, np.ndarray):
+        value = _as_png(field, value)
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise CodecError(
+            f"expected the bytes of a picture or its pixels, got {type(value).__name__}"
+        )
+    picture = inspect_picture(bytes(value), field.kind, scratch)
+    if field.encoding not in ("encoded", picture.encoding):
+        raise CodecError(f"expected encoding {field.encoding}, got {picture.encoding}")
+    sides = (picture.height, picture.width, picture.orientation)
+    return Cell(picture.data, sides, b"", *sides[:2], picture.encoding, picture.notes)
+
+
+def _as_png(field: Field, value: np.ndarray) -> bytes:
+    _check_pixels(field, value)
+    out = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(value)).save(out, "PNG", compress_level=6)
+    return out.getvalue()
+
+
+def _raw_picture(field: Field, value: Value) -> Cell:
+    if not isinstance(value, np.ndarray):
+        raise CodecError(f"expected an array of pixels, got {type(value).__name__}")
+    height, width = _check_pixels(field, value)
+    return Cell(value.tobytes(), (height, width), struct.pack("<II", height, width), height, width)
+
+
+def _check_pixels(field: Field, value: np.ndarray) -> tuple[int, int]:
+    tail = (3,) if field.kind == "image" else ()
+    if value.dtype != np.uint8 or value.ndim != 2 + len(tail) or value.shape[2:] != tail:
+        raise CodecError(
+            f"expected uint8 pixels of shape (H, W{', 3' if tail else ''}), got {value.dtype} of "
+            "shape "
+            f"{value.shape}"
+        )
+    check_pixels(*value.shape[:2])
+    return value.shape[0], value.shape[1]
+
+
+def _numbers(field: Field, value: Value) -> Cell:
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise CodecError(f"expected {field.dtype} of shape {field.shape}, got bytes")
+    given = np.asarray(value)
+    if not np.can_cast(given.dtype, field.dtype, "same_kind"):
+        raise CodecError(f"expected {field.dtype}, got {given.dtype}")
+    fits = given.ndim == len(field.shape) and all(
+        want is None or want == got for want, got in zip(field.shape, given.shape, strict=True)
+    )
+    if not fits:
+        raise CodecError(f"expected shape {field.shape}, got {given.shape}")
+    exact = given.astype(field.dtype)
+    if given.dtype.kind in "iu" and not np.array_equal(exact, given):
+        raise CodecError(f"a value does not fit {field.dtype}")
+    if field.kind == "label" and field.classes is not None and not 0 <= exact < len(field.classes):
+        raise CodecError(f"expected a class from 0 to {len(field.classes) - 1}, got {exact}")
+    stored = exact.astype(exact.dtype.newbyteorder("<"), copy=False).tobytes()
+    return Cell(stored, items=given.shape[0] if given.ndim else 0)

@@ -1,0 +1,60 @@
+"""The fingerprint of a packed dataset: its content and schema alone, not how it was cut or written.
+
+Row digest: BLAKE2b-128 over the fields in schema order, each as the length of its hashed bytes
+(unsigned 64-bit, little-endian) and those bytes (`stoker.dataset.cells`). Fingerprint: BLAKE2b-128
+over the length (again 64-bit) and bytes of the schema's canonical form, the number of rows
+(64-bit), and the row digests in row order. Specified with a vector in docs/contracts/dataset.md.
+"""
+
+import hashlib
+import struct
+from collections.abc import Iterable, Sequence
+
+from stoker.dataset.cells import Cell
+from stoker.dataset.schema import Field
+from stoker.protocol.canonical import canonical_bytes
+
+VERSION = 1
+
+
+def row_digest(cells: Sequence[Cell]) -> bytes:
+    """Return the 16-byte digest of a row, from its cells in schema order."""
+    digest = hashlib.blake2b(digest_size=16)
+    for cell in cells:
+        digest.update(struct.pack("<Q", len(cell.prefix) + len(cell.data)))
+        digest.update(cell.prefix)
+        digest.update(cell.data)
+    return digest.digest()
+
+
+def dataset_fingerprint(
+    fields: Sequence[Field], rows: int, digests: Iterable[bytes | memoryview]
+) -> str:
+    """Return `content:<32 hex digits>`.
+
+    Args:
+        fields: the finished fields, in order.
+        rows: number of rows.
+        digests: their row digests, in row order, in pieces of any size.
+    """
+    described = canonical_bytes(
+        {
+            "version": VERSION,
+            "fields": [
+                {
+                    "name": field.name,
+                    "kind": field.kind,
+                    "encoding": field.encoding,
+                    "dtype": field.dtype,
+                    "shape": field.shape,
+                    "classes": field.classes,
+                }
+                for field in fields
+            ],
+        }
+    )
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(struct.pack("<Q", len(described)) + described + struct.pack("<Q", rows))
+    for piece in digests:
+        digest.update(piece)
+    return f"content:{digest.hexdigest()}"

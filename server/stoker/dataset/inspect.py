@@ -1,0 +1,77 @@
+"""A picture's file, looked at before it is packed: decoded once, so that what is stored decodes.
+
+Files are stored as they came. Only what the decoder contract does not know (BMP, GIF, TIFF, WebP,
+..., 16-bit masks that fit 8 bits) is turned into PNG without loss, with a note for the owner. A
+file that cannot be decoded, or would lose by it, is refused with its reason.
+"""
+
+from dataclasses import dataclass
+
+from stoker.dataset.codecs import CHANNELS, Scratch, decode_picture, read_jpeg_size, signature
+from stoker.dataset.limits import MAX_FILE_BYTES, CodecError
+from stoker.dataset.orientation import find_orientation, upright_size
+from stoker.dataset.png import PngHeader, check_png_kind, read_png_header
+from stoker.dataset.transcode import is_deep_mask, transcode
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture as it will be stored.
+
+    Attributes:
+        data: the bytes to store.
+        encoding: "jpeg" or "png".
+        height, width: in pixels, after orientation.
+        orientation: EXIF orientation, 1..8.
+        notes: what its owner should know, such as that it was re-encoded.
+    """
+
+    data: bytes
+    encoding: str
+    height: int
+    width: int
+    orientation: int
+    notes: tuple[str, ...] = ()
+
+
+def inspect_picture(data: bytes, kind: str, scratch: "Scratches") -> Picture:
+    """Look at a picture's file and decode it once.
+
+    Raises:
+        CodecError: it cannot be stored; the text says why.
+    """
+    if not data:
+        raise CodecError("it is empty")
+    if len(data) > MAX_FILE_BYTES:
+        raise CodecError(f"it has {len(data)} bytes, more than the limit of {MAX_FILE_BYTES}")
+    encoding = signature(data)
+    notes: tuple[str, ...] = ()
+    if encoding is None or (kind == "mask" and is_deep_mask(data)):
+        data, note = transcode(data, kind)
+        encoding, notes = "png", (note,)
+    if encoding == "png":
+        header = read_png_header(data)
+        check_png_kind(header, kind)
+        notes += _png_notes(header, kind)
+        stored = header.height, header.width
+    else:
+        stored = read_jpeg_size(data)
+    orientation = find_orientation(data)
+    size = upright_size(*stored, orientation)
+    out = scratch.pixels.take(size[0] * size[1] * CHANNELS[kind])
+    decode_picture(data, kind, size, orientation, out, scratch.turned)
+    return Picture(data, encoding, *size, orientation, notes)
+
+
+class Scratches:
+    """The two memories that inspecting needs, reused from file to file."""
+
+    def __init__(self) -> None:
+        self.pixels = Scratch()
+        self.turned = Scratch()
+
+
+def _png_notes(header: PngHeader, kind: str) -> tuple[str, ...]:
+    if kind == "image" and header.has_alpha:
+        return ("alpha channel present: stored, but ignored when decoding",)
+    return ()

@@ -1,0 +1,135 @@
+"""PNG, read strictly: the chunk walk with its checksums is ours, inflating is Pillow's.
+
+Pillow forgives some damage and applies limits that are global to the process. So before Pillow sees
+a file, the chunks are walked, the checksum of each critical one is compared and the pixel limit is
+applied to the header; the plugin is then used directly, which touches none of Pillow's globals.
+
+What the pixels are (decoder contract v1): an image is what `convert("RGB")` gives once transparency
+is dropped: palettes applied, grey copied to three channels, alpha left out. A mask is what
+`numpy.asarray` gives: palette indices, grey levels, 0 and 1 for one bit. 16 bits per channel are
+refused, and so are masks of more than one channel.
+"""
+
+import io
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import PngImagePlugin
+
+from stoker.dataset.limits import CodecError, check_pixels
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_COLOURS = {0: "grey", 2: "RGB", 3: "palette", 4: "grey with alpha", 6: "RGB with alpha"}
+_CRITICAL = 0x20
+
+
+class DamagedPngError(CodecError):
+    """The file breaks the PNG format."""
+
+
+@dataclass(frozen=True)
+class PngHeader:
+    """What the header chunk says: sides in pixels, bits per channel, colour type of the format."""
+
+    height: int
+    width: int
+    depth: int
+    colour: int
+
+    @property
+    def has_alpha(self) -> bool:
+        """Whether the pixels have an alpha channel (a palette's transparency not counted)."""
+        return self.colour in (4, 6)
+
+
+def chunks(view: memoryview) -> Iterator[tuple[bytes, memoryview]]:
+    """Walk the chunks: (name, body); checks that each is complete, and critical ones' checksums.
+
+    Raises:
+        DamagedPngError: the file ends early, or a checksum differs.
+    """
+    place = len(SIGNATURE)
+    while True:
+        if place + 12 > len(view):
+            raise DamagedPngError("the file ends early: it is truncated")
+        length, name = struct.unpack_from(">I4s", view, place)
+        if place + 12 + length > len(view):
+            raise DamagedPngError(f"the file ends inside chunk {name!r}: it is truncated")
+        body = view[place + 8 : place + 8 + length]
+        if not name[0] & _CRITICAL:
+            (expected,) = struct.unpack_from(">I", view, place + 8 + length)
+            if zlib.crc32(view[place + 4 : place + 8 + length]) != expected:
+                raise DamagedPngError(f"the checksum of chunk {name!r} differs: it is damaged")
+        yield name, body
+        if name == b"IEND":
+            return
+        place += 12 + length
+
+
+def read_png_header(data: bytes | memoryview) -> PngHeader:
+    """Read the header and check the whole file's structure and the pixel limit.
+
+    Raises:
+        CodecError: the file is damaged or too large.
+    """
+    view = memoryview(data)
+    if view[:8] != SIGNATURE:
+        raise DamagedPngError("it does not begin as a PNG does")
+    header = None
+    for index, (name, body) in enumerate(chunks(view)):
+        if index == 0:
+            header = _header(name, body)
+    assert header is not None
+    return header
+
+
+def _header(name: bytes, body: memoryview) -> PngHeader:
+    if name != b"IHDR" or len(body) != 13:
+        raise DamagedPngError("its first chunk is no header")
+    width, height, depth, colour = struct.unpack_from(">IIBB", body)
+    if colour not in _COLOURS or depth not in (1, 2, 4, 8, 16):
+        raise DamagedPngError(f"its header has colour type {colour} and {depth} bits")
+    check_pixels(height, width)
+    return PngHeader(height, width, depth, colour)
+
+
+def check_png_kind(header: PngHeader, kind: str) -> None:
+    """Check that such a PNG can be of that kind.
+
+    Raises:
+        CodecError: it has 16 bits per channel, or is a mask of several channels.
+    """
+    if header.depth == 16:
+        raise CodecError(
+            "it has 16 bits per channel, but Stoker's pictures have 8; convert it to 8 bits first"
+        )
+    if kind == "mask" and header.colour not in (0, 3):
+        raise CodecError(
+            f"it is {_COLOURS[header.colour]}, but a mask has one channel of class indices (grey "
+            "or "
+            "palette); map its colours to indices first"
+        )
+
+
+def decode_png(data: bytes | memoryview, kind: str, expected: tuple[int, int]) -> np.ndarray:
+    """Decode a PNG as it lies in the file: (H, W, 3) of kind image, (H, W) of kind mask, uint8.
+
+    Raises:
+        CodecError: the file is damaged, cannot be of that kind, or has another size.
+    """
+    header = read_png_header(data)
+    check_png_kind(header, kind)
+    if (header.height, header.width) != expected:
+        raise CodecError(
+            f"expected {expected[0]}x{expected[1]} pixels, got {header.height}x{header.width}"
+        )
+    try:
+        picture = PngImagePlugin.PngImageFile(io.BytesIO(data))
+        picture.info.pop("transparency", None)
+        pixels = np.asarray(picture if kind == "mask" else picture.convert("RGB"))
+    except Exception as error:  # Pillow raises a dozen types on damaged files, even TypeError
+        raise DamagedPngError(f"it is damaged: {error}") from None
+    return pixels.view(np.uint8) if pixels.dtype == np.bool_ else pixels

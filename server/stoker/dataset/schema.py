@@ -1,0 +1,189 @@
+"""The schema of a dataset: which fields its samples have, and how each lies in columns.
+
+A **field** is one column of the same name and, where its kind needs them, side columns
+(`image.height`, `image.width`, `image.orientation`), so that planning never opens a file. The row
+columns `stoker.digest` and `stoker.source` belong to no field. Specified in
+docs/contracts/dataset.md; a new encoding or side column needs no new format version.
+"""
+
+import re
+from typing import Literal, get_args
+
+import msgspec
+
+from stoker.dataset.arrow import ITEM_BYTES, ColumnType, parse_type
+from stoker.protocol.errors import UsageError
+
+Kind = Literal["image", "mask", "label", "scalar", "array", "bytes"]
+Encoding = Literal["raw", "jpeg", "png", "encoded"]
+KINDS: tuple[str, ...] = get_args(Kind)
+ENCODINGS: tuple[str, ...] = get_args(Encoding)
+PICTURES = ("image", "mask")
+MAX_FIELDS = 256
+MAX_SIDE = 2**31 - 1
+DIGEST = "stoker.digest"
+SOURCE = "stoker.source"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+
+
+class Side(msgspec.Struct, frozen=True):
+    """A side column: its name and column type."""
+
+    name: str
+    type: str
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True):
+    """A named, typed part of a sample.
+
+    Attributes:
+        name: an identifier.
+        kind: what the field means; decides how ops treat it.
+        encoding: how the bytes are stored: `jpeg`, `png`, `encoded` (one of the two, told by
+            signature), or `raw`.
+        dtype: of the decoded value.
+        shape: of the decoded value; None where rows differ. Images (H, W, 3), masks (H, W).
+        bound: the largest extent of each side over all rows.
+        classes: names of a label's values 0, 1, ..., if it has such.
+        side: the field's side columns.
+    """
+
+    name: str
+    kind: Kind
+    encoding: Encoding = "raw"
+    dtype: str = "uint8"
+    shape: tuple[int | None, ...] = ()
+    bound: tuple[int, ...] = ()
+    classes: tuple[str, ...] | None = None
+    side: tuple[Side, ...] = ()
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether rows have a height and a width of their own (image and mask)."""
+        return self.kind in PICTURES
+
+    @property
+    def column_type(self) -> str:
+        """Column type of the field's own column."""
+        if self.is_picture or self.kind == "bytes":
+            return "large_binary"
+        if not self.shape:
+            return self.dtype
+        sides = ",".join("?" if side is None else str(side) for side in self.shape)
+        return f"{self.dtype}[{sides}]"
+
+
+class Schema(msgspec.Struct, frozen=True):
+    """All fields, in order, and the side columns of the rows themselves."""
+
+    fields: tuple[Field, ...]
+    side: tuple[Side, ...] = ()
+
+    def field(self, name: str) -> Field | None:
+        """Return the field of that name, or None."""
+        return next((field for field in self.fields if field.name == name), None)
+
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """Return (name, column type) of all columns, in file order."""
+        found: list[tuple[str, str]] = []
+        for field in self.fields:
+            found.append((field.name, field.column_type))
+            found += [(side.name, side.type) for side in field.side]
+        return (*found, *((side.name, side.type) for side in self.side))
+
+
+def image(name: str = "image", encoding: Encoding = "encoded") -> Field:
+    """Declare an image field: (H, W, 3) uint8; sizes are found when rows are written."""
+    return _picture(name, "image", encoding)
+
+
+def mask(name: str = "mask", encoding: Encoding = "encoded") -> Field:
+    """Declare a mask field: (H, W) uint8; sizes are found when rows are written."""
+    return _picture(name, "mask", encoding)
+
+
+def label(name: str = "label", classes: tuple[str, ...] | None = None) -> Field:
+    """Declare a label: an int64, with the names of its values if there are such."""
+    return Field(name=name, kind="label", dtype="int64", classes=classes)
+
+
+def scalar(name: str, dtype: str = "float32") -> Field:
+    """Declare a scalar."""
+    return Field(name=name, kind="scalar", dtype=dtype)
+
+
+def array(name: str, dtype: str, shape: tuple[int | None, ...]) -> Field:
+    """Declare an array; its first side may be None: it then differs from row to row."""
+    return Field(name=name, kind="array", dtype=dtype, shape=shape)
+
+
+def blob(name: str) -> Field:
+    """Declare a field of plain bytes, of any length."""
+    return Field(name=name, kind="bytes", shape=(None,))
+
+
+def _picture(name: str, kind: Kind, encoding: Encoding) -> Field:
+    shape = (None, None, 3) if kind == "image" else (None, None)
+    sides = [Side(f"{name}.height", "int32"), Side(f"{name}.width", "int32")]
+    if encoding != "raw":
+        sides.append(Side(f"{name}.orientation", "uint8"))
+    return Field(name=name, kind=kind, encoding=encoding, shape=shape, side=tuple(sides))
+
+
+def check_schema(schema: Schema) -> None:
+    """Check names, kinds, types and shapes, and that no column is named twice.
+
+    Raises:
+        UsageError: a field cannot be; the message names it.
+    """
+    if not 1 <= len(schema.fields) <= MAX_FIELDS:
+        raise UsageError(f"a schema has 1 to {MAX_FIELDS} fields, got {len(schema.fields)}")
+    for field in schema.fields:
+        _check_field(field)
+    seen: set[str] = set()
+    for name, kind in schema.columns():
+        if name in seen:
+            raise UsageError(f"column {name!r} is named twice; choose another name for one")
+        seen.add(name)
+        column_type(name, kind)
+
+
+def column_type(name: str, kind: str) -> ColumnType:
+    """Take the type of a column apart.
+
+    Raises:
+        UsageError: there is no such type; the message names the column.
+    """
+    try:
+        return parse_type(kind)
+    except ValueError as error:
+        raise UsageError(f"column {name!r}: {error}") from None
+
+
+def _check_field(field: Field) -> None:
+    def expect(holds: bool, expected: str, got: object) -> None:
+        if not holds:
+            raise UsageError(f"field {field.name!r}: expected {expected}, got {got!r}")
+
+    expect(bool(_NAME.fullmatch(field.name)), "an identifier as its name", field.name)
+    expect(field.dtype in ITEM_BYTES, f"a dtype among {', '.join(ITEM_BYTES)}", field.dtype)
+    sides = [side for side in field.shape if side is not None]
+    expect(all(1 <= side <= MAX_SIDE for side in sides), f"sides of 1 to {MAX_SIDE}", field.shape)
+    expect(all(0 <= side <= MAX_SIDE for side in field.bound), "bounds from 0", field.bound)
+    if field.is_picture:
+        model = _picture(field.name, field.kind, field.encoding)
+        expect(field.dtype == "uint8", f"dtype uint8 of kind {field.kind}", field.dtype)
+        fits = len(field.shape) == len(model.shape) and field.shape[2:] == model.shape[2:]
+        expect(fits, f"shape {model.shape} of kind {field.kind}, or fixed sides", field.shape)
+        expect(field.side == model.side, f"the side columns {model.side}", field.side)
+        return
+    expect(field.encoding == "raw", f"encoding raw of kind {field.kind}", field.encoding)
+    expect(not field.side, f"no side columns of kind {field.kind}", field.side)
+    if field.kind in ("label", "scalar"):
+        expect(field.shape == (), f"shape () of kind {field.kind}", field.shape)
+    expect(field.kind != "label" or field.dtype == "int64", "dtype int64 of a label", field.dtype)
+    if field.kind == "bytes":
+        expect((field.dtype, field.shape) == ("uint8", (None,)), "uint8 (None,)", field.shape)
+    if field.kind == "array":
+        fits = len(field.shape) >= 1 and None not in field.shape[1:]
+        expect(fits, "a shape whose first side alone may be None", field.shape)
