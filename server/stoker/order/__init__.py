@@ -1,1 +1,5 @@
-"""stoker.order."""
+"""Which sample comes when: positions to sample ids, batches, ranks, places in a stream.
+
+Everything here is arithmetic of (StreamSpec, epoch, position): O(1) in memory and time, nothing is
+stored. Specified in docs/contracts/order.md.
+"""

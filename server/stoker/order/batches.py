@@ -1,0 +1,79 @@
+"""Batches: which rows a step has, and which of them a rank gets (contract order v1).
+
+Step s of an epoch covers the positions [s*B, (s+1)*B). Row r of that global batch is position
+s*B + r // views, view r % views; there are B * views rows. Positions at or beyond `dataset_rows`
+are pad rows; they exist with tail "pad" alone. Rank k of R gets the rows
+[floor(k*rows/R), floor((k+1)*rows/R)). Pure arithmetic, O(1) but for the arrays that are asked for.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stoker.protocol.errors import UsageError
+from stoker.protocol.spec import StreamSpec
+
+
+def steps_per_epoch(spec: StreamSpec) -> int:
+    """Return the number of batches that an epoch delivers.
+
+    Raises:
+        UsageError: tail "drop" leaves none.
+    """
+    rows, size = spec.dataset_rows, spec.batch_size
+    if spec.tail == "pad":
+        return -(-rows // size)
+    if rows < size:
+        raise UsageError(
+            f"a global batch of {size} from a dataset of {rows} samples leaves no step when the"
+            " incomplete batch is dropped: use a smaller batch size, or tail='pad'"
+        )
+    return rows // size
+
+
+def positions(spec: StreamSpec, step: int) -> tuple[int, int]:
+    """Return (start, stop), the positions of a step, pad positions included.
+
+    Raises:
+        UsageError: the epoch has no such step.
+    """
+    steps = steps_per_epoch(spec)
+    if not 0 <= step < steps:
+        raise UsageError(f"step: expected one from 0 to {steps - 1}, got {step}")
+    return step * spec.batch_size, (step + 1) * spec.batch_size
+
+
+def rows_per_batch(spec: StreamSpec) -> int:
+    """Return the number of rows in a global batch: B * views."""
+    return spec.batch_size * spec.views
+
+
+def rank_rows(rows: int, rank: int, world_size: int) -> tuple[int, int]:
+    """Return (lo, hi), the rows of a global batch that a rank gets.
+
+    Raises:
+        UsageError: the rank is outside of [0, world_size).
+    """
+    if not 0 <= rank < world_size:
+        raise UsageError(
+            f"rank: expected one from 0 to world_size - 1 = {world_size - 1}, got {rank}"
+        )
+    return rank * rows // world_size, (rank + 1) * rows // world_size
+
+
+def row_places(
+    spec: StreamSpec, step: int, lo: int, hi: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the places of the rows [lo, hi) of a global batch.
+
+    Returns:
+        (positions, views), each (hi - lo,) int64.
+
+    Raises:
+        UsageError: the epoch has no such step, or the batch no such rows.
+    """
+    start, _ = positions(spec, step)
+    rows = rows_per_batch(spec)
+    if not 0 <= lo <= hi <= rows:
+        raise UsageError(f"rows: expected 0 <= lo <= hi <= {rows}, got {lo} and {hi}")
+    offset, view = np.divmod(np.arange(lo, hi, dtype=np.int64), spec.views)
+    return start + offset, view
