@@ -1,0 +1,84 @@
+"""`stoker`: the command line, also `python -m stoker.server`.
+
+A command's module is imported when the command is used, so `stoker --help` is quick and a missing
+optional dependency hurts only the commands that need it. Every `StokerError` becomes one line on
+standard error and exit code 1; a wrong command line is exit code 2; a traceback is a bug.
+"""
+
+import importlib
+import importlib.util
+import sys
+from typing import Any
+
+from stoker.protocol.errors import StokerError
+
+# command -> (module, attribute); the order is that of the help text.
+COMMANDS = {
+    "serve": ("stoker.server.commands.serve", "serve"),
+    "pack": ("stoker.server.commands.dataset", "pack"),
+    "verify": ("stoker.server.commands.dataset", "verify"),
+    "ls": ("stoker.server.commands.dataset", "ls"),
+    "config": ("stoker.server.commands.config", "config"),
+}
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    try:
+        application = _application()
+    except ModuleNotFoundError as error:
+        if error.name != "typer":
+            raise
+        fail("the command line needs more packages; run: pip install 'stoker[server]'")
+    try:
+        application()
+    except StokerError as error:
+        fail(error.message)
+
+
+def fail(message: str) -> None:
+    """Print one clear message on standard error and exit with code 1."""
+    print(f"stoker: {message}", file=sys.stderr)
+    sys.exit(1)
+
+
+def _application() -> Any:
+    import typer  # noqa: PLC0415 - only the extra `server` brings it
+    from typer.core import TyperGroup  # noqa: PLC0415
+
+    class Commands(TyperGroup):
+        """The commands of `COMMANDS`, each imported when asked for."""
+
+        def list_commands(self, _context: Any) -> list[str]:
+            return [name for name, (module, _) in COMMANDS.items() if _exists(module)]
+
+        def get_command(self, _context: Any, name: str) -> Any:
+            module, attribute = COMMANDS.get(name, ("", ""))
+            if not module or not _exists(module):
+                return None
+            single = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+            single.command(name)(getattr(importlib.import_module(module), attribute))
+            return typer.main.get_command(single)
+
+    application = typer.Typer(
+        cls=Commands,
+        name="stoker",
+        help="A data-loader server.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+
+    @application.callback()
+    def root() -> None:
+        """Stoker: a data-loader server with deterministic joint pipelines."""
+
+    return application
+
+
+def _exists(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""`stoker serve`: run the daemon until it is told to stop.
+
+With `--ready-fd N` one JSON line goes to descriptor N, which then closes: `{"address": ...}` once
+the daemon listens, or `{"error": [code, message, details]}` if it does not come to that. So whoever
+starts a daemon need not guess or poll.
+"""
+
+import json
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from stoker.protocol.errors import ConfigError, StokerError, UsageError
+from stoker.server import config as configuration
+from stoker.server.logs import Logs
+
+
+def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
+    config: Annotated[str | None, typer.Option(help="TOML file with the configuration.")] = None,
+    address: Annotated[str | None, typer.Option(help="Where to listen, ipc:///path.")] = None,
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="NAME=PATH of a packed dataset; repeatable.")
+    ] = None,
+    pipeline: Annotated[
+        list[str] | None, typer.Option(help="NAME=module:attr of a pipeline; repeatable.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Number of worker processes.")] = None,
+    memory_limit: Annotated[
+        str | None, typer.Option(help="Most memory for batches, such as 8GiB.")
+    ] = None,
+    python_path: Annotated[
+        list[str] | None, typer.Option(help="Folder to import pipelines from; repeatable.")
+    ] = None,
+    socket_group: Annotated[
+        str | None, typer.Option(help="Unix group whose members may connect too.")
+    ] = None,
+    metrics_address: Annotated[
+        str | None, typer.Option(help="[HOST:]PORT of /metrics, /livez and /readyz.")
+    ] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    log_format: Annotated[str | None, typer.Option(help="text or json.")] = None,
+    exit_with_last_client: Annotated[
+        bool | None,
+        typer.Option("--exit-with-last-client", help="End once the last client is gone."),
+    ] = None,
+    ready_fd: Annotated[
+        int | None, typer.Option(help="Descriptor to write one JSON line to when ready.")
+    ] = None,
+) -> None:
+    """Serve datasets to clients on this host."""
+    try:
+        loaded = configuration.load(
+            config,
+            {
+                "daemon.address": address,
+                "daemon.exit_with_last_client": exit_with_last_client,
+                "daemon.python_path": python_path or None,
+                "daemon.socket_group": socket_group,
+                "datasets": named("--dataset", dataset),
+                "pipelines": named("--pipeline", pipeline),
+                "workers.count": workers,
+                "memory.limit": memory_limit,
+                "metrics.address": metrics_address,
+                "log.level": log_level,
+                "log.format": log_format,
+            },
+        )
+        _check_datasets(loaded)
+        from stoker.server.daemon import Daemon  # noqa: PLC0415 - wrong flags need no sockets
+
+        log = loaded.config.log
+        with Logs(log.level, log.format, sys.stderr), Daemon(loaded.config) as daemon:
+            tell_ready(ready_fd, {"address": daemon.address})
+            ready_fd = None
+            code = daemon.run()
+    except StokerError as error:
+        tell_ready(ready_fd, {"error": error.to_record()})
+        raise
+    raise typer.Exit(code)
+
+
+def named(flag: str, values: list[str] | None) -> dict[str, str]:
+    """Read repeated NAME=VALUE flags.
+
+    Raises:
+        UsageError: one has no name or no value.
+    """
+    found = {}
+    for text in values or ():
+        name, _, value = text.partition("=")
+        if not name or not value:
+            raise UsageError(f"{flag} {text!r}: expected NAME=VALUE")
+        found[name] = value
+    return found
+
+
+def tell_ready(descriptor: int | None, line: dict[str, object]) -> None:
+    """Write one JSON line to the descriptor, if any, and close it.
+
+    Raises:
+        UsageError: nothing can be written there.
+    """
+    if descriptor is None:
+        return
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            print(json.dumps(line), file=file)
+    except BrokenPipeError:
+        return  # whoever waited is gone; the daemon may still be of use to others
+    except OSError as error:
+        raise UsageError(
+            f"--ready-fd {descriptor}: {error.strerror}; pass the number of an open descriptor"
+        ) from None
+
+
+def _check_datasets(loaded: configuration.Loaded) -> None:
+    for name, path in loaded.config.datasets.items():
+        if not os.path.isdir(path):
+            raise ConfigError(
+                f"{loaded.origins[f'datasets.{name}']}: dataset {name!r}: {path} is no folder;"
+                " name the folder that `stoker pack` wrote",
+                dataset=name,
+                path=path,
+            )
