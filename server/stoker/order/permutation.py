@@ -78,7 +78,7 @@ class Permutation:
         Raises:
             UsageError: the position is outside of [0, n).
         """
-        self._check("position", position)
+        self._check("a position", position)
         if self._machine:
             return int(compiled(permute)(self.state, position))
         return permute(self._plain, position)
@@ -89,7 +89,7 @@ class Permutation:
         Raises:
             UsageError: the id is outside of [0, n).
         """
-        self._check("id", sample_id)
+        self._check("an id", sample_id)
         return unpermute(self._plain, sample_id)
 
     def many(self, positions: Positions) -> Positions:
@@ -106,8 +106,8 @@ class Permutation:
         """
         positions = np.asarray(positions, np.int64)
         if positions.size and not 0 <= positions.min() <= positions.max() < self.n:
-            self._check("position", int(positions.min()))
-            self._check("position", int(positions.max()))
+            self._check("a position", int(positions.min()))
+            self._check("a position", int(positions.max()))
         if self._machine:
             out = np.empty(positions.shape, np.int64)
             compiled(permute_into)(self.state, positions.ravel(), out.reshape(-1))
@@ -116,7 +116,7 @@ class Permutation:
 
     def _check(self, what: str, value: int) -> None:
         if not 0 <= value < self.n:
-            raise UsageError(f"permutation: expected a {what} from 0 to {self.n - 1}, got {value}")
+            raise UsageError(f"permutation: expected {what} from 0 to {self.n - 1}, got {value}")
 
 
 def rounds_for(n: int) -> int:
