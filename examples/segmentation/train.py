@@ -20,11 +20,14 @@ from torch.nn import functional
 from stoker.client import Loader
 
 
-def train_epoch(network: Network, optimizer: torch.optim.Optimizer, loader: Loader) -> float:
-    """Train on one epoch and return the mean loss."""
+def train_epoch(
+    network: Network, optimizer: torch.optim.Optimizer, loader: Loader
+) -> tuple[float, int]:
+    """Train on one epoch; return the mean loss and the number of images."""
     network.train()
-    losses = []
+    losses, images = [], 0
     for batch in loader:
+        images += len(batch.image)
         pixels, labels = network(batch.image)
         loss = functional.cross_entropy(pixels, batch.mask.long())
         loss = loss + 0.3 * functional.cross_entropy(labels, batch.label.long())
@@ -32,7 +35,7 @@ def train_epoch(network: Network, optimizer: torch.optim.Optimizer, loader: Load
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return sum(losses) / len(losses)
+    return sum(losses) / len(losses), images
 
 
 def train(loader: Loader, classes: dict[str, object], epochs: int) -> list[float]:
@@ -46,10 +49,10 @@ def train(loader: Loader, classes: dict[str, object], epochs: int) -> list[float
     losses = []
     for epoch in range(epochs):
         begun = time.perf_counter()
-        losses.append(train_epoch(network, optimizer, loader))
-        taken = time.perf_counter() - begun
-        rate = len(loader) * loader.batch_size / taken
-        print(f"epoch {epoch}: {rate:5.0f} images/s, loss {losses[-1]:.3f}", flush=True)
+        loss, images = train_epoch(network, optimizer, loader)
+        rate = images / (time.perf_counter() - begun)
+        losses.append(loss)
+        print(f"epoch {epoch}: {rate:5.0f} images/s, loss {loss:.3f}", flush=True)
     return losses
 
 
