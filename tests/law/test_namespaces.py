@@ -1,0 +1,120 @@
+"""Daemon and trainer in different containers, sharing nothing but the socket directory.
+
+Both run in mount, pid, ipc and user namespaces of their own. The trainer sees neither the dataset
+nor the daemon's processes nor its /dev/shm; it still gets the stream, through shared memory.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import law_pipelines
+import pytest
+
+ISOLATED = [
+    "unshare",
+    "--user",
+    "--map-root-user",
+    "--mount",
+    "--ipc",
+    "--pid",
+    "--fork",
+    "--mount-proc",
+    "--kill-child=TERM",
+]
+DEADLINE_S = 60.0
+
+TRAINER = """
+import json, os, sys
+import numpy as np
+from stoker.client import Loader
+from stoker.protocol.digest import batch_digest
+
+address, dataset = sys.argv[1:]
+digests, copied = [], 0
+with Loader(address, pipeline="training", global_batch_size=6, seed=4, device="numpy") as loader:
+    for batch in loader:
+        arrays = {name: np.array(batch[name]) for name in batch}
+        digests.append(batch_digest(arrays, batch.epoch, batch.step))
+print(json.dumps({
+    "digests": digests,
+    "pid": os.getpid(),
+    "sees_dataset": os.path.exists(dataset),
+    "processes": sorted(int(name) for name in os.listdir("/proc") if name.isdigit()),
+    "shm": os.listdir("/dev/shm"),
+    "ipc": os.readlink("/proc/self/ns/ipc"),
+    "user": os.readlink("/proc/self/ns/user"),
+}))
+"""
+
+
+def _unavailable() -> str:
+    tried = subprocess.run([*ISOLATED, "true"], capture_output=True, text=True, timeout=60)
+    return tried.stderr.strip() if tried.returncode else ""
+
+
+def _isolated(script: str, arguments: list[str], **options: object) -> subprocess.Popen:
+    """Run a shell script in namespaces of its own, with an empty /dev/shm."""
+    shell = f"mount -t tmpfs none /dev/shm && {script}"
+    return subprocess.Popen([*ISOLATED, "sh", "-ec", shell, "sh", *arguments], **options)
+
+
+def _wait_for_path(path: Path) -> None:
+    pause, deadline = threading.Event(), time.monotonic() + DEADLINE_S
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} did not appear within {DEADLINE_S} s"
+        pause.wait(0.01)
+
+
+@pytest.mark.slow
+def test_they_share_only_a_directory(tmp_path, dataset, kernels, law):
+    why = _unavailable()
+    if why:
+        pytest.skip(f"no namespaces of one's own on this machine: {why}")
+    shared, private = tmp_path / "shared", dataset.parent
+    shared.mkdir(mode=0o700)
+    address = f"ipc://{shared}/stoker.sock"
+    daemon = _isolated(
+        'exec "$@"',
+        [
+            *(sys.executable, "-m", "stoker.server", "serve", "--address", address),
+            *("--dataset", f"photos={dataset}", "--workers", "2"),
+            *("--pipeline", "training=law_pipelines:training"),
+        ],
+        env={
+            **os.environ,
+            "XDG_CACHE_HOME": str(kernels),
+            "STOKER_DAEMON__PYTHON_PATH": json.dumps([str(Path(__file__).parent)]),
+            "PYTHONPATH": str(Path(__file__).parent),
+        },
+        stderr=subprocess.PIPE,
+    )
+    try:
+        _wait_for_path(shared / "stoker.sock.fd")
+        trainer = _isolated(
+            'mount -t tmpfs none "$1" && shift && exec "$@"',
+            [str(private), sys.executable, "-c", TRAINER, address, str(dataset)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        out, err = trainer.communicate(timeout=DEADLINE_S)
+        assert trainer.returncode == 0, err.decode()
+    finally:
+        # unshare passes its own death on to the daemon as SIGTERM.
+        daemon.send_signal(signal.SIGKILL)
+        log = daemon.communicate(timeout=DEADLINE_S)[1].decode()
+    seen = json.loads(out)
+    assert not seen["sees_dataset"]
+    assert seen["processes"] == [seen["pid"]] or seen["processes"] == [1, seen["pid"]]
+    assert seen["shm"] == []
+    for kind in ("ipc", "user"):
+        assert seen[kind] != os.readlink(f"/proc/self/ns/{kind}")
+    expected = law.reference(
+        dataset, law_pipelines.training.graph(), range(1), batch_size=6, seed=4
+    )
+    assert seen["digests"] == expected, log
