@@ -1,0 +1,64 @@
+"""Where the daemon is: an address, or the path of a dataset for a private daemon.
+
+`ipc:///dir/stoker.sock` is the ZeroMQ endpoint; its side socket lies at the same path + `.fd`, a
+rule that both sides know, so that nobody is ever told a path by the other.
+"""
+
+import os
+
+from stoker.protocol.errors import DatasetError, UsageError
+
+SIDE_SUFFIX = ".fd"
+MAX_PATH_BYTES = 107  # sockaddr_un.sun_path without its final zero
+_IPC = "ipc://"
+
+
+def is_address(address_or_path: str | os.PathLike[str]) -> bool:
+    """Tell an address (`scheme://...`) from the path of a dataset."""
+    return isinstance(address_or_path, str) and "://" in address_or_path
+
+
+def check_address(address: str) -> str:
+    """Check an address and return it.
+
+    Raises:
+        UsageError: it is no `ipc://` address of an absolute path that fits a Unix socket.
+    """
+    path = address.removeprefix(_IPC)
+    if path == address:
+        raise UsageError(
+            f"address {address!r}: expected ipc:///absolute/path (other transports are not "
+            "available in this release), or the path of a packed dataset"
+        )
+    if not os.path.isabs(path):
+        raise UsageError(
+            f"address {address!r}: expected an absolute path after ipc://, as in "
+            "ipc:///run/stoker/stoker.sock"
+        )
+    if (size := len(os.fsencode(path + SIDE_SUFFIX))) > MAX_PATH_BYTES:
+        raise UsageError(
+            f"address {address!r}: with {SIDE_SUFFIX!r} the path has {size} bytes, a Unix socket "
+            f"takes at most {MAX_PATH_BYTES}; choose a shorter directory"
+        )
+    return address
+
+
+def side_path(address: str) -> str:
+    """Return the path of the side socket that belongs to an `ipc://` address."""
+    return address.removeprefix(_IPC) + SIDE_SUFFIX
+
+
+def check_dataset(path: str | os.PathLike[str]) -> str:
+    """Return the real path of a dataset's folder.
+
+    Raises:
+        DatasetError: there is no such folder.
+    """
+    real = os.path.realpath(os.fspath(path))
+    if not os.path.isdir(real):
+        raise DatasetError(
+            f"there is no packed dataset at {os.fspath(path)!r}; expected a folder made by "
+            "`stoker pack`, or the address of a daemon (ipc:///...)",
+            path=os.fspath(path),
+        )
+    return real

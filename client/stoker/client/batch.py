@@ -1,0 +1,69 @@
+"""What a loader hands out: one batch, by mapping and by attribute."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+class Batch(Mapping[str, Any]):
+    """The outputs of one batch, then `index`, `requested` and `valid`, by name.
+
+    `batch["image"]` and `batch.image` are the same array. Arrays are torch tensors on the loader's
+    device, or NumPy arrays, of shape (rows, ...); large ones lie in memory shared with the daemon,
+    which is given back when the last of them dies, so a batch that is kept keeps a slot.
+
+    Attributes:
+        epoch: the epoch, from 0.
+        step: the step within the epoch, from 0.
+    """
+
+    __slots__ = ("_arrays", "epoch", "step")
+
+    def __init__(self, arrays: Mapping[str, Any], epoch: int, step: int) -> None:
+        self._arrays = arrays
+        self.epoch = epoch
+        self.step = step
+
+    @property
+    def index(self) -> Any:
+        """Sample ids delivered, (rows,) int64; -1 in rows that only pad."""
+        return self._arrays["index"]
+
+    @property
+    def requested(self) -> Any:
+        """Sample ids that the order asked for, (rows,) int64."""
+        return self._arrays["requested"]
+
+    @property
+    def valid(self) -> Any:
+        """Which rows count, (rows,) bool."""
+        return self._arrays["valid"]
+
+    def to(self, device: Any, non_blocking: bool = False) -> "Batch":
+        """Return the batch with its tensors on another device (torch only)."""
+        moved = {
+            name: array.to(device, non_blocking=non_blocking)
+            for name, array in self._arrays.items()
+        }
+        return Batch(moved, self.epoch, self.step)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._arrays[name]
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and name in self._arrays:
+            return self._arrays[name]
+        known = ", ".join(self._arrays) if not name.startswith("_") else "other names"
+        raise AttributeError(f"this batch has no output {name!r}; it has {known}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __repr__(self) -> str:
+        parts = ", ".join(
+            f"{name}: {tuple(array.shape)} {str(array.dtype).removeprefix('torch.')}"
+            for name, array in self._arrays.items()
+        )
+        return f"Batch(epoch {self.epoch}, step {self.step}; {parts})"

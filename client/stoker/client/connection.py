@@ -1,0 +1,86 @@
+"""All that a loader holds outside itself, made in order and given back in the reverse order.
+
+The private daemon, the session, the memory, the device. Refers to no loader, so that a loader that
+was forgotten is closed by its finalizer, at the latest at the interpreter's exit. In a forked child
+nothing is given back: it is the parent's.
+"""
+
+import contextlib
+import os
+import time
+
+from stoker.client.address import check_dataset, is_address
+from stoker.client.delivery import Delivery
+from stoker.client.device import Source, Target
+from stoker.client.lease import LeaseBook
+from stoker.client.opening import Stream, open_stream
+from stoker.client.options import Options
+from stoker.client.private import PrivateDaemon
+from stoker.client.session import Session
+from stoker.protocol.errors import UsageError
+
+
+class Connection:
+    """An open stream with all that belongs to it.
+
+    Attributes:
+        stream: the daemon's answer, the spec, the memory.
+        book: which slots the caller holds.
+        delivery: announced batches.
+        source: batches where the caller wants them.
+    """
+
+    stream: Stream
+    book: LeaseBook
+    delivery: Delivery
+    source: Source
+
+    def __init__(
+        self,
+        address_or_path: str | os.PathLike[str],
+        options: Options,
+        target: Target,
+        *,
+        workers: int | None,
+        connect_timeout_s: float,
+        timeout_s: float,
+    ) -> None:
+        """Connect, open the stream and map it.
+
+        Raises:
+            StokerError: as `Loader` says.
+        """
+        self._pid = os.getpid()
+        self._undo = contextlib.ExitStack()
+        with contextlib.ExitStack() as undo:
+            if is_address(address_or_path):
+                record = options.record(target.leases)
+                _refuse_workers(address_or_path, workers)
+                session = Session(str(address_or_path), connect_timeout_s)
+            else:
+                daemon = PrivateDaemon(check_dataset(address_or_path), options, workers)
+                record = daemon.options.record(target.leases)
+                undo.callback(daemon.close)
+                session = daemon.connect(time.monotonic() + connect_timeout_s)
+            undo.callback(session.close)
+            self.stream = open_stream(session, record, timeout_s)
+            self.book = LeaseBook(self.stream.slab)
+            self.delivery = Delivery(
+                session, self.book, self.stream.opened, options.prefetch, timeout_s
+            )
+            self.source = target.source(self.delivery, self.stream.slab)
+            undo.callback(self.source.close)
+            self._undo = undo.pop_all()
+
+    def close(self) -> None:
+        """Give everything back; again does nothing, nor in a forked child."""
+        if os.getpid() == self._pid:
+            self._undo.close()
+
+
+def _refuse_workers(address: object, workers: int | None) -> None:
+    if workers is not None:
+        raise UsageError(
+            f"workers={workers!r}: the daemon at {address} has its own (stoker serve --workers); "
+            "workers= is for the path of a dataset"
+        )

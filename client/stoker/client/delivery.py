@@ -1,0 +1,206 @@
+"""Delivery: announced batches, checked and in order, against credits.
+
+A run is one SEEK and what follows it. `prefetch` credits are granted with it and one more for each
+batch taken, so at any time (announced and not taken) + (not yet announced) = `prefetch`. Delivery
+goes on across epochs; asking for any place but the next begins a new run. Announcements of earlier
+runs are void; their slots are given back by name, which is harmless where the daemon has freed them
+by itself.
+
+An exception in the middle (a signal, a broken message) marks the run as broken: the next call
+begins a new one at the place asked for, so nothing is lost or delivered twice.
+"""
+
+import time
+from collections import deque
+from collections.abc import Iterable
+
+import numpy as np
+
+from stoker.client.lease import LeaseBook
+from stoker.client.session import Session
+from stoker.protocol.errors import ProtocolError, StokerError, from_record
+from stoker.protocol.layout import DTYPES, META, Placed
+from stoker.protocol.messages import (
+    ClientRecord,
+    Credit,
+    DaemonRecord,
+    Error,
+    Opened,
+    Ready,
+    Release,
+    Seek,
+    Status,
+)
+
+MAX_RELEASES = 4096
+
+
+class Delivery:
+    """Batches of one open stream.
+
+    Attributes:
+        waits: batches that were not there yet when asked for.
+        wait_s: seconds spent waiting for them.
+    """
+
+    def __init__(
+        self, session: Session, book: LeaseBook, opened: Opened, prefetch: int, timeout_s: float
+    ) -> None:
+        self.waits = 0
+        self.wait_s = 0.0
+        self._session = session
+        self._book = book
+        self._opened = opened
+        self._prefetch = prefetch
+        self._timeout_s = timeout_s
+        self._run = 0
+        self._whole = False
+        self._place = (0, 0)
+        self._announced = (0, 0)
+        self._credits = 0
+        self._queue: deque[Ready | StokerError] = deque()
+        self._checked: list[Placed] | None = None
+        self._generations: dict[int, int] = {}
+        self._names = {output.name for output in opened.outputs} | {name for name, _ in META}
+
+    def following(self, epoch: int, step: int) -> tuple[int, int]:
+        """Return the place after a place."""
+        return (epoch, step + 1) if step + 1 < self._opened.steps else (epoch + 1, 0)
+
+    def is_there(self, epoch: int, step: int) -> bool:
+        """Whether `take` of that place would not wait."""
+        if not self._whole or self._place != (epoch, step):
+            return False
+        self._guarded_poll()
+        return bool(self._queue)
+
+    def take(self, epoch: int, step: int) -> dict[str, np.ndarray]:
+        """Return the outputs of the batch at a place; waits for it.
+
+        Raises:
+            StokerError: the stream stopped there; the error is the daemon's.
+            DaemonLostError: the daemon went away.
+            PeerError: nothing came in time, or the daemon broke the protocol.
+        """
+        if not self._whole or self._place != (epoch, step):
+            self._seek(epoch, step)
+        whole, self._whole = self._whole, False
+        if not self._queue:
+            self._session_records(self._session.poll())
+        if not self._queue:
+            self._wait()
+        item = self._queue.popleft()
+        if isinstance(item, StokerError):
+            raise item
+        arrays = self._book.take(item.slot, item.generation, item.outputs)
+        self._place = self.following(epoch, step)
+        self._credits += 1
+        self._flush(Credit(self._run, 1))
+        self._whole = whole
+        return arrays
+
+    def release(self) -> None:
+        """Send back the slots whose arrays died."""
+        self._flush()
+
+    def _seek(self, epoch: int, step: int) -> None:
+        self._whole = False
+        for item in self._queue:
+            if isinstance(item, Ready):
+                self._book.refuse(item.slot, item.generation)
+        self._queue.clear()
+        self._run += 1
+        self._place = self._announced = (epoch, step)
+        self._credits = self._prefetch
+        self._flush(Seek(self._run, epoch, step), Credit(self._run, self._prefetch))
+        self._whole = True
+
+    def _flush(self, *records: ClientRecord) -> None:
+        free = self._book.take_free()
+        releases = [
+            Release(free[first : first + MAX_RELEASES])
+            for first in range(0, len(free), MAX_RELEASES)
+        ]
+        if releases or records:
+            self._session.send(*releases, *records)
+
+    def _wait(self) -> None:
+        begin = time.monotonic()
+        self.waits += 1
+        try:
+            while not self._queue:
+                self._session_records(self._session.receive(begin + self._timeout_s))
+        finally:
+            self.wait_s += time.monotonic() - begin
+
+    def _guarded_poll(self) -> None:
+        whole, self._whole = self._whole, False
+        self._session_records(self._session.poll())
+        self._whole = whole
+
+    def _session_records(self, records: Iterable[DaemonRecord]) -> None:
+        for record in records:
+            if isinstance(record, Ready):
+                self._announce(record)
+            elif isinstance(record, Error):
+                if record.run == self._run:
+                    self._queue.append(from_record(record.code, record.message, record.details))
+            elif not isinstance(record, Status):
+                raise ProtocolError(f"unexpected {type(record).__name__} in an open stream")
+
+    def _announce(self, ready: Ready) -> None:
+        if ready.run != self._run:
+            self._book.refuse(ready.slot, ready.generation)
+            return
+        self._check_order(ready)
+        self._check_slot(ready)
+        if ready.outputs != self._checked:
+            self._check_outputs(ready)
+            self._checked = ready.outputs
+        self._generations[ready.slot] = ready.generation
+        self._announced = self.following(*self._announced)
+        self._credits -= 1
+        self._queue.append(ready)
+
+    def _check_order(self, ready: Ready) -> None:
+        if (ready.epoch, ready.step) != self._announced:
+            raise ProtocolError(
+                f"expected the batch of (epoch, step) {self._announced}, the daemon announced "
+                f"{(ready.epoch, ready.step)}"
+            )
+        if ready.stream != self._opened.stream:
+            raise ProtocolError(
+                f"expected a batch of stream {self._opened.stream}, got one of {ready.stream}"
+            )
+        if self._credits < 1:
+            raise ProtocolError("the daemon announced a batch without a credit")
+
+    def _check_slot(self, ready: Ready) -> None:
+        if ready.slab != self._opened.slab or ready.slot >= self._book.slab.slots:
+            raise ProtocolError(
+                f"expected slots 0 to {self._book.slab.slots - 1} of slab {self._opened.slab}, got "
+                f"slot {ready.slot} of slab {ready.slab}"
+            )
+        newest = self._generations.get(ready.slot, -1)
+        if ready.generation <= newest:
+            raise ProtocolError(
+                f"slot {ready.slot}: expected a generation above {newest}, got {ready.generation}"
+            )
+        if self._book.holds(ready.slot):
+            raise ProtocolError(f"the daemon announced slot {ready.slot}, which is still leased")
+
+    def _check_outputs(self, ready: Ready) -> None:
+        names = {placed.name for placed in ready.outputs}
+        if names != self._names or len(names) != len(ready.outputs):
+            raise ProtocolError(f"expected the outputs {sorted(self._names)}, got {sorted(names)}")
+        for placed in ready.outputs:
+            if placed.dtype not in DTYPES or placed.shape[:1] != (ready.rows,):
+                raise ProtocolError(
+                    f"output {placed.name!r}: expected {ready.rows} rows of a known dtype, got "
+                    f"{placed.dtype} {placed.shape}"
+                )
+            if placed.offset + placed.size_bytes > self._opened.slot_bytes:
+                raise ProtocolError(
+                    f"output {placed.name!r} ends at byte {placed.offset + placed.size_bytes} of a "
+                    f"slot of {self._opened.slot_bytes}"
+                )

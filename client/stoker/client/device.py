@@ -1,0 +1,224 @@
+"""Where batches end up: NumPy arrays, torch tensors in the slot, or copies on a CUDA device.
+
+On a CUDA device the slab is page-locked once (`cudaHostRegister`); copies run on a side stream, up
+to `AHEAD` batches before the caller asks, and the slot goes back when the copy's event has passed.
+The caller's stream waits for the event, never the caller's thread. If page-locking is refused (a
+memory lock limit) the same copies run from pageable memory: slower, same bytes. A privately mapped
+slab is never page-locked, since locking would make a private copy of its pages.
+"""
+
+import contextlib
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from stoker.client.delivery import Delivery
+from stoker.client.slab import SlabMap
+from stoker.protocol.errors import StokerError, UsageError
+
+AHEAD = 2
+LEASES = 2
+
+Arrays = Mapping[str, Any]
+
+
+class Source(Protocol):
+    """Gives the outputs of the batch at a place."""
+
+    def get(self, epoch: int, step: int) -> Arrays:
+        """Return the outputs of a batch; waits for it."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the device and of all slots."""
+        ...
+
+
+class Accelerator(Protocol):
+    """What `AheadSource` needs of a device."""
+
+    def copy(self, arrays: Mapping[str, np.ndarray]) -> tuple[Arrays, Any]:
+        """Begin to copy; return the tensors and the event that passes at the end."""
+        ...
+
+    def hand_over(self, tensors: Arrays, event: Any) -> None:
+        """Make the caller's stream wait for the event."""
+        ...
+
+    def passed(self, event: Any) -> bool:
+        """Whether the copy is done and its source may be reused."""
+        ...
+
+    def close(self) -> None:
+        """Wait for all copies and undo the page-locking."""
+        ...
+
+
+class Target:
+    """What the caller asked for: `device` and `as_numpy`, resolved.
+
+    Attributes:
+        leases: slots to ask for beside the prefetched ones.
+    """
+
+    def __init__(self, device: object, as_numpy: bool) -> None:
+        """Resolve the arguments; imports torch unless NumPy is asked for.
+
+        Raises:
+            UsageError: the device is unknown or absent, or torch is.
+        """
+        self._torch: Any = None
+        self._device: Any = None
+        self.leases = LEASES
+        if as_numpy or str(device) == "numpy":
+            return
+        self._torch = _torch_or_none()
+        if self._torch is None:
+            if str(device) != "cpu":
+                raise UsageError(f"device={device!r}: torch is not installed; use device='numpy'")
+            return
+        self._device = _checked_device(self._torch, device)
+        self.leases += AHEAD * (self._device.type == "cuda")
+
+    def source(self, delivery: Delivery, slab: SlabMap) -> Source:
+        """Return the source that hands out batches there."""
+        if self._torch is not None and self._device.type == "cuda":
+            return AheadSource(delivery, CudaAccelerator(self._torch, self._device, slab))
+        return HostSource(delivery, self._torch.from_numpy if self._torch is not None else None)
+
+
+def _torch_or_none() -> Any:
+    try:
+        import torch  # noqa: PLC0415  (the client works without it, and never loads it unasked)
+    except ImportError:
+        return None
+    return torch
+
+
+def _checked_device(torch: Any, device: object) -> Any:
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise UsageError(f"device={device!r}: {str(error).splitlines()[0]}") from None
+    if found.type not in ("cpu", "cuda"):
+        raise UsageError(
+            f"device={device!r}: expected 'cpu', 'numpy' or 'cuda[:number]'; take 'cpu' and move "
+            "the batch with batch.to(device)"
+        )
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise UsageError(f"device={device!r}: torch sees no CUDA device here; use device='cpu'")
+    return found
+
+
+class HostSource:
+    """Batches in host memory, straight in their slots."""
+
+    def __init__(self, delivery: Delivery, convert: Any) -> None:
+        self._delivery = delivery
+        self._convert = convert
+
+    def get(self, epoch: int, step: int) -> Arrays:
+        """Return the outputs of a batch; waits for it."""
+        arrays = self._delivery.take(epoch, step)
+        if self._convert is None:
+            return arrays
+        return {name: self._convert(array) for name, array in arrays.items()}
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class AheadSource:
+    """Batches on a device, copied before they are asked for."""
+
+    def __init__(self, delivery: Delivery, accelerator: Accelerator) -> None:
+        self._delivery = delivery
+        self._accelerator = accelerator
+        self._ahead: deque[tuple[tuple[int, int], Arrays, Any]] = deque()
+        self._copying: deque[tuple[Any, Mapping[str, np.ndarray]]] = deque()
+
+    def get(self, epoch: int, step: int) -> Arrays:
+        """Return the outputs of a batch; begins to copy those after it that are there."""
+        if not self._ahead or self._ahead[0][0] != (epoch, step):
+            self._ahead.clear()
+            self._begin((epoch, step))
+        _, tensors, event = self._ahead.popleft()
+        last = self._ahead[-1][0] if self._ahead else (epoch, step)
+        self._fill(self._delivery.following(*last))
+        self._retire()
+        self._accelerator.hand_over(tensors, event)
+        return tensors
+
+    def _fill(self, place: tuple[int, int]) -> None:
+        # An error of a later batch is raised when that batch is asked for: it comes again then.
+        with contextlib.suppress(StokerError):
+            while len(self._ahead) < AHEAD and self._delivery.is_there(*place):
+                self._begin(place)
+                place = self._delivery.following(*place)
+
+    def _begin(self, place: tuple[int, int]) -> None:
+        self._retire()
+        arrays = self._delivery.take(*place)
+        tensors, event = self._accelerator.copy(arrays)
+        self._copying.append((event, arrays))
+        self._ahead.append((place, tensors, event))
+
+    def _retire(self) -> None:
+        while self._copying and self._accelerator.passed(self._copying[0][0]):
+            self._copying.popleft()
+
+    def close(self) -> None:
+        """Wait for all copies, then let go of the device and of all slots."""
+        self._ahead.clear()
+        self._accelerator.close()
+        self._copying.clear()
+
+
+class CudaAccelerator:
+    """A CUDA device through torch.
+
+    Attributes:
+        page_locked: whether the slab is registered, so that copies overlap with computation.
+    """
+
+    def __init__(self, torch: Any, device: Any, slab: SlabMap) -> None:
+        self._torch = torch
+        self._device = device
+        self._slab = slab
+        self._stream = torch.cuda.Stream(device)
+        self.page_locked = False
+        if slab.writable:
+            with torch.cuda.device(device):
+                answer = torch.cuda.cudart().cudaHostRegister(slab.address, slab.size_bytes, 0)
+            self.page_locked = int(answer) == 0
+
+    def copy(self, arrays: Mapping[str, np.ndarray]) -> tuple[Arrays, Any]:
+        """Begin to copy on the side stream."""
+        with self._torch.cuda.stream(self._stream):
+            tensors = {
+                name: self._torch.from_numpy(array).to(self._device, non_blocking=True)
+                for name, array in arrays.items()
+            }
+            event = self._torch.cuda.Event()
+            event.record(self._stream)
+        return tensors, event
+
+    def hand_over(self, tensors: Arrays, event: Any) -> None:
+        """Make the current stream wait, and tell the allocator that it uses the tensors."""
+        current = self._torch.cuda.current_stream(self._device)
+        current.wait_event(event)
+        for tensor in tensors.values():
+            tensor.record_stream(current)
+
+    def passed(self, event: Any) -> bool:
+        """Whether the copy is done."""
+        return bool(event.query())
+
+    def close(self) -> None:
+        """Wait for the side stream and undo the page-locking."""
+        self._stream.synchronize()
+        if self.page_locked:
+            self._torch.cuda.cudart().cudaHostUnregister(self._slab.address)
+            self.page_locked = False

@@ -1,0 +1,280 @@
+"""`Loader`: iterate over the batches of a stream, epoch by epoch; save and resume.
+
+Runs in the training process, in one thread at a time. Opening is done by the constructor, so that
+every wrong argument is refused there. Where the loader is in the stream is one `Place`: the next
+step to hand out; what was prefetched does not count. `_planned` is the place of the next `iter()`
+if something else than the next epoch: a fresh loader, `set_epoch`, a loaded cursor, `skip`.
+
+Invariant: after batch (epoch, step) was handed out the place is (epoch, step + 1), even if the
+caller leaves the loop, keeps the batch, or the daemon dies; so `state_dict()` is always exact.
+"""
+
+import dataclasses
+import os
+import weakref
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+from stoker.client.batch import Batch
+from stoker.client.connection import Connection
+from stoker.client.device import Target
+from stoker.client.options import Options
+from stoker.client.ranks import resolve_ranks
+from stoker.client.resume import Place, place_of
+from stoker.client.session import forked_error
+from stoker.client.statistics import Statistics
+from stoker.protocol.cursor import Cursor
+from stoker.protocol.errors import ClosedError, UsageError
+from stoker.protocol.spec import StreamSpec
+
+
+class Loader:
+    """Batches of a dataset through a pipeline, from a daemon on this host.
+
+    Iterating yields `Batch` objects: mappings by output name (and attributes) of torch tensors or
+    NumPy arrays of shape (rows, ...), plus `index`, `requested`, `valid`, `epoch` and `step`.
+    Each `iter()` is the next epoch. One iterator at a time; one thread at a time.
+
+    Args:
+        address_or_path: `ipc:///dir/stoker.sock`, or the path of a packed dataset: then a private
+            daemon is started, shared by the local ranks of one job, and ends with its last client.
+        dataset: name of the dataset at the daemon; may be left out where it has one, and must be
+            with a path.
+        pipeline: name of a pipeline at the daemon; with a path `"module:attribute"`; or a pipeline
+            object of `stoker.pipeline`.
+        batch_size: positions per rank in a batch; the global batch is batch_size * world_size.
+        global_batch_size: positions in a batch over all ranks. Exactly one of the two is given.
+        seed: of the shuffle and every draw, 0 to 2**64 - 1.
+        shuffle: whether each epoch has an order of its own.
+        drop_last: drop an incomplete last batch; False pads it with rows that are not `valid`.
+        rank: this process's rank; None (with world_size None) asks `torch.distributed`.
+        world_size: number of ranks.
+        device: "cpu" (torch tensors, NumPy arrays where torch is not installed), "numpy", or
+            "cuda[:number]".
+        prefetch: batches under way at the daemon.
+        group: name of a group whose members share memory.
+        on_error: what becomes of a sample that cannot be used: "raise", "replace" or "mask".
+        views: rows per position, each with draws of its own.
+        freeze: stream name -> the integer that replaces a draw's (id, epoch, visit, view), or
+            "epoch" to fix the epoch alone.
+        total_epochs: length of schedules, for pipelines that read it.
+        workers: worker processes of a private daemon; None lets it count the processors.
+        as_numpy: hand out NumPy arrays, as device="numpy" does.
+        connect_timeout_s: how long a daemon may take to answer (a private one: to start).
+        timeout_s: how long the daemon may take to open the stream, or for one batch.
+
+    Raises:
+        UsageError: an argument cannot be; the message says which and what is expected.
+        ConnectError: nobody listens at the address.
+        DatasetError: the dataset is missing or cannot be read.
+        StokerError: the daemon refuses; the error is the daemon's own.
+    """
+
+    def __init__(  # noqa: PLR0913  (each is one decision of the user's, all but one by keyword)
+        self,
+        address_or_path: str | os.PathLike[str],
+        *,
+        dataset: str | None = None,
+        pipeline: object,
+        batch_size: int | None = None,
+        global_batch_size: int | None = None,
+        seed: int = 0,
+        shuffle: bool = True,
+        drop_last: bool = True,
+        rank: int | None = None,
+        world_size: int | None = None,
+        device: object = "cpu",
+        prefetch: int = 4,
+        group: str | None = None,
+        on_error: str = "raise",
+        views: int = 1,
+        freeze: Mapping[str, int | str] | None = None,
+        total_epochs: int | None = None,
+        workers: int | None = None,
+        as_numpy: bool = False,
+        connect_timeout_s: float = 10.0,
+        timeout_s: float = 600.0,
+    ) -> None:
+        rank, world_size = resolve_ranks(rank, world_size)
+        options = Options(
+            dataset=dataset,
+            pipeline=pipeline,
+            batch_size=batch_size,
+            global_batch_size=global_batch_size,
+            seed=seed,
+            shuffle=shuffle,
+            drop_last=drop_last,
+            rank=rank,
+            world_size=world_size,
+            prefetch=prefetch,
+            group=group,
+            on_error=on_error,
+            views=views,
+            freeze=freeze,
+            total_epochs=total_epochs,
+        )
+        self._world_size = world_size
+        self._pid = os.getpid()
+        self._connection = Connection(
+            address_or_path,
+            options,
+            Target(device, as_numpy),
+            workers=workers,
+            connect_timeout_s=connect_timeout_s,
+            timeout_s=timeout_s,
+        )
+        self._close = weakref.finalize(self, self._connection.close)
+        self._place = Place()
+        self._planned: Place | None = Place()
+        self._exact = False
+        self._turn = 0
+        self._delivered = 0
+
+    @property
+    def spec(self) -> StreamSpec:
+        """The StreamSpec: everything that determines the bytes."""
+        return self._connection.stream.spec
+
+    def __len__(self) -> int:
+        """Return the number of batches in an epoch."""
+        return self._connection.stream.opened.steps
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Begin the next epoch, or the place that was loaded or set; ends an older iterator.
+
+        Raises:
+            ClosedError: the loader was closed.
+            UsageError: this process was forked from the one that made the loader.
+        """
+        self._check_usable()
+        place, exact = self._planned, self._exact
+        if place is None or (place.step >= len(self) and not exact):
+            place = Place((place or self._place).epoch + 1)
+        self._place, self._planned, self._exact = place, None, False
+        self._turn += 1
+        return _EpochIterator(self, self._turn)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make the next `iter()` begin that epoch, or go on in it if a loaded cursor lies there.
+
+        Raises:
+            UsageError: the epoch is no integer from 0.
+        """
+        if isinstance(epoch, bool) or not isinstance(epoch, int) or not 0 <= epoch <= 2**48:
+            raise UsageError(f"set_epoch({epoch!r}): expected an integer from 0 to 2**48")
+        if self._planned is None or self._planned.epoch != epoch:
+            self._planned = Place(epoch)
+        self._exact = True
+
+    def skip(self, steps: int) -> None:
+        """Leave out the next steps of the epoch; the cursor counts them.
+
+        In a loop that loop goes on behind them; before one, the next `iter()` begins behind them.
+
+        Raises:
+            UsageError: the epoch has not that many steps left.
+        """
+        place = self._planned if self._planned is not None else self._place
+        left = max(len(self) - place.step, 0)
+        if isinstance(steps, bool) or not isinstance(steps, int) or not 0 <= steps <= left:
+            raise UsageError(
+                f"skip({steps!r}): expected an integer from 0 to {left}, the steps left in epoch "
+                f"{place.epoch}"
+            )
+        place = Place(place.epoch, place.step + steps, place.skipped + steps)
+        if self._planned is not None:
+            self._planned = place
+        else:
+            self._place = place
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the cursor: plain data, at most 1 KiB as JSON, the same on every rank.
+
+        It names the step after the batch handed out last (before the first: the place where the
+        next loop begins). Prefetched batches do not count. It works after the daemon was lost and
+        after `close()`.
+        """
+        place = self._planned if self._planned is not None else self._place
+        return Cursor.at(self.spec, place.epoch, place.step, place.skipped).to_data()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Make the next `iter()` go on where a cursor says.
+
+        A cursor at the end of an epoch goes on with the next epoch's first step.
+
+        Raises:
+            ResumeError: it is no cursor, or of another stream; the message says what changed.
+        """
+        cursor = Cursor.from_data(dict(state) if isinstance(state, Mapping) else state)
+        self._planned = place_of(cursor, self.spec, len(self), self._world_size)
+        self._exact = False
+
+    def statistics(self) -> Statistics:
+        """Return the loader's counters."""
+        connection = self._connection
+        return Statistics(
+            delivered=self._delivered,
+            copied=connection.book.copied,
+            waits=connection.delivery.waits,
+            wait_s=connection.delivery.wait_s,
+            leased=connection.book.leased,
+            slots=connection.stream.slab.slots,
+        )
+
+    def close(self) -> None:
+        """End the session; tensors handed out stay valid. A second call does nothing."""
+        self._close()
+
+    def __enter__(self) -> "Loader":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _next(self, turn: int) -> Batch | None:
+        self._check_usable()
+        if turn != self._turn:
+            raise ClosedError(
+                "this iterator ended when the loader was iterated again; a loader has one "
+                "iterator at a time, so make a second Loader for a second loop"
+            )
+        place = self._place
+        if place.step >= len(self):
+            self._connection.delivery.release()
+            return None
+        arrays = self._connection.source.get(place.epoch, place.step)
+        batch = Batch(arrays, place.epoch, place.step)
+        self._delivered += 1
+        self._place = dataclasses.replace(place, step=place.step + 1)
+        return batch
+
+    def _check_usable(self) -> None:
+        if os.getpid() != self._pid:
+            raise forked_error(self._pid)
+        if not self._close.alive:
+            raise ClosedError(
+                "this loader was closed; make a new one and load_state_dict() into it"
+            )
+
+
+class _EpochIterator:
+    """One loop over one epoch."""
+
+    def __init__(self, loader: Loader, turn: int) -> None:
+        self._loader = loader
+        self._turn = turn
+
+    def __iter__(self) -> "_EpochIterator":
+        return self
+
+    def __next__(self) -> Batch:
+        batch = self._loader._next(self._turn)
+        if batch is None:
+            raise StopIteration
+        return batch

@@ -1,0 +1,72 @@
+"""Opening a stream: what the daemon answers, checked, and the slab mapped.
+
+Nothing the daemon says is used before it was compared with what can be computed here: the stream id
+is that of the spec, the outputs fit the slot, the memory is there.
+"""
+
+import dataclasses
+import os
+
+from stoker.client.session import Session
+from stoker.client.slab import SlabMap
+from stoker.protocol.errors import ProtocolError, UsageError
+from stoker.protocol.layout import check_outputs, slot_layout
+from stoker.protocol.messages import Open, Opened, Slab
+from stoker.protocol.spec import StreamSpec
+
+MIN_SLOTS = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Stream:
+    """An open stream: the daemon's answer, the spec in it, and the memory."""
+
+    opened: Opened
+    spec: StreamSpec
+    slab: SlabMap
+
+
+def open_stream(session: Session, record: Open, timeout_s: float) -> Stream:
+    """Open a stream and map its slab.
+
+    Raises:
+        StokerError: the daemon refuses (a name, the pipeline, memory); the error is its own.
+        ProtocolError: the daemon's answer contradicts itself.
+        PeerError: the daemon went away or does not answer in time.
+    """
+    opened, descriptor, slab = session.open_stream(record, timeout_s)
+    try:
+        spec = _spec(opened)
+        _check(opened, slab)
+        return Stream(
+            opened,
+            spec,
+            SlabMap(descriptor, slab.slots, slab.slot_bytes, writable=slab.writable),
+        )
+    finally:
+        os.close(descriptor)
+
+
+def _spec(opened: Opened) -> StreamSpec:
+    try:
+        spec = StreamSpec.from_data(opened.spec)
+        check_outputs(tuple(opened.outputs))
+    except UsageError as error:
+        raise ProtocolError(f"the daemon opened a stream that cannot be: {error}") from None
+    if spec.stream_id != opened.stream:
+        raise ProtocolError(
+            f"expected stream {spec.stream_id}, the daemon calls it {opened.stream}"
+        )
+    return spec
+
+
+def _check(opened: Opened, slab: Slab) -> None:
+    said = (opened.slab, opened.slots, opened.slot_bytes)
+    if said != (slab.slab, slab.slots, slab.slot_bytes):
+        raise ProtocolError(f"OPENED and SLAB differ: {said} and {slab}")
+    needed = slot_layout(tuple(opened.outputs), opened.rows).slot_bytes
+    if opened.slots < MIN_SLOTS or opened.rows < 1 or needed > opened.slot_bytes:
+        raise ProtocolError(
+            f"expected at least {MIN_SLOTS} slots of {needed} bytes and 1 row, got {opened.slots} "
+            f"slots of {opened.slot_bytes} bytes and {opened.rows} rows"
+        )

@@ -1,0 +1,153 @@
+"""The caller's arguments, checked, as the OPEN record that asks for the stream.
+
+Everything that can be refused without the daemon is refused here, in the words of `Loader`'s
+parameters; what remains (names, fields, memory) is the daemon's to judge.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from stoker.protocol.canonical import canonical_bytes
+from stoker.protocol.errors import UsageError
+from stoker.protocol.messages import Open
+from stoker.protocol.spec import MAX_BATCH, MAX_SEED, MAX_VIEWS
+
+MAX_GRAPH_BYTES = 2**20
+MAX_NAME = 256
+MAX_DEPTH = 4096
+_ON_ERROR = ("raise", "replace", "mask")
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The arguments that decide the stream; the attributes are `Loader`'s parameters."""
+
+    dataset: str | None
+    pipeline: object
+    batch_size: int | None
+    global_batch_size: int | None
+    seed: int
+    shuffle: bool
+    drop_last: bool
+    rank: int
+    world_size: int
+    prefetch: int
+    group: str | None
+    on_error: str
+    views: int
+    freeze: Mapping[str, int | str] | None
+    total_epochs: int | None
+
+    def record(self, leases: int) -> Open:
+        """Return the OPEN record.
+
+        Args:
+            leases: slots that the caller may hold at a time without copies.
+
+        Raises:
+            UsageError: an argument is out of bounds; the message names it.
+        """
+        name, graph = pipeline_data(self.pipeline)
+        on_error: Any = _one_of("on_error", self.on_error, _ON_ERROR)
+        tail: Literal["drop", "pad"] = "drop" if self.drop_last else "pad"
+        return Open(
+            request=1,
+            dataset=_name("dataset", self.dataset or ""),
+            pipeline=name,
+            graph=graph,
+            batch_size=self._global_batch(),
+            rank=self.rank,
+            world_size=self.world_size,
+            shuffle=bool(self.shuffle),
+            tail=tail,
+            seed=_within("seed", self.seed, 0, MAX_SEED),
+            freeze=_freeze(self.freeze or {}),
+            views=_within("views", self.views, 1, MAX_VIEWS),
+            total_epochs=None
+            if self.total_epochs is None
+            else _within("total_epochs", self.total_epochs, 1, 2**48),
+            on_error=on_error,
+            prefetch=_within("prefetch", self.prefetch, 1, MAX_DEPTH),
+            leases=leases,
+            group=None if self.group is None else _name("group", self.group),
+        )
+
+    def _global_batch(self) -> int:
+        if (self.batch_size is None) == (self.global_batch_size is None):
+            raise UsageError(
+                f"batch_size={self.batch_size!r}, global_batch_size={self.global_batch_size!r}: "
+                "expected exactly one of them (batch_size counts per rank, global_batch_size over "
+                "all ranks)"
+            )
+        if self.batch_size is not None:
+            return self.world_size * _within(
+                "batch_size", self.batch_size, 1, MAX_BATCH // self.world_size
+            )
+        size = _within("global_batch_size", self.global_batch_size, 1, MAX_BATCH)
+        if size < self.world_size:
+            raise UsageError(
+                f"global_batch_size={size}: {self.world_size} ranks need at least one position "
+                f"each; give at least {self.world_size}"
+            )
+        return size
+
+
+def pipeline_data(pipeline: object) -> tuple[str, bytes]:
+    """Return (name at the daemon, b"") or ("", canonical bytes of the graph).
+
+    Raises:
+        UsageError: it is neither a name nor a pipeline, or its graph is too large.
+    """
+    if isinstance(pipeline, str):
+        if not pipeline:
+            raise UsageError("pipeline='': expected a name that the daemon has, or a pipeline")
+        return _name("pipeline", pipeline), b""
+    graph = getattr(pipeline, "graph", None)
+    if not callable(graph):
+        raise UsageError(
+            f"pipeline={pipeline!r}: expected the name of a pipeline at the daemon, "
+            "'module:attribute', or a pipeline made with stoker.pipeline"
+        )
+    data = canonical_bytes(graph().to_data())
+    if len(data) > MAX_GRAPH_BYTES:
+        raise UsageError(
+            f"the pipeline's graph has {len(data)} bytes, at most {MAX_GRAPH_BYTES} can be sent; "
+            "name the pipeline at the daemon instead (--pipeline NAME=module:attribute)"
+        )
+    return "", data
+
+
+def _freeze(freeze: Mapping[str, int | str]) -> dict[str, int | Literal["epoch"]]:
+    checked: dict[str, int | Literal["epoch"]] = {}
+    for stream, value in freeze.items():
+        _name("freeze", stream)
+        if value == "epoch":
+            checked[stream] = "epoch"
+        else:
+            checked[stream] = _within(f"freeze[{stream!r}]", value, 0, MAX_SEED, ' or "epoch"')
+    return checked
+
+
+def _within(name: str, value: object, low: int, high: int, otherwise: str = "") -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise UsageError(
+            f"{name}={value!r}: expected an integer from {low} to {high}{otherwise}, "
+            f"got {type(value).__name__}"
+        )
+    number = int(value.__index__())
+    if not low <= number <= high:
+        raise UsageError(f"{name}={number}: expected an integer from {low} to {high}{otherwise}")
+    return number
+
+
+def _name(name: str, value: object) -> str:
+    if not isinstance(value, str) or len(value) > MAX_NAME:
+        raise UsageError(f"{name}={value!r}: expected a text of at most {MAX_NAME} characters")
+    return value
+
+
+def _one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
+    if value not in choices:
+        raise UsageError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
+    return value

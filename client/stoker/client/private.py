@@ -1,0 +1,258 @@
+"""A private daemon: given the path of a dataset, `stoker serve` runs for this job alone.
+
+The daemon is started by command line (`python -m stoker.server serve`) in a session of its own, so
+that Ctrl-C reaches the training script and not the daemon; it ends with its last client, which its
+side socket tells it even if that client is killed. The local ranks of one job share one: the key of
+its folder is made of the dataset's real path, the pipeline and the job's rendezvous. Which of them
+starts it is settled by a lock (`runtime`). Its log lies in the folder; what is in it when the
+daemon fails goes into the error.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+import weakref
+
+from stoker.client.options import Options
+from stoker.client.runtime import RuntimeFolder, is_running
+from stoker.client.session import Session
+from stoker.protocol.errors import ConnectError, UsageError, from_record
+
+START_TIMEOUT_S = 60.0
+GRACE_S = 10.0
+DATASET = "data"
+PIPELINE = "main"
+TAIL_BYTES = 2000
+_JOB = ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT")
+_children: dict[str, subprocess.Popen[bytes]] = {}
+_folders: "weakref.WeakSet[RuntimeFolder]" = weakref.WeakSet()
+
+
+class PrivateDaemon:
+    """A client's hold on the private daemon of its job.
+
+    Attributes:
+        options: the loader's options, with the names that the private daemon knows.
+    """
+
+    def __init__(self, dataset: str, options: Options, workers: int | None) -> None:
+        """Check the arguments; nothing is started yet.
+
+        Raises:
+            UsageError: `dataset`, `pipeline` or `workers` do not go with a path.
+        """
+        self.options, self._code = _private_options(options)
+        if workers is not None and (not isinstance(workers, int) or workers < 1):
+            raise UsageError(f"workers={workers!r}: expected an integer from 1, or None")
+        self._dataset = dataset
+        self._workers = workers
+        key = _job_key(options.world_size) or f"{os.getpid()}/{os.urandom(8).hex()}"
+        parts = "\0".join([dataset, self._code or "", str(workers), key])
+        self._folder = RuntimeFolder(hashlib.blake2b(parts.encode(), digest_size=8).hexdigest())
+        _folders.add(self._folder)
+
+    def connect(self, deadline: float) -> Session:
+        """Connect to the daemon, starting it if nobody has.
+
+        Args:
+            deadline: of `time.monotonic`; a daemon that must be started has `START_TIMEOUT_S`.
+
+        Raises:
+            StokerError: the daemon cannot start; the error is its own.
+            ConnectError: it ended without saying why, or does not answer.
+        """
+        patience = max(deadline, time.monotonic() + START_TIMEOUT_S)
+        with self._folder.locked(patience):
+            session = self._reuse(deadline) or self._begin(patience)
+            try:
+                self._folder.join()
+            except BaseException:
+                session.close()
+                raise
+        session.hint = self._log_tail
+        return session
+
+    def close(self) -> None:
+        """Leave; the last client waits for the daemon's end and removes its folder."""
+        deadline = time.monotonic() + GRACE_S
+        with self._folder.left(deadline) as last:
+            current = self._folder.current() if last else None
+            child = _children.pop(self._folder.path, None) if last else None
+            if child is not None:
+                _end(child, deadline)
+            elif current is not None:
+                while is_running(current[1]) and time.monotonic() < deadline:
+                    time.sleep(0.005)
+        _reap()
+
+    def _reuse(self, deadline: float) -> Session | None:
+        current = self._folder.current()
+        if current is None or not is_running(current[1]):
+            return None
+        try:
+            return Session(current[0], max(deadline - time.monotonic(), 1.0))
+        except ConnectError:  # it is shutting down: its sockets have names of their own
+            return None
+
+    def _begin(self, deadline: float) -> Session:
+        name = f"{os.urandom(4).hex()}.sock"
+        address = "ipc://" + os.path.join(self._folder.path, name)
+        child = self._start(address, deadline)
+        _children[self._folder.path] = child
+        self._folder.set_current(address, child.pid)
+        return Session(address, max(deadline - time.monotonic(), 1.0))
+
+    def _start(self, address: str, deadline: float) -> "subprocess.Popen[bytes]":
+        reader, writer = os.pipe()
+        try:
+            with open(self._log_path, "ab") as log:
+                child = subprocess.Popen(
+                    self._command(address, writer),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=(writer,),
+                    start_new_session=True,
+                    env=_environment(),
+                )
+            os.close(writer)
+            writer = -1
+            try:
+                self._wait_ready(reader, child, deadline)
+            except BaseException:
+                _end(child, time.monotonic())
+                raise
+            return child
+        finally:
+            os.close(reader)
+            if writer >= 0:
+                os.close(writer)
+
+    def _command(self, address: str, ready: int) -> list[str]:
+        command = [sys.executable, "-m", "stoker.server", "serve", "--address", address]
+        command += ["--dataset", f"{DATASET}={self._dataset}"]
+        if self._code is not None:
+            command += ["--pipeline", f"{PIPELINE}={self._code}"]
+        if self._workers is not None:
+            command += ["--workers", str(self._workers)]
+        return [*command, "--exit-with-last-client", "--ready-fd", str(ready)]
+
+    def _wait_ready(self, reader: int, child: "subprocess.Popen[bytes]", deadline: float) -> None:
+        line = _read_line(reader, deadline)
+        if line is None:
+            raise ConnectError(
+                f"the private daemon was not ready in {START_TIMEOUT_S:g} s" + self._log_tail()
+            )
+        try:
+            answer = json.loads(line)
+            error = answer.get("error")
+        except (ValueError, AttributeError):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(GRACE_S)
+            raise ConnectError(
+                f"the private daemon ended with exit code {child.poll()} before it was ready; it "
+                "needs Stoker's extra `server` (pip install 'stoker[server]')" + self._log_tail()
+            ) from None
+        if error is not None:
+            code, message, details = error
+            raise from_record(code, message, details)
+
+    @property
+    def _log_path(self) -> str:
+        return os.path.join(self._folder.path, "daemon.log")
+
+    def _log_tail(self) -> str:
+        try:
+            with open(self._log_path, "rb") as log:
+                log.seek(max(os.fstat(log.fileno()).st_size - TAIL_BYTES, 0))
+                text = log.read().decode(errors="replace").strip()
+        except OSError:
+            return ""
+        return f"\nthe end of its log:\n{text}" if text else ""
+
+
+def _private_options(options: Options) -> tuple[Options, str | None]:
+    """Return the options in the private daemon's names, and the code of the pipeline if named."""
+    if options.dataset is not None:
+        raise UsageError(
+            f"dataset={options.dataset!r}: a path names its dataset already; leave dataset out"
+        )
+    if not isinstance(options.pipeline, str):
+        checked = dataclasses.replace(options, dataset=DATASET)
+        checked.record(1)
+        return checked, None
+    module, colon, attribute = options.pipeline.partition(":")
+    if not (module and colon and attribute):
+        raise UsageError(
+            f"pipeline={options.pipeline!r}: with the path of a dataset expected "
+            "'module:attribute' or a pipeline object"
+        )
+    if module == "__main__":
+        raise UsageError(
+            f"pipeline={options.pipeline!r}: the daemon cannot import your script; move the "
+            "pipeline into a module, or pass the pipeline object"
+        )
+    checked = dataclasses.replace(options, dataset=DATASET, pipeline=PIPELINE)
+    checked.record(1)
+    return checked, options.pipeline
+
+
+def _job_key(world_size: int) -> str | None:
+    """Name the job that this process is a rank of, as its launcher does; None if alone."""
+    names = [os.environ.get(name, "") for name in _JOB]
+    return "\0".join(names) if world_size > 1 and any(names) else None
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment, in which the daemon finds modules where this script finds them."""
+    folder = os.path.abspath(sys.path[0]) if sys.path else os.getcwd()
+    paths = [folder, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def _read_line(reader: int, deadline: float) -> bytes | None:
+    """Read until a line or the end is there; None if the deadline passes first."""
+    data = b""
+    while not data.endswith(b"\n") and len(data) < 2**20:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0 or not select.select([reader], [], [], left_s)[0]:
+            return None
+        part = os.read(reader, 65536)
+        if not part:
+            break
+        data += part
+    return data
+
+
+def _end(child: "subprocess.Popen[bytes]", deadline: float) -> None:
+    """Wait for a child's end; ask it to end after the deadline, and make it at last."""
+    for stop in (child.terminate, child.kill):
+        try:
+            child.wait(max(deadline - time.monotonic(), 0))
+        except subprocess.TimeoutExpired:
+            stop()
+            deadline = time.monotonic() + GRACE_S
+        else:
+            return
+    child.wait()
+
+
+def _reap() -> None:
+    """Take the exit codes of daemons that ended after their starter had left."""
+    for path, child in list(_children.items()):
+        if child.poll() is not None:
+            _children.pop(path, None)
+
+
+def _forget_in_child() -> None:
+    for folder in list(_folders):
+        folder.forget()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)

@@ -1,0 +1,50 @@
+"""Which rank this process is: as told, or as `torch.distributed` says if it is initialised.
+
+torch is asked only if the program has imported it already; it is never imported for this.
+"""
+
+import os
+import sys
+import warnings
+
+from stoker.protocol.errors import UsageError
+
+
+def resolve_ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
+    """Return (rank, world size).
+
+    Raises:
+        UsageError: only one of them is given, or the rank is not in [0, world size).
+    """
+    if (rank is None) != (world_size is None):
+        raise UsageError(
+            f"rank={rank!r}, world_size={world_size!r}: expected both or neither; leave both out "
+            "to take them from torch.distributed"
+        )
+    if rank is None or world_size is None:
+        rank, world_size = _from_torch() or _alone()
+    if not (isinstance(rank, int) and isinstance(world_size, int) and 0 <= rank < world_size):
+        raise UsageError(
+            f"rank={rank!r}, world_size={world_size!r}: expected integers with "
+            "0 <= rank < world_size"
+        )
+    return rank, world_size
+
+
+def _from_torch() -> tuple[int, int] | None:
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return distributed.get_rank(), distributed.get_world_size()
+
+
+def _alone() -> tuple[int, int]:
+    processes = os.environ.get("WORLD_SIZE", "1")
+    if processes not in ("", "1"):
+        warnings.warn(
+            f"WORLD_SIZE={processes} is set but torch.distributed is not initialised, so this "
+            "process gets every row; call init_process_group() before making the Loader, or pass "
+            "rank= and world_size=",
+            stacklevel=4,
+        )
+    return 0, 1

@@ -1,0 +1,43 @@
+"""Places in a stream, and whether a cursor fits the stream that is open."""
+
+import dataclasses
+
+from stoker.protocol.cursor import Cursor
+from stoker.protocol.errors import ResumeError
+from stoker.protocol.spec import StreamSpec, differences
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """The next step to hand out; `skipped` counts steps of this epoch that were left out."""
+
+    epoch: int = 0
+    step: int = 0
+    skipped: int = 0
+
+
+def place_of(cursor: Cursor, spec: StreamSpec, steps: int, world_size: int) -> Place:
+    """Return the place that a cursor names in the open stream.
+
+    Raises:
+        ResumeError: the cursor is of another stream, or beyond the epoch's end.
+    """
+    had = cursor.spec.get("batch_size")
+    if cursor.stream != spec.stream_id and isinstance(had, int) and had != spec.batch_size:
+        raise ResumeError(
+            f"the cursor's stream has global batches of B = {had} positions, this loader has "
+            f"B = {spec.batch_size} over {world_size} rank(s); a job that changes its rank count "
+            f"keeps its B: pass global_batch_size={had}" + _others(cursor, spec)
+        )
+    cursor.check(spec)
+    if cursor.step > steps:
+        raise ResumeError(
+            f"the cursor names step {cursor.step}, an epoch of this stream has {steps} steps"
+        )
+    return Place(cursor.epoch, cursor.step, cursor.skipped)
+
+
+def _others(cursor: Cursor, spec: StreamSpec) -> str:
+    now = Cursor.at(spec, 0, 0).spec
+    lines = [line for line in differences(cursor.spec, now) if not line.startswith("batch_size:")]
+    return "".join(f"\n  also different: {line}" for line in lines)

@@ -1,0 +1,313 @@
+"""One session with a daemon: a ZeroMQ DEALER for records, the side socket for memory and for life.
+
+Runs in the thread that calls; nothing here is shared between threads. The side socket is tried
+first: where nobody listens the answer is immediate. End of file on it means that the daemon is gone
+(`DaemonLostError`), whatever ZeroMQ believes. Every wait looks at both sockets and has a deadline.
+
+In a forked child the side socket's copy is closed at once, so that only the process that made the
+session keeps it alive; nothing else is touched there.
+"""
+
+import contextlib
+import math
+import os
+import socket
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+
+import zmq
+
+from stoker.client.address import check_address, side_path
+from stoker.protocol import version
+from stoker.protocol.codec import decode_from_daemon, decode_packet, encode, encode_packet
+from stoker.protocol.descriptors import receive_packet, send_packet
+from stoker.protocol.errors import (
+    ClosedError,
+    ConnectError,
+    DaemonLostError,
+    PeerError,
+    ProtocolError,
+    UsageError,
+    from_record,
+)
+from stoker.protocol.messages import (
+    Attach,
+    Attached,
+    Bye,
+    ClientRecord,
+    Close,
+    DaemonRecord,
+    Error,
+    Hello,
+    Open,
+    Opened,
+    Slab,
+    Welcome,
+)
+
+LINGER_MS = 200
+_open_sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
+
+
+class Session:
+    """An open session; `open_stream` once, then `send` and `receive`.
+
+    Attributes:
+        address: the daemon's address.
+        hint: called when the daemon is lost, for what else is known (a private daemon's log).
+    """
+
+    def __init__(self, address: str, connect_timeout_s: float) -> None:
+        """Connect, say HELLO and attach the side socket.
+
+        Raises:
+            UsageError: the address is not one.
+            ConnectError: nobody listens there, or nobody answers in time.
+            VersionError: the daemon speaks another version of the protocol.
+            PeerError: the daemon refuses; the error is its own.
+        """
+        self.address = check_address(address)
+        self.hint: Callable[[], str] = str
+        self._pid = os.getpid()
+        self._token = b""
+        self._lost: str | None = None
+        self._closed = False
+        self._slabs: list[tuple[Slab, int]] = []
+        self._attached = False
+        deadline = time.monotonic() + connect_timeout_s
+        self._side = _connect_side(address, connect_timeout_s)
+        self._context: zmq.Context[zmq.Socket[bytes]] | None = None
+        _open_sessions.add(self)
+        try:
+            self._connect_dealer()
+            with _as_connect_error(address, connect_timeout_s):
+                self._greet(deadline)
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect_dealer(self) -> None:
+        self._context = zmq.Context()
+        self._dealer = self._context.socket(zmq.DEALER)
+        self._dealer.linger = 0
+        self._dealer.connect(self.address)
+        self._poller = zmq.Poller()
+        self._poller.register(self._dealer, zmq.POLLIN)
+        self._poller.register(self._side.fileno(), zmq.POLLIN)
+
+    def _greet(self, deadline: float) -> None:
+        name = f"stoker.client {version.STOKER}, process {os.getpid()}"
+        self.send(Hello(wire_min=version.WIRE, wire_max=version.WIRE, client=name))
+        for record in self._answers(deadline):
+            if isinstance(record, Welcome):
+                self._token = record.token
+                break
+        try:
+            send_packet(self._side, encode_packet(Attach(self._token)))
+        except OSError:
+            self._lost = self._lost or "it closed the connection"
+        while not self._attached:
+            self._wait(deadline)
+
+    def open_stream(self, record: Open, timeout_s: float) -> tuple[Opened, int, Slab]:
+        """Open a stream; return OPENED, the slab's descriptor (now the caller's), and SLAB.
+
+        Raises:
+            StokerError: the daemon refuses; the error is its own.
+            DaemonLostError: the daemon went away.
+            PeerError: no answer in time.
+        """
+        deadline = time.monotonic() + timeout_s
+        self.send(record)
+        opened = next(
+            answer
+            for answer in self._answers(deadline)
+            if isinstance(answer, Opened) and answer.request == record.request
+        )
+        while not self._slabs:
+            self._wait(deadline)
+        slab, descriptor = self._slabs.pop()
+        return opened, descriptor, slab
+
+    def send(self, *records: ClientRecord) -> None:
+        """Send records as one message.
+
+        Raises:
+            ClosedError: the session was closed.
+            PeerError: the daemon takes nothing more.
+        """
+        self._check_usable()
+        try:
+            self._dealer.send(encode(self._token, records), zmq.NOBLOCK)
+        except zmq.Again:
+            raise PeerError(f"the daemon at {self.address} does not read its messages") from None
+
+    def receive(self, deadline: float) -> list[DaemonRecord]:
+        """Wait until the daemon says something; errors of the session as a whole are raised.
+
+        Raises:
+            DaemonLostError: the daemon went away.
+            PeerError: nothing came until the deadline (of `time.monotonic`).
+        """
+        while not (records := self.poll()):
+            self._wait(deadline)
+        return records
+
+    def poll(self) -> list[DaemonRecord]:
+        """Return what the daemon has said since the last call, without waiting."""
+        self._check_usable()
+        records: list[DaemonRecord] = []
+        with contextlib.suppress(zmq.Again):
+            while len(records) < 4096:
+                data = self._dealer.recv(zmq.NOBLOCK)
+                if self._dealer.rcvmore:
+                    raise ProtocolError("expected messages of one frame")
+                records.extend(decode_from_daemon(data)[1])
+        for record in records:
+            if isinstance(record, Bye):
+                self._lost = f"it shut down: {record.reason}"
+            elif isinstance(record, Error) and record.run is None:
+                raise from_record(record.code, record.message, record.details)
+        return [record for record in records if not isinstance(record, Bye)]
+
+    def _answers(self, deadline: float) -> Iterator[DaemonRecord]:
+        while True:
+            yield from self.receive(deadline)
+
+    def _wait(self, deadline: float) -> None:
+        """Wait until one of the sockets has something to read, and read the side socket."""
+        if self._lost is not None:
+            raise self._lost_error()
+        left_s = deadline - time.monotonic()
+        events = dict(self._poller.poll(math.ceil(left_s * 1000))) if left_s > 0 else {}
+        if self._side.fileno() in events:
+            self._read_side()
+        elif not events:
+            raise PeerError(
+                f"the daemon at {self.address} is there but did not answer in time; see its log, "
+                "or give the Loader a longer timeout_s"
+            )
+
+    def _read_side(self) -> None:
+        try:
+            data, descriptor = receive_packet(self._side)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            data, descriptor = b"", None
+        if not data:
+            self._lost = "it closed the connection"
+            return
+        try:
+            packet = decode_packet(data)
+            if isinstance(packet, Slab) and descriptor is not None:
+                self._slabs.append((packet, descriptor))
+                descriptor = None
+            elif isinstance(packet, Attached) and descriptor is None:
+                self._attached = True
+            elif isinstance(packet, Error):
+                raise from_record(packet.code, packet.message, packet.details)
+            else:
+                raise ProtocolError(f"unexpected {type(packet).__name__} on the side socket")
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def _lost_error(self) -> DaemonLostError:
+        # What came before the end is still there: the reason, or batches.
+        return DaemonLostError(
+            f"the daemon at {self.address} went away ({self._lost}). Batches already handed out "
+            "stay valid. Start the daemon again, make a new Loader and give it the last "
+            "state_dict(): it goes on with the same bytes" + self.hint(),
+            address=self.address,
+        )
+
+    def _check_usable(self) -> None:
+        if os.getpid() != self._pid:
+            raise forked_error(self._pid)
+        if self._closed:
+            raise ClosedError("the session was closed")
+
+    def close(self) -> None:
+        """End the session; again does nothing. In a forked child nothing is sent."""
+        if self._closed or os.getpid() != self._pid:
+            return
+        self._closed = True
+        for _, descriptor in self._slabs:
+            os.close(descriptor)
+        self._slabs.clear()
+        try:
+            if self._token and self._lost is None:
+                with contextlib.suppress(zmq.ZMQError):
+                    self._dealer.linger = LINGER_MS
+                    self._dealer.send(encode(self._token, [Close()]), zmq.NOBLOCK)
+        finally:
+            if self._context is not None:
+                self._dealer.close()
+                self._context.term()
+            with contextlib.suppress(OSError):
+                self._side.shutdown(socket.SHUT_RDWR)
+            self._side.close()
+
+
+def forked_error(pid: int) -> UsageError:
+    """Return the error for using in a forked child what process `pid` made."""
+    return UsageError(
+        f"this loader was made in process {pid} and is used in process {os.getpid()}, which was "
+        "forked from it; make a Loader in each process that loads, after the fork"
+    )
+
+
+def _connect_side(address: str, timeout_s: float) -> socket.socket:
+    path = side_path(address)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
+    try:
+        sock.settimeout(max(timeout_s, 0.001))
+        sock.connect(path)
+        sock.setblocking(False)
+    except OSError as error:
+        sock.close()
+        raise ConnectError(
+            f"no daemon listens at {address}: {error.strerror or 'timed out'} ({path}). Start one "
+            "with `stoker serve`, or pass the path of a packed dataset for a private one"
+            + _permission_hint(error),
+            address=address,
+        ) from None
+    return sock
+
+
+def _permission_hint(error: OSError) -> str:
+    if not isinstance(error, PermissionError):
+        return ""
+    return "; a daemon of another user opens its sockets to a group by socket_group"
+
+
+@contextlib.contextmanager
+def _as_connect_error(address: str, timeout_s: float) -> Iterator[None]:
+    """Until the session is up, a daemon that is silent or goes away was never there."""
+    try:
+        yield
+    except DaemonLostError:
+        raise ConnectError(
+            f"the daemon at {address} closed the connection before the session was open; it may "
+            "be shutting down, or refuse this user: see its log",
+            address=address,
+        ) from None
+    except PeerError as error:
+        if type(error) is not PeerError:
+            raise
+        raise ConnectError(
+            f"something listens at {address} but did not answer within {timeout_s:g} s; is it a "
+            "daemon of Stoker, and alive?",
+            address=address,
+        ) from None
+
+
+def _close_in_child() -> None:
+    sessions: Iterable[Session] = list(_open_sessions)
+    for session in sessions:
+        session._side.close()
+
+
+os.register_at_fork(after_in_child=_close_in_child)

@@ -1,0 +1,97 @@
+"""The slab as this process sees it: one map of the daemon's memory file.
+
+The map is made with `mmap` itself, not with the `mmap` module, for two reasons: no descriptor stays
+open behind it, and a forked child (where the map is absent, MADV_DONTFORK) must never unmap an
+address range that by then may be something else's. A writable slab is shared: in-place operations
+on a batch are legal and die with the slot. A read-only slab (further members of a group) is mapped
+privately, so that in-place operations stay this process's own; `forget` drops such private pages
+when a slot goes back, or the next batch there would be hidden by them.
+
+The map lives as long as the last array in it, also after the loader was closed.
+"""
+
+import ctypes
+import fcntl
+import mmap
+import os
+
+from stoker.protocol.errors import PeerError, ProtocolError
+
+_F_SEAL_SHRINK = 0x0002
+_MADV_DONTNEED = 4
+_MADV_DONTFORK = 10
+_FAILED = ctypes.c_void_p(-1).value
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_long,
+)
+_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+_libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+
+class SlabMap:
+    """A slab of `slots` slots of `slot_bytes` bytes each, mapped.
+
+    Attributes:
+        address: where it lies in this process.
+        size_bytes: slots * slot_bytes.
+    """
+
+    def __init__(self, descriptor: int, slots: int, slot_bytes: int, *, writable: bool) -> None:
+        """Map the memory behind a descriptor, which stays the caller's to close.
+
+        Raises:
+            ProtocolError: the memory is smaller than said, or may still shrink.
+            PeerError: the system refuses the map.
+        """
+        self.slots = slots
+        self.slot_bytes = slot_bytes
+        self.size_bytes = slots * slot_bytes
+        self.writable = writable
+        self._pid = os.getpid()
+        self.address = 0
+        _check_memory(descriptor, self.size_bytes)
+        address = _libc.mmap(
+            None,
+            self.size_bytes,
+            mmap.PROT_READ | mmap.PROT_WRITE,
+            mmap.MAP_SHARED if writable else mmap.MAP_PRIVATE,
+            descriptor,
+            0,
+        )
+        if address is None or address == _FAILED:
+            reason = os.strerror(ctypes.get_errno())
+            raise PeerError(f"mapping a slab of {self.size_bytes} bytes failed: {reason}")
+        self.address = address
+        _libc.madvise(address, self.size_bytes, _MADV_DONTFORK)
+
+    def forget(self, slot: int) -> None:
+        """Drop what this process changed in a slot of a privately mapped slab."""
+        if not self.writable:
+            _libc.madvise(self.address + slot * self.slot_bytes, self.slot_bytes, _MADV_DONTNEED)
+
+    def __del__(
+        self, _getpid: object = os.getpid, _munmap: object = _libc.munmap
+    ) -> None:  # bound here: at interpreter exit the module's names may be gone
+        if self.address and _getpid() == self._pid:  # type: ignore[operator]
+            _munmap(self.address, self.size_bytes)  # type: ignore[operator]
+
+
+def _check_memory(descriptor: int, size_bytes: int) -> None:
+    try:
+        seals = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)
+    except OSError:
+        seals = 0
+    size = os.fstat(descriptor).st_size
+    if size_bytes < 1 or size < size_bytes or not seals & _F_SEAL_SHRINK:
+        raise ProtocolError(
+            f"expected a memory file of at least {size_bytes} bytes, sealed against shrinking; "
+            f"got {size} bytes, seals {seals:#x}"
+        )
