@@ -103,7 +103,7 @@ def _daemon(
         with os.fdopen(read) as ready:
             assert select.select([ready], [], [], START_S)[0], "the daemon did not come up"
             line = ready.readline()
-        assert line and "error" not in json.loads(line), line + (folder / "log").read_text()
+        assert "address" in json.loads(line or "{}"), line + (folder / "log").read_text()
         yield SimpleNamespace(address=address, process=process, pid=process.pid, log=folder / "log")
     finally:
         process.terminate()

@@ -1,7 +1,7 @@
 """The Law: what a daemon delivers equals the one-process reference, byte for byte.
 
-One table of streams; each is compared through the interpreter, 1, 2 and 5 workers, 1, 2 and 3 ranks,
-several prefetch depths, after a worker was killed in mid-batch, and after a resume at another place
+One table of streams; each is compared through the interpreter, 1, 2 and 5 workers, 1, 2 and 3
+ranks, several prefetch depths, after a worker was killed in mid-batch, and after a resume at another place
 with another rank count. A later feature adds its stream to the table.
 """
 
@@ -16,6 +16,7 @@ import law_pipelines
 import pytest
 
 from stoker.client import Loader
+from stoker.protocol.spec import OrderSpec
 
 EPOCHS = range(2)
 DEADLINE_S = 60.0
@@ -37,8 +38,6 @@ EVERY = pytest.mark.parametrize("name", STREAMS)
 
 def _spec(name: str) -> dict:
     """The stream as fields of StreamSpec."""
-    from stoker.protocol.spec import OrderSpec
-
     fields = {key: value for key, value in STREAMS[name].items() if key != "pipeline"}
     fields["order"] = OrderSpec(shuffle=bool(fields.pop("shuffle", True)))
     return fields
@@ -165,17 +164,15 @@ def test_worker_killed_in_mid_batch(daemon, law, expected):
 def test_template_killed(daemon, law, expected):
     """The parent of all workers dies, and they with it: everything is started anew."""
     with daemon(2) as running:
-        with Loader(
-            running.address, device="numpy", prefetch=2, **_options("training")
-        ) as loader:
+        with Loader(running.address, device="numpy", prefetch=2, **_options("training")) as loader:
             batches = iter(loader)
             first = next(batches)
             assert first.step == 0
             os.kill(_children(running.pid)[0], signal.SIGKILL)
             rest = [batch.step for batch in batches]
             assert rest == list(range(1, len(loader)))
-        assert law.delivered(running.address, EPOCHS, **_options("training")) == (
-            expected["training"]
+        assert (
+            law.delivered(running.address, EPOCHS, **_options("training")) == (expected["training"])
         )
 
 

@@ -54,7 +54,9 @@ print(json.dumps({
 
 
 def _unavailable() -> str:
-    tried = subprocess.run([*ISOLATED, "true"], capture_output=True, text=True, timeout=60)
+    tried = subprocess.run(
+        [*ISOLATED, "true"], capture_output=True, text=True, timeout=60, check=False
+    )
     return tried.stderr.strip() if tried.returncode else ""
 
 

@@ -1,0 +1,237 @@
+"""Bad input, end to end: one clear error that names what, where and what to change.
+
+Each case goes the way a user goes: the command line, or a Loader. Nothing hangs (every wait has a
+deadline), nothing shows a traceback of a library, nothing is left behind (the leak fixture).
+"""
+
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from stoker import ops
+from stoker.client import Loader
+from stoker.dataset import open_dataset
+from stoker.pipeline import pipeline
+from stoker.protocol.errors import (
+    BuildError,
+    ConnectError,
+    ResourceError,
+    SampleError,
+    StokerError,
+    UnknownNameError,
+    UsageError,
+    VersionError,
+)
+
+THIS = Path(__file__).name
+
+
+@pipeline
+def plain(sample):
+    return {"image": ops.resize(sample.image, size=32), "label": sample.label}
+
+
+@pytest.fixture
+def packed(stoker, photos, tmp_path):
+    dest = tmp_path / "packed"
+    done = stoker("pack", photos, dest)
+    assert done.code == 0, done.err
+    return dest
+
+
+@pytest.fixture
+def packed_pairs(stoker, pairs, tmp_path):
+    dest = tmp_path / "packed-pairs"
+    done = stoker("pack", pairs, dest)
+    assert done.code == 0, done.err
+    return dest
+
+
+@pytest.fixture(autouse=True)
+def _cache(monkeypatch, kernel_cache):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(kernel_cache))
+
+
+def first(dataset: Path, what: object, **options: object):
+    """Take the first batch through a private daemon."""
+    options = {"batch_size": 2, "device": "numpy", "shuffle": False, **options}
+    with Loader(str(dataset), pipeline=what, **options) as loader:
+        return next(iter(loader))
+
+
+def line_of(text: str) -> int:
+    """The line of this file that holds a text."""
+    lines = Path(__file__).read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+# ------------------------------------------------------------------ files
+
+
+def test_a_source_that_does_not_exist(stoker, tmp_path):
+    done = stoker("pack", tmp_path / "nowhere", tmp_path / "out")
+    assert done.code != 0
+    assert "nowhere" in done.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unreadable_and_a_truncated_picture_are_both_named(stoker, photos, tmp_path):
+    (photos / "even" / "9.jpg").write_bytes(b"this is no picture")
+    damaged = photos / "odd" / "1.jpg"
+    damaged.write_bytes(damaged.read_bytes()[:900])
+    done = stoker("pack", photos, tmp_path / "out")
+    assert done.code == 1
+    assert re.sub(r"\s+", "", "even/9.jpg") in re.sub(r"\s+", "", done.err)
+    assert "odd/1.jpg" in re.sub(r"\s+", "", done.err)
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_image_and_mask_of_different_sizes(stoker, pairs, tmp_path):
+    mask = Image.open(pairs / "masks" / "3.png")
+    mask.resize((50, 40)).save(pairs / "masks" / "3.png")
+    done = stoker("pack", pairs, tmp_path / "out")
+    assert done.code == 1
+    err = re.sub(r"\s+", " ", done.err)
+    for part in ("3.png", "3.jpg", "50", "120"):
+        assert part in err
+
+
+def test_a_dataset_that_does_not_exist(tmp_path):
+    with pytest.raises(StokerError, match="nowhere"):
+        first(tmp_path / "nowhere", plain)
+
+
+def test_a_dataset_packed_by_a_newer_version(packed):
+    manifest = json.loads((packed / "manifest.json").read_text())
+    manifest["version"] = 99
+    (packed / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(VersionError, match=r"99(.|\n)*"):
+        first(packed, plain)
+
+
+def test_a_picture_damaged_after_packing(packed):
+    """The stored bytes of one sample are overwritten: the error names dataset, id and field."""
+    with open_dataset(packed) as dataset:
+        file, offset = dataset.locate("image", 1)
+        size = len(dataset.read("image", 1))
+    with (packed / file.name).open("r+b") as data:
+        data.seek(offset + size // 3)
+        data.write(bytes(size - size // 3))
+    with pytest.raises(SampleError, match=r"id 1, field 'image'") as caught:
+        first(packed, plain)
+    assert caught.value.details["id"] == 1
+    assert caught.value.details["field"] == "image"
+    masked = first(packed, plain, on_error="mask")
+    assert masked.valid.tolist() == [True, False]
+    assert masked.index.tolist() == [0, -1]
+    assert masked.requested.tolist() == [0, 1]
+    replaced = first(packed, plain, on_error="replace")
+    assert replaced.valid.all()
+    assert replaced.requested.tolist() == [0, 1]
+    assert replaced.index[1] not in (1, -1)
+    again = first(packed, plain, on_error="replace", workers=1)
+    assert (again.image == replaced.image).all()
+
+
+# ------------------------------------------------------------------ pipelines
+
+
+def test_an_unknown_op():
+    with pytest.raises(AttributeError, match="horizontal_flop"):
+        ops.horizontal_flop  # noqa: B018
+
+
+def test_an_unknown_op_in_graph_data(packed):
+    graph = plain.graph().to_data()
+
+    class Foreign:
+        @staticmethod
+        def graph():
+            return Foreign
+
+        @staticmethod
+        def to_data():
+            return json.loads(json.dumps(graph).replace('"resize"', '"resizes"'))
+
+    with pytest.raises(UnknownNameError, match=r"no op 'resizes'; did you mean 'resize'\?"):
+        first(packed, Foreign)
+
+
+def test_an_unknown_field(packed):
+    @pipeline
+    def wrong(sample):
+        return {"image": ops.resize(sample.imagge, size=32)}  # the unknown field
+
+    with pytest.raises(UnknownNameError, match=r"imagge(.|\n)*'?image'?") as caught:
+        first(packed, wrong)
+    assert f"{THIS}:{line_of('# the unknown field')}" in str(caught.value)
+
+
+def test_an_unknown_pipeline_and_dataset(stoker, packed, tmp_path, daemon_for):
+    with daemon_for(packed) as address:
+        with pytest.raises(UnknownNameError, match="no pipeline 'trains'"):
+            Loader(address, pipeline="trains", batch_size=2, device="numpy")
+        with pytest.raises(UnknownNameError, match=r"no dataset 'fotos'(.|\n)*photos"):
+            Loader(address, dataset="fotos", pipeline=plain, batch_size=2, device="numpy")
+
+
+def test_a_mask_given_to_color_jitter(packed_pairs):
+    @pipeline
+    def wrong(sample):
+        image, mask = ops.resize(sample.image, sample.mask, size=32)
+        mask = ops.color_jitter(mask, brightness=0.2)  # the mask is jittered
+        return {"image": image, "mask": mask}
+
+    with pytest.raises(BuildError, match=r"color_jitter has no rule for a mask") as caught:
+        first(packed_pairs, wrong)
+    assert f"{THIS}:{line_of('# the mask is jittered')}" in str(caught.value)
+
+
+def test_two_calls_with_one_default_stream_name():
+    @pipeline
+    def wrong(sample):
+        image = ops.horizontal_flip(sample.image)  # the first flip
+        image = ops.horizontal_flip(image)  # the second flip
+        return {"image": ops.resize(image, size=8)}
+
+    with pytest.raises(BuildError, match="horizontal_flip") as caught:
+        wrong.graph()
+    for marker in ("# the first flip", "# the second flip"):
+        assert f"{THIS}:{line_of(marker)}" in str(caught.value)
+    assert "stream=" in str(caught.value)
+
+
+def test_a_pipeline_module_that_does_not_exist(packed):
+    with pytest.raises(BuildError, match="no_such_module"):
+        first(packed, "no_such_module:train")
+
+
+# ------------------------------------------------------------------ daemon
+
+
+def test_an_address_where_nobody_listens(tmp_path):
+    began = time.monotonic()
+    with pytest.raises(ConnectError, match="nobody") as caught:
+        Loader(f"ipc://{tmp_path}/stoker.sock", pipeline="train", batch_size=2)
+    assert str(tmp_path) in str(caught.value)
+    assert "stoker serve" in str(caught.value)
+    assert time.monotonic() - began < 20
+
+
+def test_too_little_memory(packed, daemon_for):
+    with daemon_for(packed, "--memory-limit", "1MiB") as address:
+        with pytest.raises(ResourceError, match="memory") as caught:
+            Loader(address, pipeline=plain, batch_size=6, prefetch=200, device="numpy")
+        assert re.search(r"\d", str(caught.value))
+        # The refusal cost nobody anything: a smaller request is served.
+        with Loader(address, pipeline=plain, batch_size=2, prefetch=1, device="numpy") as loader:
+            assert next(iter(loader)).image.shape == (2, 32, 32, 3)
+
+
+def test_more_ranks_than_rows(packed, daemon_for):
+    with daemon_for(packed) as address, pytest.raises(UsageError):
+        Loader(address, pipeline=plain, global_batch_size=2, rank=2, world_size=5, device="numpy")
