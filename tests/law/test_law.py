@@ -1,8 +1,8 @@
 """The Law: what a daemon delivers equals the one-process reference, byte for byte.
 
 One table of streams; each is compared through the interpreter, 1, 2 and 5 workers, 1, 2 and 3
-ranks, several prefetch depths, after a worker was killed in mid-batch, and after a resume at another place
-with another rank count. A later feature adds its stream to the table.
+ranks, several prefetch depths, after a worker was killed in mid-batch, and after a resume at any
+step with another rank count. A later feature adds its stream to the table.
 """
 
 import os
