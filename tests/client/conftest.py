@@ -1,8 +1,8 @@
-"""A daemon in a thread, real in everything that a client can see: ROUTER, side socket, sealed memfd.
+"""A daemon in a thread, real in all that a client can see: ROUTER, side socket, sealed memfd.
 
-It computes nothing: a batch's bytes are a formula of (epoch, step), so a test knows them. A slot that
-goes free is poisoned at once, so a client that reads memory it gave back is found out. Its faults
-are set by assigning to the hooks: `answer_open`, `alter_ready`, `mute`, `wire`.
+It computes nothing: a batch's bytes are a formula of (epoch, step), so a test knows them. A slot
+that goes free is poisoned at once, so a client that reads memory it gave back is found out. Its
+faults are set by assigning to the hooks: `answer_open`, `alter_ready`, `mute`, `wire`.
 """
 
 import contextlib
@@ -212,8 +212,7 @@ class FakeDaemon:
         )
         self._free = list(range(self._slots - self.spare))
         self._generation = [0] * self._slots
-        self._announced: list[tuple[int, int]] = []
-        self._run, self._credits, self._granted, self._first = 0, 0, 0, None
+        self._run, self._credits = 0, 0
         self.spec = StreamSpec(
             dataset="content:" + "a" * 32,
             dataset_rows=self.dataset_rows,
@@ -250,16 +249,11 @@ class FakeDaemon:
 
     def _seek(self, record: m.Seek) -> None:
         assert record.run == self._run + 1
-        taken = self._granted - (self._first or 0)
-        for slot, generation in self._announced[taken:]:
-            self._set_free(slot, generation)
         self._run, self._place = record.run, (record.epoch, record.step)
-        self._credits, self._granted, self._first, self._announced = 0, 0, None, []
+        self._credits = 0
 
     def _credit(self, record: m.Credit) -> None:
         assert record.run == self._run
-        self._first = record.batches if self._first is None else self._first
-        self._granted += record.batches
         self._credits += record.batches
 
     def _release(self, record: m.Release) -> None:
@@ -283,7 +277,6 @@ class FakeDaemon:
             for placed in self._layout.outputs:
                 array = self.batch(epoch, step)[placed.name]
                 self._write(slot, placed.offset, array.tobytes())
-            self._announced.append((slot, self._generation[slot]))
             self._place = (epoch, step + 1) if step + 1 < self.steps else (epoch + 1, 0)
             ready = m.Ready(
                 run=self._run,

@@ -3,8 +3,8 @@
 A run is one SEEK and what follows it. `prefetch` credits are granted with it and one more for each
 batch taken, so at any time (announced and not taken) + (not yet announced) = `prefetch`. Delivery
 goes on across epochs; asking for any place but the next begins a new run. Announcements of earlier
-runs are void; their slots are given back by name, which is harmless where the daemon has freed them
-by itself.
+runs are void, but their slots are this session's until it gives them back: it does so for those
+that it never took.
 
 An exception in the middle (a signal, a broken message) marks the run as broken: the next call
 begins a new one at the place asked for, so nothing is lost or delivered twice.
@@ -12,7 +12,6 @@ begins a new one at the place asked for, so nothing is lost or delivered twice.
 
 import time
 from collections import deque
-from collections.abc import Iterable
 
 import numpy as np
 
@@ -23,7 +22,6 @@ from stoker.protocol.layout import DTYPES, META, Placed
 from stoker.protocol.messages import (
     ClientRecord,
     Credit,
-    DaemonRecord,
     Error,
     Opened,
     Ready,
@@ -68,11 +66,17 @@ class Delivery:
         return (epoch, step + 1) if step + 1 < self._opened.steps else (epoch + 1, 0)
 
     def is_there(self, epoch: int, step: int) -> bool:
-        """Whether `take` of that place would not wait."""
+        """Whether that batch is announced and can be taken; an error waits for `take`."""
         if not self._whole or self._place != (epoch, step):
             return False
-        self._guarded_poll()
-        return bool(self._queue)
+        self._whole = False
+        try:
+            self._session.poll()
+            self._read_inbox()
+        except StokerError as error:
+            self._queue.append(error)
+        self._whole = True
+        return bool(self._queue) and isinstance(self._queue[0], Ready)
 
     def take(self, epoch: int, step: int) -> dict[str, np.ndarray]:
         """Return the outputs of the batch at a place; waits for it.
@@ -84,19 +88,22 @@ class Delivery:
         """
         if not self._whole or self._place != (epoch, step):
             self._seek(epoch, step)
-        whole, self._whole = self._whole, False
+        self._whole = False  # until this is done: see the module's text
         if not self._queue:
-            self._session_records(self._session.poll())
+            self._session.poll()
+            self._read_inbox()
         if not self._queue:
             self._wait()
-        item = self._queue.popleft()
+        item = self._queue[0]
         if isinstance(item, StokerError):
+            self._queue.popleft()
             raise item
         arrays = self._book.take(item.slot, item.generation, item.outputs)
+        self._queue.popleft()
         self._place = self.following(epoch, step)
         self._credits += 1
         self._flush(Credit(self._run, 1))
-        self._whole = whole
+        self._whole = True
         return arrays
 
     def release(self) -> None:
@@ -129,34 +136,35 @@ class Delivery:
         self.waits += 1
         try:
             while not self._queue:
-                self._session_records(self._session.receive(begin + self._timeout_s))
+                self._session.receive(begin + self._timeout_s)
+                self._read_inbox()
         finally:
             self.wait_s += time.monotonic() - begin
 
-    def _guarded_poll(self) -> None:
-        whole, self._whole = self._whole, False
-        self._session_records(self._session.poll())
-        self._whole = whole
-
-    def _session_records(self, records: Iterable[DaemonRecord]) -> None:
-        for record in records:
+    def _read_inbox(self) -> None:
+        while self._session.inbox:
+            record = self._session.take()
             if isinstance(record, Ready):
                 self._announce(record)
             elif isinstance(record, Error):
                 if record.run == self._run:
                     self._queue.append(from_record(record.code, record.message, record.details))
-            elif not isinstance(record, Status):
+            elif record is not None and not isinstance(record, Status):
                 raise ProtocolError(f"unexpected {type(record).__name__} in an open stream")
 
     def _announce(self, ready: Ready) -> None:
         if ready.run != self._run:
             self._book.refuse(ready.slot, ready.generation)
             return
-        self._check_order(ready)
-        self._check_slot(ready)
-        if ready.outputs != self._checked:
-            self._check_outputs(ready)
-            self._checked = ready.outputs
+        try:
+            self._check_order(ready)
+            self._check_slot(ready)
+            if ready.outputs != self._checked:
+                self._check_outputs(ready)
+                self._checked = ready.outputs
+        except BaseException:
+            self._book.refuse(ready.slot, ready.generation)
+            raise
         self._generations[ready.slot] = ready.generation
         self._announced = self.following(*self._announced)
         self._credits -= 1

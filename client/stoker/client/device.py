@@ -7,7 +7,6 @@ memory lock limit) the same copies run from pageable memory: slower, same bytes.
 slab is never page-locked, since locking would make a private copy of its pages.
 """
 
-import contextlib
 from collections import deque
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -16,7 +15,7 @@ import numpy as np
 
 from stoker.client.delivery import Delivery
 from stoker.client.slab import SlabMap
-from stoker.protocol.errors import StokerError, UsageError
+from stoker.protocol.errors import UsageError
 
 AHEAD = 2
 LEASES = 2
@@ -152,11 +151,9 @@ class AheadSource:
         return tensors
 
     def _fill(self, place: tuple[int, int]) -> None:
-        # An error of a later batch is raised when that batch is asked for: it comes again then.
-        with contextlib.suppress(StokerError):
-            while len(self._ahead) < AHEAD and self._delivery.is_there(*place):
-                self._begin(place)
-                place = self._delivery.following(*place)
+        while len(self._ahead) < AHEAD and self._delivery.is_there(*place):
+            self._begin(place)
+            place = self._delivery.following(*place)
 
     def _begin(self, place: tuple[int, int]) -> None:
         self._retire()

@@ -119,7 +119,6 @@ class PrivateDaemon:
                     stderr=log,
                     pass_fds=(writer,),
                     start_new_session=True,
-                    env=_environment(),
                 )
             os.close(writer)
             writer = -1
@@ -141,6 +140,8 @@ class PrivateDaemon:
             command += ["--pipeline", f"{PIPELINE}={self._code}"]
         if self._workers is not None:
             command += ["--workers", str(self._workers)]
+        if sys.path and sys.path[0] and os.path.isdir(sys.path[0]):
+            command += ["--python-path", os.path.abspath(sys.path[0])]
         return [*command, "--exit-with-last-client", "--ready-fd", str(ready)]
 
     def _wait_ready(self, reader: int, child: "subprocess.Popen[bytes]", deadline: float) -> None:
@@ -207,13 +208,6 @@ def _job_key(world_size: int) -> str | None:
     """Name the job that this process is a rank of, as its launcher does; None if alone."""
     names = [os.environ.get(name, "") for name in _JOB]
     return "\0".join(names) if world_size > 1 and any(names) else None
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment, in which the daemon finds modules where this script finds them."""
-    folder = os.path.abspath(sys.path[0]) if sys.path else os.getcwd()
-    paths = [folder, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _read_line(reader: int, deadline: float) -> bytes | None:

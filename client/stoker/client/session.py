@@ -14,7 +14,9 @@ import os
 import socket
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import zmq
 
@@ -47,14 +49,20 @@ from stoker.protocol.messages import (
 )
 
 LINGER_MS = 200
+MAX_DRAIN = 1024
+Answer = TypeVar("Answer", Welcome, Opened)
 _open_sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
 
 class Session:
     """An open session; `open_stream` once, then `send` and `receive`.
 
+    What arrives goes into `inbox`, from which the reader takes one record at a time; an exception
+    in between (a signal may raise one anywhere) leaves the rest there.
+
     Attributes:
         address: the daemon's address.
+        inbox: records of the daemon, in order, not yet dealt with.
         hint: called when the daemon is lost, for what else is known (a private daemon's log).
     """
 
@@ -73,6 +81,8 @@ class Session:
         self._token = b""
         self._lost: str | None = None
         self._closed = False
+        self.inbox: deque[DaemonRecord] = deque()
+        self._raw: deque[bytes] = deque()
         self._slabs: list[tuple[Slab, int]] = []
         self._attached = False
         deadline = time.monotonic() + connect_timeout_s
@@ -99,10 +109,7 @@ class Session:
     def _greet(self, deadline: float) -> None:
         name = f"stoker.client {version.STOKER}, process {os.getpid()}"
         self.send(Hello(wire_min=version.WIRE, wire_max=version.WIRE, client=name))
-        for record in self._answers(deadline):
-            if isinstance(record, Welcome):
-                self._token = record.token
-                break
+        self._token = self._answer(Welcome, deadline).token
         try:
             send_packet(self._side, encode_packet(Attach(self._token)))
         except OSError:
@@ -120,11 +127,9 @@ class Session:
         """
         deadline = time.monotonic() + timeout_s
         self.send(record)
-        opened = next(
-            answer
-            for answer in self._answers(deadline)
-            if isinstance(answer, Opened) and answer.request == record.request
-        )
+        opened = self._answer(Opened, deadline)
+        if opened.request != record.request:
+            raise ProtocolError(f"expected OPENED of {record.request}, got {opened.request}")
         while not self._slabs:
             self._wait(deadline)
         slab, descriptor = self._slabs.pop()
@@ -143,37 +148,45 @@ class Session:
         except zmq.Again:
             raise PeerError(f"the daemon at {self.address} does not read its messages") from None
 
-    def receive(self, deadline: float) -> list[DaemonRecord]:
-        """Wait until the daemon says something; errors of the session as a whole are raised.
+    def receive(self, deadline: float) -> None:
+        """Wait until something is in the inbox.
 
         Raises:
             DaemonLostError: the daemon went away.
             PeerError: nothing came until the deadline (of `time.monotonic`).
         """
-        while not (records := self.poll()):
+        self.poll()
+        while not self.inbox:
             self._wait(deadline)
-        return records
+            self.poll()
 
-    def poll(self) -> list[DaemonRecord]:
-        """Return what the daemon has said since the last call, without waiting."""
+    def poll(self) -> None:
+        """Put what the daemon has said into the inbox, without waiting."""
         self._check_usable()
-        records: list[DaemonRecord] = []
         with contextlib.suppress(zmq.Again):
-            while len(records) < 4096:
-                data = self._dealer.recv(zmq.NOBLOCK)
-                if self._dealer.rcvmore:
+            while len(self._raw) < MAX_DRAIN:
+                self._raw.append(self._dealer.recv(zmq.NOBLOCK))
+                if self._dealer.getsockopt(zmq.RCVMORE):
                     raise ProtocolError("expected messages of one frame")
-                records.extend(decode_from_daemon(data)[1])
-        for record in records:
-            if isinstance(record, Bye):
-                self._lost = f"it shut down: {record.reason}"
-            elif isinstance(record, Error) and record.run is None:
-                raise from_record(record.code, record.message, record.details)
-        return [record for record in records if not isinstance(record, Bye)]
+        while self._raw:
+            self.inbox.extend(decode_from_daemon(self._raw.popleft())[1])
 
-    def _answers(self, deadline: float) -> Iterator[DaemonRecord]:
+    def take(self) -> DaemonRecord | None:
+        """Take the oldest record out of the inbox; errors of the session as a whole are raised."""
+        record = self.inbox.popleft()
+        if isinstance(record, Bye):
+            self._lost = f"it shut down: {record.reason}"
+            return None
+        if isinstance(record, Error) and record.run is None:
+            raise from_record(record.code, record.message, record.details)
+        return record
+
+    def _answer(self, kind: type[Answer], deadline: float) -> Answer:
         while True:
-            yield from self.receive(deadline)
+            self.receive(deadline)
+            record = self.take()
+            if isinstance(record, kind):
+                return record
 
     def _wait(self, deadline: float) -> None:
         """Wait until one of the sockets has something to read, and read the side socket."""
@@ -305,8 +318,7 @@ def _as_connect_error(address: str, timeout_s: float) -> Iterator[None]:
 
 
 def _close_in_child() -> None:
-    sessions: Iterable[Session] = list(_open_sessions)
-    for session in sessions:
+    for session in list(_open_sessions):
         session._side.close()
 
 
