@@ -51,3 +51,16 @@ def multiply_wide(_context: Any, a: Any, b: Any) -> Any:
         return ctx.make_tuple(builder, sig.return_type, (upper, builder.trunc(product, word)))
 
     return pair(types.uint64, types.uint64), build
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def square_root(_context: Any, x: Any) -> Any:
+    """The correctly rounded square root of a float64; nan below 0."""
+    if not isinstance(x, types.Float) or x.bitwidth != 64:
+        return None
+
+    def build(_ctx: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        root = builder.module.declare_intrinsic("llvm.sqrt", [ir.DoubleType()])
+        return builder.call(root, args)
+
+    return types.float64(types.float64), build

@@ -1,19 +1,22 @@
-"""exp, log, sin, cos of float64 from IEEE operations alone: the same bits on every machine.
+"""exp, log, sin, cos, sqrt, floor of float64 from IEEE operations: one result on every machine.
 
 No libm (its results differ between versions), no fused multiply-add, no fastmath: only + - * / on
 float64, each rounded once, comparisons, conversion to integers, and bits. Plain Python and compiled
-code are one source. For sqrt and floor use `math.sqrt` and `math.floor`: exact by IEEE.
+code are one source. sqrt is IEEE's own, rounded once; numba's math.sqrt would call libm.
 
 Method and polynomials: fdlibm (Sun Microsystems, 1993; e_exp.c, e_log.c, k_sin.c, k_cos.c), which
 proves errors below 1 ulp; the argument reduction of sin and cos is Cody and Waite's in three parts.
 
-Domains (outside of them the value given here is the contract):
+Domains (outside of them the value given here is the contract; which nan is left open):
 - exp: x below -708.396... (where the result would not be a normal number) gives 0.0, x above
   709.782... gives inf, nan gives nan.
 - log: 0.0 gives -inf, below 0 nan; subnormal numbers are handled.
+- sqrt: below 0 nan.
+- floor: |x| < 2**63, else undefined.
 - sin, cos: |x| <= 2**19 * pi / 2 (about 823549.6); outside of that, nan.
 """
 
+import math
 from typing import Final
 
 from stoker.rng.bits import bits_float, float_bits
@@ -55,6 +58,8 @@ def exp(x: float) -> float:
     return (y * bits_float((half + 1023) << 52)) * bits_float((k - half + 1023) << 52)
 
 
+MIN_NORMAL: Final = float.fromhex("0x1p-1022")
+TWO_54: Final = float.fromhex("0x1p+54")
 SQRT_HALF_BITS: Final = 0x3FE6A09E667F3BCD
 L1: Final = float.fromhex("0x1.5555555555593p-1")
 L2: Final = float.fromhex("0x1.999999997fa04p-2")
@@ -92,8 +97,18 @@ def log(x: float) -> float:
     return k * LN2_HIGH - ((half - (s * (half + (even + odd)) + k * LN2_LOW)) - f)
 
 
-MIN_NORMAL: Final = float.fromhex("0x1p-1022")
-TWO_54: Final = float.fromhex("0x1p+54")
+@kernel(twin="stoker.rng.intrinsics:square_root")
+def sqrt(x: float) -> float:
+    """Return the square root of x, correctly rounded; nan below 0."""
+    return math.sqrt(x) if x >= 0.0 else NAN
+
+
+@kernel
+def floor(x: float) -> int:
+    """Return the largest integer that is not above x."""
+    k = int(x)
+    return k - 1 if x < k else k
+
 
 LARGEST_ANGLE: Final = float.fromhex("0x1.921fb54442d18p+19")
 TWO_OVER_PI: Final = float.fromhex("0x1.45f306dc9c883p-1")

@@ -5,11 +5,10 @@ Statistics 37 (1988), routine PPND16 and its published constants: three ratios o
 degree 7, relative error about 1e-16. Plain and compiled forms are one source, so the same bits.
 """
 
-from math import sqrt
 from typing import Final
 
 from stoker.rng.kernels import kernel
-from stoker.rng.maths import log
+from stoker.rng.maths import log, sqrt
 
 Eight = tuple[float, float, float, float, float, float, float, float]
 

@@ -38,7 +38,7 @@ def source_digest(fn: FunctionType) -> str:
     """
     files: set[tuple[str, str]] = set()
     for function in _reachable(fn, whole_module=True):
-        files.add((function.__module__, _source_of(function)))
+        files.add((function.__module__ or "", _source_of(function)))
         mark = mark_of(function)
         if mark is not None and mark.twin is not None:
             files.update(_twin_files(mark.twin, function))
