@@ -1,0 +1,90 @@
+"""What every part of the core shares: settings, the time, counts, and the list of instructions.
+
+The outbox is filled while one event is handled and emptied by `Core.handle`. Errors leave through
+`error_record`, which cuts texts to the bounds of the wire, so that no build or worker can make a
+record that the client's decoder refuses.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from stoker.protocol.errors import Detail, StokerError
+from stoker.protocol.messages import DaemonRecord, Error
+from stoker.server.state.instructions import Instruction, Log, Send
+from stoker.server.state.settings import Settings
+
+Fault = tuple[str, str, Mapping[str, Detail]]
+"""An error in wire form: code, message, details."""
+
+MAX_TEXT = 16384
+MAX_NAME = 256
+MAX_DETAILS = 64
+MAX_INT = 2**63 - 1
+
+
+@dataclass(slots=True)
+class Counts:
+    """What happened since the start; each becomes the metric `<field>_total`."""
+
+    sessions: int = 0
+    batches: int = 0
+    chunks: int = 0
+    rows: int = 0
+    home_rows: int = 0
+    recomputed_rows: int = 0
+    voided_rows: int = 0
+    replaced_rows: int = 0
+    invalid_rows: int = 0
+    builds: int = 0
+    errors: int = 0
+    worker_starts: int = 0
+    worker_deaths: int = 0
+    worker_hangs: int = 0
+    retired_slots: int = 0
+    stale_releases: int = 0
+    stale_results: int = 0
+
+
+@dataclass(slots=True)
+class Context:
+    """Shared by the parts of one core."""
+
+    settings: Settings
+    now: float = 0.0
+    counts: Counts = field(default_factory=Counts)
+    out: list[Instruction] = field(default_factory=list)
+
+    def send(self, token: bytes, *records: DaemonRecord) -> None:
+        """Send records to a session."""
+        self.out.append(Send(token, records))
+
+    def send_error(
+        self, token: bytes, error: StokerError, request: int = 0, run: int | None = None
+    ) -> None:
+        """Send an error to a session."""
+        self.counts.errors += 1
+        self.send(token, error_record(*error.to_record(), request=request, run=run))
+
+    def log(self, level: str, event: str, **facts: object) -> None:
+        """Write one log line."""
+        self.out.append(Log(level, event, facts))
+
+
+def error_record(
+    code: str,
+    message: str,
+    details: Mapping[str, Detail],
+    request: int = 0,
+    run: int | None = None,
+) -> Error:
+    """Return the wire form of an error, cut to the bounds of the record."""
+    kept = {key[:MAX_NAME]: _cut(value) for key, value in list(details.items())[:MAX_DETAILS]}
+    return Error(request, code[:MAX_NAME], str(_cut(message)), kept, run)
+
+
+def _cut(value: Detail) -> Detail:
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        return value[: MAX_TEXT - 3] + "..."
+    if isinstance(value, int) and abs(value) > MAX_INT:
+        return str(value)[:MAX_TEXT]
+    return value

@@ -1,0 +1,114 @@
+"""The daemon's decisions: `handle(event) -> [instruction]`.
+
+Used by one thread, the daemon's loop; nothing in here waits, reads a clock or does I/O, so the same
+events give the same instructions. The cost of an event does not depend on the number of rows; that
+of a chunk's end is constant. After every event `assign` gives out what there is to do.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from stoker.server.state import metrics
+from stoker.server.state.builds import Builds
+from stoker.server.state.context import Context
+from stoker.server.state.delivery import Groups
+from stoker.server.state.events import (
+    BuildFailed,
+    Built,
+    ChunkDone,
+    ChunkFailed,
+    Event,
+    Greeted,
+    LifelineDown,
+    LifelineUp,
+    Received,
+    SlabRefused,
+    SlabReserved,
+    StopAsked,
+    Tick,
+    WorkerDown,
+    WorkerUp,
+)
+from stoker.server.state.faults import Faults
+from stoker.server.state.instructions import Instruction
+from stoker.server.state.memory import Budget
+from stoker.server.state.opening import Openings
+from stoker.server.state.scheduler import Scheduler
+from stoker.server.state.sessions import Sessions
+from stoker.server.state.settings import Settings
+from stoker.server.state.stopping import Stopping
+from stoker.server.state.streams import Streams
+from stoker.server.state.workers import Pool
+
+
+class Core:
+    """The pure state of a daemon."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._context = context = Context(settings)
+        self._budget = Budget(settings.memory_limit_bytes)
+        self._builds = Builds(context)
+        self._streams = Streams()
+        self._pool = Pool(context)
+        self._groups = Groups(context, self._streams, self._budget)
+        self._openings = Openings(context, self._builds, self._streams, self._groups, self._budget)
+        self._sessions = Sessions(context, self._openings, self._groups, self._pool, self.counters)
+        self._scheduler = Scheduler(context, self._groups, self._pool)
+        self._faults = Faults(context, self._groups, self._pool, self._scheduler, self._builds)
+        self._stopping = Stopping(context, self._sessions, self._scheduler, self._pool)
+        self._handlers: dict[type[Event], Callable[[Any], None]] = {
+            Greeted: self._sessions.greeted,
+            Received: self._sessions.received,
+            LifelineUp: lambda event: self._sessions.lifeline_up(event.token),
+            LifelineDown: lambda event: self._sessions.end(event.token, "lifeline down"),
+            Built: lambda event: self._openings.built(event.result),
+            BuildFailed: self._openings.build_failed,
+            SlabReserved: lambda event: self._openings.reserved(event.slab),
+            SlabRefused: lambda event: self._openings.refused(event.slab, event.reason),
+            WorkerUp: lambda event: self._pool.came_up(event.worker),
+            WorkerDown: self._faults.worker_down,
+            ChunkDone: lambda event: self._scheduler.done(event.worker, event.done),
+            ChunkFailed: self._faults.failed,
+            Tick: self._tick,
+            StopAsked: self._stopping.ask,
+        }
+
+    def start(self) -> list[Instruction]:
+        """Return the first instructions: the workers are started."""
+        self._pool.start()
+        return self._flush()
+
+    def handle(self, event: Event) -> list[Instruction]:
+        """Decide what follows from an event; nothing does, once Exit was decided."""
+        if self._stopping.exited:
+            return []
+        self._context.now = max(self._context.now, event.now)
+        self._handlers[type(event)](event)
+        self._scheduler.assign()
+        self._stopping.check()
+        return self._flush()
+
+    def counters(self) -> dict[str, int | float]:
+        """Return all counters, by metric name without the prefix `stoker_`."""
+        now: dict[str, int | float] = {
+            "sessions": len(self._sessions.by_token),
+            "streams": len(self._streams),
+            "groups": len(self._groups.by_number),
+            "builds": len(self._builds),
+            "workers": len(self._pool.workers),
+            "workers_up": self._pool.up,
+            "claims": self._scheduler.claims,
+            "memory_used_bytes": self._budget.used_bytes,
+            "memory_limit_bytes": self._budget.limit_bytes,
+        }
+        groups = self._groups.by_number.values()
+        return metrics.totals(self._context.counts) | now | metrics.depths(groups)
+
+    def _tick(self, _: Tick) -> None:
+        self._sessions.tick()
+        self._faults.tick()
+        self._pool.restart_due()
+
+    def _flush(self) -> list[Instruction]:
+        out, self._context.out = self._context.out, []
+        return out

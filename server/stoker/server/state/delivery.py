@@ -1,0 +1,273 @@
+"""What groups do: seek, take credits, begin steps, announce in order, fail, close.
+
+A run's next steps are begun while slots are free and fewer batches are under way than credits are
+left: `len(pending) <= credits`. A complete batch waits until all before it in the run are
+announced; announcing costs one credit and leases the slot to the session. A new SEEK voids what is
+not announced; what is announced stays leased until its RELEASE. A batch that fails ends the run in
+its turn: batches before it are delivered, then comes the error.
+"""
+
+from bisect import insort
+from collections import deque
+from operator import attrgetter
+
+from stoker.protocol.errors import ProtocolError, ResourceError, StokerError, UsageError
+from stoker.protocol.messages import Credit, Error, Ready, Release, Seek
+from stoker.server.state.batches import Batch, Range
+from stoker.server.state.context import Context, Fault, error_record
+from stoker.server.state.groups import Group, Run
+from stoker.server.state.instructions import ForgetStream, FreeSlab
+from stoker.server.state.memory import Budget
+from stoker.server.state.streams import Stream, Streams
+
+MAX_CREDITS = 2**48
+_serial = attrgetter("serial")
+
+
+class Groups:
+    """All groups, and the rotation of those that have unclaimed rows."""
+
+    def __init__(self, context: Context, streams: Streams, budget: Budget) -> None:
+        self._context = context
+        self._streams = streams
+        self._budget = budget
+        self.by_number: dict[int, Group] = {}
+        self.by_slab: dict[int, Group] = {}
+        self.rotation: deque[Group] = deque()
+
+    def add(self, group: Group) -> None:
+        """A group begins; its slab is being reserved."""
+        self.by_number[group.number] = self.by_slab[group.slab] = group
+
+    def seek(self, group: Group, record: Seek) -> None:
+        """Begin a run.
+
+        Raises:
+            ProtocolError: the run's number does not count up; nothing changes.
+            UsageError: the epoch has no such step; the run delivers nothing.
+            StokerError: the stream has stopped; the run delivers nothing.
+        """
+        before = group.run
+        if before is not None and record.run <= before.number:
+            raise ProtocolError(
+                f"SEEK: expected a run above {before.number}, got {record.run}; runs count up"
+            )
+        if before is not None:
+            self._void(group, before, 0)
+        group.run = run = Run(record.run, record.epoch, record.step)
+        if run.step == group.steps:
+            run.epoch, run.step = run.epoch + 1, 0
+        run.ended = run.step > group.steps or group.stopped is not None
+        if group.stopped is not None:
+            raise group.stopped
+        if run.ended:
+            raise UsageError(
+                f"SEEK: expected a step from 0 to {group.steps}, the number of steps of an epoch,"
+                f" got {record.step}",
+                epoch=record.epoch,
+                step=record.step,
+            )
+
+    def credit(self, group: Group, record: Credit) -> None:
+        """Take credits; those of another run are void."""
+        run = group.run
+        if run is not None and run.number == record.run:
+            run.credits = min(run.credits + record.batches, MAX_CREDITS)
+
+    def release(self, group: Group, token: bytes, record: Release) -> None:
+        """Take slots back; stale pairs are counted and ignored."""
+        for index, generation in record.slots:
+            if not group.slots.release(index, generation, token):
+                self._context.counts.stale_releases += 1
+
+    def fill(self, group: Group) -> None:
+        """Begin the next steps of the run, as far as credits and free slots reach."""
+        run = group.run
+        if run is None or run.ended or run.ending:
+            return
+        pending, limit = run.pending, run.credits
+        while len(pending) < limit:
+            slot = group.slots.take()
+            if slot is None:
+                break
+            batch = Batch(group, run.begun, run.epoch, run.step, slot)
+            run.begun += 1
+            run.step += 1
+            if run.step == group.steps:
+                run.epoch, run.step = run.epoch + 1, 0
+            pending.append(batch)
+            group.open.append(batch)
+        self._queue(group)
+
+    def claim_ended(self, batch: Batch) -> None:
+        """A claim on the batch ended, well or not: its slot, batch and group go on from there."""
+        group = batch.group
+        group.claims -= 1
+        group.slots.writer_ended(batch.slot)
+        if group.closing:
+            self._finish(group)
+        elif batch.void:
+            self.fill(group)
+        elif batch.missing == 0:
+            group.slots.complete(batch.slot)
+            self.deliver(group)
+        elif batch.failure is not None:
+            self.deliver(group)
+
+    def deliver(self, group: Group) -> None:
+        """Announce what is complete and in turn; a failed batch in turn ends the run."""
+        run = group.run
+        if run is None:
+            return
+        pending, records = run.pending, []
+        while pending and pending[0].missing == 0:
+            records.append(self._announce(group, run, pending.popleft()))
+        if records:
+            self._context.counts.batches += len(records)
+            for token in group.members:
+                self._context.send(token, *records)
+        first = pending[0] if pending else None
+        if first is not None and first.failure is not None and first.settled:
+            self._end_run(group, run, first.failure)
+
+    def put_back(self, batch: Batch, ranges: list[Range]) -> None:
+        """Rows of a lost claim are unclaimed again."""
+        if batch.void:
+            return
+        had = batch.unclaimed
+        batch.put_back(ranges)
+        self._context.counts.recomputed_rows += batch.unclaimed - had
+        if batch.unclaimed and not had:
+            insort(batch.group.open, batch, key=_serial)
+            self._queue(batch.group)
+
+    def fail(self, batch: Batch, lo: int, fault: Fault) -> None:
+        """The claim that began at row `lo` could not be done; the run ends with that batch.
+
+        To be called before the claim has ended.
+        """
+        run = batch.group.run
+        if batch.void or run is None:
+            return
+        batch.fail(lo, error_record(*fault, run=run.number))
+        run.ending = True
+        self._void(batch.group, run, batch.serial + 1)
+
+    def end_run(self, group: Group, fault: Fault) -> None:
+        """The group's run ends at once, with an error to its sessions."""
+        if group.run is not None and not group.run.ended:
+            self._end_run(group, group.run, error_record(*fault, run=group.run.number))
+
+    def stop_stream(self, stream: Stream, error: StokerError) -> None:
+        """A stream stops for good: all its groups are told, now and at each later SEEK."""
+        for group in self.by_number.values():
+            if group.stream is stream and group.stopped is None:
+                group.stopped = error
+                self.end_run(group, error.to_record())
+
+    def move(self, batch: Batch) -> Batch | None:
+        """A writer of the batch's slot cannot be confirmed dead: begin anew in the spare slot.
+
+        Returns:
+            The batch that takes its place, or None: it was void, or there is no spare left and the
+            run has ended with an error.
+        """
+        group, run = batch.group, batch.group.run
+        self._context.counts.retired_slots += 1
+        replaced, wanted = group.slots.retire(batch.slot), not batch.void
+        self._context.counts.recomputed_rows += 0 if batch.void else group.rows - batch.unclaimed
+        batch.drop()
+        if run is None or not wanted:
+            if not replaced:
+                self._no_spare(group)
+            return None
+        place = run.pending.index(batch)
+        if not replaced:
+            del run.pending[place]
+            self._no_spare(group)
+            return None
+        slot = group.slots.take()
+        assert slot is not None  # the spare
+        run.pending[place] = Batch(group, batch.serial, batch.epoch, batch.step, slot)
+        self._reopen(group)
+        return run.pending[place]
+
+    def close(self, group: Group, token: bytes) -> None:
+        """A session leaves; with the last one the group ends, once its claims have."""
+        group.members.pop(token, None)
+        if group.members or group.closing:
+            return
+        group.closing = True
+        if group.run is not None:
+            self._void(group, group.run, 0)
+            group.run.ended = True
+        self._finish(group)
+
+    def reserved(self, group: Group) -> bool:
+        """The slab is there; False if nobody wants it any more."""
+        group.reserved = True
+        self._finish(group)
+        return not group.closing
+
+    def refused(self, group: Group) -> None:
+        """There will be no slab."""
+        self._remove(group)
+
+    def _no_spare(self, group: Group) -> None:
+        group.stopped = group.stopped or ResourceError(
+            f"slab {group.slab}: two workers that were killed cannot be confirmed dead, and there"
+            " is one spare slot; open a new session, and look at what holds the workers"
+            " (state D in ps: usually a network file system)",
+            slab=group.slab,
+        )
+        self.end_run(group, group.stopped.to_record())
+
+    def _announce(self, group: Group, run: Run, batch: Batch) -> Ready:
+        run.credits -= 1
+        slot = batch.slot
+        for token in group.members:
+            group.slots.lease(slot, token)
+        return Ready(
+            run.number, group.stream.stream_id, batch.epoch, batch.step, group.slab, slot.index,
+            slot.generation, group.rows, group.outputs,
+        )  # fmt: skip
+
+    def _end_run(self, group: Group, run: Run, record: Error) -> None:
+        self._void(group, run, 0)
+        run.ended = True
+        self._context.counts.errors += 1
+        for token in group.members:
+            self._context.send(token, record)
+
+    def _void(self, group: Group, run: Run, serial: int) -> None:
+        """Drop the run's batches from that serial on."""
+        pending = run.pending
+        while pending and pending[-1].serial >= serial:
+            batch = pending.pop()
+            batch.drop()
+            group.slots.void(batch.slot)
+        self._reopen(group)
+
+    def _reopen(self, group: Group) -> None:
+        run = group.run
+        group.open = [batch for batch in run.pending if batch.unclaimed] if run else []
+        self._queue(group)
+
+    def _queue(self, group: Group) -> None:
+        if group.open and not group.queued:
+            group.queued = True
+            self.rotation.append(group)
+
+    def _finish(self, group: Group) -> None:
+        if not group.closing or group.claims or not group.reserved:
+            return
+        for worker in group.told:
+            self._context.out.append(ForgetStream(worker, group.number, group.slab))
+        self._context.out.append(FreeSlab(group.slab))
+        self._remove(group)
+
+    def _remove(self, group: Group) -> None:
+        del self.by_number[group.number]
+        del self.by_slab[group.slab]
+        self._streams.leave(group.stream)
+        self._budget.give(group.slab_bytes)

@@ -1,0 +1,195 @@
+"""What follows when a worker dies, hangs or fails: rows are claimed again, or somebody is told.
+
+- All claims of a dead worker are redone as a whole; what it had not begun is beyond suspicion.
+- A row that killed or hung a worker (blame) is then claimed alone; when that happened
+  `blamed_deaths` times the stream stops. Deaths that say nothing about the row count as well, up to
+  `unblamed_deaths`. If it is known which claim killed, but not which row, the claim is halved.
+- A worker that dies with claims in hand, before it begins one and without having done any, counts
+  against the stream of its head, up to `quick_deaths` in a row.
+- A worker that dies at its start counts against all: after `quick_deaths` in a row runs end with an
+  error. Workers are tried on, at the longest pause; whoever seeks again is served when one is up.
+- A chunk that fails ends its run in turn; a stream that a worker cannot open ends its run at once.
+"""
+
+from stoker.order.batches import positions
+from stoker.order.epoch import EpochOrder
+from stoker.protocol.errors import ResourceError, StreamStoppedError
+from stoker.server.state.batches import Batch, Claim, Range
+from stoker.server.state.builds import Builds
+from stoker.server.state.context import Context
+from stoker.server.state.delivery import Groups
+from stoker.server.state.events import ChunkFailed, WorkerDown
+from stoker.server.state.groups import Group
+from stoker.server.state.scheduler import Scheduler
+from stoker.server.state.workers import Pool, Worker
+
+
+class Faults:
+    """Reactions to what workers do wrong."""
+
+    def __init__(
+        self, context: Context, groups: Groups, pool: Pool, scheduler: Scheduler, builds: Builds
+    ) -> None:
+        self._context = context
+        self._groups = groups
+        self._pool = pool
+        self._scheduler = scheduler
+        self._builds = builds
+
+    def worker_down(self, event: WorkerDown) -> None:
+        """A worker is confirmed dead."""
+        worker = self._pool.remove(event.worker, event.reason)
+        if worker is None:
+            return
+        for group in self._groups.by_number.values():
+            group.told.pop(worker.number, None)
+        if worker.given_up:  # its rows are claimed again already
+            for claim in worker.claims.values():
+                self._ended(claim)
+        else:
+            self._died(worker, event)
+
+    def _died(self, worker: Worker, event: WorkerDown) -> None:
+        blame = event.blame or worker.hung
+        begun = worker.claims.get(event.claim) if event.claim is not None else None
+        if begun is None and worker.hung:
+            begun = worker.head
+        head = worker.head
+        for claim in worker.claims.values():
+            if claim is not begun:
+                self._put_back(claim.batch, [Range(claim.lo, claim.hi)], claim)
+        if begun is not None:
+            self._suspect(begun, event.row, blame, event.reason)
+        elif head is not None and not worker.chunks:
+            self._bare_death(head.batch.group, event.reason)
+        elif head is None:
+            self._start_failed(event.reason)
+
+    def tick(self) -> None:
+        """Kill workers that hang; give up those that were killed and do not die."""
+        settings = self._context.settings
+        for worker in self._pool.overdue():
+            head = worker.head
+            if head is None:
+                self._pool.kill(worker, f"not up after {settings.worker_start_s:g} s")
+                continue
+            worker.hung = True
+            self._context.counts.worker_hangs += 1
+            self._pool.kill(
+                worker,
+                f"at rows {head.lo} to {head.hi} of epoch {head.batch.epoch}, step"
+                f" {head.batch.step} for more than {settings.claim_deadline_s:g} s",
+            )
+        for worker in self._pool.undead():
+            self._give_up(worker)
+
+    def failed(self, event: ChunkFailed) -> None:
+        """A worker could not do a claim, or open a stream."""
+        fault = (event.code, event.message, event.details)
+        if event.claim:
+            claim = self._pool.take_back(event.worker, event.claim)
+            if claim is None:
+                self._context.counts.stale_results += 1
+                return
+            self._groups.fail(claim.batch, claim.lo, fault)
+            self._ended(claim)
+            return
+        group = self._groups.by_number.get(event.stream)
+        if group is None:
+            return
+        group.told.pop(event.worker, None)
+        self._builds.forget(group.stream.build)
+        self._groups.end_run(group, fault)
+
+    def _give_up(self, worker: Worker) -> None:
+        """Only its head may still write, that slot is retired; the other claims it never began."""
+        self._pool.give_up(worker)
+        head = worker.head
+        for claim in list(worker.claims.values()):
+            if claim is not head:
+                del worker.claims[claim.number]
+                self._put_back(claim.batch, [Range(claim.lo, claim.hi)], claim)
+        if head is None:
+            return
+        fresh = self._groups.move(head.batch)
+        ranges = self._accuse(head, None, worker.hung, "cannot be confirmed dead")
+        if fresh is not None and not fresh.void:
+            fresh.isolate(ranges)
+
+    def _suspect(self, claim: Claim, row: int | None, blame: bool, reason: str) -> None:
+        """A worker died at that claim, at that row if it is known."""
+        if row is not None and not claim.lo <= row < claim.hi:
+            row = None
+        ranges = self._accuse(claim, row, blame, reason)
+        self._put_back(claim.batch, ranges, claim)
+
+    def _accuse(self, claim: Claim, row: int | None, blame: bool, reason: str) -> list[Range]:
+        """Count the death; return the ranges in which the claim is tried again."""
+        batch, lo, hi = claim.batch, claim.lo, claim.hi
+        stream, settings = batch.group.stream, self._context.settings
+        if row is None and hi - lo == 1:
+            row = lo
+        if row is None and blame:
+            middle = (lo + hi) // 2
+            return [Range(lo, middle, True), Range(middle, hi, True)]
+        at = lo if row is None else row
+        blamed, unblamed = stream.accuse((batch.epoch, batch.step, at), blame)
+        if blamed >= settings.blamed_deaths or unblamed >= settings.unblamed_deaths:
+            self._stop(batch, at, blamed + unblamed, reason)
+        if not blame:
+            return [Range(lo, hi)]
+        parts = [Range(lo, at), Range(at, at + 1, True), Range(at + 1, hi)]
+        return [part for part in parts if part.hi > part.lo]
+
+    def _stop(self, batch: Batch, row: int, deaths: int, reason: str) -> None:
+        spec = batch.group.stream.spec
+        position = positions(spec, batch.step)[0] + row // spec.views
+        sample, _ = EpochOrder(spec).lookup(batch.epoch, position)
+        error = StreamStoppedError(
+            f"row {row} of epoch {batch.epoch}, step {batch.step} (sample {sample} of dataset"
+            f" {spec.dataset}) killed or hung a worker {deaths} times, the last: {reason}; the"
+            " stream has stopped: leave the sample out, or mend it",
+            epoch=batch.epoch,
+            step=batch.step,
+            row=row,
+            id=sample,
+        )
+        self._context.log(
+            "error", "stream_stopped", stream=batch.group.stream.stream_id, **error.details
+        )
+        self._groups.stop_stream(batch.group.stream, error)
+
+    def _bare_death(self, group: Group, reason: str) -> None:
+        group.bare_deaths += 1
+        if group.bare_deaths >= self._context.settings.quick_deaths:
+            self._groups.stop_stream(
+                group.stream,
+                StreamStoppedError(
+                    f"{group.bare_deaths} workers in a row died before they began any row of the"
+                    f" stream, the last: {reason}; see the daemon's log, then open a new session"
+                ),
+            )
+
+    def _start_failed(self, reason: str) -> None:
+        if not self._pool.broken:
+            return
+        self._context.log("error", "workers_broken", reason=reason, deaths=self._pool.quick_deaths)
+        for group in self._groups.by_number.values():
+            self._groups.end_run(group, broken(self._pool).to_record())
+
+    def _put_back(self, batch: Batch, ranges: list[Range], claim: Claim) -> None:
+        self._groups.put_back(batch, ranges)
+        self._ended(claim)
+
+    def _ended(self, claim: Claim) -> None:
+        self._scheduler.claims -= 1
+        self._groups.claim_ended(claim.batch)
+
+
+def broken(pool: Pool) -> ResourceError:
+    """Return what sessions are told when no worker survives its start."""
+    return ResourceError(
+        f"no worker survives its start: {pool.quick_deaths} in a row died, the last:"
+        f" {pool.last_reason}; see the daemon's log",
+        deaths=pool.quick_deaths,
+    )

@@ -1,0 +1,38 @@
+"""The memory of all slabs stays below the limit, or a request is refused with the numbers."""
+
+from stoker.protocol.errors import ResourceError
+
+REMEDY = (
+    "use a smaller batch size or prefetch, close other sessions, or give the daemon a larger memory"
+    " limit"
+)
+
+
+class Budget:
+    """Bytes that slabs have, of those that they may have: 0 <= used_bytes <= limit_bytes."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.used_bytes = 0
+
+    def take(self, slots: int, slot_bytes: int) -> None:
+        """Set memory aside for a slab.
+
+        Raises:
+            ResourceError: it does not suffice.
+        """
+        need, free = slots * slot_bytes, self.limit_bytes - self.used_bytes
+        if need > free:
+            raise ResourceError(
+                f"not enough memory: needed {need} bytes ({slots} slots of {slot_bytes}: prefetch,"
+                f" leases and a spare), allowed {free} (limit {self.limit_bytes}, used"
+                f" {self.used_bytes}); {REMEDY}",
+                needed_bytes=need,
+                allowed_bytes=free,
+                limit_bytes=self.limit_bytes,
+            )
+        self.used_bytes += need
+
+    def give(self, size_bytes: int) -> None:
+        """A slab is gone."""
+        self.used_bytes -= size_bytes

@@ -1,0 +1,36 @@
+"""Counters of the core, by the names under which the daemon exports them (`stoker_` in front).
+
+`<x>_total` counts since the start, the others tell what is now. `stolen_rows_total` is
+`rows_total - home_rows_total`; `unclaimed_rows` and `claims` are the depths of the queues before
+and in the workers.
+"""
+
+from collections.abc import Iterable
+from dataclasses import fields
+
+from stoker.server.state.context import Counts
+from stoker.server.state.groups import Group
+from stoker.server.state.slots import SlotState
+
+_TOTALS = tuple(field.name for field in fields(Counts))
+
+
+def totals(counts: Counts) -> dict[str, int | float]:
+    """Return what was counted since the start."""
+    found: dict[str, int | float] = {f"{name}_total": getattr(counts, name) for name in _TOTALS}
+    found["stolen_rows_total"] = counts.rows - counts.home_rows
+    return found
+
+
+def depths(groups: Iterable[Group]) -> dict[str, int | float]:
+    """Return what the groups have now; O(slots)."""
+    found: dict[str, int | float] = {"unclaimed_rows": 0, "batches_under_way": 0, "credits": 0}
+    found |= {f"{state.value}_slots": 0 for state in SlotState}
+    for group in groups:
+        found["unclaimed_rows"] += sum(batch.unclaimed for batch in group.open)
+        if group.run is not None:
+            found["batches_under_way"] += len(group.run.pending)
+            found["credits"] += group.run.credits
+        for slot in group.slots.slots:
+            found[f"{slot.state.value}_slots"] += 1
+    return found

@@ -1,0 +1,162 @@
+"""Opening a stream: names, build, StreamSpec, memory, slab; in that order, each step may refuse.
+
+OPEN -> (StartBuild -> Built) -> ReserveSlab -> SlabReserved -> SendSlab, OPENED. A refusal is ERROR
+with the number of the request; the session may then OPEN again. A session that goes away in
+between leaves nothing: its build is kept for others, its slab is freed as soon as it is there.
+"""
+
+from stoker.order.batches import steps_per_epoch
+from stoker.protocol.errors import ResourceError, StokerError
+from stoker.protocol.layout import check_outputs, slot_layout
+from stoker.protocol.messages import Open, Opened
+from stoker.server.state.builds import Builds
+from stoker.server.state.context import Context, Fault, error_record
+from stoker.server.state.delivery import Groups
+from stoker.server.state.events import BuildFailed
+from stoker.server.state.groups import Group
+from stoker.server.state.instructions import ReserveSlab, SendSlab
+from stoker.server.state.memory import REMEDY, Budget
+from stoker.server.state.names import resolve_dataset, resolve_pipeline
+from stoker.server.state.session import Session, Wish
+from stoker.server.state.streams import Streams, check_request, compose
+from stoker.server.work import BuildResult, OpenStream
+
+SPARE = 1
+
+
+class Openings:
+    """The OPENs that are being worked on."""
+
+    def __init__(
+        self,
+        context: Context,
+        builds: Builds,
+        streams: Streams,
+        groups: Groups,
+        budget: Budget,
+    ) -> None:
+        self._context = context
+        self._builds = builds
+        self._streams = streams
+        self._groups = groups
+        self._budget = budget
+        self._numbers = 0
+        self._waiting: dict[bytes, Session] = {}
+        self._reserving: dict[int, Session] = {}
+
+    def begin(self, session: Session, request: Open) -> None:
+        """Begin to open what the session asks for.
+
+        Raises:
+            UsageError: the request cannot be met.
+            ResourceError: memory does not suffice.
+        """
+        settings = self._context.settings
+        first_row, rows = check_request(request)
+        path = resolve_dataset(request.dataset, settings.datasets)
+        pipeline = resolve_pipeline(request.pipeline, request.graph, settings.pipelines)
+        wish = Wish(request, (path, pipeline, request.graph), first_row, rows)
+        result = self._builds.ask(wish.key, session.token)
+        if result is not None:
+            self._reserve(session, wish, result)
+        else:
+            self._waiting[session.token] = session
+        session.wish = wish
+
+    def leave(self, session: Session) -> None:
+        """The session goes away."""
+        wish, session.wish = session.wish, None
+        if wish is None:
+            return
+        if wish.group is None:
+            self._waiting.pop(session.token, None)
+            self._builds.leave(wish.key, session.token)
+        else:
+            self._groups.close(wish.group, session.token)
+
+    def built(self, result: BuildResult) -> None:
+        """A build ended well: go on with all that waited for it."""
+        for token in self._builds.done(result):
+            session = self._waiting.pop(token)
+            assert session.wish is not None  # it waits
+            try:
+                self._reserve(session, session.wish, result)
+            except StokerError as error:
+                self._refuse(session, error.to_record())
+
+    def build_failed(self, event: BuildFailed) -> None:
+        """A build failed: tell all that waited for it."""
+        for token in self._builds.failed(event.build):
+            self._refuse(self._waiting.pop(token), (event.code, event.message, event.details))
+
+    def reserved(self, slab: int) -> None:
+        """A slab is there: the stream is open."""
+        session = self._reserving.pop(slab, None)
+        group = self._groups.by_slab.get(slab)
+        if session is None or group is None or not self._groups.reserved(group):
+            return
+        wish, session.wish, session.group = session.wish, None, group
+        assert wish is not None  # or the group would be closing
+        slots, layout, spec = len(group.slots.slots), group.layout, group.stream.spec
+        self._context.out.append(
+            SendSlab(session.token, slab, slots, layout.slot_bytes, writable=True)
+        )
+        self._context.send(
+            session.token,
+            Opened(
+                request=wish.request.request,
+                spec=spec.to_data(),
+                stream=group.stream.stream_id,
+                steps=group.steps,
+                rows=group.rows,
+                first_row=group.first_row,
+                slab=slab,
+                slots=slots,
+                slot_bytes=layout.slot_bytes,
+                outputs=list(group.stream.build.outputs),
+            ),
+        )
+        self._context.log(
+            "info", "opened", stream=group.stream.stream_id, slab=slab,
+            slab_bytes=group.slab_bytes, rank=wish.request.rank, world_size=wish.request.world_size,
+        )  # fmt: skip
+
+    def refused(self, slab: int, reason: str) -> None:
+        """The kernel refused a slab."""
+        session = self._reserving.pop(slab, None)
+        group = self._groups.by_slab.get(slab)
+        if session is None or group is None:
+            return
+        self._groups.refused(group)
+        if session.wish is not None and session.wish.group is group:
+            error = ResourceError(
+                f"not enough memory: the kernel refused a slab of {group.slab_bytes} bytes:"
+                f" {reason}; {REMEDY}",
+                needed_bytes=group.slab_bytes,
+            )
+            self._refuse(session, error.to_record())
+
+    def _reserve(self, session: Session, wish: Wish, result: BuildResult) -> None:
+        """Compose the stream and set its memory aside."""
+        request = wish.request
+        check_outputs(result.outputs)
+        spec = compose(request, result)
+        steps = steps_per_epoch(spec)
+        layout = slot_layout(result.outputs, wish.rows)
+        slots = request.prefetch + request.leases + SPARE
+        self._budget.take(slots, layout.slot_bytes)
+        self._numbers += 1
+        record = OpenStream(self._numbers, wish.key[0], spec, result.graph, layout, wish.first_row)
+        slab = self._numbers
+        group = Group(slab, self._streams.join(spec, result), record, steps, slots)
+        group.members[session.token] = None
+        self._groups.add(group)
+        self._reserving[slab] = session
+        wish.group = group
+        self._context.out.append(ReserveSlab(slab, group.slab_bytes))
+
+    def _refuse(self, session: Session, fault: Fault) -> None:
+        wish, session.wish = session.wish, None
+        if wish is not None:
+            self._context.counts.errors += 1
+            self._context.send(session.token, error_record(*fault, request=wish.request.request))

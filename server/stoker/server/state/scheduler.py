@@ -1,0 +1,109 @@
+"""Who computes which rows: guided self-scheduling, fair between groups, earliest step first.
+
+Groups with unclaimed rows take turns, a chunk each. A chunk is
+`max(ceil(min_chunk_s / row_s), ceil(unclaimed / (2 * workers)))` rows of the group's earliest
+step, at most what is unclaimed: large at first, small at the end, so that all workers end together.
+While nothing is known of a stream's speed a chunk has at most `PROBE_ROWS` rows; later, at most a
+quarter of the claim deadline, so that a slow pipeline is no hang. After each event the rotation is
+empty or no worker has room: no worker is idle while there is work.
+"""
+
+from math import ceil
+
+from stoker.server.state.batches import Batch, Claim
+from stoker.server.state.context import Context
+from stoker.server.state.delivery import Groups
+from stoker.server.state.groups import Group
+from stoker.server.state.instructions import Assign, TellStream
+from stoker.server.state.workers import Pool, Worker
+from stoker.server.work import Done, Work
+
+PROBE_ROWS = 4
+
+
+class Scheduler:
+    """Claims: made, done."""
+
+    def __init__(self, context: Context, groups: Groups, pool: Pool) -> None:
+        self._context = context
+        self._groups = groups
+        self._pool = pool
+        self._numbers = 0
+        self.claims = 0
+
+    def assign(self) -> None:
+        """Give out claims until there is no work or no room."""
+        rotation, pool = self._groups.rotation, self._pool
+        assigned: dict[int, list[Work]] = {}
+        while rotation and (worker := pool.least_loaded()) is not None:
+            group = rotation.popleft()
+            if not group.open:
+                group.queued = False
+                continue
+            batch = group.open[0]
+            work = self._claim(worker, group, batch)
+            if not batch.unclaimed:
+                del group.open[0]
+            if group.open:
+                rotation.append(group)
+            else:
+                group.queued = False
+            if worker.number in assigned:
+                assigned[worker.number].append(work)
+            else:
+                assigned[worker.number] = [work]
+        for number, works in assigned.items():
+            self._context.out.append(Assign(number, tuple(works)))
+
+    def done(self, number: int, done: Done) -> None:
+        """A worker finished a claim."""
+        counts = self._context.counts
+        claim = self._pool.take_back(number, done.claim)
+        if claim is None:
+            counts.stale_results += 1
+            return
+        batch, rows = claim.batch, claim.hi - claim.lo
+        group, stream = batch.group, batch.group.stream
+        group.bare_deaths = 0
+        counts.chunks += 1
+        counts.rows += rows
+        counts.home_rows += done.home_rows
+        counts.replaced_rows += done.replaced_rows
+        counts.invalid_rows += done.invalid_rows
+        stream.measure(done.seconds / rows)
+        if stream.suspects:
+            stream.acquit(batch.epoch, batch.step, claim.lo, claim.hi)
+        if batch.void:
+            counts.voided_rows += rows
+        else:
+            batch.missing -= rows
+        self.claims -= 1
+        self._groups.claim_ended(batch)
+
+    def _claim(self, worker: Worker, group: Group, batch: Batch) -> Work:
+        lo, hi = batch.take(self._chunk(group, batch))
+        self._numbers = number = self._numbers + 1
+        slot, layout = batch.slot, group.layout
+        slot.writers += 1
+        group.claims += 1
+        self.claims += 1
+        self._pool.give(worker, Claim(number, batch, lo, hi))
+        if worker.number not in group.told:
+            group.told[worker.number] = None
+            self._context.out.append(
+                TellStream(worker.number, group.record, group.slab, group.slab_bytes)
+            )
+        return Work(
+            number, group.number, batch.epoch, batch.step, group.slab, slot.index,
+            slot.generation, slot.index * layout.slot_bytes, layout.slot_bytes, lo, hi,
+        )  # fmt: skip
+
+    def _chunk(self, group: Group, batch: Batch) -> int:
+        row_s = group.stream.row_s
+        guided = -(-batch.unclaimed // (2 * self._pool.up))
+        if not row_s:
+            return min(guided, PROBE_ROWS)
+        settings = self._context.settings
+        least = ceil(settings.min_chunk_s / row_s)
+        most = max(1, int(settings.claim_deadline_s / 4 / row_s))
+        return min(max(guided, least), most)

@@ -1,0 +1,201 @@
+"""Sessions: hello, lifeline, and the records that follow, in the order that the protocol allows.
+
+greeted -> attached -> opening -> open -> gone. A session whose lifeline does not come up in time is
+ended; so every token ends. After an ERROR that answers OPEN a session may OPEN again; an open one
+may not. A record out of order is answered by ERROR `protocol` and has no other effect.
+"""
+
+from collections.abc import Callable
+
+from stoker.protocol import version
+from stoker.protocol.errors import (
+    ConnectError,
+    ProtocolError,
+    ResourceError,
+    StokerError,
+    VersionError,
+)
+from stoker.protocol.messages import (
+    AskStatus,
+    Bye,
+    ClientRecord,
+    Close,
+    Credit,
+    Hello,
+    Open,
+    Release,
+    Seek,
+    Status,
+    Welcome,
+)
+from stoker.server.state.context import Context, error_record
+from stoker.server.state.delivery import Groups
+from stoker.server.state.events import Greeted, Received
+from stoker.server.state.faults import broken
+from stoker.server.state.groups import Group
+from stoker.server.state.instructions import EndSession, SendPeer
+from stoker.server.state.opening import Openings
+from stoker.server.state.session import Session
+from stoker.server.state.workers import Pool
+
+DAEMON = f"stoker {version.STOKER}"
+
+
+class Sessions:
+    """All sessions, by token."""
+
+    def __init__(
+        self,
+        context: Context,
+        openings: Openings,
+        groups: Groups,
+        pool: Pool,
+        status: Callable[[], dict[str, int | float]],
+    ) -> None:
+        self._context = context
+        self._openings = openings
+        self._groups = groups
+        self._pool = pool
+        self._status = status
+        self._unattached: dict[bytes, Session] = {}
+        self.by_token: dict[bytes, Session] = {}
+        self.attached_once = False
+        self.closed = False
+
+    def greeted(self, event: Greeted) -> None:
+        """A peer said hello: it gets a token, or a refusal."""
+        try:
+            self._check_hello(event.hello)
+        except StokerError as error:
+            self._context.counts.errors += 1
+            record = error_record(*error.to_record())
+            self._context.out.append(SendPeer(event.peer, (record,)))
+            return
+        session = Session(event.token, event.now, event.hello.client)
+        self.by_token[event.token] = self._unattached[event.token] = session
+        self._context.counts.sessions += 1
+        welcome = Welcome(version.WIRE, event.token, DAEMON)
+        self._context.out.append(SendPeer(event.peer, (welcome,), event.token))
+
+    def lifeline_up(self, token: bytes) -> None:
+        """The session's lifeline is there."""
+        session = self._unattached.pop(token, None)
+        if session is not None:
+            session.attached = self.attached_once = True
+        elif token not in self.by_token:
+            self._context.out.append(EndSession(token))
+
+    def received(self, event: Received) -> None:
+        """Records of a session."""
+        session = self.by_token.get(event.token)
+        if session is None:
+            return
+        for record in event.records:
+            try:
+                self._handle(session, record)
+            except StokerError as error:
+                self._context.send_error(event.token, error, *_concerned(record, error))
+            if isinstance(record, Close):
+                return
+        if session.group is not None:
+            self._groups.fill(session.group)
+
+    def end(self, token: bytes, reason: str) -> None:
+        """A session ends; what it had is free as soon as nobody writes to it."""
+        session = self.by_token.pop(token, None)
+        if session is None:
+            return
+        self._unattached.pop(token, None)
+        self._openings.leave(session)
+        if session.group is not None:
+            self._groups.close(session.group, token)
+        self._context.out.append(EndSession(token))
+        self._context.log("info", "session_ended", client=session.client, reason=reason)
+
+    def end_all(self, reason: str) -> None:
+        """Take no new sessions; say goodbye to all that there are."""
+        self.closed = True
+        for token in list(self.by_token):
+            self._context.send(token, Bye(reason))
+            self.end(token, reason)
+
+    def tick(self) -> None:
+        """End the sessions whose lifeline does not come up; they stand in order of their hello."""
+        limit = self._context.now - self._context.settings.hello_deadline_s
+        for token, session in list(self._unattached.items()):
+            if session.greeted_at > limit:
+                return
+            self.end(token, "no lifeline in time")
+
+    def _check_hello(self, hello: Hello) -> None:
+        if not hello.wire_min <= version.WIRE <= hello.wire_max:
+            raise VersionError(
+                f"this daemon ({DAEMON}) speaks wire version {version.WIRE}, the client"
+                f" {hello.wire_min} to {hello.wire_max}; use the same release of Stoker on both"
+                " sides",
+                expected=version.WIRE,
+                got_min=hello.wire_min,
+                got_max=hello.wire_max,
+            )
+        if self.closed:
+            raise ConnectError(
+                "the daemon is shutting down; connect to another, or once it is back"
+            )
+        if len(self.by_token) >= self._context.settings.max_sessions:
+            raise ResourceError(
+                f"the daemon has {len(self.by_token)} sessions, the most it takes; close some, or"
+                " raise max_sessions",
+                sessions=len(self.by_token),
+            )
+
+    def _handle(self, session: Session, record: ClientRecord) -> None:
+        if isinstance(record, Close):
+            self.end(session.token, "closed by the client")
+        elif not session.attached:
+            raise ProtocolError(f"{_name(record)} came before the lifeline is up; attach first")
+        elif isinstance(record, Release):
+            self._release(session, record)
+        elif isinstance(record, Credit):
+            self._groups.credit(self._group(session, record), record)
+        elif isinstance(record, Seek):
+            self._seek(self._group(session, record), record)
+        elif isinstance(record, Open):
+            self._open(session, record)
+        elif isinstance(record, AskStatus):
+            self._context.send(session.token, Status(self._status()))
+        else:
+            raise ProtocolError("HELLO came twice; a session has one")
+
+    def _open(self, session: Session, record: Open) -> None:
+        if session.wish is not None or session.group is not None:
+            raise ProtocolError("OPEN came twice; a session has one stream, open another session")
+        self._openings.begin(session, record)
+
+    def _seek(self, group: Group, record: Seek) -> None:
+        self._groups.seek(group, record)
+        if self._pool.broken:
+            self._groups.end_run(group, broken(self._pool).to_record())
+
+    def _release(self, session: Session, record: Release) -> None:
+        if session.group is None:
+            self._context.counts.stale_releases += len(record.slots)
+        else:
+            self._groups.release(session.group, session.token, record)
+
+    def _group(self, session: Session, record: ClientRecord) -> Group:
+        if session.group is None:
+            raise ProtocolError(f"{_name(record)} came before OPENED; open a stream first")
+        return session.group
+
+
+def _name(record: ClientRecord) -> str:
+    return type(record).__name__.upper()
+
+
+def _concerned(record: ClientRecord, error: StokerError) -> tuple[int, int | None]:
+    """Return the request and the run that an error in handling the record concerns."""
+    if isinstance(record, Open):
+        return record.request, None
+    if isinstance(record, Seek) and not isinstance(error, ProtocolError):
+        return 0, record.run
+    return 0, None

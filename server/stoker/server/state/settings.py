@@ -1,0 +1,57 @@
+"""What the decisions depend on besides events: limits, deadlines, names. Fixed at start."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Limits and deadlines of the daemon; seconds and bytes.
+
+    Attributes:
+        workers: how many workers are kept running, at least 1.
+        memory_limit_bytes: bound of the sum of all slabs.
+        datasets: name -> path.
+        pipelines: name -> `module:attr`.
+        claim_deadline_s: a worker that is at one chunk for longer hangs and is killed.
+        min_chunk_s: a chunk is not cut below this much work.
+        outstanding: chunks that a worker has at a time, so that it never waits for the next.
+        worker_start_s: a worker that is not up by then is killed.
+        confirm_death_s: a killed worker not seen dead by then is given up; its slot is retired.
+        worker_restart_backoff_s: pause before the restart after a first quick death; it doubles.
+        worker_restart_backoff_max_s: bound of that pause.
+        quick_death_s: a worker that did no chunk and lived for less died quickly.
+        quick_deaths: that many in a row, and sessions are told instead of waiting.
+        blamed_deaths: a row that killed or hung that many workers stops its stream.
+        unblamed_deaths: the same for deaths that say nothing about the row (signals from outside).
+        exit_with_last_client: leave when the last session is gone.
+        first_client_s: with that, leave if no session attaches for so long after the start.
+        drain_s: how long a stop waits for chunks under way.
+        max_sessions: bound of sessions, those in the middle of their handshake included.
+        hello_deadline_s: a session without a lifeline by then is ended.
+        concurrent_builds: builds that run at a time; others wait.
+        cached_builds: results that are kept.
+    """
+
+    workers: int
+    memory_limit_bytes: int
+    datasets: Mapping[str, str] = field(default_factory=dict)
+    pipelines: Mapping[str, str] = field(default_factory=dict)
+    claim_deadline_s: float = 60.0
+    min_chunk_s: float = 0.001
+    outstanding: int = 2
+    worker_start_s: float = 60.0
+    confirm_death_s: float = 5.0
+    worker_restart_backoff_s: float = 0.25
+    worker_restart_backoff_max_s: float = 30.0
+    quick_death_s: float = 10.0
+    quick_deaths: int = 5
+    blamed_deaths: int = 2
+    unblamed_deaths: int = 8
+    exit_with_last_client: bool = False
+    first_client_s: float = 30.0
+    drain_s: float = 10.0
+    max_sessions: int = 1024
+    hello_deadline_s: float = 10.0
+    concurrent_builds: int = 2
+    cached_builds: int = 64

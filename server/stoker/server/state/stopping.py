@@ -1,0 +1,66 @@
+"""When the daemon leaves: asked to, or with its last client.
+
+Asked once: no new session, BYE to all, sessions end at once (what was announced stays readable to
+who mapped it, a client goes on elsewhere at its cursor); then chunks under way may end, for
+`drain_s` at most, so that workers are not torn out of their work; then Exit. Asked for at once, or
+a second time: BYE and Exit. A daemon with `exit_with_last_client` leaves when its last session
+is gone, or when none has attached for `first_client_s`.
+"""
+
+from stoker.server.state.context import Context
+from stoker.server.state.events import StopAsked
+from stoker.server.state.instructions import Exit
+from stoker.server.state.scheduler import Scheduler
+from stoker.server.state.sessions import Sessions
+from stoker.server.state.workers import Pool
+
+REASON = "the daemon shuts down"
+
+
+class Stopping:
+    """Decides when to leave."""
+
+    def __init__(
+        self, context: Context, sessions: Sessions, scheduler: Scheduler, pool: Pool
+    ) -> None:
+        self._context = context
+        self._sessions = sessions
+        self._scheduler = scheduler
+        self._pool = pool
+        self._started_at: float | None = None
+        self._asked_at: float | None = None
+        self.exited = False
+
+    @property
+    def asked(self) -> bool:
+        """Whether the daemon was asked to stop."""
+        return self._asked_at is not None
+
+    def ask(self, event: StopAsked) -> None:
+        """SIGTERM or SIGINT came."""
+        again = self.asked or event.at_once
+        self._context.log("info", "stopping", at_once=again)
+        self._asked_at = event.now
+        self._sessions.end_all(REASON)
+        self._pool.closed = True
+        if again:
+            self._leave()
+
+    def check(self) -> None:
+        """Leave if it is time."""
+        context, settings = self._context, self._context.settings
+        if self._started_at is None:
+            self._started_at = context.now
+        if self._asked_at is not None:
+            waited = context.now - self._asked_at
+            if not self._scheduler.claims or waited >= settings.drain_s:
+                self._leave()
+        elif settings.exit_with_last_client and not self._sessions.by_token:
+            alone = context.now - self._started_at >= settings.first_client_s
+            if self._sessions.attached_once or alone:
+                self._leave()
+
+    def _leave(self) -> None:
+        if not self.exited:
+            self.exited = True
+            self._context.out.append(Exit(0))

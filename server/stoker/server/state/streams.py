@@ -1,0 +1,133 @@
+"""Streams: the StreamSpec that a request and a build make, and what is known of a served stream.
+
+A stream may be served to several groups (the ranks of one job, the jobs of a sweep). They share
+its speed estimate, and what rows did to workers: a row that kills two stops the stream for all.
+"""
+
+from collections import OrderedDict
+
+from stoker.order.batches import rank_rows
+from stoker.protocol.errors import UsageError
+from stoker.protocol.messages import Open
+from stoker.protocol.spec import OrderSpec, StreamSpec
+from stoker.server.work import BuildResult
+
+MAX_ROWS = 2**24
+MAX_SUSPECTS = 1024
+SPEED_WEIGHT = 0.25
+
+Row = tuple[int, int, int]
+
+
+class Stream:
+    """One stream, served to one or more groups.
+
+    Attributes:
+        stream_id: its id, 32 hex digits.
+        spec: its StreamSpec.
+        build: what it was built from.
+        groups: number of groups that are served.
+        row_s: moving average of the seconds that a row costs; 0 until the first chunk is done.
+    """
+
+    __slots__ = ("build", "groups", "row_s", "spec", "stream_id", "suspects")
+
+    def __init__(self, stream_id: str, spec: StreamSpec, build: BuildResult) -> None:
+        self.stream_id = stream_id
+        self.spec = spec
+        self.build = build
+        self.groups = 0
+        self.row_s = 0.0
+        self.suspects: OrderedDict[Row, list[int]] = OrderedDict()
+
+    def measure(self, row_s: float) -> None:
+        """Take a measured cost per row into the average; a senseless one is left out."""
+        if not 0.0 < row_s < 1e9:
+            return
+        self.row_s += (row_s - self.row_s) * (SPEED_WEIGHT if self.row_s else 1.0)
+
+    def accuse(self, row: Row, blame: bool) -> tuple[int, int]:
+        """A worker died at (epoch, step, row); returns how many did: (with blame, without)."""
+        deaths = self.suspects.setdefault(row, [0, 0])
+        deaths[not blame] += 1
+        if len(self.suspects) > MAX_SUSPECTS:
+            self.suspects.popitem(last=False)
+        return deaths[0], deaths[1]
+
+    def acquit(self, epoch: int, step: int, lo: int, hi: int) -> None:
+        """The rows [lo, hi) of a step were done."""
+        for row in [r for r in self.suspects if r[:2] == (epoch, step) and lo <= r[2] < hi]:
+            del self.suspects[row]
+
+
+class Streams:
+    """The streams that are served, by stream id."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, Stream] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def join(self, spec: StreamSpec, build: BuildResult) -> Stream:
+        """Return the stream of that spec, with one group more."""
+        stream_id = spec.stream_id
+        stream = self._by_id.get(stream_id)
+        if stream is None:
+            stream = self._by_id[stream_id] = Stream(stream_id, spec, build)
+        stream.groups += 1
+        return stream
+
+    def leave(self, stream: Stream) -> None:
+        """A group of the stream is gone."""
+        stream.groups -= 1
+        if not stream.groups:
+            del self._by_id[stream.stream_id]
+
+
+def check_request(request: Open) -> tuple[int, int]:
+    """Check what can be checked before a build; return (first row, rows) of the rank in a batch.
+
+    Raises:
+        UsageError: the rank is not below the world size, has no row or too many, or the group has a
+            name.
+    """
+    if request.group is not None:
+        raise UsageError(
+            f"group {request.group!r}: this version serves groups of one;"
+            " leave group out, each session then has its own memory"
+        )
+    total = request.batch_size * request.views
+    lo, hi = rank_rows(total, request.rank, request.world_size)
+    if hi <= lo:
+        raise UsageError(
+            f"rank {request.rank} of {request.world_size} has no row: a global batch has {total}"
+            " rows; use a global batch of at least one row a rank"
+        )
+    if hi - lo > MAX_ROWS:
+        raise UsageError(
+            f"a rank has at most {MAX_ROWS} rows in a batch, got {hi - lo}; use a smaller batch"
+            " size or fewer views"
+        )
+    return lo, hi - lo
+
+
+def compose(request: Open, build: BuildResult) -> StreamSpec:
+    """Return the StreamSpec of a request; `request.batch_size` is that of the global batch.
+
+    Raises:
+        UsageError: a value is out of bounds.
+    """
+    return StreamSpec(
+        dataset=build.fingerprint,
+        dataset_rows=build.rows,
+        pipeline=build.pipeline_id,
+        batch_size=request.batch_size,
+        order=OrderSpec(kind="full", shuffle=request.shuffle),
+        tail=request.tail,
+        seed=request.seed,
+        freeze=dict(request.freeze),
+        views=request.views,
+        total_epochs=request.total_epochs if build.reads_schedule else None,
+        on_error=request.on_error,
+    )

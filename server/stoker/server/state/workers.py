@@ -1,0 +1,194 @@
+"""The workers: which run, how loaded each is, when to start, restart and kill one.
+
+starting -> up -> (killed) -> gone. Numbers are never used twice. A worker works on its claims in
+the order in which it got them, so only the first of them, its head, can hang or have begun; the
+head's time runs from when it became the head. A worker that was killed and is not seen dead in time
+is given up: it is replaced, and keeps its head until it is seen dead.
+
+Restarts wait longer and longer while workers die quickly (no chunk done, short life).
+"""
+
+from collections.abc import Iterator
+
+from stoker.server.state.batches import Claim
+from stoker.server.state.context import Context
+from stoker.server.state.instructions import KillWorker, StartWorker
+
+
+class Worker:
+    """One worker process.
+
+    Attributes:
+        number: its number.
+        claims: its claims by number, in the order of work.
+        up: it said that it is ready.
+        killed_at: when it was told to die, or None.
+        hung: it was killed because a chunk took too long.
+        given_up: it was killed and not seen dead in time.
+        chunks: chunks that it has done.
+    """
+
+    __slots__ = (
+        "chunks", "claims", "given_up", "head_since", "hung", "killed_at", "number", "started_at",
+        "up",
+    )  # fmt: skip
+
+    def __init__(self, number: int, now: float) -> None:
+        self.number = number
+        self.started_at = now
+        self.head_since = now
+        self.claims: dict[int, Claim] = {}
+        self.up = False
+        self.killed_at: float | None = None
+        self.hung = False
+        self.given_up = False
+        self.chunks = 0
+
+    @property
+    def head(self) -> Claim | None:
+        """The claim that it works on."""
+        return next(iter(self.claims.values()), None)
+
+
+class Pool:
+    """All workers, and those that can take a claim, by load."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._numbers = 0
+        self._outstanding = context.settings.outstanding
+        self._by_load: list[dict[int, Worker]] = [{} for _ in range(self._outstanding + 1)]
+        self._with_room = self._by_load[: self._outstanding]
+        self._restarts: list[float] = []
+        self.workers: dict[int, Worker] = {}
+        self.up = 0
+        self.quick_deaths = 0
+        self.last_reason = ""
+        self.closed = False
+
+    def start(self) -> None:
+        """Start all workers."""
+        for _ in range(self._context.settings.workers):
+            self._start_one()
+
+    def came_up(self, number: int) -> None:
+        """A worker is ready for work."""
+        worker = self.workers.get(number)
+        if worker is None or worker.up or worker.killed_at is not None:
+            return
+        worker.up = True
+        self.up += 1
+        self._by_load[0][number] = worker
+
+    def least_loaded(self) -> Worker | None:
+        """Return a worker with room for a claim, one of those with fewest."""
+        for level in self._with_room:
+            for worker in level.values():
+                return worker
+        return None
+
+    def give(self, worker: Worker, claim: Claim) -> None:
+        """The worker gets a claim."""
+        load = len(worker.claims)
+        del self._by_load[load][worker.number]
+        self._by_load[load + 1][worker.number] = worker
+        if not load:
+            worker.head_since = self._context.now
+        worker.claims[claim.number] = claim
+
+    def take_back(self, number: int, claim: int) -> Claim | None:
+        """Take a claim that ended from its worker; None if the worker does not have it."""
+        worker = self.workers.get(number)
+        if worker is None or worker.given_up or claim not in worker.claims:
+            return None
+        load = len(worker.claims)
+        if worker.killed_at is None:
+            del self._by_load[load][number]
+            self._by_load[load - 1][number] = worker
+        worker.head_since = self._context.now
+        worker.chunks += 1
+        self.quick_deaths = 0
+        return worker.claims.pop(claim)
+
+    def kill(self, worker: Worker, reason: str) -> None:
+        """Have a worker killed; it gets no more claims."""
+        self._unlist(worker)
+        worker.killed_at = self._context.now
+        self._context.out.append(KillWorker(worker.number, reason))
+        self._context.log("warning", "worker_killed", worker=worker.number, reason=reason)
+
+    def give_up(self, worker: Worker) -> None:
+        """A killed worker is not seen dead in time: replace it without waiting."""
+        worker.given_up = True
+        self._context.log("error", "worker_given_up", worker=worker.number)
+        self._replace(worker)
+
+    def remove(self, number: int, reason: str) -> Worker | None:
+        """A worker is dead: forget it and see to its replacement."""
+        worker = self.workers.pop(number, None)
+        if worker is None:
+            return None
+        self._unlist(worker)
+        context = self._context
+        context.counts.worker_deaths += 1
+        self.last_reason = reason
+        context.log("warning", "worker_down", worker=number, reason=reason, chunks=worker.chunks)
+        if not worker.given_up:
+            self._replace(worker)
+        return worker
+
+    def overdue(self) -> Iterator[Worker]:
+        """Yield workers that hang: the head, or the start, takes too long."""
+        settings, now = self._context.settings, self._context.now
+        for worker in list(self.workers.values()):
+            if worker.killed_at is not None:
+                continue
+            since = worker.head_since if worker.claims else worker.started_at
+            limit = settings.claim_deadline_s if worker.claims else settings.worker_start_s
+            if (worker.claims or not worker.up) and now - since > limit:
+                yield worker
+
+    def undead(self) -> Iterator[Worker]:
+        """Yield workers that were killed and are not seen dead in time."""
+        settings, now = self._context.settings, self._context.now
+        for worker in list(self.workers.values()):
+            if worker.killed_at is None or worker.given_up:
+                continue
+            if now - worker.killed_at > settings.confirm_death_s:
+                yield worker
+
+    def restart_due(self) -> None:
+        """Start the workers whose pause is over."""
+        if self.closed:
+            return
+        due = [at for at in self._restarts if at <= self._context.now]
+        self._restarts = [at for at in self._restarts if at > self._context.now]
+        for _ in due:
+            self._start_one()
+
+    @property
+    def broken(self) -> bool:
+        """Whether workers die as they start, and none is up."""
+        return self.quick_deaths >= self._context.settings.quick_deaths and not self.up
+
+    def _replace(self, worker: Worker) -> None:
+        settings, now = self._context.settings, self._context.now
+        if self.closed:
+            return
+        if worker.chunks or (worker.up and now - worker.started_at >= settings.quick_death_s):
+            self._start_one()
+            return
+        self.quick_deaths += 1
+        pause = settings.worker_restart_backoff_s * 2.0 ** min(self.quick_deaths - 1, 30)
+        self._restarts.append(now + min(pause, settings.worker_restart_backoff_max_s))
+
+    def _start_one(self) -> None:
+        self._numbers += 1
+        self._context.counts.worker_starts += 1
+        self.workers[self._numbers] = Worker(self._numbers, self._context.now)
+        self._context.out.append(StartWorker(self._numbers))
+
+    def _unlist(self, worker: Worker) -> None:
+        if worker.up and worker.killed_at is None:
+            self.up -= 1
+            del self._by_load[len(worker.claims)][worker.number]

@@ -1,0 +1,224 @@
+"""A rig round one core: events by short calls, instructions sorted by what they concern."""
+
+import importlib.util
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from stoker.protocol.layout import Output
+from stoker.protocol.messages import (
+    Credit,
+    DaemonRecord,
+    Error,
+    Hello,
+    Open,
+    Opened,
+    Ready,
+    Release,
+    Seek,
+    Welcome,
+)
+from stoker.server.state import events as ev
+from stoker.server.state import instructions as ins
+from stoker.server.state.core import Core
+from stoker.server.state.settings import Settings
+from stoker.server.work import BuildResult, Done, Work
+
+OUTPUTS = (Output("image", "uint8", (4, 4, 3), "image"), Output("label", "int64", ()))
+DATASET = "content:" + "ab" * 16
+PIPELINE = "cd" * 16
+OPEN = Open(
+    request=1, dataset="photos", pipeline="train", graph=b"", batch_size=16, rank=0, world_size=1,
+    shuffle=True, tail="drop", seed=7, freeze={}, views=1, total_epochs=None, on_error="raise",
+    prefetch=3, leases=2, group=None,
+)  # fmt: skip
+
+
+def result(build: int, **changes: object) -> BuildResult:
+    values = {
+        "build": build, "fingerprint": DATASET, "rows": 50, "pipeline_id": PIPELINE,
+        "graph": b"graph", "outputs": OUTPUTS,
+    }  # fmt: skip
+    return BuildResult(**(values | changes))
+
+
+class Rig:
+    """One core with a clock, and all that it said."""
+
+    def __init__(self, **changes: object) -> None:
+        values = {
+            "workers": 2,
+            "memory_limit_bytes": 2**20,
+            "datasets": {"photos": "/data/photos"},
+            "pipelines": {"train": "jobs:train", "plain": "jobs:plain"},
+        }
+        self.settings = Settings(**(values | changes))
+        self.core = Core(self.settings)
+        self.now = 100.0
+        self.said: list[ins.Instruction] = []
+        self._tokens = itertools.count(1)
+        self._claims: dict[int, list[Work]] = {}
+        self.note(self.core.start())
+
+    def note(self, said: list[ins.Instruction]) -> list[ins.Instruction]:
+        self.said += said
+        for one in said:
+            if isinstance(one, ins.Assign):
+                self._claims.setdefault(one.worker, []).extend(one.work)
+        return said
+
+    def do(
+        self, kind: Callable[..., ev.Event], *args: object, **named: object
+    ) -> list[ins.Instruction]:
+        return self.note(self.core.handle(kind(self.now, *args, **named)))
+
+    def tick(self, seconds: float = 0.5) -> list[ins.Instruction]:
+        self.now += seconds
+        return self.do(ev.Tick)
+
+    def up(self, *workers: int) -> None:
+        for worker in workers:
+            self.do(ev.WorkerUp, worker, 1000 + worker)
+
+    def hello(self, attach: bool = True) -> bytes:
+        token = next(self._tokens).to_bytes(16, "big")
+        said = self.do(ev.Greeted, b"peer", token, Hello(1, 1, "test"))
+        assert said == [
+            ins.SendPeer(b"peer", (Welcome(1, token, said[0].records[0].daemon),), token)
+        ]
+        if attach:
+            self.do(ev.LifelineUp, token)
+        return token
+
+    def send(self, token: bytes, *records: object) -> list[ins.Instruction]:
+        return self.do(ev.Received, token, tuple(records))
+
+    def open(
+        self, token: bytes | None = None, built: dict[str, object] | None = None, **changes: object
+    ) -> bytes:
+        """Open a stream through all its stages; returns the session's token."""
+        token = token or self.hello()
+        said = self.send(token, _open(**changes))
+        for build in of(said, ins.StartBuild):
+            said = self.do(ev.Built, result(build.request.build, **(built or {})))
+        for slab in of(said, ins.ReserveSlab):
+            said = self.do(ev.SlabReserved, slab.slab)
+        assert of(records(said, token), Opened), said
+        return token
+
+    def run(
+        self, token: bytes, run: int = 1, epoch: int = 0, step: int = 0, granted: int = 3
+    ) -> list[ins.Instruction]:
+        return self.send(token, Seek(run, epoch, step), Credit(run, granted))
+
+    def claims(self, worker: int) -> list[Work]:
+        """Claims that the worker has not ended, in order."""
+        return self._claims.setdefault(worker, [])
+
+    def finish(
+        self, worker: int, seconds: float = 0.01, home_rows: int = 0
+    ) -> list[ins.Instruction]:
+        """The worker ends its head well."""
+        claim = self.claims(worker).pop(0)
+        return self.do(ev.ChunkDone, worker, Done(claim.claim, seconds, home_rows))
+
+    def fail(
+        self, worker: int, message: str = "bad sample", code: str = "sample"
+    ) -> list[ins.Instruction]:
+        claim = self.claims(worker).pop(0)
+        return self.do(ev.ChunkFailed, worker, claim.claim, claim.stream, code, message, {"id": 3})
+
+    def die(
+        self, worker: int, blame: bool = False, begun: bool = True, row: int | None = None
+    ) -> list[ins.Instruction]:
+        """The worker dies at a row of its head (the first, unless told)."""
+        claims, self._claims[worker] = self.claims(worker), []
+        head = claims[0] if claims and begun else None
+        if head is not None and row is None:
+            row = head.row_lo
+        return self.do(
+            ev.WorkerDown,
+            worker,
+            "signal 11",
+            blame,
+            head.claim if head else None,
+            row if head else None,
+        )
+
+    def work(self, workers: tuple[int, ...] = (1, 2), limit: int = 1000) -> None:
+        """Let the workers finish all that they have and get."""
+        for _ in range(limit):
+            busy = [worker for worker in workers if self.claims(worker)]
+            if not busy:
+                return
+            for worker in busy:
+                self.finish(worker)
+        raise AssertionError("work does not end")
+
+    def sent(self, token: bytes) -> list[DaemonRecord]:
+        return records(self.said, token)
+
+    def ready(self, token: bytes) -> list[Ready]:
+        return of(self.sent(token), Ready)
+
+    def errors(self, token: bytes) -> list[Error]:
+        return of(self.sent(token), Error)
+
+    def release(self, token: bytes, *batches: Ready) -> list[ins.Instruction]:
+        return self.send(token, Release([(batch.slot, batch.generation) for batch in batches]))
+
+    def counters(self) -> dict[str, int | float]:
+        return self.core.counters()
+
+
+def _open(**changes: object) -> Open:
+    fields = {name: getattr(OPEN, name) for name in OPEN.__struct_fields__}
+    return Open(**(fields | changes))
+
+
+def of(items: list, kind: type) -> list:
+    return [item for item in items if isinstance(item, kind)]
+
+
+def records(said: list[ins.Instruction], token: bytes) -> list[DaemonRecord]:
+    return [record for one in of(said, ins.Send) if one.token == token for record in one.records]
+
+
+@pytest.fixture
+def make_rig() -> Callable[..., Rig]:
+    return Rig
+
+
+@pytest.fixture
+def rig() -> Rig:
+    """Two workers that are up."""
+    rig = Rig()
+    rig.up(1, 2)
+    return rig
+
+
+@pytest.fixture
+def make_open() -> Callable[..., Open]:
+    return _open
+
+
+@pytest.fixture
+def make_result() -> Callable[..., BuildResult]:
+    return result
+
+
+@pytest.fixture(scope="session")
+def simulation() -> Iterator[ModuleType]:
+    """The module `simulation.py` beside this file."""
+    name = "stoker_state_simulation"
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name("simulation.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[name]
