@@ -24,7 +24,15 @@ from stoker.dataset.inspect import Scratches
 from stoker.dataset.limits import CodecError
 from stoker.dataset.manifest import NAME, WORK, DataFile, Manifest, write_manifest
 from stoker.dataset.mapping import map_file
-from stoker.dataset.schema import DIGEST, SOURCE, Schema, Side, check_schema
+from stoker.dataset.schema import (
+    DIGEST,
+    DIGEST_TYPE,
+    SOURCE,
+    SOURCE_TYPE,
+    Schema,
+    Side,
+    check_schema,
+)
 from stoker.dataset.shard import ShardRecord, ShardWriter
 from stoker.dataset.summary import Summary, finish_field, statistics
 from stoker.protocol.errors import DatasetError, UsageError
@@ -100,9 +108,9 @@ def write_dataset(
 
 def with_row_columns(schema: Schema, source: bool) -> Schema:
     """Return the schema with the columns of the rows themselves: digest, and source if asked."""
-    side = [Side(DIGEST, "fixed_size_binary[16]")]
+    side = [Side(DIGEST, DIGEST_TYPE)]
     if source:
-        side.append(Side(SOURCE, "large_utf8"))
+        side.append(Side(SOURCE, SOURCE_TYPE))
     return msgspec.structs.replace(schema, side=tuple(side))
 
 

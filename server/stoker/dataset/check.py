@@ -10,8 +10,9 @@ from pathlib import Path
 
 from stoker.dataset.arrow import ALIGN, ITEM_BYTES, parse_type
 from stoker.dataset.manifest import ColumnPlace, DataFile, Extent, Manifest, damaged
-from stoker.dataset.schema import check_schema
-from stoker.protocol.errors import DatasetError, UsageError
+from stoker.dataset.schema import DIGEST, DIGEST_TYPE, ENCODINGS, KINDS, Side, check_schema
+from stoker.protocol import version as contracts
+from stoker.protocol.errors import DatasetError, UsageError, VersionError
 
 MAX_ROWS_PER_FILE = 2**20
 MAX_ROWS = 2**48
@@ -24,11 +25,11 @@ def check_manifest(folder: Path, manifest: Manifest) -> None:
 
     Raises:
         DatasetError: a part of it cannot be.
+        VersionError: it has a kind or an encoding that only a newer Stoker knows.
     """
-    try:
-        check_schema(manifest.schema)
-    except UsageError as error:
-        raise damaged(folder, error.message) from None
+    _check_fields(folder, manifest)
+    if Side(DIGEST, DIGEST_TYPE) not in manifest.schema.side:
+        raise damaged(folder, f"expected the column {DIGEST!r} of type {DIGEST_TYPE}")
     if not _FINGERPRINT.fullmatch(manifest.fingerprint):
         raise damaged(
             folder, f"expected a fingerprint content:<32 hex>, got {manifest.fingerprint!r}"
@@ -48,6 +49,24 @@ def check_manifest(folder: Path, manifest: Manifest) -> None:
             raise damaged(folder, f"{file.name}: {error}") from None
     if row != manifest.rows or not 1 <= row <= MAX_ROWS:
         raise damaged(folder, f"expected {manifest.rows} rows in all, got {row} in its files")
+
+
+def _check_fields(folder: Path, manifest: Manifest) -> None:
+    for field in manifest.schema.fields:
+        if field.kind not in KINDS or field.encoding not in ENCODINGS:
+            raise VersionError(
+                f"dataset {folder}: field {field.name!r} is of kind {field.kind!r} and encoding "
+                f"{field.encoding!r}, which this Stoker ({contracts.STOKER}) does not know; update "
+                "Stoker",
+                dataset=str(folder),
+                field=field.name,
+            )
+        if len(field.bound) != len(field.shape):
+            raise damaged(folder, f"field {field.name!r}: shape {field.shape}, bound {field.bound}")
+    try:
+        check_schema(manifest.schema)
+    except UsageError as error:
+        raise damaged(folder, error.message) from None
 
 
 def check_files(folder: Path, manifest: Manifest) -> None:

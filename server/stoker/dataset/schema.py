@@ -7,22 +7,21 @@ docs/contracts/dataset.md; a new encoding or side column needs no new format ver
 """
 
 import re
-from typing import Literal, get_args
 
 import msgspec
 
 from stoker.dataset.arrow import ITEM_BYTES, ColumnType, parse_type
 from stoker.protocol.errors import UsageError
 
-Kind = Literal["image", "mask", "label", "scalar", "array", "bytes"]
-Encoding = Literal["raw", "jpeg", "png", "encoded"]
-KINDS: tuple[str, ...] = get_args(Kind)
-ENCODINGS: tuple[str, ...] = get_args(Encoding)
+KINDS = ("image", "mask", "label", "scalar", "array", "bytes")
+ENCODINGS = ("raw", "jpeg", "png", "encoded")
 PICTURES = ("image", "mask")
 MAX_FIELDS = 256
 MAX_SIDE = 2**31 - 1
 DIGEST = "stoker.digest"
+DIGEST_TYPE = "fixed_size_binary[16]"
 SOURCE = "stoker.source"
+SOURCE_TYPE = "large_utf8"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
@@ -49,8 +48,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    kind: Kind
-    encoding: Encoding = "raw"
+    kind: str
+    encoding: str = "raw"
     dtype: str = "uint8"
     shape: tuple[int | None, ...] = ()
     bound: tuple[int, ...] = ()
@@ -92,12 +91,12 @@ class Schema(msgspec.Struct, frozen=True):
         return (*found, *((side.name, side.type) for side in self.side))
 
 
-def image(name: str = "image", encoding: Encoding = "encoded") -> Field:
+def image(name: str = "image", encoding: str = "encoded") -> Field:
     """Declare an image field: (H, W, 3) uint8; sizes are found when rows are written."""
     return _picture(name, "image", encoding)
 
 
-def mask(name: str = "mask", encoding: Encoding = "encoded") -> Field:
+def mask(name: str = "mask", encoding: str = "encoded") -> Field:
     """Declare a mask field: (H, W) uint8; sizes are found when rows are written."""
     return _picture(name, "mask", encoding)
 
@@ -122,7 +121,7 @@ def blob(name: str) -> Field:
     return Field(name=name, kind="bytes", shape=(None,))
 
 
-def _picture(name: str, kind: Kind, encoding: Encoding) -> Field:
+def _picture(name: str, kind: str, encoding: str) -> Field:
     shape = (None, None, 3) if kind == "image" else (None, None)
     sides = [Side(f"{name}.height", "int32"), Side(f"{name}.width", "int32")]
     if encoding != "raw":
@@ -166,6 +165,8 @@ def _check_field(field: Field) -> None:
             raise UsageError(f"field {field.name!r}: expected {expected}, got {got!r}")
 
     expect(bool(_NAME.fullmatch(field.name)), "an identifier as its name", field.name)
+    expect(field.kind in KINDS, f"a kind among {', '.join(KINDS)}", field.kind)
+    expect(field.encoding in ENCODINGS, f"one of {', '.join(ENCODINGS)}", field.encoding)
     expect(field.dtype in ITEM_BYTES, f"a dtype among {', '.join(ITEM_BYTES)}", field.dtype)
     sides = [side for side in field.shape if side is not None]
     expect(all(1 <= side <= MAX_SIDE for side in sides), f"sides of 1 to {MAX_SIDE}", field.shape)
@@ -175,10 +176,9 @@ def _check_field(field: Field) -> None:
         expect(field.dtype == "uint8", f"dtype uint8 of kind {field.kind}", field.dtype)
         fits = len(field.shape) == len(model.shape) and field.shape[2:] == model.shape[2:]
         expect(fits, f"shape {model.shape} of kind {field.kind}, or fixed sides", field.shape)
-        expect(field.side == model.side, f"the side columns {model.side}", field.side)
+        expect(set(model.side) <= set(field.side), f"side columns {model.side}", field.side)
         return
     expect(field.encoding == "raw", f"encoding raw of kind {field.kind}", field.encoding)
-    expect(not field.side, f"no side columns of kind {field.kind}", field.side)
     if field.kind in ("label", "scalar"):
         expect(field.shape == (), f"shape () of kind {field.kind}", field.shape)
     expect(field.kind != "label" or field.dtype == "int64", "dtype int64 of a label", field.dtype)

@@ -94,9 +94,7 @@ def finish_field(field: Field, seen: FieldSummary) -> Field:
         shape = tuple(side.low if side.low == side.high else None for side in sides)
         encoding = field.encoding
         if encoding == "encoded" and len(seen.encodings) == 1:
-            encoding = msgspec.convert(
-                next(iter(seen.encodings)), type(field).__annotations__["encoding"]
-            )
+            encoding = next(iter(seen.encodings))
         return msgspec.structs.replace(
             field,
             encoding=encoding,

@@ -1,0 +1,214 @@
+"""Packing a folder of files: scan, cut, pack the pieces in parallel, commit.
+
+The source is scanned into a listing in its final order. It is cut into files by the sizes of its
+files alone, so neither the number of workers nor their timing moves a byte. Each finished file has
+a record in the work folder, keyed by the digest of its part of the listing (paths, sizes, times): a
+later run keeps every file whose key and content still fit, and redoes the rest. The manifest comes
+last.
+
+Bad items (unreadable, no pictures, without partner, of different sizes) are all collected and
+named; then packing fails, or with `skip_bad` goes on without them.
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from stoker.dataset.build import MAX_BAD, Cut, commit, open_work, with_row_columns
+from stoker.dataset.manifest import Manifest
+from stoker.dataset.pack_shard import ShardJob
+from stoker.dataset.plan import default_cut, plan_jobs
+from stoker.dataset.pool import Job, default_workers, run_jobs
+from stoker.dataset.resume import kept_records
+from stoker.dataset.schema import Schema
+from stoker.dataset.shard import ShardRecord
+from stoker.dataset.sources.folder import scan_folder
+from stoker.dataset.sources.parallel import has_images_folder, scan_parallel
+from stoker.dataset.sources.scan import Scan
+from stoker.dataset.summary import Summary
+from stoker.protocol.errors import DatasetError, UsageError
+
+SourceKind = Literal["auto", "folder", "parallel"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to pack.
+
+    Attributes:
+        kind: of the source; "auto" means parallel folders if there is images/, else an image
+            folder.
+        workers: processes; None for one per usable processor.
+        overwrite: replace a dataset that is there, once the new one is whole.
+        skip_bad: leave bad items out instead of failing.
+        kinds: for parallel folders: folder name -> "image" or "mask", where the name does not
+            say it.
+        cut: where rows are cut into files; None: about 64 pieces of 16 MiB to 1 GiB.
+        max_bad: how many bad items are named.
+    """
+
+    kind: SourceKind = "auto"
+    workers: int | None = None
+    overwrite: bool = False
+    skip_bad: bool = False
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    cut: Cut | None = None
+    max_bad: int = MAX_BAD
+
+
+@dataclass
+class Progress:
+    """How far packing is; given to the callback, the same object each time."""
+
+    rows_total: int
+    bytes_total: int
+    rows: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class PackReport:
+    """What packing did.
+
+    Attributes:
+        manifest: of the dataset.
+        kind: of the source, as found.
+        ignored: what was left out of the source, with counts.
+        resumed_rows: rows that an earlier run had finished.
+        seconds: how long it took.
+    """
+
+    manifest: Manifest
+    kind: str
+    ignored: dict[str, int]
+    resumed_rows: int
+    seconds: float
+
+
+def pack(
+    source: str | os.PathLike[str],
+    dest: str | os.PathLike[str],
+    options: Options | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> PackReport:
+    """Pack a folder of files as a dataset.
+
+    Args:
+        source: image folder or parallel folders.
+        dest: folder of the dataset; made if it is missing.
+        options: how to pack.
+        progress: is called now and then, in this thread.
+
+    Raises:
+        UsageError: the source is no such folder, or the place is taken.
+        DatasetError: items are bad (all are named), or nothing is left.
+        ResourceError: the disk is full.
+        DataError: a worker process died.
+    """
+    started, options = time.monotonic(), options or Options()
+    root, folder = Path(source), Path(dest)
+    scan = scan_source(root, options.kind, options.kinds)
+    _check_places(root, folder)
+    schema = with_row_columns(Schema(scan.fields), source=True)
+    with open_work(folder, options.overwrite) as work:
+        cut = options.cut or default_cut(scan.items)
+        jobs = plan_jobs(scan.items, schema, root, folder, work, cut, options.max_bad)
+        records = kept_records(folder, work, jobs)
+        kept = [job for job in jobs if job.index in records]
+        resumed = sum(job.count for job in kept)
+        report = _reporter(jobs, progress)
+        report(resumed, sum(job.size_bytes for job in kept))
+        _run([job for job in jobs if job.index not in records], options, records, report)
+        ordered = [_scan_record(scan, options), *(records[job.index] for job in jobs)]
+        if not options.skip_bad:
+            _judge(root, ordered, options.max_bad)
+        manifest = commit(folder, schema, ordered)
+    return PackReport(manifest, scan.kind, dict(scan.ignored), resumed, time.monotonic() - started)
+
+
+def scan_source(root: Path, kind: SourceKind, kinds: Mapping[str, str]) -> Scan:
+    """Scan a source of that kind, or find out its kind.
+
+    Raises:
+        UsageError: it is no folder, or not of that kind.
+    """
+    if not root.is_dir():
+        there = "is a file" if root.exists() else "does not exist"
+        raise UsageError(f"{root} {there}; expected a folder of pictures, or images/ and masks/")
+    if kind == "parallel" or (kind == "auto" and has_images_folder(root)):
+        return scan_parallel(root, kinds)
+    if kinds:
+        raise UsageError("--field is for parallel folders, but this source is an image folder")
+    return scan_folder(root, asked=kind == "folder")
+
+
+def _check_places(root: Path, folder: Path) -> None:
+    inside = folder.resolve().is_relative_to(root.resolve())
+    if inside:
+        raise UsageError(
+            f"the dataset {folder} would lie in its own source {root}; choose another place"
+        )
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file, but a dataset is a folder; choose another place")
+
+
+def _reporter(
+    jobs: list[ShardJob], progress: Callable[[Progress], None] | None
+) -> Callable[[int, int], None]:
+    state = Progress(sum(job.count for job in jobs), sum(job.size_bytes for job in jobs))
+
+    def report(rows: int, size_bytes: int) -> None:
+        state.rows += rows
+        state.size_bytes += size_bytes
+        if progress is not None:
+            progress(state)
+
+    return report
+
+
+def _run(
+    jobs: list[ShardJob],
+    options: Options,
+    records: dict[int, ShardRecord],
+    report: Callable[[int, int], None],
+) -> None:
+    work = [
+        Job("pack_shard", msgspec.to_builtins(job), f"packing file {job.index} ({job.count} rows)")
+        for job in jobs
+    ]
+    workers = default_workers() if options.workers is None else options.workers
+    if workers < 1:
+        raise UsageError(f"expected at least 1 worker, got {workers}")
+    for number, result in run_jobs(work, workers, report):
+        records[jobs[number].index] = msgspec.convert(result, ShardRecord)
+
+
+def _scan_record(scan: Scan, options: Options) -> ShardRecord:
+    """Return what scanning found to be bad, in the form of a file without rows."""
+    summary = Summary()
+    for path, reason in scan.bad:
+        summary.add_bad(path, reason, options.max_bad)
+    return ShardRecord(None, summary)
+
+
+def _judge(root: Path, records: list[ShardRecord], limit: int) -> None:
+    total = Summary()
+    for record in records:
+        total.merge(record.summary, limit)
+    if not total.bad:
+        return
+    lines = [f"  {path}: {reason}" for path, reason in total.bad_examples]
+    if total.bad > len(lines):
+        lines.append(f"  ... and {total.bad - len(lines)} more")
+    raise DatasetError(
+        f"{total.bad} of {total.bad + total.rows} samples of {root} cannot be packed:\n"
+        + "\n".join(lines)
+        + "\nrepair or remove them and run the same command again (finished work is kept), or pass "
+        "--skip-bad to leave them out",
+        bad=total.bad,
+    )

@@ -1,0 +1,63 @@
+"""Image folder: the class of a picture is the sub-folder it lies in, at any depth below it.
+
+Classes are the sub-folders that hold pictures, sorted by name, and count from 0. A source without
+sub-folders gives images without a label.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+from stoker.dataset import schema
+from stoker.dataset.sources.scan import Item, Scan, SourceFile, walk
+from stoker.protocol.errors import UsageError
+
+_SPLITS = frozenset(
+    ["train", "training", "val", "valid", "validation", "test", "testing", "dev", "eval"]
+)
+
+
+def scan_folder(source: Path, *, asked: bool) -> Scan:
+    """Scan an image folder.
+
+    Args:
+        source: the folder.
+        asked: whether the user named this kind; if not, what looks like a folder of splits is
+            refused.
+
+    Raises:
+        UsageError: it holds no picture, or looks like a folder of splits.
+    """
+    ignored: Counter[str] = Counter()
+    files = walk(source, "", ignored)
+    if not files:
+        raise UsageError(
+            f"{source} holds no picture (looked for files with the suffixes of JPEG, PNG, BMP, "
+            "GIF, "
+            "TIFF, WebP and PNM); check the path"
+        )
+    nested = [file for file in files if "/" in file.path]
+    if not nested:
+        return Scan("folder", (schema.image(),), [Item((file,)) for file in files], ignored=ignored)
+    classes = sorted({_class(file) for file in nested})
+    if not asked and len(classes) > 1 and {name.lower() for name in classes} <= _SPLITS:
+        raise UsageError(
+            f"{source} looks like splits ({', '.join(classes)}), not like classes; pack each by "
+            "itself, "
+            f"as in `stoker pack {source / classes[0]} DEST`, or pass --kind folder"
+        )
+    numbers = {name: number for number, name in enumerate(classes)}
+    return Scan(
+        "folder",
+        (schema.image(), schema.label(classes=tuple(classes))),
+        [Item((file,), numbers[_class(file)]) for file in nested],
+        bad=[
+            (file.path, "it lies in no class folder, but others do; move it into one")
+            for file in files
+            if "/" not in file.path
+        ],
+        ignored=ignored,
+    )
+
+
+def _class(file: SourceFile) -> str:
+    return file.path.split("/", 1)[0]

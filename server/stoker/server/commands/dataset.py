@@ -1,0 +1,272 @@
+"""`stoker pack`, `stoker verify` and `stoker ls`: make, check and show packed datasets.
+
+Faults are raised as StokerError and printed by the program's main; a dataset that `verify` finds
+bad is no fault of the call: it is reported in full, and the exit status is 1.
+"""
+
+import json
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from stoker.dataset import open_dataset
+from stoker.dataset.describe import describe
+from stoker.dataset.pack import Options, PackReport, SourceKind
+from stoker.dataset.pack import Progress as PackProgress
+from stoker.dataset.pack import pack as pack_dataset
+from stoker.dataset.verify import VerifyReport
+from stoker.dataset.verify import verify as verify_dataset
+from stoker.protocol.errors import UsageError
+
+_KINDS: dict[str, SourceKind] = {"auto": "auto", "folder": "folder", "parallel": "parallel"}
+
+
+def pack(
+    source: Annotated[str, typer.Argument(help="Image folder, or images/ and masks/ in one.")],
+    dest: Annotated[str, typer.Argument(help="Folder of the dataset, made if missing.")],
+    kind: Annotated[
+        str, typer.Option(help="What SOURCE is: auto, folder (class = sub-folder), parallel.")
+    ] = "auto",
+    workers: Annotated[
+        int | None, typer.Option(help="Worker processes; default: one per processor.")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a dataset that is at DEST.")
+    ] = False,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out what cannot be packed, and list it.")
+    ] = False,
+    field: Annotated[
+        list[str] | None,
+        typer.Option(help="FOLDER=image or FOLDER=mask, for parallel folders; repeatable."),
+    ] = None,
+) -> None:
+    """Pack a folder of pictures as a dataset: losslessly, in parallel, resumably."""
+    if kind not in _KINDS:
+        raise UsageError(f"--kind: expected one of {', '.join(_KINDS)}, got {kind!r}")
+    options = Options(
+        kind=_KINDS[kind],
+        workers=workers,
+        overwrite=overwrite,
+        skip_bad=skip_bad,
+        kinds=dict(_assignment(text) for text in field or []),
+    )
+    with _bar("packing") as bar:
+        task = bar.add_task("packing", total=None)
+
+        def show(state: PackProgress) -> None:
+            bar.update(
+                task, completed=state.rows, total=state.rows_total, size_bytes=state.size_bytes
+            )
+
+        report = pack_dataset(source, dest, options, show)
+    _print_packed(dest, report)
+
+
+def verify(
+    dataset: Annotated[str, typer.Argument(help="Folder of the dataset.")],
+    workers: Annotated[
+        int | None, typer.Option(help="Worker processes; default: one per processor.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Decode every sample of a dataset and compare every hash; exit status 1 if anything is bad."""
+    with _bar("verifying") as bar:
+        task = bar.add_task("verifying", total=None)
+
+        def show(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        report = verify_dataset(dataset, workers, show)
+    if as_json:
+        typer.echo(json.dumps({"holds": report.holds, **msgspec.to_builtins(report)}))
+    else:
+        _print_verified(dataset, report)
+    if not report.holds:
+        raise typer.Exit(1)
+
+
+def ls(
+    dataset: Annotated[str, typer.Argument(help="Folder of the dataset.")],
+    samples: Annotated[int, typer.Option(min=0, help="How many samples to show.")] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Show a dataset: its fields, statistics and first samples."""
+    with open_dataset(dataset) as opened:
+        data = describe(opened, samples)
+    if as_json:
+        typer.echo(json.dumps(data))
+        return
+    console = Console()
+    console.print(
+        Text(
+            f"{data['path']}: {data['rows']} samples in {data['files']} files, "
+            f"{_size(data['size_bytes'])}, {data['fingerprint']}"
+        )
+    )
+    console.print(_field_table(data["fields"]))
+    _print_notes(console, data["notes"], data["skipped"], data["skipped_examples"])
+    if data["samples"]:
+        console.print(_sample_table(data["samples"]))
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, found, value = text.partition("=")
+    if not found or not name or value not in ("image", "mask"):
+        raise UsageError(f"--field: expected FOLDER=image or FOLDER=mask, got {text!r}")
+    return name.rstrip("/"), value
+
+
+def _bar(what: str) -> Progress:
+    return Progress(
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _RateColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+
+
+class _RateColumn(ProgressColumn):
+    """Samples per second and, where bytes are told, bytes per second, since the start."""
+
+    def render(self, task: Task) -> Text:
+        """Return the rates, or nothing before the first sample."""
+        elapsed = task.elapsed or 0.0
+        if elapsed <= 0 or not task.completed:
+            return Text("")
+        rate = f"{task.completed / elapsed:.0f}/s"
+        if size_bytes := task.fields.get("size_bytes"):
+            rate += f" {_size(size_bytes / elapsed)}/s"
+        return Text(rate)
+
+
+def _size(size_bytes: float) -> str:
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size_bytes < 1024:
+            return f"{size_bytes:.0f} {unit}" if unit == "bytes" else f"{size_bytes:.1f} {unit}"
+        size_bytes /= 1024
+    return f"{size_bytes:.1f} TiB"
+
+
+def _print_packed(dest: str, report: PackReport) -> None:
+    manifest, console = report.manifest, Console()
+    size_bytes = sum(file.size_bytes for file in manifest.files)
+    console.print(
+        Text(
+            f"packed {manifest.rows} samples ({report.kind}) into {dest}: {len(manifest.files)} "
+            "files, "
+            f"{_size(size_bytes)}, {report.seconds:.1f} s"
+        )
+    )
+    if report.resumed_rows:
+        console.print(Text(f"{report.resumed_rows} of them were kept from an earlier run"))
+    console.print(Text(manifest.fingerprint))
+    with open_dataset(dest) as opened:
+        data = describe(opened, 0)
+    console.print(_field_table(data["fields"]))
+    for what, count in sorted(report.ignored.items()):
+        console.print(Text(f"ignored: {count} {what}"))
+    _print_notes(console, data["notes"], data["skipped"], data["skipped_examples"])
+
+
+def _print_verified(dataset: str, report: VerifyReport) -> None:
+    console = Console()
+    if report.holds:
+        console.print(Text(f"{dataset}: {report.rows} samples, all good, {report.fingerprint}"))
+        return
+    console.print(Text(f"{dataset}: {report.bad} of {report.rows} samples are bad"))
+    for name in report.bad_files:
+        console.print(Text(f"  {name}: its content no longer has the hash in the manifest"))
+    if not report.fingerprint_holds:
+        console.print(Text(f"  the content no longer has the fingerprint {report.fingerprint}"))
+    if report.bad_rows:
+        table = Table("id", "field", "source", "reason")
+        for row in report.bad_rows:
+            table.add_row(*map(Text, (str(row.id), row.field, row.source, row.reason)))
+        console.print(table)
+
+
+def _field_table(fields: list[dict[str, Any]]) -> Table:
+    table = Table(
+        "field", "kind", "encoding", "dtype", "shape", "stored", "height", "width", "more"
+    )
+    for field in fields:
+        seen = field["statistics"] or {}
+        table.add_row(
+            *map(
+                Text,
+                (
+                    field["name"],
+                    field["kind"],
+                    field["encoding"],
+                    field["dtype"],
+                    _shape(field["shape"]),
+                    _size(seen.get("data_bytes", 0)),
+                    _side(seen.get("height")),
+                    _side(seen.get("width")),
+                    _more(field, seen),
+                ),
+            )
+        )
+    return table
+
+
+def _shape(shape: list[int | None]) -> str:
+    return "(" + ", ".join("?" if side is None else str(side) for side in shape) + ")"
+
+
+def _side(values: list[float] | None) -> str:
+    return "" if values is None else f"{values[0]}-{values[1]}, mean {values[2]:.0f}"
+
+
+def _more(field: dict[str, Any], seen: dict[str, Any]) -> str:
+    parts = []
+    if seen.get("turned"):
+        parts.append(f"{seen['turned']} turned by EXIF")
+    if field["classes"]:
+        counts = seen.get("per_class") or []
+        shown = [f"{name}: {count}" for name, count in zip(field["classes"], counts, strict=False)]
+        rest = f", ... ({len(shown)} classes)" if len(shown) > 10 else ""
+        parts.append(", ".join(shown[:10]) + rest)
+    return "; ".join(parts)
+
+
+def _print_notes(
+    console: Console, notes: list[dict[str, Any]], skipped: int, examples: list[list[str]]
+) -> None:
+    for note in notes:
+        console.print(
+            Text(f"note: {note['what']}: {note['count']} files, such as {note['examples'][0]}")
+        )
+    if skipped:
+        console.print(Text(f"left out as bad: {skipped} samples"))
+        for path, reason in examples:
+            console.print(Text(f"  {path}: {reason}"))
+
+
+def _sample_table(samples: list[dict[str, Any]]) -> Table:
+    names = list(samples[0]["fields"])
+    table = Table("id", "source", *names)
+    for sample in samples:
+        values = (str(sample["fields"][name]) for name in names)
+        table.add_row(*map(Text, (str(sample["id"]), sample["source"] or "", *values)))
+    return table
