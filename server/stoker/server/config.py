@@ -4,7 +4,7 @@ Sources, the later wins: built-in defaults < the TOML file < `STOKER_<SECTION>_<
 environment < command-line flags. Mappings (`datasets`, `pipelines`) are merged name by name. Every
 value remembers where it came from (`Loaded.origins`), and every mistake names that place. An
 unknown key is an error that names the nearest known one; so is an environment variable that begins
-with `STOKER_<SECTION>_` and names no key. Other `STOKER_` variables are not ours and are left alone.
+with `STOKER_<SECTION>_` and names no key. Other `STOKER_` variables are left alone.
 
 Sizes are bytes and may be written with a unit ("6 GiB", "500MB"); times are seconds. Relative paths
 count from the file's folder, or from the working folder where they come from elsewhere. No other
@@ -53,7 +53,7 @@ class DaemonSection(Section, frozen=True, kw_only=True):
         python_path: folders put before sys.path where pipelines `module:attr` are imported.
         cache_root: folder of compiled kernels.
         first_client_s: with `exit_with_last_client`, end if no client came in that time.
-        drain_s: how long the first SIGTERM waits for chunks under way.
+        grace_s: how long the first SIGTERM waits for chunks under way.
         max_sessions: most sessions at a time.
     """
 
@@ -63,7 +63,7 @@ class DaemonSection(Section, frozen=True, kw_only=True):
     python_path: tuple[str, ...] = ()
     cache_root: str
     first_client_s: Positive = 30.0
-    drain_s: Positive = 10.0
+    grace_s: Positive = 10.0
     max_sessions: Annotated[int, msgspec.Meta(ge=1, le=65536)] = 1024
 
 
@@ -302,8 +302,9 @@ def _from_flags(flags: Mapping[str, object]) -> Iterable[_Value]:
 
 
 def _flag_name(section: str, key: str) -> str:
-    names = {("workers", "count"): "workers", ("memory", "limit"): "memory-limit"}
-    return f"flag --{names.get((section, key), key.replace('_', '-'))}"
+    if (section, key) == ("workers", "count"):
+        return "flag --workers"
+    return "flag --" + (key if section == "daemon" else f"{section}_{key}").replace("_", "-")
 
 
 def _check_section(section: str, origin: str) -> None:

@@ -119,7 +119,6 @@ class Daemon:
             )
             stack.callback(self._supervisor.close)
             self._supervisor.start()
-            self._limit_bytes = int(config.memory.limit)
             self._side = SideSocket(place, self._lifeline_up, self._lifeline_down, now)
             stack.callback(self._side.close)
             self._broker = Broker(place, self._hello, self._received, now)
@@ -220,7 +219,9 @@ class Daemon:
             if error is None:
                 self._events.append(events.SlabReserved(self._now(), slab))
             else:
-                self._events.append(events.SlabRefused(self._now(), slab, error.message))
+                self._events.append(
+                    events.SlabRefused(self._now(), slab, str(error.details["reason"]))
+                )
 
     def _woken(self) -> None:
         for number in os.read(self._wake_out, 64):
@@ -261,7 +262,7 @@ class Daemon:
 
     def _end_session(self, do: ins.EndSession) -> None:
         self._broker.forget(do.token)
-        self._side.forget(do.token)
+        self._side.end(do.token)
 
     def _start_build(self, do: ins.StartBuild) -> None:
         self._supervisor.start_build(do.request)
@@ -269,7 +270,9 @@ class Daemon:
     def _reserve_slab(self, do: ins.ReserveSlab) -> None:
         refusal = self._reserver.reserve(do.slab, do.size_bytes)
         if refusal is not None:
-            self._events.append(events.SlabRefused(self._now(), do.slab, refusal.message))
+            self._events.append(
+                events.SlabRefused(self._now(), do.slab, str(refusal.details["reason"]))
+            )
 
     def _free_slab(self, do: ins.FreeSlab) -> None:
         self._reserver.free(do.slab)
@@ -318,14 +321,13 @@ class Daemon:
 
     def _own_counters(self) -> dict[str, int | float]:
         return {
-            "stoker_loop_turns_total": sum(self._turns.counts),
-            "stoker_loop_slow_turns_total": self._turns.slow,
-            "stoker_loop_turn_max_seconds": self._turns.max_s,
-            "stoker_loop_turn_max_cpu_seconds": self._turns.max_cpu_s,
-            "stoker_memory_limit_bytes": self._limit_bytes,
-            "stoker_memory_granted_bytes": self._reserver.granted_bytes,
-            "stoker_refused_messages_total": self._broker.refused_messages,
-            "stoker_refused_connections_total": self._side.refused_connections,
+            "loop_turns_total": sum(self._turns.counts),
+            "loop_slow_turns_total": self._turns.slow,
+            "loop_turn_max_seconds": self._turns.max_s,
+            "loop_turn_max_cpu_seconds": self._turns.max_cpu_s,
+            "memory_granted_bytes": self._reserver.granted_bytes,
+            "refused_messages_total": self._broker.refused_messages,
+            "refused_connections_total": self._side.refused_connections,
         }
 
     def _open_wake(self, stack: contextlib.ExitStack) -> None:
@@ -360,7 +362,7 @@ def settings(config: Config) -> Settings:
         worker_start_s=config.workers.start_deadline_s,
         exit_with_last_client=config.daemon.exit_with_last_client,
         first_client_s=config.daemon.first_client_s,
-        drain_s=config.daemon.drain_s,
+        drain_s=config.daemon.grace_s,
         max_sessions=config.daemon.max_sessions,
     )
 

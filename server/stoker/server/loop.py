@@ -1,7 +1,7 @@
 """Waiting on descriptors, and measuring the turns of the daemon's loop.
 
-poll(2) keeps nothing in the kernel between calls, so a descriptor that is closed and whose number is
-used again at once needs no care (epoll would forget it silently). A *turn* is what the loop does
+poll(2) keeps nothing in the kernel between calls, so a descriptor that is closed and whose number
+is used again at once needs no care (epoll would forget it silently). A *turn* is what the loop does
 between two waits. No turn may take longer than `TURN_LIMIT_S`: clients wait meanwhile. Both the
 time on the wall and the thread's own processor time are kept, because the first also counts the
 time that the system gave to others. Times are seconds.

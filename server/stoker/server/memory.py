@@ -74,7 +74,8 @@ class Slab:
             cancelled: asked before each chunk; True ends the work.
 
         Raises:
-            ResourceError: memory or descriptors do not suffice, or it was cancelled.
+            ResourceError: memory or descriptors do not suffice, or it was cancelled; `details` has
+            the `reason` without the remedy, and `needed_bytes`.
         """
         slab = cls(_create(size_bytes), size_bytes)
         try:
@@ -102,7 +103,7 @@ class Slab:
         for start in range(0, self.size_bytes, CHUNK_BYTES):
             rest, now = self.size_bytes - start, room()
             if cancelled():
-                raise ResourceError("reserving the slab was cancelled")
+                raise ResourceError(reason := "reserving the slab was cancelled", reason=reason)
             if rest + SPARE_BYTES > now.size_bytes:
                 raise _too_little(
                     self.size_bytes, max(0, now.size_bytes - SPARE_BYTES + start), now
@@ -134,21 +135,17 @@ def _create(size_bytes: int) -> int:
 
 
 def _too_little(needed: int, allowed: int, now: Room) -> ResourceError:
+    reason = (
+        f"the slab needs {human(needed)}, but only {human(allowed)} may be used ({now.limited_by})"
+    )
     return ResourceError(
-        f"the slab needs {human(needed)}, but only {human(allowed)} may be used"
-        f" ({now.limited_by}); {_REMEDY}",
-        needed_bytes=needed,
-        allowed_bytes=allowed,
-        limited_by=now.limited_by,
+        f"{reason}; {_REMEDY}", reason=reason, needed_bytes=needed, allowed_bytes=allowed
     )
 
 
 def _refused(needed: int, error: OSError) -> ResourceError:
-    return ResourceError(
-        f"the kernel refused a slab of {human(needed)}: {error.strerror}; {_REMEDY}",
-        needed_bytes=needed,
-        errno=error.errno,
-    )
+    reason = f"the kernel refused a slab of {human(needed)}: {error.strerror}"
+    return ResourceError(f"{reason}; {_REMEDY}", reason=reason, needed_bytes=needed)
 
 
 class Reserver:

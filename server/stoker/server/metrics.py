@@ -3,7 +3,7 @@
 The loop publishes a `Snapshot` a few times a second by storing one reference; the endpoint's
 threads only read the latest, so the loop never waits for them and shares nothing with them.
 Names: `stoker_..._total` only grow since the daemon's start, `_seconds` and `_bytes` are units,
-anything else is a gauge. STATUS carries the same numbers under the same names.
+anything else is a gauge. STATUS carries the same numbers, without the prefix.
 
 `/metrics` is for Prometheus; `/livez` is 200 while the loop turns (503 if it has not for
 `LIVE_S`); `/readyz` is 200 while new clients are welcome (503 once a stop was asked for). At most
@@ -41,7 +41,14 @@ MAX_REQUESTS: Final = 8
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the daemon looked like at one moment (monotonic seconds)."""
+    """What the daemon looked like at one moment.
+
+    Attributes:
+        now: that moment, monotonic seconds.
+        ready: whether new clients are welcome.
+        counters: by name, without the prefix.
+        turns: how long the loop's turns took.
+    """
 
     now: float
     ready: bool
@@ -64,11 +71,8 @@ class SnapshotCollector(Collector):
         info.add_metric([version.STOKER], 1)
         yield info
         for name, value in sorted(snapshot.counters.items()):
-            help_text = name.removeprefix(PREFIX).replace("_", " ")
-            if name.endswith("_total"):
-                yield CounterMetricFamily(name, help_text, value)
-            else:
-                yield GaugeMetricFamily(name, help_text, value)
+            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            yield kind(PREFIX + name, name.replace("_", " "), value)
         yield _histogram(snapshot.turns)
 
 

@@ -27,7 +27,7 @@ ATTACH_DEADLINE_S: Final = 5.0
 MAX_HALF_OPEN: Final = 64
 MAX_ACCEPTS: Final = 64
 _SO_PEERGROUPS = 59
-_MAX_GROUPS = 65536
+_MAX_GROUPS = 256  # the most that Python's getsockopt can fetch
 
 
 class SideSocket:
@@ -53,6 +53,7 @@ class SideSocket:
         self._expected: set[bytes] = set()
         self._half_open: dict[socket.socket, float] = {}
         self._lifelines: dict[bytes, socket.socket] = {}
+        self._ending: list[socket.socket] = []
         self._calls: dict[int, Callable[[], None]] = {}
         self._log_limit = logs.RateLimit(burst=5, period_s=10.0)
         self.refused_connections = 0
@@ -79,8 +80,22 @@ class SideSocket:
         if sock is not None:
             self._close(sock)
 
+    def end(self, token: bytes) -> None:
+        """Void the token, and close its lifeline at the next tick.
+
+        The last words to that session travel by ZeroMQ; so they arrive before the end of file.
+        """
+        self._expected.discard(token)
+        sock = self._lifelines.pop(token, None)
+        if sock is not None:
+            del self._calls[sock.fileno()]
+            self._ending.append(sock)
+
     def tick(self) -> None:
-        """Drop half-open connections beyond their deadline; accept again after exhaustion."""
+        """Close what ended, drop who did not attach in time; accept again after exhaustion."""
+        for sock in self._ending:
+            sock.close()
+        self._ending.clear()
         self._calls[self._listener.fileno()] = self._accept
         late = self._now() - ATTACH_DEADLINE_S
         for sock in [sock for sock, since in self._half_open.items() if since <= late]:
@@ -93,7 +108,12 @@ class SideSocket:
 
     def close(self) -> None:
         """Close the listener, every half-open connection and every lifeline."""
-        for sock in [self._listener, *self._half_open, *self._lifelines.values()]:
+        for sock in [
+            self._listener,
+            *self._half_open,
+            *self._lifelines.values(),
+            *self._ending,
+        ]:
             sock.close()
         self._half_open.clear()
         self._lifelines.clear()
@@ -227,6 +247,11 @@ def _check_user(sock: socket.socket, group: int | None) -> None:
 
 
 def _groups(sock: socket.socket) -> tuple[int, ...]:
-    """Return the supplementary groups that the peer had when it connected."""
-    raw = sock.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, 4 * _MAX_GROUPS)
+    """Return the supplementary groups that the peer had when it connected; none if over 256."""
+    try:
+        raw = sock.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, 4 * _MAX_GROUPS)
+    except OSError as error:
+        if error.errno != errno.ERANGE:
+            raise
+        return ()
     return struct.unpack(f"{len(raw) // 4}I", raw)
