@@ -104,7 +104,7 @@ class RowComputer:
         for row in range(row_lo, row_hi):
             begun(row)
             place, view = start + row // spec.views, row % spec.views
-            slots = [array[row - self._first_row] for array in outputs]
+            slots = [array[row - self._first_row, ...] for array in outputs]
             where = _Place(epoch, place, view)
             if place < spec.dataset_rows:
                 number = int(ids[place - first])
