@@ -1,1 +1,40 @@
-"""stoker.ops."""
+"""Ops: the transforms that pipelines are made of.
+
+Lower-case names are written in pipelines (`image, mask = ops.horizontal_flip(image, mask, p=0.5)`);
+the classes hold the parameters, for use as instances (`flip = ops.HorizontalFlip(0.5)`). Importing
+this package registers all of its ops and imports no numba.
+"""
+
+from stoker.ops.center_crop import CenterCrop, center_crop
+from stoker.ops.contract import Kernel, Op, ParameterError, State, StateError, Value
+from stoker.ops.horizontal_flip import HorizontalFlip, horizontal_flip
+from stoker.ops.normalize import Normalize, normalize
+from stoker.ops.random_crop import RandomCrop, random_crop
+from stoker.ops.random_resized_crop import RandomResizedCrop, random_resized_crop
+from stoker.ops.registry import lookup, make, register, registered
+from stoker.ops.resize import Resize, resize
+
+__all__ = [
+    "CenterCrop",
+    "HorizontalFlip",
+    "Kernel",
+    "Normalize",
+    "Op",
+    "ParameterError",
+    "RandomCrop",
+    "RandomResizedCrop",
+    "Resize",
+    "State",
+    "StateError",
+    "Value",
+    "center_crop",
+    "horizontal_flip",
+    "lookup",
+    "make",
+    "normalize",
+    "random_crop",
+    "random_resized_crop",
+    "register",
+    "registered",
+    "resize",
+]

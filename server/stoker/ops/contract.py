@@ -1,9 +1,9 @@
 """The op contract v1: what every transform declares, draws and runs.
 
 An op is a frozen dataclass: its parameters. Around them it has a `version`, a state rule
-(`declare`), a fixed-size draw record (`record`), one `draw` that fills it, and one `Kernel` for each
-kind it has a rule for. Check, draw and apply are apart: draws are computed without pixels, and a
-kernel reads only its parameters and its record, so any past decision can be replayed.
+(`declare`), a fixed-size draw record (`record`), one `draw` that fills it, and one `Kernel` for
+each kind it has a rule for. Check, draw and apply are apart: draws are computed without pixels, and
+a kernel reads only its parameters and its record, so any past decision can be replayed.
 
 Everything that runs per sample is a plain function marked with `stoker.rng.jit.kernel`: it is
 Python until somebody compiles it, so this module and every op can be imported without numba.
@@ -87,6 +87,15 @@ class State:
             for s, b in zip(self.shape, self.bound, strict=True)
         )
         return f"{self.kind} {self.dtype}[{sides}]"
+
+
+def storage(dtype: str) -> np.dtype[Any]:
+    """Return the dtype in which kernels see a state's elements.
+
+    numba cannot store float16, so such arrays are handed to kernels, compiled and plain, as views
+    of their uint16 bits.
+    """
+    return np.dtype("uint16" if dtype == "float16" else dtype)
 
 
 Run = Callable[[np.ndarray, np.ndarray, Any, Any, Any], None]
@@ -179,6 +188,11 @@ class Op:
         Raises:
             ParameterError: a parameter is of the wrong type or out of bounds.
         """
+
+    def settle(self, **values: Any) -> None:
+        """Store checked parameters in their canonical form; `check` calls this."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters, a 0-d array of dtype `parameters`."""

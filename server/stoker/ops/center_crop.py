@@ -1,0 +1,115 @@
+"""Cut the centre out of image and mask; what lies outside is filled. No randomness.
+
+The offset is half of what is too much, rounded to the nearest, halves to even, as torchvision's
+center_crop; where the image is too small, half of what is missing, rounded down, is filled before
+it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.ops import checks
+from stoker.ops.contract import Kernel, Op, State, Value
+from stoker.ops.cut import cut, fill_levels, plain_cut, require_fill
+from stoker.ops.registry import register
+from stoker.ops.rules import require_pixels
+from stoker.rng.jit import kernel
+
+
+@kernel
+def offset(size_in: int, size_out: int) -> int:
+    """Return the first source pixel of a centred window."""
+    if size_in < size_out:
+        return -((size_out - size_in) // 2)
+    spare = size_in - size_out
+    return spare // 2 + (1 if spare % 4 == 3 else 0)
+
+
+@kernel
+def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    top, left = offset(src.shape[0], dst.shape[0]), offset(src.shape[1], dst.shape[1])
+    cut(src, dst, top, left, params["fill"])
+
+
+@kernel
+def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    top, left = offset(src.shape[0], dst.shape[0]), offset(src.shape[1], dst.shape[1])
+    whole = src.reshape((src.shape[0], src.shape[1], 1))
+    cut(whole, dst.reshape((dst.shape[0], dst.shape[1], 1)), top, left, params["mask_fill"])
+
+
+def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    top, left = offset(src.shape[0], dst.shape[0]), offset(src.shape[1], dst.shape[1])
+    plain_cut(src, dst, top, left, np.asarray(params["fill"]))
+
+
+def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    top, left = offset(src.shape[0], dst.shape[0]), offset(src.shape[1], dst.shape[1])
+    plain_cut(src, dst, top, left, np.asarray(params["mask_fill"]))
+
+
+@kernel
+def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
+    return int(params["height"]), int(params["width"])
+
+
+@register
+@dataclass(frozen=True)
+class CenterCrop(Op):
+    """Cut the centre out.
+
+    Attributes:
+        size: output side, or (height, width), in pixels.
+        fill: grey level outside of the image, or one for each channel.
+        mask_fill: class outside of the mask.
+    """
+
+    size: int | tuple[int, int]
+    fill: int | tuple[int, ...] = 0
+    mask_fill: int = 0
+
+    name: ClassVar[str] = "center_crop"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [("height", "i4"), ("width", "i4"), ("mask_fill", "i4", (1,)), ("fill", "u1", (4,))]
+    )
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_image, _plain_image),
+        "mask": Kernel(_run_mask, _plain_mask),
+    }
+    out_size = staticmethod(_out_size)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            size=checks.pair(self.name, "size", self.size, 1),
+            fill=checks.levels(self.name, "fill", self.fill),
+            mask_fill=checks.integer(self.name, "mask_fill", self.mask_fill, -(2**31), 2**31 - 1),
+        )
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        size = checks.pair(self.name, "size", self.size, 1)
+        fill = fill_levels(checks.levels(self.name, "fill", self.fill))
+        return np.array((*size, (self.mask_fill,), fill), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states of the output size."""
+        self.require_kinds(states)
+        require_pixels(self.name, states)
+        fill = checks.levels(self.name, "fill", self.fill)
+        require_fill(self.name, states, fill, self.mask_fill)
+        size = checks.pair(self.name, "size", self.size, 1)
+        return tuple(state.resized(*size, size) for state in states), 0
+
+
+def center_crop(
+    *values: Value,
+    size: int | tuple[int, int],
+    fill: int | tuple[int, ...] = 0,
+    mask_fill: int = 0,
+    stream: str | None = None,
+) -> Any:
+    """Cut the centre out of values of a pipeline; see `CenterCrop`."""
+    return CenterCrop(size, fill, mask_fill)(*values, stream=stream)

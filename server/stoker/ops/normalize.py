@@ -1,0 +1,193 @@
+"""Turn a uint8 image into floats: (level - 255*mean) * (1 / (255*std)), channel by channel.
+
+Mean and standard deviation are in units of x / 255, as torchvision's. 255*mean and 1 / (255*std)
+are computed in float64 and rounded once to float32; then every value is one float32 subtraction and
+one float32 multiplication, which nothing can fuse. float16 rounds that float32 to nearest, halves
+to even. Layout CHW writes one plane for each channel. The result's kind is array. No randomness.
+
+A float16 result is handed to kernels as uint16 bits, see `stoker.ops.contract.storage`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.ops import checks
+from stoker.ops.contract import Kernel, Op, State, StateError, Value
+from stoker.ops.half import to_half
+from stoker.ops.registry import register
+from stoker.ops.rules import require_image
+from stoker.rng.jit import kernel
+
+DTYPES: Final = ("float32", "float16")
+LAYOUTS: Final = ("HWC", "CHW")
+IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
+IMAGENET_STD: Final = (0.229, 0.224, 0.225)
+K1: Final = np.uint64(1)
+K2: Final = np.uint64(2)
+K3: Final = np.uint64(3)
+
+
+@kernel
+def scaled(level: Any, mean: Any, gain: Any) -> Any:
+    """Normalise one level; mean and gain are in levels."""
+    return (np.float32(level) - mean) * gain
+
+
+@kernel
+def line_hwc(src: Any, at: Any, count: Any, means: Any, gains: Any, line: Any) -> None:
+    """Normalise one row in its own order; means and gains are repeated along it."""
+    for i in range(count):
+        line[i] = scaled(src[at + i], means[i], gains[i])
+
+
+@kernel
+def line_chw(src: Any, at: Any, width: Any, channels: int, constants: Any, line: Any) -> None:
+    """Normalise one row into one run for each channel."""
+    mean, gain = constants
+    if channels == 3:
+        m0, m1, m2 = mean[0], mean[1], mean[2]
+        g0, g1, g2 = gain[0], gain[1], gain[2]
+        for x in range(width):
+            k = at + K3 * x
+            line[x] = scaled(src[k], m0, g0)
+            line[width + x] = scaled(src[k + K1], m1, g1)
+            line[K2 * width + x] = scaled(src[k + K2], m2, g2)
+    else:
+        for c in range(channels):
+            m, g = mean[c], gain[c]
+            start = np.uint64(c) * width
+            for x in range(width):
+                line[start + x] = scaled(src[at + np.uint64(channels) * x + np.uint64(c)], m, g)
+
+
+@kernel
+def store(line: Any, raised: Any, count: Any, dst: Any, at: Any, half: int) -> None:
+    """Write a run of floats, or of their float16 bits, to index `at`."""
+    if half:
+        to_half(line, raised, count, dst, at)
+    else:
+        for i in range(count):
+            dst[at + i] = line[i]
+
+
+@kernel
+def _floats(scratch: Any, number: int, count: int) -> Any:
+    size = (4 * count + 63) // 64 * 64
+    return scratch[number * size : number * size + 4 * count].view(np.float32)
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    height, width, channels = src.shape
+    count = width * channels
+    mean, gain, half = params["mean"], params["gain"], int(params["half"])
+    line, raised = _floats(scratch, 0, count), _floats(scratch, 1, count)
+    means, gains = _floats(scratch, 2, count), _floats(scratch, 3, count)
+    for i in range(count):
+        means[i], gains[i] = mean[i % channels], gain[i % channels]
+    image, result = src.reshape(src.size), dst.reshape(dst.size)
+    for y in range(height):
+        at = np.uint64(y * count)
+        if params["planar"]:
+            line_chw(image, at, np.uint64(width), channels, (mean, gain), line)
+            for c in range(channels):
+                run, spare = line[c * width : (c + 1) * width], raised[:width]
+                start = np.uint64((c * height + y) * width)
+                store(run, spare, np.uint64(width), result, start, half)
+        else:
+            line_hwc(image, at, np.uint64(count), means, gains, line)
+            store(line, raised, np.uint64(count), result, at, half)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    channels = src.shape[2]
+    mean, gain = np.asarray(params["mean"])[:channels], np.asarray(params["gain"])[:channels]
+    values = (src.astype(np.float32) - mean) * gain
+    if params["planar"]:
+        values = values.transpose(2, 0, 1)
+    if params["half"]:
+        with np.errstate(over="ignore"):
+            dst.view(np.float16)[...] = values.astype(np.float16)
+    else:
+        dst[...] = values
+
+
+@register
+@dataclass(frozen=True)
+class Normalize(Op):
+    """Turn an image into normalised floats.
+
+    Attributes:
+        mean: mean of x / 255, one for all channels or one for each.
+        std: standard deviation of x / 255, one for all channels or one for each.
+        dtype: float32 or float16.
+        layout: HWC or CHW.
+    """
+
+    mean: float | tuple[float, ...] = IMAGENET_MEAN
+    std: float | tuple[float, ...] = IMAGENET_STD
+    dtype: str = "float32"
+    layout: str = "HWC"
+
+    name: ClassVar[str] = "normalize"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [("mean", "f4", (4,)), ("gain", "f4", (4,)), ("half", "u1"), ("planar", "u1")]
+    )
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            mean=checks.numbers(self.name, "mean", self.mean),
+            std=checks.numbers(self.name, "std", self.std, positive=True),
+            dtype=checks.choice(self.name, "dtype", self.dtype, DTYPES),
+            layout=checks.choice(self.name, "layout", self.layout, LAYOUTS),
+        )
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        mean = checks.numbers(self.name, "mean", self.mean)
+        std = checks.numbers(self.name, "std", self.std, positive=True)
+        means = np.resize([255.0 * m for m in mean], 4)
+        gains = np.resize([1.0 / (255.0 * s) for s in std], 4)
+        planar = self.layout == "CHW"
+        return np.array((means, gains, self.dtype == "float16", planar), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states of kind array, of the dtype and layout asked for."""
+        self.require_kinds(states)
+        need = 0
+        for state in states:
+            require_image(self.name, state)
+            self._require_channels(state)
+            need = max(need, 4 * ((4 * state.bound[1] * state.bound[2] + 63) // 64 * 64))
+        return tuple(self._after(state) for state in states), need
+
+    def _after(self, state: State) -> State:
+        order = (2, 0, 1) if self.layout == "CHW" else (0, 1, 2)
+        shape, bound = (tuple(side[i] for i in order) for side in (state.shape, state.bound))
+        return State("array", self.dtype, shape, bound)  # type: ignore[arg-type]
+
+    def _require_channels(self, state: State) -> None:
+        for parameter in ("mean", "std"):
+            values = getattr(self, parameter)
+            if len(values) not in (1, state.shape[2]):
+                raise StateError(
+                    f"{self.name}: expected {parameter} to be one number, or one for each channel "
+                    f"of {state}, got {len(values)} numbers {values}",
+                    op=self.name,
+                )
+
+
+def normalize(
+    *values: Value,
+    mean: float | tuple[float, ...] = IMAGENET_MEAN,
+    std: float | tuple[float, ...] = IMAGENET_STD,
+    dtype: str = "float32",
+    layout: str = "HWC",
+    stream: str | None = None,
+) -> Any:
+    """Turn images of a pipeline into normalised floats; see `Normalize`."""
+    return Normalize(mean, std, dtype, layout)(*values, stream=stream)

@@ -1,0 +1,131 @@
+"""Cut a window of fixed size at a random place, out of image and mask padded with fills.
+
+Draw 0 places the top, draw 1 the left, each uniformly: where the padded image is at least as large
+as the window, the window lies inside of the padded image; where it is smaller, the padded image
+lies inside of the window. The record's `top` and `left` are in pixels of the image without padding.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.ops import checks
+from stoker.ops.contract import Kernel, Op, State, Value
+from stoker.ops.cut import cut, fill_levels, plain_cut, require_fill
+from stoker.ops.registry import register
+from stoker.ops.rules import require_pixels
+from stoker.rng.draws import integers
+from stoker.rng.jit import kernel
+
+
+@kernel
+def _place(key: Any, k: int, size_in: int, size_out: int, padding: int) -> int:
+    spare = size_in + 2 * padding - size_out
+    return min(spare, 0) - padding + int(integers(key, k, abs(spare) + 1))
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    record["top"] = _place(key, 0, height, int(params["height"]), int(params["padding_y"]))
+    record["left"] = _place(key, 1, width, int(params["width"]), int(params["padding_x"]))
+
+
+@kernel
+def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    cut(src, dst, int(record["top"]), int(record["left"]), params["fill"])
+
+
+@kernel
+def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    whole = src.reshape((src.shape[0], src.shape[1], 1))
+    out = dst.reshape((dst.shape[0], dst.shape[1], 1))
+    cut(whole, out, int(record["top"]), int(record["left"]), params["mask_fill"])
+
+
+def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    plain_cut(src, dst, int(record["top"]), int(record["left"]), np.asarray(params["fill"]))
+
+
+def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    plain_cut(src, dst, int(record["top"]), int(record["left"]), np.asarray(params["mask_fill"]))
+
+
+@kernel
+def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
+    return int(params["height"]), int(params["width"])
+
+
+@register
+@dataclass(frozen=True)
+class RandomCrop(Op):
+    """Cut a window at a random place.
+
+    Attributes:
+        size: output side, or (height, width), in pixels.
+        padding: pixels of fill on every side, or (above and below, left and right).
+        fill: grey level outside of the image, or one for each channel.
+        mask_fill: class outside of the mask.
+    """
+
+    size: int | tuple[int, int]
+    padding: int | tuple[int, int] = 0
+    fill: int | tuple[int, ...] = 0
+    mask_fill: int = 0
+
+    name: ClassVar[str] = "random_crop"
+    random: ClassVar[bool] = True
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [
+            ("height", "i4"),
+            ("width", "i4"),
+            ("padding_y", "i4"),
+            ("padding_x", "i4"),
+            ("mask_fill", "i4", (1,)),
+            ("fill", "u1", (4,)),
+        ]
+    )
+    record: ClassVar[np.dtype[Any]] = np.dtype([("top", "i4"), ("left", "i4")])
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_image, _plain_image),
+        "mask": Kernel(_run_mask, _plain_mask),
+    }
+    draw = staticmethod(_draw)
+    out_size = staticmethod(_out_size)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            size=checks.pair(self.name, "size", self.size, 1),
+            padding=checks.pair(self.name, "padding", self.padding, 0),
+            fill=checks.levels(self.name, "fill", self.fill),
+            mask_fill=checks.integer(self.name, "mask_fill", self.mask_fill, -(2**31), 2**31 - 1),
+        )
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        size = checks.pair(self.name, "size", self.size, 1)
+        padding = checks.pair(self.name, "padding", self.padding, 0)
+        fill = fill_levels(checks.levels(self.name, "fill", self.fill))
+        return np.array((*size, *padding, (self.mask_fill,), fill), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states of the output size."""
+        self.require_kinds(states)
+        require_pixels(self.name, states)
+        fill = checks.levels(self.name, "fill", self.fill)
+        require_fill(self.name, states, fill, self.mask_fill)
+        size = checks.pair(self.name, "size", self.size, 1)
+        return tuple(state.resized(*size, size) for state in states), 0
+
+
+def random_crop(
+    *values: Value,
+    size: int | tuple[int, int],
+    padding: int | tuple[int, int] = 0,
+    fill: int | tuple[int, ...] = 0,
+    mask_fill: int = 0,
+    stream: str | None = None,
+) -> Any:
+    """Cut a window at a random place out of values of a pipeline; see `RandomCrop`."""
+    return RandomCrop(size, padding, fill, mask_fill)(*values, stream=stream)

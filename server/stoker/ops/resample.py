@@ -1,0 +1,195 @@
+"""Filtered resize of uint8 images: two passes over tap tables, the pixels of Pillow bit for bit.
+
+Each pass sums taps in int32 and rounds and clips to uint8; the image between the passes is uint8.
+The order of the passes is that of Pillow 13, see `vertical_first`. A crop is cut before it is
+resized: no pixel outside of it is read. An axis that keeps its size has one tap of weight 1 and is
+passed over.
+
+The vertical pass blends whole rows, contiguous bytes. The horizontal pass works on tiles of
+LANES // C rows (`stoker.ops.tiles`): one output pixel of a tile is then a blend of contiguous bytes
+too. Indices in inner loops are unsigned, because numba guards signed ones against negative values,
+which ends vectorisation.
+
+Scratch, each part aligned to 64 bytes: tables of both axes, a float64 row of taps, int32 sums,
+input tile, output tile, the image between the passes.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from stoker.ops.blend import LANES, blend_lanes, blend_rows
+from stoker.ops.taps import PRECISION, fill_taps, plain_taps, tap_bound, tap_count
+from stoker.ops.tiles import back, turn
+from stoker.rng.jit import kernel
+
+
+@kernel
+def vertical_first(height: int, width: int, size_y: int, size_x: int) -> bool:
+    """Whether the height shrinks by more pixels than twice what the width shrinks by."""
+    return height - size_y > 2 * max(width - size_x, 0)
+
+
+@kernel
+def padded(size: int) -> int:
+    """Return a number of bytes rounded up to whole cache lines."""
+    return (size + 63) // 64 * 64
+
+
+@kernel
+def table_bytes(size_in: int, size_out: int, bicubic: int) -> int:
+    """Return the scratch bytes of one axis: int32 firsts and weights."""
+    return padded(4 * size_out) + padded(4 * size_out * tap_bound(size_in, size_out, bicubic))
+
+
+@kernel
+def line_bytes(width: int, channels: int, size_x: int) -> int:
+    """Return the bytes of the longer of a source row and an output row."""
+    return max(width, size_x) * channels
+
+
+@kernel
+def work_bytes(height: int, width: int, channels: int, size_y: int, size_x: int, taps: int) -> int:
+    """Return the scratch bytes beside the tables."""
+    line = line_bytes(width, channels, size_x)
+    return (
+        padded(8 * taps)
+        + padded(4 * (line + LANES))
+        + padded((width + taps) * LANES)
+        + padded(size_x * LANES)
+        + padded(line * max(height, size_y))
+    )
+
+
+@kernel
+def scratch_bytes(
+    height: int, width: int, channels: int, size_y: int, size_x: int, bicubic: int
+) -> int:
+    """Return the scratch bytes of one resize; it never falls when the source grows."""
+    taps = max(tap_bound(width, size_x, bicubic), tap_bound(height, size_y, bicubic))
+    tables = table_bytes(width, size_x, bicubic) + table_bytes(height, size_y, bicubic)
+    return tables + work_bytes(height, width, channels, size_y, size_x, taps)
+
+
+@kernel
+def make_table(size_in: int, size_out: int, bicubic: int, space: Any, row: Any) -> Any:
+    """Write the tap table of one axis into scratch; return (first, weights, count)."""
+    count = tap_count(size_in, size_out, bicubic)
+    start = padded(4 * size_out)
+    first = space[: 4 * size_out].view(np.int32)
+    weights = space[start : start + 4 * size_out * count].view(np.int32)
+    fill_taps(size_in, size_out, bicubic, count, first, weights, row)
+    return first, weights, count
+
+
+@kernel
+def horizontal(
+    src: Any, source: Any, rows: int, channels: int, dst: Any, table: Any, work: Any
+) -> None:
+    """Run the horizontal pass: every row of a source to a row of `dst`.
+
+    Args:
+        src: flat uint8 image.
+        source: (index of the source's first byte, bytes from row to row, width in pixels).
+        rows: rows to do.
+        channels: bytes of a pixel.
+        dst: flat uint8, rows without gaps.
+        table: (first, weights, count) of the horizontal axis.
+        work: (input tile, output tile, int32 sums), flat.
+    """
+    at, stride, width = source
+    tile, out, sums = work
+    step = LANES // channels
+    line = len(table[0]) * channels
+    for y in range(0, rows, step):
+        turn(
+            src, at + y * stride, stride, rows - 1 - y, width * channels, step, tile.view(np.uint32)
+        )
+        blend_lanes(tile, out, table, sums)
+        back(out.view(np.uint32), line, step, min(step, rows - y), dst, y * line, line)
+
+
+@kernel
+def vertical(src: Any, source: Any, line: int, dst: Any, table: Any, sums: Any) -> None:
+    """Run the vertical pass: blend rows of `line` bytes.
+
+    Args:
+        src: flat uint8 image.
+        source: (index of the source's first byte, bytes from row to row, height in pixels).
+        line: bytes of a row.
+        dst: flat uint8, rows without gaps.
+        table: (first, weights, count) of the vertical axis.
+        sums: at least `line` int32.
+    """
+    at, stride, height = source
+    first, weights, count = table
+    for y in range(len(first)):
+        taps = (first[y], weights[y * count : (y + 1) * count])
+        blend_rows(src, at, stride, height - 1, taps, dst[y * line : (y + 1) * line], sums)
+
+
+@kernel
+def resample(src: Any, box: Any, dst: Any, bicubic: int, scratch: Any) -> None:
+    """Resize the box of an image to the size of `dst`.
+
+    Args:
+        src: `(H, W, C) uint8`, contiguous.
+        box: (top, left, height, width) in pixels, inside of `src`.
+        dst: `(h, w, C) uint8`, contiguous.
+        bicubic: 1 for the cubic filter, 0 for the triangle.
+        scratch: `(scratch_bytes(height, width, C, h, w, bicubic),) uint8`, aligned to 64 bytes.
+    """
+    top, left, height, width = box
+    size_y, size_x, channels = dst.shape
+    taps = max(tap_bound(width, size_x, bicubic), tap_bound(height, size_y, bicubic))
+    line = line_bytes(width, channels, size_x)
+    a = table_bytes(width, size_x, bicubic)
+    b = a + table_bytes(height, size_y, bicubic)
+    c = b + padded(8 * taps)
+    d = c + padded(4 * (line + LANES))
+    e = d + padded((width + taps) * LANES)
+    f = e + padded(size_x * LANES)
+    row = scratch[b : b + 8 * taps].view(np.float64)
+    sums = scratch[c : c + 4 * (line + LANES)].view(np.int32)
+    work = (scratch[d:e], scratch[e : e + size_x * LANES], sums)
+    between = scratch[f : f + line * max(height, size_y)]
+    across = make_table(width, size_x, bicubic, scratch[:a], row)
+    down = make_table(height, size_y, bicubic, scratch[a:b], row)
+    image, result = src.reshape(src.size), dst.reshape(dst.size)
+    stride = src.shape[1] * channels
+    at = top * stride + left * channels
+    if vertical_first(height, width, size_y, size_x):
+        vertical(image, (at, stride, height), width * channels, between, down, sums)
+        source = (0, width * channels, width)
+        horizontal(between, source, size_y, channels, result, across, work)
+    else:
+        horizontal(image, (at, stride, width), height, channels, between, across, work)
+        source = (0, size_x * channels, height)
+        vertical(between, source, size_x * channels, result, down, sums)
+
+
+def plain_pass(image: np.ndarray, size_out: int, bicubic: int) -> np.ndarray:
+    """Resize the first axis with NumPy; the reference of both passes."""
+    size_in = image.shape[0]
+    if size_in == size_out:
+        return image
+    first, weights = plain_taps(size_in, size_out, bicubic)
+    total = np.full((size_out, *image.shape[1:]), 1 << (PRECISION - 1), np.int64)
+    for k in range(weights.shape[1]):
+        rows = image[np.minimum(first + k, size_in - 1)].astype(np.int64)
+        total += rows * weights[:, k].reshape(-1, *[1] * (image.ndim - 1))
+    levels: np.ndarray = np.clip(total >> PRECISION, 0, 255).astype(np.uint8)
+    return levels
+
+
+def plain_resample(image: np.ndarray, size: tuple[int, int], bicubic: int) -> np.ndarray:
+    """Resize `(H, W, C) uint8` with NumPy; the reference of `resample`."""
+    height, width = image.shape[:2]
+    if vertical_first(height, width, size[0], size[1]):
+        return plain_across(plain_pass(image, size[0], bicubic), size[1], bicubic)
+    return plain_pass(plain_across(image, size[1], bicubic), size[0], bicubic)
+
+
+def plain_across(image: np.ndarray, size_out: int, bicubic: int) -> np.ndarray:
+    """Resize the second axis with NumPy."""
+    return plain_pass(image.swapaxes(0, 1), size_out, bicubic).swapaxes(0, 1)

@@ -1,0 +1,143 @@
+"""Resize to a fixed size; image and mask alike, without randomness.
+
+Images are filtered (antialiased, as Pillow), masks take the nearest class and never a new one.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.ops import checks
+from stoker.ops.contract import Kernel, Op, State, Value
+from stoker.ops.nearest import nearest, nearest_bytes, plain_nearest
+from stoker.ops.registry import register
+from stoker.ops.resample import plain_resample, resample, scratch_bytes
+from stoker.ops.rules import require_pixels
+from stoker.rng.jit import kernel
+
+INTERPOLATIONS: Final = ("nearest", "bilinear", "bicubic")
+NEAREST: Final = 0
+BICUBIC: Final = 2
+
+
+@kernel
+def resize_image(src: Any, dst: Any, box: Any, interpolation: int, scratch: Any) -> None:
+    """Resize a box of an image with a filter by its number."""
+    if interpolation == NEAREST:
+        nearest(src, box, dst, scratch)
+    else:
+        resample(src, box, dst, 1 if interpolation == BICUBIC else 0, scratch)
+
+
+@kernel
+def resize_mask(src: Any, dst: Any, box: Any, scratch: Any) -> None:
+    """Resize a box of a mask."""
+    whole = src.reshape((src.shape[0], src.shape[1], 1))
+    nearest(whole, box, dst.reshape((dst.shape[0], dst.shape[1], 1)), scratch)
+
+
+def plain_image(src: np.ndarray, dst: np.ndarray, box: Any, interpolation: int) -> None:
+    """Resize a box of an image with NumPy."""
+    top, left, height, width = box
+    part = src[top : top + height, left : left + width]
+    if interpolation == NEAREST:
+        dst[...] = plain_nearest(part, dst.shape[:2])
+    else:
+        dst[...] = plain_resample(part, dst.shape[:2], int(interpolation == BICUBIC))
+
+
+def plain_mask(src: np.ndarray, dst: np.ndarray, box: Any) -> None:
+    """Resize a box of a mask with NumPy."""
+    plain_image(src, dst, box, NEAREST)
+
+
+def resize_scratch(states: tuple[State, ...], size: tuple[int, int], interpolation: str) -> int:
+    """Return the scratch bytes that a resize of the largest of these values needs."""
+    need = nearest_bytes(size[1])
+    if interpolation == "nearest":
+        return need
+    bicubic = int(interpolation == "bicubic")
+    images = [s.bound for s in states if s.kind == "image"]
+    return max([need, *(scratch_bytes(*bound, *size, bicubic) for bound in images)])  # type: ignore[call-arg]
+
+
+@kernel
+def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    box = (0, 0, src.shape[0], src.shape[1])
+    resize_image(src, dst, box, params["interpolation"], scratch)
+
+
+@kernel
+def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    resize_mask(src, dst, (0, 0, src.shape[0], src.shape[1]), scratch)
+
+
+def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    plain_image(src, dst, (0, 0, *src.shape[:2]), int(params["interpolation"]))
+
+
+def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    plain_mask(src, dst, (0, 0, *src.shape[:2]))
+
+
+@kernel
+def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
+    return int(params["height"]), int(params["width"])
+
+
+@register
+@dataclass(frozen=True)
+class Resize(Op):
+    """Resize to a fixed size.
+
+    Attributes:
+        size: output side, or (height, width), in pixels.
+        interpolation: filter of images: nearest, bilinear or bicubic. Masks are always nearest.
+    """
+
+    size: int | tuple[int, int]
+    interpolation: str = "bilinear"
+
+    name: ClassVar[str] = "resize"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [("height", "i4"), ("width", "i4"), ("interpolation", "u1")]
+    )
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_image, _plain_image),
+        "mask": Kernel(_run_mask, _plain_mask),
+    }
+    out_size = staticmethod(_out_size)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            size=checks.pair(self.name, "size", self.size, 1),
+            interpolation=checks.choice(
+                self.name, "interpolation", self.interpolation, INTERPOLATIONS
+            ),
+        )
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        height, width = checks.pair(self.name, "size", self.size, 1)
+        code = INTERPOLATIONS.index(self.interpolation)
+        return np.array((height, width, code), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states of the new size."""
+        self.require_kinds(states)
+        require_pixels(self.name, states)
+        size = checks.pair(self.name, "size", self.size, 1)
+        need = resize_scratch(states, size, self.interpolation)
+        return tuple(state.resized(*size, size) for state in states), need
+
+
+def resize(
+    *values: Value,
+    size: int | tuple[int, int],
+    interpolation: str = "bilinear",
+    stream: str | None = None,
+) -> Any:
+    """Resize values of a pipeline to a fixed size; see `Resize`."""
+    return Resize(size, interpolation)(*values, stream=stream)

@@ -1,0 +1,60 @@
+"""State rules that ops share: which images and masks the kernels of v1 handle.
+
+image: (H, W, C) uint8 with 1 to 4 channels. mask: (H, W) uint8, uint16 or int32 class numbers.
+Values of one call must be of one size, because they take one decision.
+"""
+
+from typing import Final
+
+from stoker.ops.contract import State, StateError
+
+MASK_DTYPES: Final = ("uint8", "uint16", "int32")
+MAX_CHANNELS: Final = 4
+
+
+def refuse(op: str, expected: str, state: State, remedy: str) -> StateError:
+    """Return the error of a state that an op has no rule for."""
+    return StateError(
+        f"{op} has no rule for {state}: expected {expected}. {remedy}", op=op, state=str(state)
+    )
+
+
+def require_pixels(op: str, states: tuple[State, ...]) -> None:
+    """Refuse images and masks of a dtype or shape without a rule, and values of different sizes.
+
+    Raises:
+        StateError: naming op, state and what was expected.
+    """
+    for state in states:
+        if state.kind == "image":
+            require_image(op, state)
+        elif state.kind == "mask" and (len(state.shape) != 2 or state.dtype not in MASK_DTYPES):
+            raise refuse(
+                op,
+                f"a mask of shape (H, W) and dtype {', '.join(MASK_DTYPES)}",
+                state,
+                "Store class numbers in one of these",
+            )
+    for state in states[1:]:
+        if state.is_fixed and states[0].is_fixed and state.shape[:2] != states[0].shape[:2]:
+            raise StateError(
+                f"{op}: values of one call are of one size, got {states[0]} and {state}. "
+                "Resize one of them first, or call the op once for each",
+                op=op,
+            )
+
+
+def require_image(op: str, state: State) -> None:
+    """Refuse an image that is not uint8 with 1 to 4 channels last.
+
+    Raises:
+        StateError: naming op, state and what was expected.
+    """
+    channels = state.shape[2] if len(state.shape) == 3 else None
+    if state.dtype != "uint8" or channels is None or not 1 <= channels <= MAX_CHANNELS:
+        raise refuse(
+            op,
+            f"an image of shape (H, W, C), dtype uint8 and 1 to {MAX_CHANNELS} channels",
+            state,
+            f"Call {op} before the image is converted",
+        )

@@ -1,0 +1,184 @@
+"""The op contract, held for every registered op by what the registry says of it."""
+
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from stoker.ops import Op, State, StateError, make, registered
+from stoker.ops.contract import storage
+from stoker.rng.jit import compiled
+from stoker.rng.streams import machine_key, make_key, stream_key
+
+SIZES = [(1, 1), (1, 9), (8, 1), (2, 3), (17, 13), (33, 64), (65, 31), (49, 97)]
+
+
+def channels_of(op: Op) -> list[int]:
+    """Channel counts that an op's parameters allow."""
+    found = []
+    for channels in (1, 2, 3, 4):
+        try:
+            op.declare((State.fixed("image", "uint8", (8, 8, channels)),))
+        except StateError:
+            continue
+        found.append(channels)
+    return found
+
+
+def test_every_op_has_examples(examples):
+    assert set(examples) == set(registered())
+
+
+def test_importing_ops_imports_no_numba():
+    script = "import sys, stoker.ops; assert not {'numba', 'llvmlite', 'torch'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+@pytest.mark.slow
+def test_compiled_is_plain(example, run_op, values_of):
+    allowed = channels_of(example)
+    assert allowed
+    for number, (height, width) in enumerate(SIZES):
+        values = values_of(example, height, width, allowed[number % len(allowed)], number)
+        fast = run_op(example, values, number)
+        slow = run_op(example, values, number, machine=False)
+        assert fast.record == slow.record
+        for (kind, _), got, expected in zip(values, fast.outputs, slow.outputs, strict=True):
+            bits = storage(str(got.dtype))
+            same = got.view(bits) == expected.view(bits)
+            assert same.all(), f"{kind} {height}x{width}: {np.argwhere(~same)[:5]}"
+
+
+def test_sizes_that_differ_are_bounded(example, run_op, values_of):
+    channels = channels_of(example)[-1]
+    for height, width in ((3, 40), (40, 3), (40, 40)):
+        values = values_of(example, height, width, channels)
+        loose = run_op(example, values, bound=(40, 40))
+        tight = run_op(example, values)
+        for a, b in zip(loose.outputs, tight.outputs, strict=True):
+            assert a.shape == b.shape
+            assert a.tobytes() == b.tobytes()
+
+
+def test_scratch_never_falls_when_the_bound_grows(example):
+    channels = channels_of(example)[-1]
+    for (h0, w0), (h1, w1) in pairwise([(1, 1), (1, 30), (24, 30), (25, 300), (999, 300)]):
+        small = example.declare((State.fixed("image", "uint8", (h0, w0, channels)),))[1]
+        large = example.declare((State.fixed("image", "uint8", (h1, w1, channels)),))[1]
+        assert small <= large
+
+
+def test_draws(example, run_op):
+    keys = range(40)
+    records = [run_op.draw(example, k, 300, 411).tobytes() for k in keys]
+    assert records == [run_op.draw(example, k, 300, 411).tobytes() for k in keys]
+    assert records == [run_op.draw(example, k, 300, 411, machine=False).tobytes() for k in keys]
+    assert (len(set(records)) > 1) == (example.random and getattr(example, "p", 0.5) not in (0, 1))
+
+
+def test_a_draw_reads_every_word_of_its_key(example, run_op):
+    varies = example.random and getattr(example, "p", 0.5) not in (0, 1)
+    base = (3, stream_key(example.name), 17, 2)
+    for word in range(5):
+        parts = [[*base, 5] for _ in range(40)]
+        for i, part in enumerate(parts):
+            part[word] += i
+        records = {run_op.draw(example, make_key(*p), 300, 411).tobytes() for p in parts}
+        assert (len(records) > 1) == varies
+
+
+def test_p_0_is_the_identity(run_op, values_of):
+    ops = [make(n, {"p": 0.0}) for n, c in registered().items() if "p" in c.__dataclass_fields__]
+    assert ops
+    for op in ops:
+        values = values_of(op, 21, 34)
+        for key in range(20):
+            done = run_op(op, values, key)
+            for (_, before), after in zip(values, done.outputs, strict=True):
+                assert (before == after).all()
+
+
+def test_parameters_are_run_time_arguments(examples, run_op, values_of):
+    for name, choices in examples.items():
+        ops = [make(name, params) for params in choices]
+        kernels = [compiled(kernel.run) for kernel in ops[0].kernels.values()]
+        for op in ops:
+            run_op(op, values_of(op, 20, 30, channels_of(op)[-1]))
+        counts = [len(kernel.signatures) for kernel in kernels]
+        for op in ops:
+            for seed in (1, 2):
+                run_op(op, values_of(op, 31 + seed, 20, channels_of(op)[-1]), seed)
+        assert counts == [len(kernel.signatures) for kernel in kernels]
+
+
+def test_graph_form_makes_the_same_op(example):
+    again = make(example.name, example.params_data())
+    assert again == example
+    assert hash(again) == hash(example)
+    assert again.params().tobytes() == example.params().tobytes()
+
+
+ALLOCATIONS = """
+import sys
+import numba, numpy as np
+from numba.core.runtime import rtsys
+from stoker.ops import State, make, registered
+from stoker.ops.contract import storage
+from stoker.rng.jit import compiled, set_cache_root
+
+set_cache_root(sys.argv[1])
+
+@numba.njit
+def repeat(run, times, src, dst, params, record, scratch):
+    for _ in range(times):
+        run(src, dst, params, record, scratch)
+
+def record_of(dtype, value=None):
+    array = np.zeros(1, dtype)
+    if value is not None:
+        array[0] = value[()]
+    return array[0]
+
+def count(op, kind, times):
+    shape = (40, 50, 3) if kind == "image" else (40, 50)
+    (after,), need = op.declare((State.fixed(kind, "uint8", shape),))
+    record = record_of(op.record)
+    params = record_of(op.parameters, op.params())
+    if "height" in (op.record.names or ()):
+        record["height"], record["width"] = 30, 20
+    dst = np.zeros(after.bound, storage(after.dtype))
+    args = np.zeros(shape, np.uint8), dst, params, record, np.zeros(need + 64, np.uint8)
+    run = compiled(op.kernels[kind].run)
+    repeat(run, 1, *args)
+    before = rtsys.get_allocation_stats().alloc
+    repeat(run, times, *args)
+    return rtsys.get_allocation_stats().alloc - before
+
+
+seen = 0
+for name, params in eval(sys.argv[2]).items():
+    op = make(name, params)
+    for kind in op.kernels:
+        assert count(op, kind, 1) == count(op, kind, 50), f"{name} {kind} allocates"
+        seen += count(op, kind, 1)
+assert seen > 0, "the counter does not count"
+"""
+
+
+@pytest.mark.slow
+def test_kernels_allocate_nothing(examples, tmp_path):
+    chosen = {name: params[0] for name, params in examples.items() if name != "center_crop"}
+    chosen["center_crop"] = {"size": 24}
+    subprocess.run(
+        [sys.executable, "-c", ALLOCATIONS, str(tmp_path), repr(chosen)],
+        check=True,
+        timeout=170,
+        env={"NUMBA_NRT_STATS": "1", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+    )
+
+
+def test_draw_takes_a_machine_key(example):
+    key = machine_key(make_key(1, 2, 3, 4))
+    assert [type(word) for word in key] == [np.uint64] * 5
