@@ -125,7 +125,6 @@ def _dispatch(fn: FunctionType, callees: dict[str, Any]) -> Any:
     made = FunctionType(
         fn.__code__, {**fn.__globals__, **callees}, fn.__name__, fn.__defaults__, None
     )
-    made.__kwdefaults__ = fn.__kwdefaults__
     made.__module__ = fn.__module__
     # numba names symbols by qualified name and a counter of the process that compiled: two kernels
     # of one name, cached by two processes, could be linked as one. The digest tells them apart.

@@ -5,6 +5,7 @@ step through and test. The mark only says that `stoker.rng.jit.compiled` may tra
 whether a hand-written compiled twin stands for it instead. This module never imports numba.
 """
 
+import inspect
 from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple, TypeVar, overload
@@ -36,7 +37,8 @@ def kernel(fn: F | None = None, *, twin: str | None = None) -> F | Callable[[F],
         twin: `module:attr` of a hand-written compiled function or intrinsic that computes the same.
 
     Raises:
-        BuildError: `fn` is no plain function, closes over variables, or `twin` has another form.
+        BuildError: `fn` is no plain function, closes over variables, has keyword-only parameters,
+            or `twin` has another form.
     """
     if twin is not None and not _is_reference(twin):
         raise BuildError(f"kernel twin: expected 'module:attribute', got {twin!r}")
@@ -56,10 +58,10 @@ def mark_of(value: object) -> Mark | None:
 
 
 def check_plain(fn: object) -> FunctionType:
-    """Check that a kernel is a plain function without closure.
+    """Check that a kernel is a plain function of positional arguments, without closure.
 
     Raises:
-        BuildError: it is something else, or closes over variables.
+        BuildError: it is something else.
     """
     if not isinstance(fn, FunctionType):
         raise BuildError(f"a kernel is a plain function, got {type(fn).__name__} {fn!r}")
@@ -68,6 +70,11 @@ def check_plain(fn: object) -> FunctionType:
         raise BuildError(
             f"{where(fn)}: a kernel may not close over variables of the function round it, this one"
             f" uses {names}: pass them as arguments or make them constants of the module"
+        )
+    if fn.__code__.co_kwonlyargcount or fn.__code__.co_flags & inspect.CO_VARKEYWORDS:
+        raise BuildError(
+            f"{where(fn)}: a kernel takes positional arguments only: remove '*' and '**' from its"
+            " parameters"
         )
     return fn
 

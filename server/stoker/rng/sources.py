@@ -32,16 +32,22 @@ def source_digest(fn: FunctionType) -> str:
 
     Returns:
         32 hex digits. Equal sources give equal digests wherever they lie on disk.
+        A neighbour's source or twin that does not exist counts as empty: compiling it says so.
 
     Raises:
-        BuildError: a source is not on disk, or a twin's module does not exist.
+        BuildError: the source of `fn` is not on disk.
     """
+    if not os.path.isfile(fn.__code__.co_filename):
+        raise BuildError(
+            f"{where(fn)}: the source of a kernel must be a file on disk, so that edits are"
+            " noticed: move it into a module"
+        )
     files: set[tuple[str, str]] = set()
     for function in _reachable(fn, whole_module=True):
-        files.add((function.__module__ or "", _source_of(function)))
+        files.add((function.__module__ or "", function.__code__.co_filename))
         mark = mark_of(function)
         if mark is not None and mark.twin is not None:
-            files.update(_twin_files(mark.twin, function))
+            files.update(_twin_files(mark.twin))
     total = hashlib.blake2b(digest_size=16)
     for name, content in sorted((name, _content_digest(path)) for name, path in files):
         total.update(f"{name}={content}\n".encode())
@@ -86,34 +92,25 @@ def _function_in(value: object) -> FunctionType | None:
     return inner if isinstance(inner, FunctionType) else None
 
 
-def _source_of(fn: FunctionType) -> str:
-    path = fn.__code__.co_filename
-    if not os.path.isfile(path):
-        raise BuildError(
-            f"{where(fn)}: the source of a kernel must be a file on disk, so that edits are"
-            " noticed: move it into a module"
-        )
-    return path
-
-
-def _twin_files(twin: str, fn: FunctionType) -> Iterator[tuple[str, str]]:
+def _twin_files(twin: str) -> Iterator[tuple[str, str]]:
     module = twin.partition(":")[0]
     try:
         spec = importlib.util.find_spec(module)
     except ImportError:
         spec = None
-    if spec is None or spec.origin is None or not os.path.isfile(spec.origin):
-        raise BuildError(f"{where(fn)}: its twin {twin!r} is in no module that can be found")
     package = module.rpartition(".")[0]
-    if not package:
-        yield module, spec.origin
+    if spec is None or spec.origin is None or not package:
+        yield module, (spec.origin or "") if spec is not None else ""
         return
     for path in sorted(Path(spec.origin).parent.glob("*.py")):
         yield f"{package}.{path.stem}", str(path)
 
 
 def _content_digest(path: str) -> str:
-    status = os.stat(path)
+    try:
+        status = os.stat(path)
+    except OSError:
+        return "absent"
     return _hash_file(path, status.st_mtime_ns, status.st_size)
 
 
