@@ -36,6 +36,22 @@ def canonical_bytes(value: Canonical) -> bytes:
     ).encode("ascii")
 
 
+def canonical_value(data: bytes) -> Canonical:
+    """Read a canonical form back; `canonical_bytes` of the result is `data` again.
+
+    Raises:
+        ValueError: the bytes are no canonical form: no JSON, nested too deeply, or not written in
+            the one way that the form allows.
+    """
+    try:
+        value: Canonical = json.loads(data, object_hook=_with_floats, parse_constant=_no_constant)
+    except (RecursionError, UnicodeDecodeError) as error:
+        raise ValueError(f"this is no canonical form: {error}") from None
+    if canonical_bytes(value) != data:
+        raise ValueError("this is no canonical form: the same value is written in another way")
+    return value
+
+
 def digest128(data: bytes) -> str:
     """Return BLAKE2b-128 of the bytes, as 32 lower-case hex digits."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
@@ -61,6 +77,17 @@ def _plain(value: Canonical) -> object:
         "canonical form holds null, bool, int, float, str, list and dict, "
         f"got {type(value).__name__}"
     )
+
+
+def _with_floats(fields: dict[str, Canonical]) -> Canonical:
+    bits = fields.get("$f64")
+    if len(fields) == 1 and isinstance(bits, str) and len(bits) == 16:
+        return float(struct.unpack(">d", bytes.fromhex(bits))[0])
+    return fields
+
+
+def _no_constant(name: str) -> Canonical:
+    raise ValueError(f"this is no canonical form: it holds {name}")
 
 
 def _key(key: object) -> str:

@@ -13,6 +13,7 @@ import sys
 import traceback
 
 from stoker.dataset import open_dataset
+from stoker.pipeline import Pipeline
 from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.plan import bind
@@ -20,6 +21,7 @@ from stoker.protocol.errors import BuildError, StokerError
 from stoker.rng.jit import set_cache_root
 from stoker.server import channel
 from stoker.server.failpoints import FailPoints
+from stoker.server.graphs import graph_from_bytes, graph_to_bytes
 from stoker.server.hire import Order
 from stoker.server.states import field_states
 from stoker.server.work import BuildRequest, BuildResult, Failed
@@ -33,7 +35,7 @@ def build(request: BuildRequest) -> BuildResult:
     """
     dataset = open_dataset(request.dataset)
     try:
-        graph = _load(request.pipeline) if request.pipeline else Graph.from_bytes(request.graph)
+        graph = _load(request.pipeline) if request.pipeline else graph_from_bytes(request.graph)
         plan = bind(graph, field_states(dataset))
         compile_plan(plan, {})
         return BuildResult(
@@ -41,7 +43,7 @@ def build(request: BuildRequest) -> BuildResult:
             dataset.fingerprint,
             len(dataset),
             graph.pipeline_id,
-            graph.to_bytes(),
+            graph_to_bytes(graph),
             tuple(plan.outputs),
         )
     finally:
@@ -63,14 +65,12 @@ def _load(name: str) -> Graph:
             f"{error} ({where.filename}:{where.lineno}). Is its folder in [daemon] python_path?"
         ) from error
     pipeline = getattr(module, attribute, None)
-    if not hasattr(pipeline, "graph"):
+    if not isinstance(pipeline, Pipeline):
         raise BuildError(
             f"pipeline {name!r}: {module_name!r} has no pipeline {attribute!r}; expected a "
             "function decorated with @pipeline"
         )
-    graph = pipeline.graph()
-    assert isinstance(graph, Graph)
-    return graph
+    return pipeline.graph()
 
 
 def serve(sock: socket.socket, number: int) -> int:

@@ -21,12 +21,12 @@ import numpy as np
 
 from stoker.dataset import Dataset, open_dataset
 from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.graph import Graph
 from stoker.pipeline.plan import bind
 from stoker.protocol.errors import StokerError
 from stoker.rng.jit import set_cache_root
 from stoker.server import channel
 from stoker.server.failpoints import FailPoints
+from stoker.server.graphs import graph_from_bytes
 from stoker.server.hire import IDLE, PROGRESS, Hire
 from stoker.server.rows import RowComputer
 from stoker.server.states import field_states
@@ -90,7 +90,7 @@ class Worker:
         dataset = self._datasets.get(record.dataset)
         if dataset is None or dataset.fingerprint != record.spec.dataset:
             dataset = self._datasets[record.dataset] = open_dataset(record.dataset)
-        plan = bind(Graph.from_bytes(record.graph), field_states(dataset))
+        plan = bind(graph_from_bytes(record.graph), field_states(dataset))
         engine = compile_plan(plan, record.spec.freeze)
         computer = RowComputer(record.spec, dataset, engine, record.layout, record.first_row)
         hire, rows = self._hire, len(dataset)
@@ -138,9 +138,10 @@ def serve(sock: socket.socket, number: int) -> int:
     """Run a worker on its socket until the daemon closes it; return the exit code."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     first = channel.receive(sock, Hire)
-    if first is None or first[1] is None:
+    if first is None:
         return 0
     hire, page = first
+    assert page is not None
     set_cache_root(hire.cache_root)
     progress = mmap.mmap(page, mmap.PAGESIZE)
     os.close(page)
