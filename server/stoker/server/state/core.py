@@ -48,7 +48,7 @@ class Core:
         self._context = context = Context(settings)
         self._budget = Budget(settings.memory_limit_bytes)
         self._builds = Builds(context)
-        self._streams = Streams()
+        self._streams = Streams(settings)
         self._pool = Pool(context)
         self._groups = Groups(context, self._streams, self._budget)
         self._openings = Openings(context, self._builds, self._streams, self._groups, self._budget)

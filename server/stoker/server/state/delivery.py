@@ -18,6 +18,7 @@ from stoker.server.state.context import Context, Fault, error_record
 from stoker.server.state.groups import Group, Run
 from stoker.server.state.instructions import ForgetStream, FreeSlab
 from stoker.server.state.memory import Budget
+from stoker.server.state.slots import SlotState
 from stoker.server.state.streams import Stream, Streams
 
 MAX_CREDITS = 2**48
@@ -173,12 +174,16 @@ class Groups:
             run has ended with an error.
         """
         group, run = batch.group, batch.group.run
+        if batch.slot.state is SlotState.RETIRED:  # two of its writers are undead
+            return None
         self._context.counts.retired_slots += 1
         replaced, wanted = group.slots.retire(batch.slot), not batch.void
         self._context.counts.recomputed_rows += 0 if batch.void else group.rows - batch.unclaimed
         batch.drop()
         if run is None or not wanted:
-            if not replaced:
+            if replaced:
+                self.fill(group)
+            else:
                 self._no_spare(group)
             return None
         place = run.pending.index(batch)

@@ -1,14 +1,11 @@
 """Who computes which rows: guided self-scheduling, fair between groups, earliest step first.
 
 Groups with unclaimed rows take turns, a chunk each. A chunk is
-`max(ceil(min_chunk_s / row_s), ceil(unclaimed / (2 * workers)))` rows of the group's earliest
-step, at most what is unclaimed: large at first, small at the end, so that all workers end together.
-While nothing is known of a stream's speed a chunk has at most `PROBE_ROWS` rows; later, at most a
-quarter of the claim deadline, so that a slow pipeline is no hang. After each event the rotation is
-empty or no worker has room: no worker is idle while there is work.
+`max(least_rows, ceil(unclaimed / (2 * workers)))` rows of the group's earliest step, at most what
+is unclaimed or `most_rows`: large at first, small at the end, so that all workers end together.
+`streams` has the bounds, which follow from what a row costs. After each event the rotation is empty
+or no worker has room: no worker is idle while there is work.
 """
-
-from math import ceil
 
 from stoker.server.state.batches import Batch, Claim
 from stoker.server.state.context import Context
@@ -17,8 +14,6 @@ from stoker.server.state.groups import Group
 from stoker.server.state.instructions import Assign, TellStream
 from stoker.server.state.workers import Pool, Worker
 from stoker.server.work import Done, Work
-
-PROBE_ROWS = 4
 
 
 class Scheduler:
@@ -99,11 +94,6 @@ class Scheduler:
         )  # fmt: skip
 
     def _chunk(self, group: Group, batch: Batch) -> int:
-        row_s = group.stream.row_s
+        stream = group.stream
         guided = -(-batch.unclaimed // (2 * self._pool.up))
-        if not row_s:
-            return min(guided, PROBE_ROWS)
-        settings = self._context.settings
-        least = ceil(settings.min_chunk_s / row_s)
-        most = max(1, int(settings.claim_deadline_s / 4 / row_s))
-        return min(max(guided, least), most)
+        return min(max(guided, stream.least_rows), stream.most_rows)

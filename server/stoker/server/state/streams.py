@@ -5,16 +5,19 @@ its speed estimate, and what rows did to workers: a row that kills two stops the
 """
 
 from collections import OrderedDict
+from math import ceil
 
 from stoker.order.batches import rank_rows
 from stoker.protocol.errors import UsageError
 from stoker.protocol.messages import Open
 from stoker.protocol.spec import OrderSpec, StreamSpec
+from stoker.server.state.settings import Settings
 from stoker.server.work import BuildResult
 
 MAX_ROWS = 2**24
 MAX_SUSPECTS = 1024
 SPEED_WEIGHT = 0.25
+PROBE_ROWS = 4
 
 Row = tuple[int, int, int]
 
@@ -28,11 +31,22 @@ class Stream:
         build: what it was built from.
         groups: number of groups that are served.
         row_s: moving average of the seconds that a row costs; 0 until the first chunk is done.
+        least_rows: a chunk is not cut below; ceil(min_chunk_s / row_s).
+        most_rows: a chunk never has more; it costs a quarter of the claim deadline, so that a slow
+            pipeline is no hang, and is `PROBE_ROWS` while nothing is known of the cost.
     """
 
-    __slots__ = ("build", "groups", "row_s", "spec", "stream_id", "suspects")
+    __slots__ = (
+        "_settings", "build", "groups", "least_rows", "most_rows", "row_s", "spec", "stream_id",
+        "suspects",
+    )  # fmt: skip
 
-    def __init__(self, stream_id: str, spec: StreamSpec, build: BuildResult) -> None:
+    def __init__(
+        self, settings: Settings, stream_id: str, spec: StreamSpec, build: BuildResult
+    ) -> None:
+        self._settings = settings
+        self.least_rows = 1
+        self.most_rows = PROBE_ROWS
         self.stream_id = stream_id
         self.spec = spec
         self.build = build
@@ -42,9 +56,11 @@ class Stream:
 
     def measure(self, row_s: float) -> None:
         """Take a measured cost per row into the average; a senseless one is left out."""
-        if not 0.0 < row_s < 1e9:
+        if not 1e-12 < row_s < 1e9:
             return
         self.row_s += (row_s - self.row_s) * (SPEED_WEIGHT if self.row_s else 1.0)
+        self.least_rows = ceil(self._settings.min_chunk_s / self.row_s)
+        self.most_rows = max(1, int(self._settings.claim_deadline_s / 4 / self.row_s))
 
     def accuse(self, row: Row, blame: bool) -> tuple[int, int]:
         """A worker died at (epoch, step, row); returns how many did: (with blame, without)."""
@@ -63,7 +79,8 @@ class Stream:
 class Streams:
     """The streams that are served, by stream id."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._by_id: dict[str, Stream] = {}
 
     def __len__(self) -> int:
@@ -74,7 +91,7 @@ class Streams:
         stream_id = spec.stream_id
         stream = self._by_id.get(stream_id)
         if stream is None:
-            stream = self._by_id[stream_id] = Stream(stream_id, spec, build)
+            stream = self._by_id[stream_id] = Stream(self._settings, stream_id, spec, build)
         stream.groups += 1
         return stream
 
