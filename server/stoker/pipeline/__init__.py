@@ -1,1 +1,13 @@
-"""stoker.pipeline."""
+"""Pipelines: what a user writes, the graph it becomes, and what runs it.
+
+`pipeline` and `scope` author; `Graph` is the data that travels; `stoker.pipeline.plan.bind` fits
+it to a dataset; `stoker.pipeline.executor` and `stoker.pipeline.interpreter` run it. Importing
+this package never imports numba.
+"""
+
+from stoker.pipeline.authoring import Pipeline, pipeline
+from stoker.pipeline.engine import Engine, Row
+from stoker.pipeline.graph import Graph
+from stoker.pipeline.trace import scope
+
+__all__ = ["Engine", "Graph", "Pipeline", "Row", "pipeline", "scope"]

@@ -1,0 +1,229 @@
+"""Writing pipelines: `@pipeline` on a function or a class, and running one in process.
+
+    @pipeline
+    def train(sample):
+        image, mask = ops.horizontal_flip(sample.image, sample.mask)
+        return {"image": image, "mask": mask}
+
+The function is traced once, when its graph is first asked for: it runs with stand-ins for the
+values of a sample. So helper functions and loops over Python values work as they are; `if` on a
+value of the sample is rewritten first (`stoker.pipeline.branches`). What comes out is data, no
+code. numba-free unless `compiled=True` is asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from stoker.ops.contract import State
+from stoker.pipeline.engine import Engine, Freeze, Row
+from stoker.pipeline.graph import Graph
+from stoker.pipeline.interpreter import Interpreter
+from stoker.pipeline.plan import Plan, bind
+from stoker.pipeline.sites import Site, raised_at
+from stoker.pipeline.trace import Sample, TracedValue, Tracer, fault
+from stoker.protocol.errors import BuildError, UsageError
+from stoker.protocol.layout import MAX_OUTPUTS, META
+
+Define = Callable[[Sample], Mapping[str, Any]]
+
+
+class Pipeline:
+    """A pipeline: a function of a sample that returns named outputs.
+
+    Attributes:
+        name: the function's or class's name.
+    """
+
+    def __init__(self, define: Define, name: str) -> None:
+        self._define = define
+        self.name = name
+        self._graph: Graph | None = None
+        self._engines: dict[Any, Engine] = {}
+
+    @classmethod
+    def from_function(cls, define: Define, name: str | None = None) -> Pipeline:
+        """Make a pipeline of a function of a sample.
+
+        Raises:
+            BuildError: it is no function of one argument.
+        """
+        if not callable(define):
+            raise BuildError(
+                f"@pipeline: expected a function of a sample, got {type(define).__name__}"
+            )
+        count = len(inspect.signature(define).parameters)
+        if count != 1:
+            raise BuildError(
+                f"{_site_of(define)}: @pipeline: expected a function of one argument, the sample, "
+                f"got one of {count}; parameters belong to a class with define(self, sample), or "
+                f"to functools.partial"
+            )
+        return cls(define, name or str(getattr(define, "__name__", type(define).__name__)))
+
+    def graph(self) -> Graph:
+        """Trace the function, once, and return the normal form of its graph.
+
+        Raises:
+            BuildError: what the function does cannot be described; names its file and line.
+        """
+        if self._graph is None:
+            self._graph = trace(self._define, self.name)
+        return self._graph
+
+    @property
+    def pipeline_id(self) -> str:
+        """Identity of the pipeline, 32 hex digits; see `Graph.pipeline_id`."""
+        return self.graph().pipeline_id
+
+    def __call__(
+        self,
+        fields: Any,
+        *,
+        seed: int = 0,
+        epoch: int = 0,
+        id: int = 0,  # noqa: A002 - the glossary's word
+        visit: int = 0,
+        view: int = 0,
+        freeze: Freeze | None = None,
+        compiled: bool = False,
+    ) -> Any:
+        """Run one sample in process; with the sample of another pipeline, become part of that.
+
+        Args:
+            fields: field name -> image (H, W, C) uint8, mask (H, W) uint8, scalar or other array.
+            seed: seed of the stream.
+            epoch: epoch, from 0.
+            id: sample id.
+            visit: how often the id came before in this epoch.
+            view: view of the position.
+            freeze: stream name -> integer or "epoch".
+            compiled: run machine code instead of the interpreter; the bytes are the same.
+
+        Returns:
+            Output name -> new array.
+
+        Raises:
+            BuildError: the pipeline does not fit these fields.
+            SampleError: their sizes do not match each other.
+        """
+        if isinstance(fields, Sample):
+            return self._define(fields)
+        if not isinstance(fields, Mapping):
+            raise UsageError(f"{self.name}: expected a dict of fields, got {type(fields).__name__}")
+        engine = self._engine(fields, freeze or {}, compiled)
+        outputs = {o.name: np.zeros(o.shape, o.dtype) for o in engine.plan.outputs}
+        inputs = [np.asarray(fields[name]) for name in engine.plan.fields]
+        engine.run(Row(seed, id, epoch, visit, view), inputs, list(outputs.values()))
+        return outputs
+
+    def plan_for(self, fields: Mapping[str, Any]) -> Plan:
+        """Bind the pipeline to the fields of one sample; the kind of each follows from its shape.
+
+        uint8 (H, W, C) is an image, (H, W) uint8 a mask, a number a label or scalar, all else an
+        array.
+
+        Raises:
+            BuildError: the pipeline does not fit these fields.
+        """
+        return bind(self.graph(), {name: state_of(np.asarray(v)) for name, v in fields.items()})
+
+    def _engine(self, fields: Mapping[str, Any], freeze: Freeze, compiled: bool) -> Engine:
+        states = tuple((name, state_of(np.asarray(v))) for name, v in fields.items())
+        key = (states, tuple(sorted(freeze.items())), compiled)
+        if key not in self._engines:
+            plan = bind(self.graph(), dict(states))
+            if compiled:
+                from stoker.pipeline.executor import compile_plan  # noqa: PLC0415 - loads numba
+
+                self._engines[key] = compile_plan(plan, freeze)
+            else:
+                self._engines[key] = Interpreter(plan, freeze)
+        return self._engines[key]
+
+
+def pipeline(define: Any) -> Any:
+    """Turn a function of a sample, or a class with `define(self, sample)`, into a pipeline.
+
+    A decorated class is called with the arguments of its `__init__` and gives a `Pipeline`.
+
+    Raises:
+        BuildError: it is neither.
+    """
+    if not inspect.isclass(define):
+        return Pipeline.from_function(define)
+    if not callable(getattr(define, "define", None)):
+        raise BuildError(f"@pipeline: class {define.__name__} has no method define(self, sample)")
+
+    @functools.wraps(define, updated=())
+    def make(*args: Any, **kwargs: Any) -> Pipeline:
+        instance: Any = define(*args, **kwargs)
+        return Pipeline.from_function(instance.define, define.__name__)
+
+    return make
+
+
+def trace(define: Define, name: str) -> Graph:
+    """Run a pipeline function with stand-ins and return the graph of what it did.
+
+    Raises:
+        BuildError: see `Pipeline.graph`.
+    """
+    tracer = Tracer()
+    try:
+        result = define(Sample(tracer))
+    except BuildError as error:
+        if "file" in error.details:
+            raise
+        site = raised_at(error.__traceback__)
+        raise type(error)(
+            f"{site}: {error.message}", **{"file": site.file, "line": site.line, **error.details}
+        ) from None
+    return tracer.graph(_outputs(result, name, _site_of(define)))
+
+
+def state_of(value: np.ndarray) -> State:
+    """Return the state of a value given in process: sides fixed, kind by dtype and rank."""
+    kinds = {3: "image", 2: "mask"} if value.dtype == np.uint8 else {}
+    kind = kinds.get(value.ndim, "array")
+    if value.ndim == 0:
+        kind = "label" if value.dtype.kind in "iu" else "scalar"
+    return State.fixed(kind, value.dtype.name, value.shape)
+
+
+def _outputs(result: object, name: str, site: Site) -> dict[str, TracedValue]:
+    if not isinstance(result, Mapping):
+        raise fault(
+            f"{name}: a pipeline returns a dict of named outputs, such as "
+            f'{{"image": image}}, got {type(result).__name__}',
+            site,
+        )
+    if not 1 <= len(result) <= MAX_OUTPUTS:
+        raise fault(f"{name}: expected 1 to {MAX_OUTPUTS} outputs, got {len(result)}", site)
+    reserved = [column for column, _ in META]
+    for key, value in result.items():
+        if not isinstance(key, str) or not key:
+            raise fault(f"{name}: an output is named by text, got {key!r}", site)
+        if key in reserved:
+            raise fault(
+                f"{name}: the output name {key!r} is reserved for the batch's own column; choose "
+                f"another than {', '.join(reserved)}",
+                site,
+            )
+        if not isinstance(value, TracedValue):
+            raise fault(
+                f"{name}: output {key!r}: expected a value made of the sample's fields, got "
+                f"{type(value).__name__}",
+                site,
+            )
+    return dict(result)
+
+
+def _site_of(define: Callable[..., Any]) -> Site:
+    code = getattr(inspect.unwrap(define), "__code__", None)
+    return Site(code.co_filename, code.co_firstlineno) if code else Site("", 0)

@@ -1,0 +1,365 @@
+"""Binding: from nodes and field states to steps and the state of every value.
+
+One walk over the normal form. Ops declare their states here; sizes are compared where an op
+decides for several values: equal by construction (the same decisions on both), equal because both
+are fixed, or checked for each sample by a `SameSizeStep`. A value keeps a `size` token; equal
+tokens mean that the heights and widths are known to be equal. A check that runs inside a branch
+proves nothing after it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from typing import NoReturn, TypeVar
+
+import numpy as np
+
+from stoker.ops.contract import IMAGE_KINDS, Op, State, same_size
+from stoker.ops.registry import make
+from stoker.pipeline import expressions
+from stoker.pipeline.graph import (
+    Apply,
+    Block,
+    Const,
+    Context,
+    Draw,
+    Expr,
+    Graph,
+    If,
+    Input,
+    Node,
+)
+from stoker.pipeline.joining import join_states
+from stoker.pipeline.normal import first_inside, number_nodes
+from stoker.pipeline.steps import (
+    ApplyStep,
+    Check,
+    ConstStep,
+    ContextStep,
+    ConvertStep,
+    Decision,
+    DrawStep,
+    ExprStep,
+    IfStep,
+    InputStep,
+    Join,
+    RecordStep,
+    SameSizeStep,
+    Step,
+    StoreStep,
+)
+from stoker.protocol.errors import BuildError, StokerError, UsageError, VersionError
+from stoker.protocol.layout import DTYPES, Output, check_outputs
+
+Size = tuple[object, ...]
+T = TypeVar("T")
+FIXERS = "resize, center_crop, random_crop or random_resized_crop"
+
+
+class Binder:
+    """The walk; `bind` returns it filled.
+
+    Attributes:
+        graph: the normal form.
+        fields: field name -> value number.
+        states: value number -> state.
+        decisions, checks, outputs, steps: see `Plan`.
+        registers: values that are scalars in registers: constants, expressions, joins of scalars.
+    """
+
+    def __init__(self, graph: Graph, states: Mapping[str, State]) -> None:
+        self.graph = graph
+        self.given = states
+        self.fields: dict[str, int] = {}
+        self.states: dict[int, State] = {}
+        self.decisions: list[Decision] = []
+        self.checks: list[Check] = []
+        self.outputs: list[Output] = []
+        self.steps: tuple[Step, ...] = ()
+        self.registers: set[int] = set()
+        self._draws: dict[int, Decision] = {}
+        self._sizes: dict[int, Size] = {}
+        self._equal: dict[Size, Size] = {}
+        self._next = number_nodes(graph.nodes, 0)[1]
+
+    def bind(self) -> Binder:
+        """Walk the graph.
+
+        Raises:
+            BuildError: see `stoker.pipeline.plan.bind`.
+        """
+        steps: list[Step] = []
+        self._nodes(self.graph.nodes, 0, steps)
+        for index, (name, value) in enumerate(self.graph.outputs):
+            self.outputs.append(self._output(name, value))
+            steps.append(StoreStep(index, value))
+        try:
+            check_outputs(tuple(self.outputs))
+        except UsageError as error:
+            raise BuildError(error.message) from None
+        self.steps = tuple(steps)
+        return self
+
+    def _nodes(self, nodes: tuple[Node, ...], start: int, steps: list[Step]) -> None:
+        for node, first in number_nodes(nodes, start)[0]:
+            match node:
+                case Input():
+                    self._input(node, first, steps)
+                case Const():
+                    self._scalar(first, type(node.value))
+                    steps.append(ConstStep(first, node.value))
+                case Context():
+                    self._scalar(first, int)
+                    steps.append(ContextStep(first, node.name))
+                case Draw():
+                    self._draw(node, first, steps)
+                case Apply():
+                    self._apply(node, first, steps)
+                case Expr():
+                    self._expr(node, first, steps)
+                case If():
+                    self._if(node, first, steps)
+
+    def _input(self, node: Input, value: int, steps: list[Step]) -> None:
+        if node.field not in self.given:
+            near = difflib.get_close_matches(node.field, self.given, 1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            self._fail(
+                value,
+                f"the dataset has no field {node.field!r}; {hint}it has: "
+                f"{', '.join(sorted(self.given)) or 'no field at all'}",
+                field=node.field,
+            )
+        state = self.given[node.field]
+        if state.dtype not in DTYPES:
+            self._fail(
+                value,
+                f"field {node.field!r} is {state}: its dtype cannot be used; there are: "
+                f"{', '.join(DTYPES)}",
+                field=node.field,
+            )
+        check = self._check("input", f"field {node.field!r} is {state}", value, node.field)
+        steps.append(InputStep(value, len(self.fields), check))
+        self.fields[node.field] = value
+        self.states[value] = state
+
+    def _scalar(self, value: int, kind: type | str) -> None:
+        names: dict[type, str] = {bool: "bool", int: "int64", float: "float64"}
+        dtype = kind if isinstance(kind, str) else names[kind]
+        self.states[value] = State.fixed("scalar", dtype, ())
+        self.registers.add(value)
+
+    def _draw(self, node: Draw, value: int, steps: list[Step]) -> None:
+        site = self.graph.site(value)
+        op = self._within(value, node.op, lambda: make(node.op, node.params))
+        if op.version != node.version:
+            raise VersionError(
+                f"{site}: {node.op}: the pipeline was made for version {node.version}, here is "
+                f"version {op.version}; use the same version of Stoker on both sides",
+                op=node.op,
+            )
+        of = node.of[0] if node.of else None
+        decision = Decision(len(self.decisions), op, node.stream, of, site)
+        if op.random and node.stream is None:
+            self._fail(value, f"{op.name} is random and needs a stream name", op=op.name)
+        self.decisions.append(decision)
+        self._draws[value] = decision
+        steps.append(DrawStep(decision))
+
+    def _apply(self, node: Apply, value: int, steps: list[Step]) -> None:
+        decision, src = self._draws[node.draw], node.to[0]
+        op, state = decision.op, self.states[src]
+        result, scratch = self._declared(op, state, value)
+        if src in self.registers:
+            src = self._convert(src, state, steps, register=False)
+        self._same_size(decision, src, value, steps)
+        check = None
+        if not result.is_fixed:
+            check = self._check("out_size", f"{op.name} on {state}", value)
+        self.states[value] = result
+        self._sizes[value] = self._out_size(decision, src)
+        site = self.graph.site(value)
+        steps.append(ApplyStep(decision, state.kind, src, value, scratch, check, site))
+
+    def _declared(self, op: Op, state: State, value: int) -> tuple[State, int]:
+        states, scratch = self._within(value, f"{op.name} on {state}", lambda: op.declare((state,)))
+        if len(states) != 1 or states[0].dtype not in DTYPES:
+            self._fail(
+                value, f"{op.name} declares {states} for {state}: expected one state", op=op.name
+            )
+        if any(side is None for side in states[0].shape[2:]) or any(b < 1 for b in states[0].bound):
+            self._fail(
+                value,
+                f"{op.name} would give {states[0]} for {state}: only the first two sides may "
+                f"differ from sample to sample; fix the size before it with {FIXERS}",
+                op=op.name,
+            )
+        return states[0], scratch
+
+    def _out_size(self, decision: Decision, src: int) -> Size:
+        if decision.op.out_size is same_size:
+            return self._size(src)
+        return ("out", decision.index, self._size(src))
+
+    def _size(self, value: int) -> Size:
+        size = self._sizes.get(value, ("value", value))
+        while size in self._equal:
+            size = self._equal[size]
+        return size
+
+    def _same_size(self, decision: Decision, src: int, value: int, steps: list[Step]) -> None:
+        of = decision.of
+        if of is None or of == src or self._size(of) == self._size(src):
+            return
+        first, other = self.states[of], self.states[src]
+        if first.kind not in IMAGE_KINDS or other.kind not in IMAGE_KINDS:
+            return
+        sides = list(zip(first.shape[:2], other.shape[:2], strict=True))
+        if any(a is not None and b is not None and a != b for a, b in sides):
+            self._fail(
+                value,
+                f"{decision.op.name}: one decision (made at {decision.site}) is applied to {first} "
+                f"and to {other}: fields that are transformed together have one height and width. "
+                f"Resize one of them first, or give each its own call and stream",
+                op=decision.op.name,
+            )
+        if any(side is None for pair in sides for side in pair):
+            what = f"{decision.op.name} on {self._named(of)} and {self._named(src)}"
+            steps.append(SameSizeStep(decision, of, src, self._check("same_size", what, value)))
+        self._equal[self._size(src)] = self._size(of)
+
+    def _named(self, value: int) -> str:
+        names = [name for name, number in self.fields.items() if number == value]
+        return (
+            f"field {names[0]!r}"
+            if names
+            else f"the {self.states[value].kind} from line {self.graph.site(value).line}"
+        )
+
+    def _expr(self, node: Expr, value: int, steps: list[Step]) -> None:
+        if node.op == "record":
+            self._record(node, value, steps)
+            return
+        states = [self.states[arg] for arg in node.args]
+        types = self._within(value, node.op, lambda: _argument_types(node.op, states))
+        result = self._within(value, node.op, lambda: expressions.result_type(node.op, types))
+        self._scalar(value, result)
+        steps.append(ExprStep(value, node.op, node.args, tuple(types)))
+
+    def _record(self, node: Expr, value: int, steps: list[Step]) -> None:
+        decision = self._draws[node.args[0]]
+        record = decision.op.record
+        if node.name not in (record.names or ()) or record[node.name].shape:
+            self._fail(
+                value,
+                f"a decision of {decision.op.name} has no number {node.name!r}; it has: "
+                f"{', '.join(n for n in record.names or () if not record[n].shape)}",
+                op=decision.op.name,
+            )
+        kind = self._within(value, node.name, lambda: expressions.widened(str(record[node.name])))
+        self._scalar(value, kind)
+        steps.append(RecordStep(value, decision, node.name, kind))
+
+    def _if(self, node: If, first: int, steps: list[Step]) -> None:
+        cond = self.states[node.cond]
+        self._within(first, "if", lambda: _argument_types("not", [cond]))
+        inner: list[list[Step]] = []
+        for block, start in zip((node.then, node.orelse), first_inside(node, first), strict=True):
+            proved = dict(self._equal)
+            inner.append([])
+            self._nodes(block.nodes, start, inner[-1])
+            self._equal = proved
+        joins = tuple(
+            self._join(first + index, pair, (node.then, node.orelse), inner)
+            for index, pair in enumerate(zip(node.then.results, node.orelse.results, strict=True))
+        )
+        steps.append(IfStep(node.cond, tuple(inner[0]), tuple(inner[1]), joins))
+
+    def _join(
+        self, value: int, pair: tuple[int, int], _: tuple[Block, Block], inner: list[list[Step]]
+    ) -> Join:
+        left, right = (self.states[side] for side in pair)
+        try:
+            state = join_states(left, right)
+        except BuildError as error:
+            self._fail(
+                value,
+                f"the branches cannot join: {left} from {self.graph.site(pair[0])} and {right} "
+                f"from {self.graph.site(pair[1])}: {error.message}",
+            )
+        self.states[value] = state
+        same = self._size(pair[0]) == self._size(pair[1])
+        self._sizes[value] = self._size(pair[0]) if same else ("value", value)
+        if not state.shape:
+            self.registers.add(value)
+        sides = [
+            side
+            if self._fits(side, state)
+            else self._convert(side, state, inner[index], register=not state.shape)
+            for index, side in enumerate(pair)
+        ]
+        return Join(value, sides[0], sides[1])
+
+    def _fits(self, value: int, state: State) -> bool:
+        own = self.states[value]
+        if not state.shape:
+            return value in self.registers and own.dtype == state.dtype
+        return own.dtype == state.dtype and len(own.shape) == len(state.shape)
+
+    def _convert(self, src: int, state: State, steps: list[Step], *, register: bool) -> int:
+        """Append a copy of a value with the dtype and rank of a state; it keeps its own sides."""
+        own, dst = self.states[src], self._next
+        self._next += 1
+        extra = (1,) * (len(state.shape) - len(own.shape))
+        self.states[dst] = State(
+            state.kind, state.dtype, (*own.shape, *extra), (*own.bound, *extra)
+        )
+        self._sizes[dst] = self._size(src)
+        if register:
+            self.registers.add(dst)
+        steps.append(ConvertStep(src, dst))
+        return dst
+
+    def _output(self, name: str, value: int) -> Output:
+        state = self.states[value]
+        if not state.is_fixed:
+            self._fail(
+                value,
+                f"output {name!r} is {state}, whose size differs from sample to sample, so it "
+                f"cannot lie in a batch: fix its size with {FIXERS}",
+                output=name,
+            )
+        return Output(name, state.dtype, tuple(side for side in state.shape if side), state.kind)
+
+    def _check(self, kind: str, what: str, value: int, field: str | None = None) -> int:
+        self.checks.append(Check(kind, what, field, self.graph.site(value)))
+        return len(self.checks)
+
+    def _fail(self, value: int, message: str, **details: str) -> NoReturn:
+        site = self.graph.site(value)
+        raise BuildError(f"{site}: {message}", file=site.file, line=site.line, **details)
+
+    def _within(self, value: int, what: str, body: Callable[[], T]) -> T:
+        """Run a check of an op; its errors gain the user's line."""
+        site = self.graph.site(value)
+        try:
+            return body()
+        except StokerError as error:
+            message = f"{site}: {what}: {error.message}"
+            raise type(error)(
+                message, **{"file": site.file, "line": site.line, **error.details}
+            ) from None
+
+
+def _argument_types(op: str, states: list[State]) -> list[str]:
+    if op in ("height", "width"):
+        if states[0].kind not in IMAGE_KINDS:
+            raise BuildError(f"{op} is that of an image or mask, got {states[0]}")
+        return [""]
+    for state in states:
+        if state.shape:
+            raise BuildError(
+                f"expected scalars, got {state}: a condition or expression is about one number"
+            )
+    return [expressions.widened(np.dtype(state.dtype).name) for state in states]

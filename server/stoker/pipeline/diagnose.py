@@ -1,0 +1,83 @@
+"""Which op is at fault when numba refuses a glue.
+
+Every draw, size rule and kernel of the plan is compiled alone, with the types it would be called
+with; the first that fails is named, with the user's line, the states, and the last line of numba's
+message. Imports numba; used only after a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from numba import types
+from numba.core.errors import NumbaError
+
+from stoker.pipeline.plan import Plan
+from stoker.pipeline.signature import SCRATCH, draw_types, record_type, view_type
+from stoker.pipeline.steps import ApplyStep, Decision, IfStep, Step
+from stoker.protocol.errors import BuildError
+from stoker.rng.jit import compiled
+
+Part = tuple[Decision, str, Callable[..., Any], tuple[Any, ...], str]
+
+
+def explain_failure(plan: Plan, error: NumbaError) -> BuildError:
+    """Return the error that says which op's function cannot be compiled, and why."""
+    for decision, what, fn, args, states in _parts(plan):
+        try:
+            compiled(fn).compile(args)
+        except NumbaError as fault:
+            code, site = fn.__code__, decision.site
+            return BuildError(
+                f"{site}: op {decision.op.name!r}{states}: its {what} "
+                f"({code.co_filename}:{code.co_firstlineno}) cannot be compiled: {reason(fault)}. "
+                f"A kernel uses numbers, loops and views of its arguments only",
+                op=decision.op.name,
+                file=site.file,
+                line=site.line,
+            )
+    return BuildError(f"the pipeline cannot be compiled: {reason(error)}")
+
+
+def reason(error: NumbaError) -> str:
+    """Return what numba says, in one line, without its path through the compiler."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    useful = [
+        line
+        for line in lines
+        if line
+        and not line.startswith(("During:", "File ", "def ", "<source", "^", "-", "Failed in"))
+        and "np.ndarray pipeline" not in line
+    ]
+    return (useful[0] if useful else type(error).__name__).rstrip(".")
+
+
+def _parts(plan: Plan) -> Iterator[Part]:
+    for decision in plan.decisions:
+        op = type(decision.op)
+        params, record = record_type(op.parameters), record_type(op.record)
+        yield decision, "draw", op.draw, tuple(draw_types(op.parameters, op.record)), ""
+        sizes = (params, record, types.int64, types.int64)
+        yield decision, "out_size", op.out_size, sizes, ""
+    for step in _applies(plan.steps):
+        op = type(step.decision.op)
+        src, dst = plan.states[step.src], plan.states[step.dst]
+        args = (
+            view_type(src),
+            view_type(dst),
+            record_type(op.parameters),
+            record_type(op.record),
+            SCRATCH,
+        )
+        states = f" on {src} to {dst}"
+        yield step.decision, f"{step.kind} kernel", step.kernel.run, args, states
+
+
+def _applies(steps: tuple[Step, ...]) -> Iterator[ApplyStep]:
+    for step in steps:
+        if isinstance(step, ApplyStep):
+            yield step
+        elif isinstance(step, IfStep):
+            yield from _applies(step.then)
+            yield from _applies(step.orelse)

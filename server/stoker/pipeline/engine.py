@@ -1,0 +1,77 @@
+"""What runs a plan: the protocol that the executor and the interpreter share.
+
+An engine holds the memory of one sample and is used by one thread of one process at a time. `run`
+computes one row: a pure function of (plan, freeze, row, inputs). It keeps nothing between calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from stoker.pipeline.plan import Plan
+from stoker.protocol.errors import UnknownNameError, UsageError
+
+Freeze = Mapping[str, int | Literal["epoch"]]
+
+
+class Row(NamedTuple):
+    """Which row is computed: all that its draws depend on, besides the stream names.
+
+    Attributes:
+        seed: seed of the stream, unsigned 64 bits.
+        id: sample id.
+        epoch: epoch, from 0.
+        visit: how often the id came before in this epoch.
+        view: view of the position.
+    """
+
+    seed: int
+    id: int
+    epoch: int
+    visit: int = 0
+    view: int = 0
+
+
+class Engine(Protocol):
+    """Computes rows of a plan."""
+
+    plan: Plan
+
+    def run(self, row: Row, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> None:
+        """Compute one row.
+
+        Args:
+            row: which row.
+            inputs: one for each of `plan.fields`: image (H, W, C), mask (H, W), scalars 0-d.
+            outputs: one for each of `plan.outputs`: writable, contiguous, of its dtype and shape.
+
+        Raises:
+            SampleError: sizes do not fit, or do not match each other; details name id and field.
+        """
+        ...
+
+
+def check_freeze(plan: Plan, freeze: Freeze | None) -> dict[str, int | Literal["epoch"]]:
+    """Return the freezes of a plan, checked.
+
+    Raises:
+        UnknownNameError: no op of the plan draws from a stream of that name.
+        UsageError: a value is neither an unsigned 64-bit integer nor "epoch".
+    """
+    checked = dict(freeze or {})
+    for name, value in checked.items():
+        if name not in plan.streams:
+            known = ", ".join(plan.streams) or "none, as nothing is drawn"
+            raise UnknownNameError(
+                f"freeze: there is no stream {name!r} in this pipeline; there are: {known}",
+                stream=name,
+            )
+        good = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**64
+        if value != "epoch" and not good:
+            raise UsageError(
+                f"freeze[{name!r}]: expected an integer in [0, 2**64) or 'epoch', got {value!r}"
+            )
+    return checked

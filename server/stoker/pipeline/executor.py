@@ -1,0 +1,261 @@
+"""The executor: a plan as machine code, for one thread of a worker.
+
+`compile_plan` writes the glue, has it compiled (or loaded from the cache on disk) for the one
+signature that the plan needs, and wraps it. `Executor.run` computes one row: a few numbers are
+written into the row table, and one compiled call does the rest, without the interpreter lock and
+without allocating anything that grows with the pixels: inputs come from the caller, outputs lie in
+the slot, everything in between in the arena, which is made once. `run_rows` does a chunk in one
+call.
+
+numba errors never reach a user: the op whose kernel cannot be typed is named instead.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stoker.pipeline.build import load_glue
+from stoker.pipeline.engine import Freeze, Row, check_freeze
+from stoker.pipeline.faults import sample_error
+from stoker.pipeline.glue import Glue, write_glue
+from stoker.pipeline.interpreter import check_arrays
+from stoker.pipeline.plan import Plan
+from stoker.pipeline.tables import (
+    aligned_arena,
+    params_table,
+    physical,
+    plain_record,
+    records_table,
+    streams_table,
+)
+from stoker.protocol.errors import UsageError
+from stoker.protocol.layout import ALIGN
+from stoker.rng.jit import compiled
+
+_compiling = threading.Lock()
+
+
+def compile_plan(plan: Plan, freeze: Freeze | None = None) -> Executor:
+    """Compile a plan, or load it from the cache on disk.
+
+    Args:
+        plan: what `bind` returned.
+        freeze: stream name -> the integer that replaces (id, epoch, visit, view), or "epoch".
+
+    Raises:
+        BuildError: the kernel of an op cannot be compiled; names the op, its file and line.
+        ResourceError: the kernel cache cannot be written.
+        UnknownNameError: a freeze names no stream of the plan.
+        UsageError: a freeze is neither an integer nor "epoch".
+    """
+    from numba.core.errors import NumbaError  # noqa: PLC0415 - loads numba
+
+    from stoker.pipeline.diagnose import explain_failure  # noqa: PLC0415
+    from stoker.pipeline.signature import glue_types  # noqa: PLC0415
+
+    glue = write_glue(plan)
+    path, run = load_glue(glue)
+    fast = compiled(run)
+    with _compiling:
+        # With NUMBA_DISABLE_JIT=1 the glue stays Python and has no types.
+        if hasattr(fast, "compile") and glue_types(plan) not in fast.overloads:
+            fast.disable_compile(False)
+            try:
+                fast.compile(glue_types(plan))
+            except NumbaError as error:
+                raise explain_failure(plan, error) from None
+            finally:
+                fast.disable_compile()
+    return Executor(plan, glue, path, fast, freeze)
+
+
+class Executor:
+    """Computes rows of a plan by machine code; see `stoker.pipeline.engine.Engine`.
+
+    Not to be shared between threads: the arena and the tables belong to the row that is computed.
+
+    Attributes:
+        plan: the plan.
+        source: file of the generated glue.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        glue: Glue,
+        source: Path,
+        function: Callable[..., int],
+        freeze: Freeze | None = None,
+    ) -> None:
+        self.plan = plan
+        self.source = source
+        self._function = function
+        self._rows = np.zeros((1, 4), np.uint64)
+        self._row = self._rows[0]
+        self._zero = np.zeros(1, np.int64)
+        self._found = np.zeros(5, np.int64)
+        self._records = records_table(plan.decisions)
+        self._tables = (
+            glue.numbers,
+            glue.floats,
+            streams_table(plan.decisions, check_freeze(plan, freeze)),
+            params_table(plan.decisions),
+            self._records,
+            aligned_arena(plan.arena_bytes, ALIGN),
+            self._found,
+        )
+        self._shapes = tuple((np.dtype(o.dtype), o.shape) for o in plan.outputs)
+        self._scalars: tuple[Any, ...] = tuple(
+            None if state.shape else np.zeros(1, state.dtype) for state in plan.inputs
+        )
+        dtypes = [*(s.dtype for s in plan.inputs), *(o.dtype for o in plan.outputs)]
+        self._halves = "float16" in dtypes
+
+    def run(self, row: Row, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> None:
+        """Compute one row; see `Engine.run`.
+
+        Raises:
+            SampleError: sizes do not fit, or do not match each other.
+            UsageError: the number, dtype or rank of inputs or outputs is not the plan's.
+        """
+        words = self._row
+        words[0], words[1], words[2] = row.seed, row.id, row.epoch
+        words[3] = row.visit << 16 | row.view
+        try:
+            status = self._fast(inputs, outputs)
+        except (TypeError, AttributeError, ValueError):
+            status = self._careful(inputs, outputs)
+        if status:
+            self._refuse(status, row)
+
+    def run_rows(
+        self,
+        rows: np.ndarray,
+        index: np.ndarray,
+        columns: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+    ) -> None:
+        """Compute a chunk in one compiled call.
+
+        Args:
+            rows: (n, 4) uint64, see `row_table`.
+            index: (n,) int64, where in the columns each row's sample lies, from 0; checked.
+            columns: one for each of `plan.fields`, with a leading axis over samples.
+            outputs: one for each of `plan.outputs`, with a leading axis of n rows; contiguous.
+
+        Raises:
+            SampleError: a sample does not fit; `details["place"]` is its place in `rows`.
+            UsageError: an array has another dtype or shape than the plan says.
+        """
+        count = rows.shape[0]
+        self._check_chunk(rows, index, columns, outputs)
+        if not count:
+            return
+        views = [column.view(physical(column.dtype.name)) for column in columns]
+        into = [out.view(physical(out.dtype.name)) for out in outputs]
+        status = self._function(rows, index, *self._tables, *views, *into)
+        if status:
+            seed, sample, epoch, lane = (int(word) for word in rows[self._found[0]])
+            failed = Row(seed, sample, epoch, lane >> 16, lane & 65535)
+            self._refuse(status, failed, place=int(self._found[0]))
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the records of the last row, one entry for each decision of the plan.
+
+        A decision inside a branch that was not taken shows what it decided for an earlier row.
+        """
+        return [
+            {"op": d.op.name, "stream": d.stream, "record": plain_record(self._records, d)}
+            for d in self.plan.decisions
+        ]
+
+    def _fast(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> int:
+        """Call with arguments as they should be; any doubt raises before anything is written."""
+        if self._halves:
+            raise TypeError
+        into = []
+        for (dtype, shape), out in zip(self._shapes, outputs, strict=True):
+            if out.shape != shape or out.dtype != dtype:
+                raise TypeError
+            into.append(out[None])
+        columns: list[Any] = []
+        for scalar, value in zip(self._scalars, inputs, strict=True):
+            if scalar is None:
+                columns.append(value[None])
+                continue
+            if value.dtype != scalar.dtype or value.ndim:
+                raise TypeError
+            scalar[0] = value
+            columns.append(scalar)
+        return self._function(self._rows, self._zero, *self._tables, *columns, *into)
+
+    def _careful(self, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> int:
+        """Call with arguments that are checked, and converted where that keeps their meaning."""
+        checked = check_arrays(self.plan, inputs, outputs)
+        columns = [
+            array if scalar is not None else array[None]
+            for scalar, array in zip(self._scalars, checked, strict=True)
+        ]
+        into = [out.view(physical(out.dtype.name))[None] for out in outputs]
+        return self._function(self._rows, self._zero, *self._tables, *columns, *into)
+
+    def _refuse(self, status: int, row: Row, **details: int) -> None:
+        got = (int(self._found[1]), int(self._found[2]))
+        error = sample_error(
+            self.plan, row, status, got, (int(self._found[3]), int(self._found[4]))
+        )
+        error.details.update(details)
+        raise error
+
+    def _check_chunk(
+        self,
+        rows: np.ndarray,
+        index: np.ndarray,
+        columns: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+    ) -> None:
+        count = len(rows)
+        _expect("rows", rows, "uint64", (count, 4))
+        _expect("index", index, "int64", (count,))
+        if len(columns) != len(self.plan.fields) or len(outputs) != len(self.plan.outputs):
+            raise UsageError(
+                f"expected {len(self.plan.fields)} columns and {len(self.plan.outputs)} outputs, "
+                f"got {len(columns)} and {len(outputs)}"
+            )
+        for name, state, column in zip(self.plan.fields, self.plan.inputs, columns, strict=True):
+            if not len(column):
+                raise UsageError(f"column {name!r} is empty")
+            _expect(f"column {name!r}", column, state.dtype, (len(column), *column.shape[1:]))
+            if column.ndim != len(state.shape) + 1:
+                raise UsageError(
+                    f"column {name!r}: expected samples of {state}, got {column.shape}"
+                )
+            if count and not 0 <= index.min() <= index.max() < len(column):
+                raise UsageError(
+                    f"index: expected places from 0 to {len(column) - 1} in column {name!r}, got "
+                    f"{index.min()} to {index.max()}"
+                )
+        for output, array in zip(self.plan.outputs, outputs, strict=True):
+            _expect(f"output {output.name!r}", array, output.dtype, (count, *output.shape))
+
+
+def row_table(rows: Sequence[Row]) -> np.ndarray:
+    """Return rows as `run_rows` takes them: (n, 4) uint64: seed, id, epoch, visit*2**16 + view."""
+    table = np.zeros((len(rows), 4), np.uint64)
+    for words, row in zip(table, rows, strict=True):
+        words[0], words[1], words[2] = row.seed, row.id, row.epoch
+        words[3] = row.visit << 16 | row.view
+    return table
+
+
+def _expect(name: str, array: np.ndarray, dtype: str, shape: tuple[int, ...]) -> None:
+    if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
+        raise UsageError(
+            f"{name}: expected a contiguous {dtype} array of shape {shape}, got {array.dtype} "
+            f"{array.shape}"
+        )

@@ -1,0 +1,48 @@
+"""Samples that do not fit their plan: status numbers of the engines as typed errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stoker.protocol.errors import SampleError
+
+if TYPE_CHECKING:
+    from stoker.pipeline.engine import Row
+    from stoker.pipeline.plan import Plan
+
+Sides = tuple[int, int]
+
+
+def sample_error(plan: Plan, row: Row, status: int, got: Sides, other: Sides) -> SampleError:
+    """Return the error that a status means.
+
+    Args:
+        plan: the plan that ran.
+        row: the row that failed.
+        status: index into the plan's checks, plus 1.
+        got: height and width found.
+        other: for "same_size" those of the second value, else unused.
+    """
+    check = plan.checks[status - 1]
+    found = f"{got[0]}x{got[1]}"
+    if check.kind == "input":
+        text = (
+            f"{check.what}, but this sample's size is {found}: the dataset's index does not fit "
+            "its data"
+        )
+    elif check.kind == "same_size":
+        text = (
+            f"{check.what}: fields that are transformed together have one height and width, got "
+            f"{found} and {other[0]}x{other[1]}"
+        )
+    else:
+        text = f"{check.what} gives a size of {found}, which is out of the bounds it declared"
+    return SampleError(
+        f"sample {row.id}: {check.site}: {text}",
+        id=row.id,
+        epoch=row.epoch,
+        seed=row.seed,
+        field=check.field,
+        file=check.site.file,
+        line=check.site.line,
+    )

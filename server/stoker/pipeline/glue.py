@@ -1,0 +1,293 @@
+"""The glue: a plan written down as a short, readable Python function.
+
+For each step one line or two: take a field, draw, make a view, call a kernel, branch. The function
+loops over rows, so one build serves a single decoded sample and a whole chunk of raw arrays.
+Nothing in the text depends on a parameter, a size, a stream name or a line of the user's: all
+numbers stand in tables (`stoker.pipeline.tables`), so pipelines that differ only in numbers have
+the same text. Kernels are named through the registry and imported when the file is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from stoker.ops.contract import State
+from stoker.pipeline import expressions
+from stoker.pipeline.plan import Plan
+from stoker.pipeline.steps import (
+    ApplyStep,
+    ConstStep,
+    ContextStep,
+    ConvertStep,
+    Decision,
+    DrawStep,
+    ExprStep,
+    IfStep,
+    InputStep,
+    RecordStep,
+    SameSizeStep,
+    Step,
+    StoreStep,
+)
+from stoker.pipeline.tables import physical
+
+HEADER = '''"""Glue of a Stoker pipeline: {ops}.
+
+Generated; may be deleted at any time. One row a turn: rows (n, 4) holds seed, id, epoch, lane;
+index the place of each row in the columns in0, in1, ...; n and f are integers and floats of the
+plan; params and records have one sub-record for each decision; arena is scratch memory. Returns 0,
+or the status of the first row that does not fit, with its number and sizes in found.
+
+{columns}
+"""
+
+import numpy as np
+
+from stoker.ops.registry import lookup
+from stoker.pipeline.support import copy, floordiv, key_of, mod, mutable
+from stoker.rng.jit import kernel
+
+'''
+
+
+@dataclass
+class Glue:
+    """Source and the numbers that go with it.
+
+    Attributes:
+        text: the whole file.
+        numbers: the integers `n`.
+        floats: the floats `f`.
+        kernels: functions of ops that the file calls.
+    """
+
+    text: str
+    numbers: np.ndarray
+    floats: np.ndarray
+    kernels: tuple[Callable[..., Any], ...]
+
+
+def write_glue(plan: Plan) -> Glue:
+    """Write the glue of a plan."""
+    writer = _Writer(plan)
+    writer.steps(plan.steps, 2)
+    args = ", ".join(
+        [f"in{i}" for i in range(len(plan.fields))] + [f"out{i}" for i in range(len(plan.outputs))]
+    )
+    ops = ", ".join(dict.fromkeys(d.op.name for d in plan.decisions)) or "no op"
+    lines = [
+        *writer.imports.values(),
+        "",
+        "",
+        "@kernel",
+        f"def run(rows, index, n, f, streams, params, records, arena, found, {args}):",
+        "    p, d = params[0], records[0]",
+        "    for r in range(rows.shape[0]):",
+        "        i = index[r]",
+        *writer.lines,
+        "    return 0",
+        "",
+    ]
+    return Glue(
+        HEADER.format(ops=ops, columns=_columns(plan)) + "\n".join(lines),
+        np.array(writer.numbers or [0], np.int64),
+        np.array(writer.floats or [0.0], np.float64),
+        tuple(writer.kernels),
+    )
+
+
+def _columns(plan: Plan) -> str:
+    """Describe the columns: they decide the types that the text is compiled for."""
+    ins = [f"in{i}: {s.kind} {s.dtype}, {len(s.shape)} sides" for i, s in enumerate(plan.inputs)]
+    outs = [f"out{i}: {o.kind} {o.dtype}, {len(o.shape)} sides" for i, o in enumerate(plan.outputs)]
+    return "\n".join([*ins, *outs])
+
+
+@dataclass
+class _Writer:
+    plan: Plan
+    lines: list[str] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    floats: list[float] = field(default_factory=list)
+    imports: dict[str, str] = field(default_factory=dict)
+    kernels: dict[Callable[..., Any], None] = field(default_factory=dict)
+
+    def steps(self, steps: tuple[Step, ...], depth: int) -> None:
+        for step in steps:
+            if isinstance(step, IfStep):
+                self.branch(step, depth)
+                continue
+            lines = self.step(step)
+            self.lines += ["    " * depth + line for line in lines]
+
+    def branch(self, step: IfStep, depth: int) -> None:
+        pad = "    " * depth
+        self.lines.append(f"{pad}if {self.scalar(step.cond)} != 0:")
+        for word, steps, side in (("", step.then, "then"), ("else:", step.orelse, "orelse")):
+            if word:
+                self.lines.append(pad + word)
+            self.steps(steps, depth + 1)
+            joins = [f"v{join.dst} = v{getattr(join, side)}" for join in step.joins]
+            self.lines += [f"{pad}    {line}" for line in joins or ["pass"]]
+
+    def step(self, step: Step) -> list[str]:
+        lines: list[str]
+        match step:
+            case InputStep():
+                lines = self.take(step)
+            case DrawStep():
+                lines = self.draw(step.decision)
+            case SameSizeStep():
+                lines = self.same_size(step)
+            case ApplyStep():
+                lines = self.apply(step)
+            case ConvertStep():
+                lines = self.convert(step)
+            case StoreStep():
+                lines = self.store(step)
+            case ConstStep() | ContextStep() | ExprStep() | RecordStep():
+                lines = [f"v{step.dst} = {self.value(step)}"]
+            case IfStep():
+                raise TypeError("an `if` has lines of its own")
+        return lines
+
+    def number(self, value: int) -> str:
+        self.numbers.append(value)
+        return f"n[{len(self.numbers) - 1}]"
+
+    def scalar(self, value: int) -> str:
+        """Source of a scalar as a number: a register, or the only element of a (1,) view."""
+        in_register = self.plan.places[value].kind == "register"
+        return f"v{value}" if in_register else f"v{value}[0]"
+
+    def function(self, decision: Decision, what: str, fn: Callable[..., Any], path: str) -> str:
+        op = decision.op.name
+        name = f"{what}_{op}" if op.isidentifier() else f"{what}_{len(self.imports)}"
+        source = f"lookup({op!r}).{path}"
+        for known, line in self.imports.items():
+            if line == f"{known} = {source}":
+                return known
+        self.imports[name] = f"{name} = {source}"
+        self.kernels[fn] = None
+        return name
+
+    def sides(self, value: int) -> tuple[str, str]:
+        rank = len(self.plan.states[value].shape)
+        return f"v{value}.shape[0]", f"v{value}.shape[1]" if rank > 1 else "1"
+
+    def out_of_bounds(self, sides: tuple[str, ...], state: State) -> str:
+        tests = []
+        for side, fixed, bound in zip(sides, state.shape, state.bound, strict=False):
+            low = self.number(1 if fixed is None else fixed)
+            tests.append(f"{side} < {low} or {side} > {self.number(bound)}")
+        return " or ".join(tests)
+
+    def refuse(self, test: str, check: int, got: tuple[str, str], *other: str) -> list[str]:
+        found = ", ".join((*got, *(other or ("0", "0"))))
+        return [
+            f"if {test}:",
+            f"    found[0], found[1], found[2], found[3], found[4] = r, {found}",
+            f"    return {self.number(check)}",
+        ]
+
+    def take(self, step: InputStep) -> list[str]:
+        state, name = self.plan.states[step.dst], f"v{step.dst}"
+        if not state.shape:
+            return [f"{name} = mutable(in{step.column}[i : i + 1])"]
+        sides = tuple(f"{name}.shape[{axis}]" for axis in range(len(state.shape)))
+        test = self.out_of_bounds(sides, state)
+        return [
+            f"{name} = mutable(in{step.column}[i])",
+            *self.refuse(test, step.check, self.sides(step.dst)),
+        ]
+
+    def draw(self, decision: Decision) -> list[str]:
+        op, k = type(decision.op), decision.index
+        name = self.function(decision, "draw", op.draw, "draw")
+        height, width = ("0", "0") if decision.of is None else self.sides(decision.of)
+        return [f'{name}(key_of(rows[r], streams[{k}]), p["d{k}"], {height}, {width}, d["d{k}"])']
+
+    def same_size(self, step: SameSizeStep) -> list[str]:
+        left, right = self.sides(step.left), self.sides(step.right)
+        test = f"{left[0]} != {right[0]} or {left[1]} != {right[1]}"
+        return self.refuse(test, step.check, left, *right)
+
+    def apply(self, step: ApplyStep) -> list[str]:
+        k, op = step.decision.index, type(step.decision.op)
+        lines: list[str] = []
+        sides: tuple[str, str] | None = None
+        if step.check is not None:
+            size = self.function(step.decision, "size", op.out_size, "out_size")
+            height, width = self.sides(step.src)
+            sides = (f"h{step.dst}", f"w{step.dst}")
+            lines.append(
+                f'{sides[0]}, {sides[1]} = {size}(p["d{k}"], d["d{k}"], {height}, {width})'
+            )
+            test = self.out_of_bounds(sides, self.plan.states[step.dst])
+            lines += self.refuse(test, step.check, sides)
+        path = f"kernels[{step.kind!r}].run"
+        run = self.function(step.decision, step.kind, step.kernel.run, path)
+        offset = self.plan.scratch.get(step.dst, 0)
+        scratch = f"arena[{self.number(offset)} : {self.number(offset + step.scratch_bytes)}]"
+        lines.append(f"v{step.dst} = {self.memory(step.dst, sides)}")
+        lines.append(f'{run}(v{step.src}, v{step.dst}, p["d{k}"], d["d{k}"], {scratch})')
+        return lines
+
+    def memory(self, value: int, sides: tuple[str, str] | None) -> str:
+        """Source of the view of a value's place; `sides` are height and width if they vary."""
+        state, place = self.plan.states[value], self.plan.places[value]
+        if place.kind == "output":
+            return f"out{place.index}[r]" if state.shape else f"out{place.index}[r : r + 1]"
+        names = [self.number(bound) for bound in state.bound] or ["1"]
+        if sides is not None:
+            names[:2] = list(sides)[: len(names)]
+        dtype = np.dtype(physical(state.dtype))
+        start = self.number(place.index)
+        length = " * ".join([*names, str(dtype.itemsize)] if dtype.itemsize > 1 else names)
+        view = "" if dtype == np.uint8 else f".view(np.{_numpy_name(dtype)})"
+        shape = ", ".join(names) + ("," if len(names) == 1 else "")
+        return f"arena[{start} : {start} + {length}]{view}.reshape(({shape}))"
+
+    def convert(self, step: ConvertStep) -> list[str]:
+        state, dst = self.plan.states[step.dst], f"v{step.dst}"
+        if self.plan.places[step.dst].kind == "register":
+            return [f"{dst} = np.{_numpy_name(np.dtype(state.dtype))}({self.scalar(step.src)})"]
+        if self.plan.places[step.src].kind == "register":
+            return [f"{dst} = {self.memory(step.dst, None)}", f"{dst}[0] = v{step.src}"]
+        sides = None if state.is_fixed else self.sides(step.src)
+        return [f"{dst} = {self.memory(step.dst, sides)}", f"copy(v{step.src}, {dst})"]
+
+    def store(self, step: StoreStep) -> list[str]:
+        if not self.plan.outputs[step.output].shape:
+            return [f"out{step.output}[r] = {self.scalar(step.src)}"]
+        return [f"copy(v{step.src}, out{step.output}[r])"]
+
+    def value(self, step: ConstStep | ContextStep | ExprStep | RecordStep) -> str:
+        source: str
+        match step:
+            case ConstStep(value=float()):
+                self.floats.append(float(step.value))
+                source = f"f[{len(self.floats) - 1}]"
+            case ConstStep():
+                is_bool = " != 0" if isinstance(step.value, bool) else ""
+                source = self.number(int(step.value)) + is_bool
+            case ContextStep():
+                word = "rows[r, 2]" if step.name == "epoch" else "rows[r, 3] & np.uint64(65535)"
+                source = f"np.int64({word})"
+            case RecordStep():
+                read = f'd["d{step.decision.index}"]["{step.name}"]'
+                source = f"np.{_numpy_name(np.dtype(step.type_))}({read})"
+            case ExprStep(op="height" | "width"):
+                source = self.sides(step.args[0])[step.op == "width"]
+            case ExprStep():
+                args = [self.scalar(arg) for arg in step.args]
+                source = expressions.source(step.op, args, list(step.types))
+        return source
+
+
+def _numpy_name(dtype: np.dtype[Any]) -> str:
+    return "bool_" if dtype == np.bool_ else dtype.name

@@ -1,0 +1,282 @@
+"""The interpreter: a plan executed with NumPy, step by step. The oracle and the debug mode.
+
+It runs the plain form of every op's `draw`, `out_size` and kernel, gives every value memory of its
+own (so a fault of memory planning shows as a difference from the executor), and never imports
+numba. Bit for bit it computes what the executor computes, at a hundredth of the speed. Runs
+anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from stoker.ops.contract import State
+from stoker.pipeline import expressions
+from stoker.pipeline.engine import Freeze, Row, check_freeze
+from stoker.pipeline.faults import Sides, sample_error
+from stoker.pipeline.plan import Plan
+from stoker.pipeline.steps import (
+    ApplyStep,
+    ConstStep,
+    ContextStep,
+    ConvertStep,
+    Decision,
+    DrawStep,
+    ExprStep,
+    IfStep,
+    InputStep,
+    RecordStep,
+    SameSizeStep,
+    Step,
+    StoreStep,
+)
+from stoker.pipeline.tables import (
+    as_record,
+    params_table,
+    physical,
+    plain_record,
+    records_table,
+)
+from stoker.protocol.errors import UsageError
+from stoker.rng.streams import Key, frozen_key, make_key, stream_key
+
+NO_KEY = Key(0, 0, 0, 0, 0)
+
+
+class Interpreter:
+    """Computes rows of a plan in plain Python; see `stoker.pipeline.engine.Engine`.
+
+    Attributes:
+        plan: the plan.
+        drawn: indices of the decisions that the last row made.
+    """
+
+    def __init__(self, plan: Plan, freeze: Freeze | None = None) -> None:
+        """Prepare the parameters.
+
+        Args:
+            plan: the plan.
+            freeze: stream name -> the integer that replaces (id, epoch, visit, view), or "epoch".
+
+        Raises:
+            UnknownNameError: a freeze names no stream of the plan.
+            UsageError: a freeze is neither an integer nor "epoch".
+        """
+        self.plan = plan
+        self.drawn: list[int] = []
+        self._freeze = check_freeze(plan, freeze)
+        self._params = params_table(plan.decisions)
+        self._records = records_table(plan.decisions)
+
+    def run(self, row: Row, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> None:
+        """Compute one row; see `Engine.run`.
+
+        Raises:
+            SampleError: sizes do not fit, or do not match each other.
+            UsageError: the number, dtype or rank of inputs or outputs is not the plan's.
+        """
+        columns = check_arrays(self.plan, inputs, outputs)
+        self.drawn = []
+        run = _Run(self, row, columns)
+        run.steps(self.plan.steps)
+        for (_, value), out in zip(self.plan.graph.outputs, outputs, strict=True):
+            _store(run.env[value], out)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return what the last row decided, one entry for each decision that was made."""
+        return [
+            {
+                "op": decision.op.name,
+                "stream": decision.stream,
+                "site": str(decision.site),
+                "record": plain_record(self._records, decision),
+            }
+            for decision in self.plan.decisions
+            if decision.index in self.drawn
+        ]
+
+    def draw(self, decision: Decision, row: Row, size: Sides) -> None:
+        """Fill the record of a decision for a row."""
+        op, index = decision.op, decision.index
+        self._records[f"d{index}"] = np.zeros((), op.record)
+        params, record = as_record(self._params, index), as_record(self._records, index)
+        type(op).draw(key_of(decision, row, self._freeze), params, *size, record)
+        self.drawn.append(index)
+
+    def parts(self, decision: Decision) -> tuple[Any, Any]:
+        """Return parameters and record of a decision."""
+        return as_record(self._params, decision.index), as_record(self._records, decision.index)
+
+
+def key_of(decision: Decision, row: Row, freeze: dict[str, int | Literal["epoch"]]) -> Key:
+    """Return the key that a decision draws with."""
+    if decision.stream is None:
+        return NO_KEY
+    key = make_key(row.seed, stream_key(decision.stream), row.id, row.epoch, row.visit, row.view)
+    return frozen_key(key, freeze.get(decision.stream))
+
+
+def size_of(value: np.ndarray) -> Sides:
+    """Return height and width of a value as ops see them; a vector is (n, 1)."""
+    return value.shape[0], value.shape[1] if value.ndim > 1 else 1
+
+
+class _Run:
+    """One row on its way; `env` holds arrays (a scalar that lies in memory is (1,)) and numbers."""
+
+    def __init__(self, engine: Interpreter, row: Row, columns: Sequence[np.ndarray]) -> None:
+        self.engine = engine
+        self.plan = engine.plan
+        self.row = row
+        self.columns = columns
+        self.env: dict[int, Any] = {}
+
+    def steps(self, steps: tuple[Step, ...]) -> None:
+        for step in steps:
+            self.step(step)
+
+    def step(self, step: Step) -> None:
+        match step:
+            case InputStep():
+                self.take(step)
+            case DrawStep():
+                size = (0, 0) if step.decision.of is None else size_of(self.env[step.decision.of])
+                self.engine.draw(step.decision, self.row, size)
+            case SameSizeStep():
+                self.same_size(step)
+            case ApplyStep():
+                self.apply(step)
+            case IfStep():
+                self.branch(step)
+            case StoreStep():
+                pass  # outputs are copied at the end, here: no value lies in the slot
+            case _:
+                self.scalar(step)
+
+    def take(self, step: InputStep) -> None:
+        value, state = self.columns[step.column], self.plan.states[step.dst]
+        if not fits(value.shape, state):
+            raise sample_error(self.plan, self.row, step.check, size_of(value), (0, 0))
+        view = value.view()
+        view.flags.writeable = False
+        self.env[step.dst] = view
+
+    def same_size(self, step: SameSizeStep) -> None:
+        left, right = size_of(self.env[step.left]), size_of(self.env[step.right])
+        if left != right:
+            raise sample_error(self.plan, self.row, step.check, left, right)
+
+    def apply(self, step: ApplyStep) -> None:
+        src, state = self.env[step.src], self.plan.states[step.dst]
+        params, record = self.engine.parts(step.decision)
+        shape = tuple(side or 0 for side in state.shape) or (1,)
+        if step.check is not None:
+            out_size = type(step.decision.op).out_size
+            size = tuple(int(side) for side in out_size(params, record, *size_of(src)))
+            shape = (*size, *shape[2:])[: len(shape)]
+            if not fits(shape, state):
+                raise sample_error(self.plan, self.row, step.check, (size[0], size[1]), (0, 0))
+        dst = np.empty(shape, physical(state.dtype))
+        step.kernel.plain(src, dst, params, record, None)
+        dst.flags.writeable = False
+        self.env[step.dst] = dst
+
+    def branch(self, step: IfStep) -> None:
+        taken = bool(self.number(step.cond) != 0)
+        self.steps(step.then if taken else step.orelse)
+        for join in step.joins:
+            self.env[join.dst] = self.env[join.then if taken else join.orelse]
+
+    def number(self, value: int) -> Any:
+        found = self.env[value]
+        return found[0] if isinstance(found, np.ndarray) else found
+
+    def scalar(self, step: Step) -> None:
+        match step:
+            case ConstStep():
+                self.env[step.dst] = step.value
+            case ContextStep():
+                self.env[step.dst] = self.row.epoch if step.name == "epoch" else self.row.view
+            case ExprStep(op="height" | "width"):
+                self.env[step.dst] = size_of(self.env[step.args[0]])[step.op == "width"]
+            case ExprStep():
+                numbers = [
+                    self.number(arg).item()
+                    if isinstance(self.env[arg], np.ndarray)
+                    else self.env[arg]
+                    for arg in step.args
+                ]
+                self.env[step.dst] = expressions.evaluate(step.op, numbers, list(step.types))
+            case RecordStep():
+                _, record = self.engine.parts(step.decision)
+                self.env[step.dst] = record[step.name].item()
+            case ConvertStep():
+                self.convert(step)
+
+    def convert(self, step: ConvertStep) -> None:
+        state = self.plan.states[step.dst]
+        dtype = physical(state.dtype)
+        if self.plan.places[step.dst].kind == "register":
+            self.env[step.dst] = np.dtype(dtype).type(self.number(step.src)).item()
+            return
+        src = np.atleast_1d(self.env[step.src])
+        shape = (*src.shape, 1) if len(state.shape) > src.ndim else src.shape
+        self.env[step.dst] = src.astype(dtype).reshape(shape)
+
+
+def _store(value: Any, out: np.ndarray) -> None:
+    flat = out.view(physical(out.dtype.name))
+    flat[...] = np.reshape(value, out.shape)
+
+
+def fits(shape: tuple[int, ...], state: State) -> bool:
+    """Whether a value of that shape is one of the state; a scalar has shape (1,)."""
+    if not state.shape:
+        return shape == (1,)
+    return len(shape) == len(state.shape) and all(
+        side == fixed if fixed is not None else 1 <= side <= bound
+        for side, fixed, bound in zip(shape, state.shape, state.bound, strict=True)
+    )
+
+
+def check_arrays(
+    plan: Plan, inputs: Sequence[Any], outputs: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    """Return the inputs as arrays, contiguous and of their dtypes; a scalar becomes (1,).
+
+    Raises:
+        UsageError: the number, dtype or rank of inputs, or dtype or shape of outputs, is not the
+        plan's.
+    """
+    if len(inputs) != len(plan.fields) or len(outputs) != len(plan.outputs):
+        raise UsageError(
+            f"expected {len(plan.fields)} inputs ({', '.join(plan.fields)}) and "
+            f"{len(plan.outputs)} outputs, got {len(inputs)} and {len(outputs)}"
+        )
+    columns = [
+        _column(name, state, value)
+        for name, state, value in zip(plan.fields, plan.inputs, inputs, strict=True)
+    ]
+    for output, array in zip(plan.outputs, outputs, strict=True):
+        good = array.dtype == output.dtype and array.shape == output.shape
+        if not good or not array.flags.c_contiguous or not array.flags.writeable:
+            raise UsageError(
+                f"output {output.name!r}: expected a writable, contiguous {output.dtype} array of "
+                f"shape {output.shape}, got {array.dtype} {array.shape}"
+            )
+    return columns
+
+
+def _column(name: str, state: State, value: Any) -> np.ndarray:
+    if not state.shape and not isinstance(value, np.ndarray | np.generic):
+        value = np.asarray(value, state.dtype)
+    array = np.asarray(value)
+    if array.dtype != state.dtype or array.ndim != len(state.shape):
+        raise UsageError(
+            f"input {name!r}: expected {state}, got {array.dtype} of shape {array.shape}"
+        )
+    array = np.ascontiguousarray(array).view(physical(state.dtype))
+    return array.reshape(1) if not state.shape else array

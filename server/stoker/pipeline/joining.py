@@ -1,0 +1,53 @@
+"""Where branches meet: which state has a value that came from one of two blocks.
+
+dtypes are promoted as NumPy promotes them (uint8 with float32 gives float32, values unchanged),
+scalars to bool, int64 or float64. An image (H, W) joins (H, W, 1). Images and masks of different
+heights and widths join to a size that differs from sample to sample. Everything else that differs
+is refused.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stoker.ops.contract import IMAGE_KINDS, State
+from stoker.pipeline.expressions import widened
+from stoker.protocol.errors import BuildError
+from stoker.protocol.layout import DTYPES
+
+
+def join_states(left: State, right: State) -> State:
+    """Return the state of a value that has one state or the other.
+
+    Raises:
+        BuildError: they cannot join; the message says why and what to change.
+    """
+    if not left.shape and not right.shape:
+        dtype = np.result_type(widened(left.dtype), widened(right.dtype)).name
+        return State.fixed(left.kind if left.kind == right.kind else "scalar", dtype, ())
+    if left.kind != right.kind:
+        raise BuildError(f"a {left.kind} is no {right.kind}; give both branches the same kind")
+    left, right = _with_channel(left, right), _with_channel(right, left)
+    if len(left.shape) != len(right.shape) or left.shape[2:] != right.shape[2:]:
+        raise BuildError("their shapes differ; convert one branch with an op (gray, to_rgb, ...)")
+    if left.kind not in IMAGE_KINDS and left.shape != right.shape:
+        raise BuildError("their shapes differ; give both branches one shape")
+    bound = tuple(max(a, b) for a, b in zip(left.bound, right.bound, strict=True))
+    shape = tuple(a if a == b else None for a, b in zip(left.shape, right.shape, strict=True))
+    return State(left.kind, _promoted(left.dtype, right.dtype), shape, bound)
+
+
+def _with_channel(state: State, other: State) -> State:
+    gray = state.kind == "image" and len(state.shape) == 2 and other.shape[2:] == (1,)
+    return State(state.kind, state.dtype, (*state.shape, 1), (*state.bound, 1)) if gray else state
+
+
+def _promoted(left: str, right: str) -> str:
+    if left == right:
+        return left
+    if "float16" in (left, right):
+        raise BuildError(f"{left} and {right} do not join; make both branches float16")
+    dtype = np.result_type(left, right).name
+    if dtype not in DTYPES:
+        raise BuildError(f"{left} and {right} have no common dtype")
+    return dtype

@@ -1,0 +1,241 @@
+"""The normal form of a graph: what its identity is computed from.
+
+Two pipelines that compute the same steps have one normal form, however they were written: nodes
+that no output needs are gone, results of an `if` that nobody reads too; equal nodes are one node;
+an apply to several values is several applies; and nodes stand in the order in which a depth-first
+walk from the outputs (in their order) first needs them. So statement order, helper functions,
+unused fields and numbering do not count. Order and names of outputs do, as they decide the bytes
+of a batch.
+
+What stands in a block stays there: normalising never makes a branch run that did not. The walks
+keep their own stacks, so a long chain does not meet Python's recursion limit; only blocks recurse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from stoker.pipeline.graph import Apply, Block, Const, Draw, Expr, Graph, If, Node
+from stoker.protocol.canonical import canonical_bytes
+
+Made = tuple[Node, int]
+
+
+def normalise(graph: Graph) -> Graph:
+    """Return the normal form; sites are carried along."""
+    writer = _Writer(graph)
+    nodes, env = writer.block(graph.nodes, [v for _, v in graph.outputs], {}, [{}], 0)
+    outputs = tuple((name, env[value]) for name, value in graph.outputs)
+    sites = tuple((new, *writer.sites[new]) for new in sorted(writer.sites))
+    return Graph(nodes=tuple(nodes), outputs=outputs, sites=sites)
+
+
+def values_of(node: Node) -> tuple[int, ...]:
+    """Return the values that a node itself uses, without those inside its blocks."""
+    match node:
+        case Draw():
+            return node.of
+        case Apply():
+            return (node.draw, *node.to)
+        case Expr():
+            return node.args
+        case If():
+            return (node.cond,)
+        case _:
+            return ()
+
+
+def number_nodes(nodes: tuple[Node, ...], start: int) -> tuple[list[tuple[Node, int]], int]:
+    """Pair each node with the number of its first value; return the next free number too."""
+    numbered = []
+    for node in nodes:
+        if isinstance(node, If):
+            _, start = number_nodes(node.then.nodes, start)
+            _, start = number_nodes(node.orelse.nodes, start)
+        numbered.append((node, start))
+        start += node.width
+    return numbered, start
+
+
+def first_inside(node: If, first: int) -> tuple[int, int]:
+    """Return the first numbers inside the blocks of an `if` whose results begin at `first`."""
+    then = first - _count(node.then.nodes) - _count(node.orelse.nodes)
+    return then, then + _count(node.then.nodes)
+
+
+def _count(nodes: tuple[Node, ...]) -> int:
+    return number_nodes(nodes, 0)[1]
+
+
+class _Writer:
+    """Writes the normal form; `next` is the next new number, `sites` maps new numbers to sites."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.next = 0
+        self.old_sites = {number: (file, line) for number, file, line in graph.sites}
+        self.sites: dict[int, tuple[str, int]] = {}
+        self.live = _live(graph)
+
+    def block(
+        self,
+        nodes: tuple[Node, ...],
+        results: list[int],
+        outer: dict[int, int],
+        memos: list[dict[bytes, int]],
+        start: int,
+    ) -> tuple[list[Node], dict[int, int]]:
+        """Write the nodes that `results` need; return them and old number -> new number."""
+        env = dict(outer)
+        own = _owners(nodes, start)
+        written: list[Node] = []
+        stack = list(reversed(results))
+        while stack:
+            value = stack[-1]
+            if value in env:
+                stack.pop()
+                continue
+            node, first = own[value]
+            needs = [need for need in self.needs(node, first, value) if need not in env]
+            if needs:
+                stack.extend(reversed(needs))
+                continue
+            self.write(node, first, value, env, memos, written)
+        return written, env
+
+    def needs(self, node: Node, first: int, value: int) -> list[int]:
+        """Values of this block or outer ones that must stand before the node."""
+        if isinstance(node, Apply):
+            return [node.draw, node.to[value - first]]
+        if isinstance(node, If):
+            return [node.cond, *_free(node, first, self.live)]
+        return list(values_of(node))
+
+    def write(
+        self,
+        node: Node,
+        first: int,
+        value: int,
+        env: dict[int, int],
+        memos: list[dict[bytes, int]],
+        written: list[Node],
+    ) -> None:
+        if isinstance(node, If):
+            self.write_if(node, first, env, memos, written)
+            return
+        new = renumber(node, env, value - first)
+        key = canonical_bytes(msgspec.to_builtins(new))
+        for memo in memos:
+            if key in memo:
+                env[value] = memo[key]
+                return
+        memos[-1][key] = env[value] = self.next
+        written.append(new)
+        self.place(value)
+
+    def write_if(
+        self,
+        node: If,
+        first: int,
+        env: dict[int, int],
+        memos: list[dict[bytes, int]],
+        written: list[Node],
+    ) -> None:
+        kept = [i for i in range(node.width) if first + i in self.live]
+        blocks = []
+        for block, start in zip((node.then, node.orelse), first_inside(node, first), strict=True):
+            results = [block.results[i] for i in kept]
+            nodes, inner = self.block(block.nodes, results, env, [*memos, {}], start)
+            blocks.append(Block(tuple(nodes), tuple(inner[value] for value in results)))
+        written.append(If(env[node.cond], *blocks))
+        for i in kept:
+            env[first + i] = self.next
+            self.place(first + i)
+
+    def place(self, old: int) -> None:
+        if old in self.old_sites:
+            self.sites[self.next] = self.old_sites[old]
+        self.next += 1
+
+
+def renumber(node: Node, env: dict[int, int], index: int) -> Node:
+    """Return a node (no `if`) with other numbers; of an apply, that to value `index` alone."""
+    match node:
+        case Draw():
+            of = tuple(env[value] for value in node.of)
+            return Draw(node.op, node.version, node.params, node.stream, of)
+        case Apply():
+            return Apply(env[node.draw], (env[node.to[index]],), 1)
+        case Expr():
+            return Expr(node.op, tuple(env[value] for value in node.args), node.name)
+        case Const():
+            return Const(node.value)
+        case _:
+            return node
+
+
+def _owners(nodes: tuple[Node, ...], start: int) -> dict[int, Made]:
+    owners: dict[int, Made] = {}
+    for node, first in number_nodes(nodes, start)[0]:
+        owners.update(dict.fromkeys(range(first, first + node.width), (node, first)))
+    return owners
+
+
+def _every(nodes: tuple[Node, ...], start: int) -> Iterator[tuple[int, Made]]:
+    for node, first in number_nodes(nodes, start)[0]:
+        if isinstance(node, If):
+            for block, inner in zip(
+                (node.then, node.orelse), first_inside(node, first), strict=True
+            ):
+                yield from _every(block.nodes, inner)
+        for value in range(first, first + node.width):
+            yield value, (node, first)
+
+
+def _live(graph: Graph) -> set[int]:
+    """Return the old numbers of all values that an output needs."""
+    owners = dict(_every(graph.nodes, 0))
+    live: set[int] = set()
+    pending = [value for _, value in graph.outputs]
+    while pending:
+        value = pending.pop()
+        if value in live:
+            continue
+        live.add(value)
+        node, first = owners[value]
+        if isinstance(node, Apply):
+            pending += (node.draw, node.to[value - first])
+        elif isinstance(node, If):
+            index = value - first
+            pending += (node.cond, node.then.results[index], node.orelse.results[index])
+        else:
+            pending += values_of(node)
+    return live
+
+
+def _free(node: If, first: int, live: set[int]) -> list[int]:
+    """Return the outer values that the live part of both blocks needs, in walking order."""
+    found: dict[int, None] = {}
+    kept = [i for i in range(node.width) if first + i in live]
+    for block, start in zip((node.then, node.orelse), first_inside(node, first), strict=True):
+        own = _owners(block.nodes, start)
+        seen: set[int] = set()
+        stack = [block.results[i] for i in reversed(kept)]
+        while stack:
+            value = stack.pop()
+            if value not in own:
+                found[value] = None
+                continue
+            if value in seen:
+                continue
+            seen.add(value)
+            inner, inner_first = own[value]
+            if isinstance(inner, If):
+                needs = [inner.cond, *_free(inner, inner_first, live)]
+            elif isinstance(inner, Apply):
+                needs = [inner.draw, inner.to[value - inner_first]]
+            else:
+                needs = list(values_of(inner))
+            stack.extend(reversed(needs))
+    return list(found)

@@ -1,0 +1,93 @@
+"""The plan: a graph bound to the fields of a dataset, all memory known before the first sample.
+
+`bind` walks the normal form once. It declares states through the graph, refuses what cannot run
+(naming the user's line, op, states and remedy), turns nodes into steps, and lays the values out:
+each lies in its input, in the scratch arena, or in the row of the slot where it ends up. Sizes
+that differ from sample to sample are bounded by their states; a status tells a sample that does
+not fit.
+
+A plan holds no pixel and no compiled code, so the daemon may make one. numba-free. Sizes in bytes
+and pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stoker.ops.contract import State
+from stoker.pipeline.binding import Binder
+from stoker.pipeline.graph import Graph
+from stoker.pipeline.memory import lay_out
+from stoker.pipeline.normal import normalise
+from stoker.pipeline.steps import Check, Decision, Place, Step
+from stoker.protocol.layout import Output
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that an engine needs to know about a pipeline over a dataset.
+
+    Attributes:
+        graph: the normal form.
+        fields: dataset fields that are read, in the order in which an engine takes them.
+        inputs: their states.
+        outputs: what a row consists of.
+        streams: names of the streams that are drawn from; these can be frozen.
+        decisions: the draws, by index.
+        steps: what happens for a row, in order.
+        states: value number -> state.
+        places: value number -> where it lies.
+        scratch: destination of an apply -> offset of its kernel's scratch in the arena.
+        arena_bytes: size of the scratch arena, the only pixel memory besides inputs and outputs.
+        checks: status - 1 -> what it means.
+    """
+
+    graph: Graph
+    fields: tuple[str, ...]
+    inputs: tuple[State, ...]
+    outputs: tuple[Output, ...]
+    streams: tuple[str, ...]
+    decisions: tuple[Decision, ...]
+    steps: tuple[Step, ...]
+    states: Mapping[int, State]
+    places: Mapping[int, Place]
+    scratch: Mapping[int, int]
+    arena_bytes: int
+    checks: tuple[Check, ...]
+
+    @property
+    def pipeline_id(self) -> str:
+        """The graph's identity; the dataset has no part in it."""
+        return self.graph.pipeline_id
+
+
+def bind(graph: Graph, states: Mapping[str, State]) -> Plan:
+    """Bind a graph to the fields of a dataset.
+
+    Args:
+        graph: a traced graph, or one read from data.
+        states: field name -> what the dataset holds under it.
+
+    Raises:
+        BuildError: a field is unknown, an op has no rule, sizes or branches do not fit, or an
+            output has no fixed shape; names the user's file and line, op, states and remedy.
+        UnknownNameError: there is no op of that name.
+        VersionError: the graph was made for another version of an op.
+    """
+    bound = Binder(normalise(graph), states).bind()
+    layout = lay_out(bound)
+    return Plan(
+        graph=bound.graph,
+        fields=tuple(bound.fields),
+        inputs=tuple(bound.states[value] for value in bound.fields.values()),
+        outputs=tuple(bound.outputs),
+        streams=tuple(sorted({d.stream for d in bound.decisions if d.stream is not None})),
+        decisions=tuple(bound.decisions),
+        steps=layout.steps,
+        states=bound.states,
+        places=layout.places,
+        scratch=layout.scratch,
+        arena_bytes=layout.arena_bytes,
+        checks=tuple(bound.checks),
+    )

@@ -1,0 +1,61 @@
+"""The types of compiled functions, from states alone: what glue and kernels are called with.
+
+Imports numba; used only while a plan is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numba import from_dtype, types
+
+from stoker.ops.contract import State
+from stoker.pipeline.plan import Plan
+from stoker.pipeline.tables import params_table, physical, physical_rank, records_table
+
+_tuple: Any = types.UniTuple
+KEY = _tuple(types.uint64, 5)
+SCRATCH = types.Array(types.uint8, 1, "C")
+
+
+def glue_types(plan: Plan) -> tuple[Any, ...]:
+    """Return the argument types of a plan's glue; inputs may be read-only."""
+    table = [
+        types.Array(from_dtype(t.dtype), 1, "C")
+        for t in (params_table(plan.decisions), records_table(plan.decisions))
+    ]
+    ins = [_array(s.dtype, len(s.shape) + 1, readonly=True) for s in plan.inputs]
+    outs = [_array(o.dtype, len(o.shape) + 1) for o in plan.outputs]
+    return (
+        types.Array(types.uint64, 2, "C"),
+        types.Array(types.int64, 1, "C"),
+        types.Array(types.int64, 1, "C"),
+        types.Array(types.float64, 1, "C"),
+        types.Array(types.uint64, 2, "C"),
+        *table,
+        SCRATCH,
+        types.Array(types.int64, 1, "C"),
+        *ins,
+        *outs,
+    )
+
+
+def view_type(state: State) -> Any:
+    """Return the type of the view of a value that a kernel gets."""
+    return _array(state.dtype, physical_rank(state))
+
+
+def record_type(dtype: np.dtype[Any]) -> Any:
+    """Return the type of one parameter or draw record."""
+    return from_dtype(dtype)
+
+
+def draw_types(parameters: np.dtype[Any], record: np.dtype[Any]) -> Sequence[Any]:
+    """Return the argument types of an op's `draw`."""
+    return (KEY, record_type(parameters), types.int64, types.int64, record_type(record))
+
+
+def _array(dtype: str, rank: int, *, readonly: bool = False) -> Any:
+    return types.Array(from_dtype(np.dtype(physical(dtype))), rank, "C", readonly=readonly)

@@ -1,0 +1,197 @@
+"""The steps of a plan: what an engine does for one row, in order.
+
+Values keep their numbers from the graph's normal form; values that binding adds (conversions) are
+numbered after those. Both engines walk these steps: the glue writes one line or two for each, the
+interpreter executes them with NumPy. Plain frozen records; numba-free.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stoker.ops.contract import Kernel, Op
+from stoker.pipeline.sites import Site
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One draw: whose record every apply that follows it reads.
+
+    Attributes:
+        index: its place among the plan's decisions.
+        op: the op with its parameters.
+        stream: stream name; None if the op draws nothing.
+        of: value whose height and width the draw sees; None: it sees 0 and 0.
+        site: where the user wrote it.
+    """
+
+    index: int
+    op: Op
+    stream: str | None
+    of: int | None
+    site: Site
+
+
+@dataclass(frozen=True)
+class InputStep:
+    """Take a field from column `column` of the inputs; `check`: status of a size out of bounds."""
+
+    dst: int
+    column: int
+    check: int
+
+
+@dataclass(frozen=True)
+class DrawStep:
+    """Fill the decision's record."""
+
+    decision: Decision
+
+
+@dataclass(frozen=True)
+class SameSizeStep:
+    """Refuse the sample unless two values have one height and width. `check` is its status."""
+
+    decision: Decision
+    left: int
+    right: int
+    check: int
+
+
+@dataclass(frozen=True)
+class ApplyStep:
+    """Run the kernel of `kind` from `src` to `dst`.
+
+    `check` is the status for a size out of bounds; None where the size is fixed.
+    """
+
+    decision: Decision
+    kind: str
+    src: int
+    dst: int
+    scratch_bytes: int
+    check: int | None
+    site: Site
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that runs."""
+        return self.decision.op.kernels[self.kind]
+
+
+@dataclass(frozen=True)
+class ConvertStep:
+    """Copy `src` to `dst` with the dtype and rank of `dst`."""
+
+    src: int
+    dst: int
+
+
+@dataclass(frozen=True)
+class ConstStep:
+    """Set a scalar to a constant."""
+
+    dst: int
+    value: bool | int | float
+
+
+@dataclass(frozen=True)
+class ContextStep:
+    """Set a scalar to a fact about the row: "epoch" or "view"."""
+
+    dst: int
+    name: str
+
+
+@dataclass(frozen=True)
+class ExprStep:
+    """Compute a scalar; `types` are bool, int64 or float64, one for each argument."""
+
+    dst: int
+    op: str
+    args: tuple[int, ...]
+    types: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RecordStep:
+    """Read a field of a decision's record into a scalar of type `type_`."""
+
+    dst: int
+    decision: Decision
+    name: str
+    type_: str
+
+
+@dataclass(frozen=True)
+class Join:
+    """Value `dst` is `then` or `orelse`, whichever block ran; nothing is copied."""
+
+    dst: int
+    then: int
+    orelse: int
+
+
+@dataclass(frozen=True)
+class IfStep:
+    """Run one block. `cond` is a scalar; it is true if it is not 0."""
+
+    cond: int
+    then: tuple[Step, ...]
+    orelse: tuple[Step, ...]
+    joins: tuple[Join, ...]
+
+
+@dataclass(frozen=True)
+class StoreStep:
+    """Copy a value into an output's row."""
+
+    output: int
+    src: int
+
+
+Step = (
+    InputStep
+    | DrawStep
+    | SameSizeStep
+    | ApplyStep
+    | ConvertStep
+    | ConstStep
+    | ContextStep
+    | ExprStep
+    | RecordStep
+    | IfStep
+    | StoreStep
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a status other than 0 means.
+
+    Attributes:
+        kind: "input", "same_size" or "out_size".
+        what: text about the values, for the message.
+        field: the dataset field, where the fault is that of one field.
+        site: where the user wrote the op.
+    """
+
+    kind: str
+    what: str
+    field: str | None
+    site: Site
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value lies.
+
+    Attributes:
+        kind: "input" (column `index`), "output" (row of output `index`), "arena" (from byte
+        `index`),
+            "register" (a scalar), or "join" (wherever the block that ran has it).
+        index: see kind.
+    """
+
+    kind: str
+    index: int = 0

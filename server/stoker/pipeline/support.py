@@ -1,0 +1,58 @@
+"""Kernels that the glue calls besides those of the ops; see `stoker.rng.jit`. numba-free."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker.rng.jit import kernel
+
+
+@kernel(twin="stoker.pipeline.intrinsics:mutable")
+def mutable(array: Any) -> Any:
+    """Return the array; compiled, one of a type that may be written.
+
+    So a kernel is compiled once for inputs and for scratch. Nothing ever writes to an input.
+    """
+    return array
+
+
+@kernel
+def key_of(row: Any, stream: Any) -> Any:
+    """Return the key of a decision: five uint64.
+
+    `row` is (4,) uint64: seed, id, epoch, lane. `stream` is (5,) uint64, see
+    `stoker.pipeline.tables`: the stream's key word, id mask, frozen id, epoch mask, lane mask.
+    """
+    return (
+        row[0],
+        stream[0],
+        (row[1] & stream[1]) | stream[2],
+        row[2] & stream[3],
+        row[3] & stream[4],
+    )
+
+
+@kernel
+def copy(src: Any, dst: Any) -> None:
+    """Copy element by element in row-major order, with the dtype of `dst`; both contiguous."""
+    flat, into = src.reshape(src.size), dst.reshape(dst.size)
+    for i in range(flat.size):
+        into[i] = flat[i]
+
+
+@kernel
+def floordiv(left: Any, right: Any) -> Any:
+    """Return floor(left / right) of int64; 0 for a divisor of 0, and it wraps for -2**63 // -1."""
+    if right == 0:
+        return left - left
+    if right == -1:
+        return -left
+    return left // right
+
+
+@kernel
+def mod(left: Any, right: Any) -> Any:
+    """Return left modulo right of int64, with the sign of the divisor; 0 for a divisor of 0."""
+    if right in (0, -1):
+        return left - left
+    return left % right

@@ -1,0 +1,96 @@
+"""Run-time arguments of the glue: everything about a plan that is a number.
+
+The glue's source says what happens; these tables say with which numbers: sizes, bounds and
+offsets, constants, op parameters, stream keys and freezes. So pipelines that differ only in
+numbers share one compiled build. Also used by the interpreter, for parameters and records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from stoker.ops.contract import State
+from stoker.pipeline.steps import Decision
+from stoker.rng.streams import stream_key
+
+ONES: Final = 2**64 - 1
+RECORD_ALIGN: Final = 16
+
+
+def physical(dtype: str) -> str:
+    """Return the dtype in which kernels see a value: float16 is uint16, its bit pattern."""
+    return "uint16" if dtype == "float16" else dtype
+
+
+def physical_rank(state: State) -> int:
+    """Return the rank in which kernels see a value: a scalar is (1,)."""
+    return max(len(state.shape), 1)
+
+
+def params_table(decisions: Sequence[Decision]) -> np.ndarray:
+    """Return the parameters of all decisions, (1,) structured with fields d0, d1, ..."""
+    table = np.zeros(1, _nested([d.op.parameters for d in decisions]))
+    for decision in decisions:
+        table[f"d{decision.index}"] = decision.op.params()
+    return table
+
+
+def records_table(decisions: Sequence[Decision]) -> np.ndarray:
+    """Return room for the records of all decisions, (1,) structured with fields d0, d1, ..."""
+    return np.zeros(1, _nested([d.op.record for d in decisions]))
+
+
+def streams_table(
+    decisions: Sequence[Decision], freeze: Mapping[str, int | Literal["epoch"]]
+) -> np.ndarray:
+    """Return (decisions, 5) uint64: key word, id mask, frozen id, epoch mask, lane mask.
+
+    A freeze f gives (0, f, 0, 0): the id becomes f, epoch and lane become 0. "epoch" clears the
+    epoch.
+    """
+    table = np.zeros((max(len(decisions), 1), 5), np.uint64)
+    for decision in decisions:
+        if decision.stream is None:
+            continue
+        frozen = freeze.get(decision.stream)
+        words = [stream_key(decision.stream), ONES, 0, ONES, ONES]
+        if frozen == "epoch":
+            words[3] = 0
+        elif frozen is not None:
+            words[1:] = [0, int(frozen), 0, 0]
+        table[decision.index] = [np.uint64(word) for word in words]
+    return table
+
+
+def as_record(table: np.ndarray, index: int) -> Any:
+    """Return the sub-record of a decision in a table, a live view with items and attributes."""
+    column = table[f"d{index}"]
+    return column.view(np.dtype((np.record, column.dtype)))[0]
+
+
+def plain_record(table: np.ndarray, decision: Decision) -> dict[str, Any]:
+    """Return a decision's record as Python numbers and lists."""
+    values = table[f"d{decision.index}"][0]
+    names = decision.op.record.names or ()
+    return {name: values[name].tolist() for name in names if name != "none"}
+
+
+def aligned_arena(size: int, align: int) -> np.ndarray:
+    """Return (size,) uint8 whose first byte lies at a multiple of `align`."""
+    raw = np.zeros(size + align, np.uint8)
+    start = -raw.ctypes.data % align
+    return raw[start : start + size]
+
+
+def _nested(dtypes: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
+    names, offsets, end = [], [], 0
+    for index, dtype in enumerate(dtypes):
+        names.append(f"d{index}")
+        offsets.append(end)
+        end += -(-dtype.itemsize // RECORD_ALIGN) * RECORD_ALIGN
+    if not names:
+        return np.dtype([("none", "u1")])
+    return np.dtype({"names": names, "formats": list(dtypes), "offsets": offsets, "itemsize": end})

@@ -1,0 +1,404 @@
+"""Tracing: the user's function runs once with stand-ins for values; what it does is noted.
+
+A `TracedValue` knows its number in the graph under construction. Ops that are called on it append
+a draw (the decision) and an apply for each value; arithmetic and comparisons append expressions.
+One table of decisions is the whole mechanism of synchronising: a call whose (stream name, op,
+version, parameters) has been seen, in this block or one round it, follows the decision that is
+already there. A joint call, the same instance used twice and the same `stream=` all end up as
+applies of one draw.
+
+Default stream names: the op's name behind the open scopes. Two calls that would share a default
+name are refused, because silence would be a choice that the user did not make. Runs in the
+author's process, on one thread for each trace; numba-free.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from stoker.ops.contract import Op, Value
+from stoker.pipeline.graph import (
+    MAX_INT,
+    MIN_INT,
+    Apply,
+    Block,
+    Const,
+    Context,
+    Draw,
+    Expr,
+    Graph,
+    If,
+    Input,
+    Node,
+)
+from stoker.pipeline.normal import normalise, renumber
+from stoker.pipeline.sites import Site, user_site
+from stoker.protocol.canonical import canonical_bytes
+from stoker.protocol.errors import BuildError
+
+RESERVED_STREAMS = "stoker/"
+Written = tuple[Node, int]
+"""A node and the number of its first value, in the order of tracing."""
+
+_scopes: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar("scopes", default=())
+
+
+@contextlib.contextmanager
+def scope(name: str) -> Iterator[None]:
+    """Put `name/` before the default stream names of the ops that are called inside.
+
+    Args:
+        name: text without a slash at its ends, such as "left".
+
+    Raises:
+        BuildError: the name is empty or begins or ends with a slash.
+    """
+    if not isinstance(name, str) or not name or name.strip("/") != name:
+        raise fault(f"scope: expected a name such as 'left', got {name!r}")
+    token = _scopes.set((*_scopes.get(), name))
+    try:
+        yield
+    finally:
+        _scopes.reset(token)
+
+
+def fault(message: str, site: Site | None = None, **details: str | int) -> BuildError:
+    """Return a BuildError that begins with the user's file and line."""
+    site = user_site() if site is None else site
+    return BuildError(f"{site}: {message}", file=site.file, line=site.line, **details)
+
+
+class TracedValue(Value):
+    """A value of the sample that is not known yet; ops, arithmetic and comparisons accept it."""
+
+    tracer: Tracer
+    __hash__ = Value.__hash__
+
+    def __init__(self, tracer: Tracer, number: int, what: str) -> None:
+        self.tracer = tracer
+        self.number = number
+        self.what = what
+
+    def __repr__(self) -> str:
+        return f"<{self.what}, decided for each sample>"
+
+    @property
+    def height(self) -> TracedValue:
+        """Height of an image or mask in pixels, of each sample."""
+        return self.tracer.expr("height", self)
+
+    @property
+    def width(self) -> TracedValue:
+        """Width of an image or mask in pixels, of each sample."""
+        return self.tracer.expr("width", self)
+
+    def __bool__(self) -> bool:
+        raise fault(
+            f"{self.what} is decided for each sample, so Python cannot branch on it here. In the "
+            f"body of a @pipeline function `if`, the ternary, `and`, `or` and `not` are rewritten "
+            f"for you; elsewhere use when(condition, then, otherwise), `&`, `|` and `~`"
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        raise fault(
+            f"{self.what} cannot be iterated over: a pipeline describes one sample at a time"
+        )
+
+    def __array__(self, *_: object, **__: object) -> Any:
+        raise fault(
+            f"{self.what} has no pixels yet: NumPy cannot be called inside a pipeline. Write an op "
+            "(docs/pipelines.md) that does it for each sample"
+        )
+
+    def __eq__(self, other: object) -> TracedValue:  # type: ignore[override]
+        return self.tracer.expr("eq", self, other)
+
+    def __ne__(self, other: object) -> TracedValue:  # type: ignore[override]
+        return self.tracer.expr("ne", self, other)
+
+    def __lt__(self, other: object) -> TracedValue:
+        return self.tracer.expr("lt", self, other)
+
+    def __le__(self, other: object) -> TracedValue:
+        return self.tracer.expr("le", self, other)
+
+    def __gt__(self, other: object) -> TracedValue:
+        return self.tracer.expr("gt", self, other)
+
+    def __ge__(self, other: object) -> TracedValue:
+        return self.tracer.expr("ge", self, other)
+
+    def __add__(self, other: object) -> TracedValue:
+        return self.tracer.expr("add", self, other)
+
+    def __radd__(self, other: object) -> TracedValue:
+        return self.tracer.expr("add", other, self)
+
+    def __sub__(self, other: object) -> TracedValue:
+        return self.tracer.expr("sub", self, other)
+
+    def __rsub__(self, other: object) -> TracedValue:
+        return self.tracer.expr("sub", other, self)
+
+    def __mul__(self, other: object) -> TracedValue:
+        return self.tracer.expr("mul", self, other)
+
+    def __rmul__(self, other: object) -> TracedValue:
+        return self.tracer.expr("mul", other, self)
+
+    def __truediv__(self, other: object) -> TracedValue:
+        return self.tracer.expr("div", self, other)
+
+    def __rtruediv__(self, other: object) -> TracedValue:
+        return self.tracer.expr("div", other, self)
+
+    def __floordiv__(self, other: object) -> TracedValue:
+        return self.tracer.expr("floordiv", self, other)
+
+    def __rfloordiv__(self, other: object) -> TracedValue:
+        return self.tracer.expr("floordiv", other, self)
+
+    def __mod__(self, other: object) -> TracedValue:
+        return self.tracer.expr("mod", self, other)
+
+    def __rmod__(self, other: object) -> TracedValue:
+        return self.tracer.expr("mod", other, self)
+
+    def __neg__(self) -> TracedValue:
+        return self.tracer.expr("neg", self)
+
+    def __and__(self, other: object) -> TracedValue:
+        return self.tracer.expr("and", self, other)
+
+    def __rand__(self, other: object) -> TracedValue:
+        return self.tracer.expr("and", other, self)
+
+    def __or__(self, other: object) -> TracedValue:
+        return self.tracer.expr("or", self, other)
+
+    def __ror__(self, other: object) -> TracedValue:
+        return self.tracer.expr("or", other, self)
+
+    def __invert__(self) -> TracedValue:
+        return self.tracer.expr("not", self)
+
+
+class Sample:
+    """The argument of a pipeline function: `sample.field` and `sample["field"]` are its fields.
+
+    `sample["stoker.epoch"]` and `sample["stoker.view"]` are facts about the row.
+    """
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+
+    def __getitem__(self, name: str) -> TracedValue:
+        if not isinstance(name, str) or not name:
+            raise fault(f"a field is named by text, got {name!r}")
+        return self._tracer.input(name)
+
+    def __getattr__(self, name: str) -> TracedValue:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __iter__(self) -> Iterator[str]:
+        raise fault(
+            "the fields of a sample cannot be iterated over: which there are is known when a "
+            "dataset is bound; name those that you use"
+        )
+
+
+class _Named(NamedTuple):
+    op: Op
+    stream: str
+    site: Site
+
+
+class Tracer:
+    """The graph under construction; one for each run of a pipeline function."""
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._inputs: list[Written] = []
+        self._blocks: list[list[Written]] = [[]]
+        self._inside: dict[int, tuple[list[Written], list[Written]]] = {}
+        self._decisions: list[dict[tuple[str, ...], int]] = [{}]
+        self._instances: dict[int, _Named] = {}
+        self._default_names: dict[str, _Named] = {}
+        self._fields: dict[str, TracedValue] = {}
+        self._sites: dict[int, Site] = {}
+
+    def input(self, name: str) -> TracedValue:
+        """Return the value of a field; reading a field twice gives the same value."""
+        if name not in self._fields:
+            node: Node = Input(name)
+            if name.startswith("stoker."):
+                if name not in ("stoker.epoch", "stoker.view"):
+                    raise fault(f"{name!r}: there are 'stoker.epoch' and 'stoker.view'")
+                node = Context(name.removeprefix("stoker."))  # type: ignore[arg-type]
+            number = self._number(node)
+            self._inputs.append((node, number))
+            self._fields[name] = TracedValue(self, number, f"field {name!r}")
+        return self._fields[name]
+
+    def apply(self, op: Op, values: Sequence[Value], stream: str | None) -> tuple[Value, ...]:
+        """Append a call of an op: its decision, unless it is there already, and an apply each."""
+        numbers = tuple(self.number_of(value, op.name) for value in values)
+        draw = self._decide(op, numbers[0], stream)
+        return tuple(
+            TracedValue(self, self._append(Apply(draw, (number,), 1)), f"the result of {op.name}")
+            for number in numbers
+        )
+
+    def expr(self, op: str, *args: object) -> TracedValue:
+        """Append an expression over values and Python numbers."""
+        numbers = tuple(self.number_of(arg, op) for arg in args)
+        return TracedValue(self, self._append(Expr(op, numbers)), f"the result of {op!r}")
+
+    def number_of(self, value: object, where: str) -> int:
+        """Return the number of a value; a Python number becomes a constant.
+
+        Raises:
+            BuildError: it is neither, or belongs to another pipeline.
+        """
+        if isinstance(value, TracedValue):
+            if value.tracer is not self:
+                raise fault(
+                    f"{where}: {value.what} belongs to another pipeline; read it from `sample`"
+                )
+            return value.number
+        if isinstance(value, bool | int | float):
+            finite = (
+                math.isfinite(value) if isinstance(value, float) else MIN_INT <= value <= MAX_INT
+            )
+            if not finite:
+                raise fault(f"{where}: expected a finite number of 64 bits, got {value!r}")
+            return self._append(Const(value))
+        raise fault(
+            f"{where}: expected a field of the sample, a value made of one, or a number, got "
+            f"{type(value).__name__}"
+        )
+
+    def branch(
+        self,
+        cond: object,
+        then: Callable[[], list[object]],
+        orelse: Callable[[], list[object]],
+    ) -> list[TracedValue]:
+        """Append a choice: both functions are traced, each into its block; their lists join."""
+        condition = self.number_of(cond, "if")
+        nodes, blocks = zip(*(self._block(body) for body in (then, orelse)), strict=True)
+        node = If(condition, *blocks)
+        if len(blocks[0].results) != len(blocks[1].results):
+            raise fault("if: both branches must give the same number of values")
+        first = self._append(node)
+        self._inside[first] = nodes
+        return [
+            TracedValue(self, first + index, "the result of an `if`") for index in range(node.width)
+        ]
+
+    def graph(self, outputs: dict[str, TracedValue]) -> Graph:
+        """Return the normal form of what was traced."""
+        env: dict[int, int] = {}
+        nodes = self._in_order([*self._inputs, *self._blocks[0]], env, [0])
+        given = tuple((name, env[value.number]) for name, value in outputs.items())
+        sites = tuple((env[number], *site) for number, site in self._sites.items())
+        return normalise(Graph(nodes=nodes, outputs=given, sites=sites))
+
+    def _in_order(
+        self, written: list[Written], env: dict[int, int], following: list[int]
+    ) -> tuple[Node, ...]:
+        """Number values as the format does, in the order of the nodes; fields come first."""
+        nodes: list[Node] = []
+        for node, first in written:
+            if isinstance(node, If):
+                blocks = []
+                for inner, block in zip(self._inside[first], (node.then, node.orelse), strict=True):
+                    inside = self._in_order(inner, env, following)
+                    blocks.append(Block(inside, tuple(env[value] for value in block.results)))
+                nodes.append(If(env[node.cond], *blocks))
+            else:
+                nodes.append(renumber(node, env, 0))
+            for value in range(first, first + node.width):
+                env[value] = following[0]
+                following[0] += 1
+        return tuple(nodes)
+
+    def _block(self, body: Callable[[], list[object]]) -> tuple[list[Written], Block]:
+        self._blocks.append([])
+        self._decisions.append({})
+        try:
+            results = tuple(self.number_of(value, "if") for value in body())
+            return self._blocks[-1], Block((), results)
+        finally:
+            self._blocks.pop()
+            self._decisions.pop()
+
+    def _decide(self, op: Op, first: int, stream: str | None) -> int:
+        name = self._stream(op, stream)
+        params = op.params_data()
+        draw = Draw(op.name, op.version, dict(params), name, (first,))
+        if name is None:
+            return self._append(draw)
+        key = (name, op.name, str(op.version), canonical_bytes(params).decode())
+        for table in reversed(self._decisions):
+            if key in table:
+                return table[key]
+        number = self._append(draw)
+        self._decisions[-1][key] = number
+        return number
+
+    def _stream(self, op: Op, stream: str | None) -> str | None:
+        if not op.random:
+            if stream is not None:
+                raise fault(
+                    f"{op.name} draws nothing, so stream={stream!r} has no meaning; leave it out",
+                    op=op.name,
+                )
+            return None
+        if stream is not None:
+            if not isinstance(stream, str) or not stream or stream.startswith(RESERVED_STREAMS):
+                raise fault(
+                    f"{op.name}: a stream name is text that does not begin with "
+                    f"{RESERVED_STREAMS!r}, got {stream!r}",
+                    op=op.name,
+                )
+            self._instances.setdefault(id(op), _Named(op, stream, user_site()))
+            return stream
+        seen = self._instances.get(id(op))
+        if seen is not None:
+            return seen.stream
+        return self._default_stream(op)
+
+    def _default_stream(self, op: Op) -> str:
+        named = _Named(op, "/".join((*_scopes.get(), op.name)), user_site())
+        before = self._default_names.get(named.stream)
+        if before is not None:
+            raise fault(
+                f"{op.name}: the default stream name {named.stream!r} is taken by the call at "
+                f"{before.site}. If both calls shall make the same decision, give both the same "
+                f"stream='...' (or call one instance twice, or call the op once with all fields); "
+                f"if each shall decide for itself, give this one a stream='...' of its own, or put "
+                f"it in `with scope('...')`",
+                named.site,
+                op=op.name,
+                stream=named.stream,
+            )
+        self._default_names[named.stream] = self._instances[id(op)] = named
+        return named.stream
+
+    def _append(self, node: Node) -> int:
+        first = self._number(node)
+        self._blocks[-1].append((node, first))
+        return first
+
+    def _number(self, node: Node) -> int:
+        first = self._next
+        self._next += node.width
+        self._sites.update(dict.fromkeys(range(first, self._next), user_site()))
+        return first
