@@ -17,6 +17,7 @@ from stoker.client.opening import Stream, open_stream
 from stoker.client.options import Options
 from stoker.client.private import PrivateDaemon
 from stoker.client.session import Session
+from stoker.client.statistics import Statistics
 from stoker.protocol.errors import UsageError
 
 
@@ -28,6 +29,7 @@ class Connection:
         book: which slots the caller holds.
         delivery: announced batches.
         source: batches where the caller wants them.
+        delivered: batches handed out, counted by the loader.
     """
 
     stream: Stream
@@ -51,7 +53,8 @@ class Connection:
             StokerError: as `Loader` says.
         """
         self._pid = os.getpid()
-        self._undo = contextlib.ExitStack()
+        self._last: Statistics | None = None
+        self.delivered = 0
         with contextlib.ExitStack() as undo:
             if is_address(address_or_path):
                 record = options.record(target.leases)
@@ -73,9 +76,30 @@ class Connection:
             self._undo = undo.pop_all()
 
     def close(self) -> None:
-        """Give everything back; again does nothing, nor in a forked child."""
-        if os.getpid() == self._pid:
+        """Give everything back; again does nothing, nor in a forked child.
+
+        The memory stays mapped for as long as arrays of the caller lie in it, and no longer.
+        """
+        if os.getpid() != self._pid or self._last is not None:
+            return
+        self._last = self.statistics()
+        try:
             self._undo.close()
+        finally:
+            del self.source, self.delivery, self.book, self.stream
+
+    def statistics(self) -> Statistics:
+        """Return the counters; after `close`, those of that moment."""
+        if self._last is not None:
+            return self._last
+        return Statistics(
+            delivered=self.delivered,
+            copied=self.book.copied,
+            waits=self.delivery.waits,
+            wait_s=self.delivery.wait_s,
+            leased=self.book.leased,
+            slots=self.stream.slab.slots,
+        )
 
 
 def _refuse_workers(address: object, workers: int | None) -> None:

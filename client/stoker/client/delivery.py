@@ -20,8 +20,10 @@ from stoker.client.session import Session
 from stoker.protocol.errors import ProtocolError, StokerError, from_record
 from stoker.protocol.layout import DTYPES, META, Placed
 from stoker.protocol.messages import (
+    Bye,
     ClientRecord,
     Credit,
+    DaemonRecord,
     Error,
     Opened,
     Ready,
@@ -123,13 +125,14 @@ class Delivery:
         self._whole = True
 
     def _flush(self, *records: ClientRecord) -> None:
-        free = self._book.take_free()
+        free = self._book.free_slots()
         releases = [
             Release(free[first : first + MAX_RELEASES])
             for first in range(0, len(free), MAX_RELEASES)
         ]
         if releases or records:
             self._session.send(*releases, *records)
+            self._book.forget_free(len(free))
 
     def _wait(self) -> None:
         begin = time.monotonic()
@@ -142,14 +145,25 @@ class Delivery:
             self.wait_s += time.monotonic() - begin
 
     def _read_inbox(self) -> None:
-        while self._session.inbox:
-            record = self._session.take()
-            if isinstance(record, Ready):
-                self._announce(record)
-            elif isinstance(record, Error):
-                if record.run == self._run:
-                    self._queue.append(from_record(record.code, record.message, record.details))
-            elif record is not None and not isinstance(record, Status):
+        """Deal with what came; a record leaves the inbox when that is done, not before."""
+        inbox = self._session.inbox
+        while inbox:
+            try:
+                self._deal_with(inbox[0])
+            except StokerError:
+                inbox.popleft()
+                raise
+            inbox.popleft()
+
+    def _deal_with(self, record: DaemonRecord) -> None:
+        if isinstance(record, Ready):
+            self._announce(record)
+        elif isinstance(record, Error) and record.run is not None:
+            if record.run == self._run:
+                self._queue.append(from_record(record.code, record.message, record.details))
+        else:
+            self._session.heed(record)
+            if not isinstance(record, Bye | Status):
                 raise ProtocolError(f"unexpected {type(record).__name__} in an open stream")
 
     def _announce(self, ready: Ready) -> None:

@@ -108,11 +108,14 @@ class LeaseBook:
         """Give back a slot that was announced and will not be used."""
         self._free.append((slot, generation))
 
-    def take_free(self) -> list[Slot]:
-        """Return the slots to give back to the daemon, each once."""
+    def free_slots(self) -> list[Slot]:
+        """Return the slots to give back to the daemon; `forget_free` them once that is done."""
         self._collect()
-        free, self._free = self._free, []
-        return free
+        return list(self._free)
+
+    def forget_free(self, count: int) -> None:
+        """The first `count` free slots were given back."""
+        del self._free[:count]
 
     def _collect(self) -> None:
         while self._queue:

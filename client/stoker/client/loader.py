@@ -129,16 +129,17 @@ class Loader:
         self._planned: Place | None = Place()
         self._exact = False
         self._turn = 0
-        self._delivered = 0
+        self._spec = self._connection.stream.spec
+        self._steps = self._connection.stream.opened.steps
 
     @property
     def spec(self) -> StreamSpec:
         """The StreamSpec: everything that determines the bytes."""
-        return self._connection.stream.spec
+        return self._spec
 
     def __len__(self) -> int:
         """Return the number of batches in an epoch."""
-        return self._connection.stream.opened.steps
+        return self._steps
 
     def __iter__(self) -> Iterator[Batch]:
         """Begin the next epoch, or the place that was loaded or set; ends an older iterator.
@@ -211,16 +212,8 @@ class Loader:
         self._exact = False
 
     def statistics(self) -> Statistics:
-        """Return the loader's counters."""
-        connection = self._connection
-        return Statistics(
-            delivered=self._delivered,
-            copied=connection.book.copied,
-            waits=connection.delivery.waits,
-            wait_s=connection.delivery.wait_s,
-            leased=connection.book.leased,
-            slots=connection.stream.slab.slots,
-        )
+        """Return the loader's counters; after `close()`, those of that moment."""
+        return self._connection.statistics()
 
     def close(self) -> None:
         """End the session; tensors handed out stay valid. A second call does nothing."""
@@ -250,7 +243,7 @@ class Loader:
             return None
         arrays = self._connection.source.get(place.epoch, place.step)
         batch = Batch(arrays, place.epoch, place.step)
-        self._delivered += 1
+        self._connection.delivered += 1
         self._place = dataclasses.replace(place, step=place.step + 1)
         return batch
 

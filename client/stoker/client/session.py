@@ -171,20 +171,18 @@ class Session:
         while self._raw:
             self.inbox.extend(decode_from_daemon(self._raw.popleft())[1])
 
-    def take(self) -> DaemonRecord | None:
-        """Take the oldest record out of the inbox; errors of the session as a whole are raised."""
-        record = self.inbox.popleft()
+    def heed(self, record: DaemonRecord) -> None:
+        """Deal with a record that concerns the session as a whole: BYE, or an error, raised."""
         if isinstance(record, Bye):
             self._lost = f"it shut down: {record.reason}"
-            return None
-        if isinstance(record, Error) and record.run is None:
+        elif isinstance(record, Error) and record.run is None:
             raise from_record(record.code, record.message, record.details)
-        return record
 
     def _answer(self, kind: type[Answer], deadline: float) -> Answer:
         while True:
             self.receive(deadline)
-            record = self.take()
+            record = self.inbox.popleft()
+            self.heed(record)
             if isinstance(record, kind):
                 return record
 

@@ -94,7 +94,7 @@ def _unpack(data: bytes, limit: int) -> object:
             max_ext_len=0,
         )
     except (ValueError, msgpack.exceptions.UnpackException, RecursionError, UnicodeError) as error:
-        raise ProtocolError(f"this is no message: {error}") from None
+        raise ProtocolError(f"this is no message: {error or type(error).__name__}") from None
 
 
 def _typed(value: object, kind: Any) -> Any:

@@ -1,0 +1,123 @@
+"""Arguments that cannot be: refused before anybody is asked, in the words of the parameters."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from stoker.client import Loader
+from stoker.client.options import pipeline_data
+from stoker.client.ranks import resolve_ranks
+from stoker.protocol.errors import DatasetError, UsageError
+
+ADDRESS = "ipc:///nowhere/stoker.sock"
+GOOD = {"pipeline": "train", "batch_size": 4}
+
+
+class Huge:
+    def graph(self):
+        return self
+
+    def to_data(self):
+        return {"nodes": ["x" * 1000] * 1100}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"batch_size": None}, "batch_size=None, global_batch_size=None: expected exactly one"),
+        ({"global_batch_size": 8}, "batch_size=4, global_batch_size=8: expected exactly one"),
+        ({"batch_size": 0}, "batch_size=0: expected an integer from 1 to 16777216"),
+        ({"batch_size": 2.0}, "batch_size=2.0: expected an integer .* got float"),
+        ({"batch_size": True}, "batch_size=True: expected an integer .* got bool"),
+        (
+            {"batch_size": None, "global_batch_size": 2, "rank": 0, "world_size": 3},
+            "global_batch_size=2: 3 ranks need at least one position each; give at least 3",
+        ),
+        ({"seed": -1}, "seed=-1: expected an integer from 0 to 18446744073709551615"),
+        ({"seed": 2**64}, "seed=18446744073709551616: expected an integer from 0"),
+        ({"prefetch": 0}, "prefetch=0: expected an integer from 1 to 4096"),
+        ({"views": 65536}, "views=65536: expected an integer from 1 to 65535"),
+        ({"total_epochs": 0}, "total_epochs=0: expected an integer from 1"),
+        ({"on_error": "skip"}, "on_error='skip': expected one of 'raise', 'replace', 'mask'"),
+        ({"freeze": {"crop": -1}}, r"freeze\['crop'\]=-1: expected .* or \"epoch\""),
+        ({"freeze": {"crop": "step"}}, r"freeze\['crop'\]='step': expected .* or \"epoch\""),
+        ({"freeze": {3: 1}}, "freeze=3: expected a text of at most 256"),
+        ({"group": "g" * 257}, "group='g.*expected a text of at most 256 characters"),
+        ({"dataset": "d" * 257}, "dataset='d.*expected a text of at most 256 characters"),
+        ({"pipeline": ""}, "pipeline='': expected a name that the daemon has"),
+        ({"pipeline": 7}, "pipeline=7: expected the name of a pipeline at the daemon"),
+        ({"pipeline": Huge()}, "the pipeline's graph has .* at most 1048576 can be sent"),
+        ({"rank": 1}, "rank=1, world_size=None: expected both or neither"),
+        ({"rank": 2, "world_size": 2}, "rank=2, world_size=2: .* 0 <= rank < world_size"),
+        ({"rank": "0", "world_size": 2}, "rank='0', world_size=2: expected integers"),
+        ({"workers": 2}, "workers=2: the daemon at ipc:///nowhere/stoker.sock has its own"),
+        ({"device": "tpu"}, "device='tpu': "),
+        ({"device": "meta"}, "device='meta': expected 'cpu', 'numpy' or 'cuda"),
+        ({"device": "cuda"}, "device='cuda': torch sees no CUDA device here"),
+    ],
+)
+def test_refused(arguments: dict, expected: str) -> None:
+    if arguments.get("device") == "cuda":
+        torch = pytest.importorskip("torch")
+        if torch.cuda.is_available():
+            pytest.skip("there is a CUDA device")
+    with pytest.raises(UsageError, match=expected):
+        Loader(ADDRESS, **{**GOOD, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("tcp://host:7470", r"address 'tcp://host:7470': expected ipc:///absolute/path"),
+        ("ipc://relative.sock", "expected an absolute path after ipc://"),
+        ("ipc:///" + "d" * 105, "a Unix socket takes at most 107; choose a shorter directory"),
+    ],
+)
+def test_addresses(address: str, expected: str) -> None:
+    with pytest.raises(UsageError, match=expected):
+        Loader(address, **GOOD)
+
+
+def test_paths(tmp_path) -> None:
+    missing = tmp_path / "photos"
+    with pytest.raises(DatasetError, match=f"no packed dataset at '{missing}'; expected a folder"):
+        Loader(missing, pipeline="m:train", batch_size=4)
+    for arguments, expected in [
+        ({"dataset": "photos"}, "dataset='photos': a path names its dataset already"),
+        ({"pipeline": "train"}, "pipeline='train': with the path of a dataset expected 'module:"),
+        ({"pipeline": "__main__:train"}, "cannot import your script; move the pipeline into a"),
+        ({"workers": 0}, "workers=0: expected an integer from 1, or None"),
+        ({"views": 0}, "views=0: expected"),
+    ]:
+        with pytest.raises(UsageError, match=expected):
+            Loader(tmp_path, **{"pipeline": "m:train", "batch_size": 4, **arguments})
+
+
+def test_numpy_integers_are_integers() -> None:
+    assert pipeline_data("train") == ("train", b"")
+    with pytest.raises(UsageError, match="views=0"):
+        Loader(ADDRESS, pipeline="t", batch_size=np.int64(4), seed=np.uint64(2**64 - 1), views=0)
+
+
+def test_ranks_from_torch_distributed(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.SimpleNamespace(
+        is_available=lambda: True,
+        is_initialized=lambda: True,
+        get_rank=lambda: 3,
+        get_world_size=lambda: 8,
+    )
+    monkeypatch.setitem(sys.modules, "torch.distributed", module)
+    assert resolve_ranks(None, None) == (3, 8)
+    assert resolve_ranks(1, 2) == (1, 2), "told is told"
+    module.is_initialized = lambda: False
+    assert resolve_ranks(None, None) == (0, 1)
+
+
+def test_a_launched_job_that_forgot_to_initialise_is_warned(monkeypatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    with pytest.warns(UserWarning, match="WORLD_SIZE=4 is set but torch.distributed is not"):
+        assert resolve_ranks(None, None) == (0, 1)
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert resolve_ranks(None, None) == (0, 1)

@@ -1,0 +1,388 @@
+"""Daemons that are absent, silent, dying or wrong: one typed error each, in time, nothing left."""
+
+import os
+import socket
+import time
+from itertools import islice
+
+import msgpack
+import msgspec
+import pytest
+import zmq
+
+from stoker.client import Loader
+from stoker.protocol import messages as m
+from stoker.protocol.codec import encode, encode_packet
+from stoker.protocol.descriptors import receive_packet, send_packet
+from stoker.protocol.errors import (
+    BuildError,
+    ConnectError,
+    DaemonLostError,
+    PeerError,
+    ProtocolError,
+    ResourceError,
+    SampleError,
+    StokerError,
+    UsageError,
+    VersionError,
+)
+
+SOON_S = 5.0
+
+
+def load(daemon, **more) -> Loader:
+    return Loader(daemon.address, pipeline="train", batch_size=16, **more)
+
+
+# ---------------------------------------------------------------- nobody there
+
+
+def test_nobody_listens(folder) -> None:
+    begin = time.monotonic()
+    with pytest.raises(ConnectError) as caught:
+        Loader(f"ipc://{folder}/none.sock", pipeline="train", batch_size=1)
+    assert time.monotonic() - begin < SOON_S
+    message = str(caught.value)
+    assert f"no daemon listens at ipc://{folder}/none.sock: No such file" in message
+    assert "Start one with `stoker serve`" in message
+
+
+def test_a_stale_socket_refuses_at_once(folder) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stale:
+        stale.bind(f"{folder}/stoker.sock.fd")
+    with pytest.raises(ConnectError, match="Connection refused"):
+        Loader(f"ipc://{folder}/stoker.sock", pipeline="train", batch_size=1)
+
+
+def test_something_else_listens(folder) -> None:
+    """A side socket that answers nothing, and no ZeroMQ: bounded by connect_timeout_s."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(f"{folder}/stoker.sock.fd")
+        listener.listen()
+        with pytest.raises(ConnectError, match=r"did not answer within 0\.05 s; is it a daemon"):
+            Loader(
+                f"ipc://{folder}/stoker.sock", pipeline="t", batch_size=1, connect_timeout_s=0.05
+            )
+
+
+@pytest.mark.parametrize("silent", [m.Hello, m.Attach])
+def test_a_daemon_that_never_answers(daemon, silent: type) -> None:
+    daemon.mute = {silent}
+    with pytest.raises(ConnectError, match=r"did not answer within 0\.1 s"):
+        load(daemon, connect_timeout_s=0.1)
+
+
+def test_open_is_never_answered(daemon) -> None:
+    daemon.mute = {m.Open}
+    with pytest.raises(PeerError, match="is there but did not answer in time"):
+        load(daemon, timeout_s=0.1)
+    daemon.wait_for(lambda: daemon.ended == 1)
+
+
+def test_batches_never_come(daemon) -> None:
+    daemon.alter_ready = lambda ready: []
+    with load(daemon, timeout_s=0.1) as loader:
+        with pytest.raises(PeerError, match="did not answer in time"):
+            next(iter(loader))
+        assert loader.state_dict()["step"] == 0
+
+
+# ---------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BuildError("train.py:7: color_jitter: a mask has no rule", op="color_jitter"),
+        ResourceError("needed 9 GiB, allowed 4 GiB", needed_bytes=9, allowed_bytes=4),
+        UsageError("no pipeline 'train'; there are: 'val'"),
+    ],
+)
+def test_a_refusal_is_raised_as_the_daemons_own_error(daemon, error: StokerError) -> None:
+    daemon.answer_open = lambda record: [m.Error(record.request, *error.to_record())]
+    with pytest.raises(type(error)) as caught:
+        load(daemon)
+    assert type(caught.value) is type(error)
+    assert caught.value.to_record() == error.to_record()
+    daemon.wait_for(lambda: daemon.ended == 1)
+
+
+def test_hello_is_refused(daemon) -> None:
+    daemon._hello = lambda record: daemon._send(m.Error(0, "resource", "64 sessions", {}))
+    with pytest.raises(ResourceError, match="64 sessions"):
+        load(daemon)
+
+
+def test_the_side_socket_refuses(daemon) -> None:
+    def refuse(side, poller):
+        receive_packet(side)
+        daemon.received.append(m.Attach(b"x" * 16))
+        send_packet(side, encode_packet(m.Error(0, "usage", "user 7 may not", {"user": 7})))
+        poller.unregister(side.fileno())
+        daemon._sides.remove(side)
+        side.close()
+
+    daemon._read_side = refuse
+    with pytest.raises(UsageError, match="user 7 may not"):
+        load(daemon)
+
+
+def test_another_wire_version(daemon) -> None:
+    daemon.wire = 2
+    with pytest.raises(VersionError, match="expected wire version 1, got 2; use the same release"):
+        load(daemon)
+
+
+def test_a_stream_that_stops_delivers_what_came_before(daemon, same) -> None:
+    """The error comes in its turn; asking again asks the daemon again."""
+    error = SampleError("photos, sample 17, field image: truncated", dataset="photos", id=17)
+
+    def alter(ready: m.Ready) -> list[m.Record]:
+        if ready.step < 2:
+            return [ready]
+        daemon._credits = 0
+        return [m.Error(0, *error.to_record(), ready.run)]
+
+    daemon.alter_ready = alter
+    with load(daemon) as loader:
+        batches = iter(loader)
+        for step in range(2):
+            same(daemon, next(batches), 0, step)
+        for _ in range(2):
+            with pytest.raises(SampleError, match="sample 17") as caught:
+                next(batches)
+            assert caught.value.details == {"dataset": "photos", "id": 17}
+            assert loader.state_dict()["step"] == 2
+        daemon.alter_ready = lambda ready: [ready]
+        loader.skip(1)
+        same(daemon, next(batches), 0, 3)
+        assert [record.step for record in daemon.of(m.Seek)] == [0, 2, 3]
+
+
+# ---------------------------------------------------------------- death
+
+
+def test_the_daemon_dies_in_mid_epoch(daemon, same) -> None:
+    with load(daemon) as loader:
+        batches = iter(loader)
+        kept = next(batches)
+        daemon.die()
+        announced = []
+        with pytest.raises(DaemonLostError) as caught:
+            announced.extend(batches)
+        for step, batch in enumerate(announced, start=1):
+            same(daemon, batch, 0, step)
+        message = str(caught.value)
+        assert f"the daemon at {daemon.address} went away" in message
+        assert "make a new Loader and give it the last state_dict()" in message
+        state = loader.state_dict()
+        assert state["step"] == loader.statistics().delivered
+        same(daemon, kept, 0, 0)
+        with pytest.raises(DaemonLostError):
+            next(batches)
+        with pytest.raises(DaemonLostError):
+            next(iter(loader))
+
+
+def test_goodbye_gives_the_reason(daemon) -> None:
+    with load(daemon) as loader:
+        batches = iter(loader)
+        next(batches)
+        daemon.say(m.Bye("SIGTERM"))
+        daemon.die()
+        with pytest.raises(DaemonLostError, match=r"it shut down: SIGTERM|closed the connection"):
+            list(batches)
+
+
+def test_goodbye_alone_is_enough(daemon) -> None:
+    daemon.alter_ready = lambda ready: []
+    with load(daemon) as loader:
+        batches = iter(loader)
+        daemon.say(m.Bye("SIGTERM"))
+        with pytest.raises(DaemonLostError, match="it shut down: SIGTERM"):
+            next(batches)
+
+
+@pytest.mark.parametrize("at", ["_hello", "_open"])
+def test_the_daemon_dies_while_it_is_asked(daemon, at: str) -> None:
+    setattr(daemon, at, lambda record: setattr(daemon, "_running", False))
+    expected = ConnectError if at == "_hello" else DaemonLostError
+    with pytest.raises(expected, match="closed the connection"):
+        load(daemon)
+
+
+# ---------------------------------------------------------------- wrong words
+
+
+def change(**fields):
+    return lambda ready: [msgspec.structs.replace(ready, **fields)]
+
+
+def place(ready: m.Ready, **fields) -> list[m.Record]:
+    first = msgspec.structs.replace(ready.outputs[0], **fields)
+    return [msgspec.structs.replace(ready, outputs=[first, *ready.outputs[1:]])]
+
+
+WRONG = {
+    "order": (change(step=3), r"expected the batch of \(epoch, step\) \(0, 0\).*\(0, 3\)"),
+    "epoch": (change(epoch=1), r"expected the batch of \(epoch, step\) \(0, 0\).*\(1, 0\)"),
+    "stream": (change(stream="0" * 32), "expected a batch of stream .* got one of 0000"),
+    "slab": (change(slab=9), "expected slots 0 to 3 of slab 3, got slot 0 of slab 9"),
+    "slot": (change(slot=7), "expected slots 0 to 3 of slab 3, got slot 7 of slab 3"),
+    "outputs": (change(outputs=[]), r"expected the outputs \['image', .*\], got \[\]"),
+    "rows": (change(rows=15), "expected 15 rows of a known dtype, got uint8"),
+    "dtype": (lambda ready: place(ready, dtype="object"), "known dtype, got object"),
+    "shape": (lambda ready: place(ready, shape=(16, 10**6)), r"output 'image' ends at byte 16\d+"),
+    "offset": (lambda ready: place(ready, offset=10**6), "ends at byte 1073728 of a slot"),
+    "late": (lambda ready: [ready, ready], r"expected the batch of .* \(0, 1\)"),
+    "garbage": (lambda ready: [b"\xc1 no message"], "this is no message"),
+    "truncated": (lambda ready: [encode(b"t" * 16, [ready])[:-3]], "this is no message"),
+    "kind": (
+        lambda ready: [m.Welcome(wire=1, token=b"t" * 16, daemon="x")],
+        "unexpected Welcome in an open stream",
+    ),
+    "session": (lambda ready: [m.Error(0, "protocol", "SEEK twice", {})], "SEEK twice"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_wrong_announcements_are_refused(daemon, same, what: str) -> None:
+    daemon.alter_ready, expected = WRONG[what]
+    with load(daemon, prefetch=1) as loader:
+        batches = iter(loader)
+        with pytest.raises(ProtocolError, match=expected):
+            list(islice(batches, 2))
+        # The session is not lost: a daemon that comes to its senses is asked anew.
+        daemon.do(lambda: setattr(daemon, "alter_ready", lambda ready: [ready]))
+        step = loader.state_dict()["step"]
+        loader._connection.delivery._whole = False
+        same(daemon, next(batches), 0, step)
+
+
+def test_stale_generation(daemon) -> None:
+    daemon.alter_ready = lambda ready: [msgspec.structs.replace(ready, generation=1)]
+    with load(daemon, prefetch=1) as loader:
+        batches = iter(loader)
+        with pytest.raises(ProtocolError, match="expected a generation above 1, got 1"):
+            list(islice(batches, 8))
+
+
+def test_a_slot_that_is_leased_is_announced_again(daemon) -> None:
+    def alter(ready: m.Ready) -> list[m.Record]:
+        return [msgspec.structs.replace(ready, slot=0, generation=ready.step + 1)]
+
+    daemon.alter_ready = alter
+    with load(daemon, prefetch=1) as loader:
+        batches = iter(loader)
+        kept = next(batches)
+        with pytest.raises(ProtocolError, match="announced slot 0, which is still leased"):
+            next(batches)
+        assert kept.step == 0
+
+
+def test_more_batches_than_credits(daemon) -> None:
+    def alter(ready: m.Ready) -> list[bytes]:
+        following = msgspec.structs.replace(ready, step=ready.step + 1, slot=2)
+        return [encode(b"t" * 16, [ready, following])]
+
+    daemon.alter_ready = alter
+    with (
+        load(daemon, prefetch=1) as loader,
+        pytest.raises(ProtocolError, match="announced a batch without a credit"),
+    ):
+        next(iter(loader))
+
+
+def test_announcements_of_an_earlier_run_are_void_and_given_back(daemon, same) -> None:
+    with load(daemon) as loader:
+        next(iter(loader))
+        loader.set_epoch(5)
+        batches = iter(loader)
+        for step in range(5):
+            same(daemon, next(batches), 5, step)
+        daemon.wait_for(lambda: len([s for r in daemon.of(m.Release) for s in r.slots]) >= 4)
+
+
+def test_unknown_trailing_fields_are_ignored(daemon, same) -> None:
+    def alter(ready: m.Ready) -> list[bytes]:
+        wire, token, (record,) = msgpack.unpackb(encode(b"t" * 16, [ready]))
+        return [msgpack.packb([wire, token, [[*record, "new", {"x": 1}]], "newer"])]
+
+    daemon.alter_ready = alter
+    with load(daemon) as loader:
+        for step, batch in enumerate(loader):
+            same(daemon, batch, 0, step)
+
+
+def test_two_frames_are_refused(daemon) -> None:
+    def hello(record: m.Hello) -> None:
+        daemon._router.send_multipart([daemon._peer, b"one", b"two"])
+
+    daemon._hello = hello
+    with pytest.raises(ProtocolError, match="expected messages of one frame"):
+        load(daemon)
+
+
+def opened_but(daemon, **fields):
+    """Open as usual, then say something else of it."""
+    original = daemon._send
+
+    def send(*records):
+        changed = [
+            msgspec.structs.replace(record, **fields) if isinstance(record, m.Opened) else record
+            for record in records
+        ]
+        original(*changed)
+
+    daemon._send = send
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"slots": 9}, "OPENED and SLAB differ"),
+        ({"stream": "1" * 32}, "the daemon calls it 1111"),
+        ({"spec": {"seed": -1}}, "the daemon opened a stream that cannot be"),
+        ({"rows": 4000}, "expected at least 2 slots of"),
+        ({"request": 2}, "expected OPENED of 1, got 2"),
+    ],
+)
+def test_an_opening_that_contradicts_itself(daemon, fields, expected: str) -> None:
+    opened_but(daemon, **fields)
+    with pytest.raises(ProtocolError, match=expected):
+        load(daemon)
+    daemon.wait_for(lambda: daemon.ended == 1)
+
+
+def test_unexpected_packets_on_the_side_socket(daemon) -> None:
+    """A descriptor that nobody asked for is closed; the leak fixture would see it."""
+    with load(daemon) as loader:
+        batches = iter(loader)
+        reader, writer = os.pipe()
+        daemon.alter_ready = lambda ready: []
+        daemon.do(lambda: send_packet(daemon._sides[0], encode_packet(m.Attached()), reader))
+        os.close(reader)
+        with pytest.raises(ProtocolError, match="unexpected Attached on the side socket"):
+            next(batches)
+        with pytest.raises(BrokenPipeError):
+            os.write(writer, b".")
+        os.close(writer)
+
+
+def test_a_daemon_that_does_not_read(daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    with load(daemon) as loader:
+        batches = iter(loader)
+        session = loader._connection.delivery._session
+
+        class Full:
+            def send(self, *args):
+                raise zmq.Again
+
+            def __getattr__(self, name):
+                return getattr(dealer, name)
+
+        dealer, session._dealer = session._dealer, Full()
+        with pytest.raises(PeerError, match="does not read its messages"):
+            next(batches)
+        session._dealer = dealer
+        assert next(batches).step == 0
