@@ -27,6 +27,14 @@ from stoker.server.death import die_with_parent
 
 UNWANTED = ("torch", "pyarrow", "zmq")
 ROLES = {"worker": "worker", "builder": "builder"}
+# Imported where they are first used, so named here: a fork should not have to.
+PRELOAD = (
+    "numba",
+    "simplejpeg",
+    "PIL.PngImagePlugin",
+    "stoker.rng.compiled",
+    "stoker.order.compiled",
+)
 
 
 class Fork(msgspec.Struct, frozen=True, array_like=True, tag="fork"):
@@ -75,8 +83,8 @@ def assert_clean() -> None:
 
 def preload() -> None:
     """Import what workers and builders need."""
-    for module in ROLES.values():
-        importlib.import_module(f"stoker.server.{module}")
+    for module in (*PRELOAD, *(f"stoker.server.{role}" for role in ROLES.values())):
+        importlib.import_module(module)
 
 
 def serve(control: socket.socket) -> None:
