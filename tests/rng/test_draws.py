@@ -13,6 +13,7 @@ from stoker.rng.normals import inverse_normal
 from stoker.rng.philox import key_block
 from stoker.rng.streams import (
     Key,
+    check_stream_name,
     freeze_epoch,
     freeze_value,
     frozen_key,
@@ -207,3 +208,13 @@ def test_a_freeze_of_another_form_is_refused(freeze):
 def test_misuse_is_named(call, message):
     with pytest.raises(UsageError, match=message):
         call(Key(0, 0, 0, 0, 0))
+
+
+def test_stream_names_are_checked():
+    assert check_stream_name("rand_augment/1/rotate") == "rand_augment/1/rotate"
+    assert check_stream_name("é" * 127) == "é" * 127
+    for bad in ("", "é" * 128, "\ud800"):
+        with pytest.raises(UsageError, match="stream name: expected 1 to 255 bytes of UTF-8, got "):
+            check_stream_name(bad)
+    with pytest.raises(UsageError, match="names that begin with 'stoker/' are Stoker's own"):
+        check_stream_name("stoker/order")

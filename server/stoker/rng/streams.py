@@ -18,6 +18,7 @@ SUBSTITUTE_STREAM: Final = "stoker/substitute"
 RESERVED_PREFIX: Final = "stoker/"
 """Stream names that begin so are Stoker's own; no op may use one."""
 
+MAX_NAME_BYTES: Final = 255
 MAX_VISIT: Final = 2**48 - 1
 MAX_VIEW: Final = 2**16 - 1
 MAX_WORD: Final = 2**64 - 1
@@ -44,6 +45,28 @@ class Key(NamedTuple):
 def stream_key(name: str) -> int:
     """Return the key word of a stream name: bytes 0 to 7, little-endian, of its BLAKE2b-512."""
     return int.from_bytes(hashlib.blake2b(name.encode("utf-8")).digest()[:8], "little")
+
+
+def check_stream_name(name: str) -> str:
+    """Check and return the name of an op's stream.
+
+    Raises:
+        UsageError: it is empty, longer than 255 bytes, not encodable, or reserved for Stoker.
+    """
+    try:
+        size = len(name.encode("utf-8"))
+    except UnicodeEncodeError:
+        size = 0
+    if not 1 <= size <= MAX_NAME_BYTES:
+        raise UsageError(
+            f"stream name: expected 1 to {MAX_NAME_BYTES} bytes of UTF-8, got {name!r}"
+        )
+    if name.startswith(RESERVED_PREFIX):
+        raise UsageError(
+            f"stream name {name!r}: names that begin with {RESERVED_PREFIX!r} are Stoker's own;"
+            " choose another"
+        )
+    return name
 
 
 @kernel(twin="stoker.rng.compiled:make_key")

@@ -1,0 +1,189 @@
+"""docs/contracts/order.md, implemented once more from the page alone, against its vectors.
+
+Nothing of stoker.order or stoker.rng is used by the independent implementation; every test holds
+stoker.order to the same vectors.
+"""
+
+import hashlib
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from stoker.order.batches import positions, rank_rows, row_places, steps_per_epoch
+from stoker.order.epoch import EpochOrder
+from stoker.order.permutation import Permutation
+from stoker.order.places import skip
+from stoker.order.substitutes import MAX_ATTEMPTS, substitute
+from stoker.protocol import version
+from stoker.protocol.errors import UsageError
+
+CONTRACTS = Path(__file__).parents[2] / "docs" / "contracts"
+VECTORS = json.loads((CONTRACTS / "vectors" / "order.json").read_text())
+PAGE = (CONTRACTS / "order.md").read_text()
+
+
+# --- the independent implementation -------------------------------------------------------------
+
+
+def philox(c, k):
+    for _ in range(10):
+        p, q = c[0] * 0xD2E7470EE14C6C93, c[2] * 0xCA5A826395121157
+        c = ((q >> 64) ^ c[1] ^ k[0], q % 2**64, (p >> 64) ^ c[3] ^ k[1], p % 2**64)
+        k = ((k[0] + 0x9E3779B97F4A7C15) % 2**64, (k[1] + 0xBB67AE8584CAA73B) % 2**64)
+    return c
+
+
+def words(seed, name, sample_id, epoch, lane, k, count):
+    stream = int.from_bytes(hashlib.blake2b(name.encode()).digest()[:8], "little")
+    found = []
+    for b in range(-(-count // 4)):
+        found += philox((k * 2**32 + b, sample_id, epoch, lane), (seed, stream))
+    return found[:count]
+
+
+def radices(n):
+    a = 2
+    root = math.isqrt(n)
+    a = max(a, root - root % 2)
+    while a * a < n:
+        a += 2
+    return a, -(-n // a)
+
+
+def spread(x, key, size):
+    h = ((x ^ key) * 0x9E3779B97F4A7C15) % 2**64
+    h = h ^ (h >> 32)
+    h = (h * 0xBF58476D1CE4E5B9) % 2**64
+    return ((h >> 24) * size) >> 40
+
+
+def permuted(n, seed, epoch, part, level, x):
+    a, b = radices(n)
+    count = 96 if n <= 64 else 24
+    keys = words(seed, "stoker/order", part, epoch, level, 0, count)
+    while True:
+        left, right = x // b, x % b
+        for i in range(0, count, 2):
+            left = (left + spread(right, keys[i], a)) % a
+            right = (right + spread(left, keys[i + 1], b)) % b
+        x = left * b + right
+        if x < n:
+            return x
+
+
+def block_shuffled(n, size, seed, epoch):
+    count = math.ceil(n / size)
+    ids = []
+    for slot in range(count):
+        k = permuted(count, seed, epoch, 0, 0, slot)
+        length = min(size, n - k * size)
+        ids += [k * size + permuted(length, seed, epoch, k, 1, y) for y in range(length)]
+    return ids
+
+
+# --- the vectors, by the page and by stoker.order ------------------------------------------------
+
+
+def test_the_page_the_vectors_and_the_code_are_of_one_version():
+    assert VECTORS["contract"] == "order"
+    assert VECTORS["version"] == version.ORDER == 1
+    assert PAGE.startswith("# Order, version 1\n")
+
+
+@pytest.mark.parametrize("case", VECTORS["permutations"], ids=lambda c: f"{c['n']}-{c['epoch']}")
+def test_permutations(case):
+    seed = int(case["seed"], 16)
+    name = (case["n"], seed, case["epoch"])
+    assert radices(case["n"]) == (case["a"], case["b"])
+    first = words(seed, "stoker/order", case["part"], case["epoch"], case["level"], 0, 4)
+    assert first == [int(key, 16) for key in case["first_round_keys"]]
+    ids = [permuted(*name, case["part"], case["level"], x) for x in case["positions"]]
+    assert ids == case["ids"]
+    order = Permutation(*name, part=case["part"], level=case["level"])
+    assert order.many(case["positions"]).tolist() == ids
+    assert len(order.state) == 3 + case["rounds"]
+
+
+@pytest.mark.parametrize("case", VECTORS["orders"], ids=lambda c: f"{c['rows']}-{c['block']}")
+def test_orders(case, make_spec):
+    seed, n = int(case["seed"], 16), case["rows"]
+    if not case["shuffle"]:
+        ids = list(range(n))
+    elif case["block"] is None:
+        ids = [permuted(n, seed, case["epoch"], 0, 0, x) for x in range(n)]
+    else:
+        ids = block_shuffled(n, case["block"], seed, case["epoch"])
+    if case["tail"] == "pad":
+        ids += [-1] * (-n % case["batch_size"])
+    assert ids == case["ids"]
+    spec = make_spec(
+        rows=n,
+        batch=case["batch_size"],
+        tail=case["tail"],
+        seed=seed,
+        order={"shuffle": case["shuffle"], "block": case["block"]},
+    )
+    assert EpochOrder(spec).lookup_range(case["epoch"], 0, len(ids))[0].tolist() == ids
+
+
+@pytest.mark.parametrize("case", VECTORS["batches"], ids=lambda c: str(c["rows"]))
+def test_batches_and_ranks(case, make_spec):
+    n, size, views, step = case["rows"], case["batch_size"], case["views"], case["step"]
+    steps = n // size if case["tail"] == "drop" else math.ceil(n / size)
+    rows = size * views
+    world = len(case["ranks"])
+    assert steps == case["steps"]
+    assert [step * size + r // views for r in range(rows)] == case["positions"]
+    assert [r % views for r in range(rows)] == case["view"]
+    cuts = [[k * rows // world, (k + 1) * rows // world] for k in range(world)]
+    assert cuts == case["ranks"]
+    spec = make_spec(rows=n, batch=size, tail=case["tail"], views=views)
+    where, view = row_places(spec, step, 0, rows)
+    assert steps_per_epoch(spec) == steps
+    assert positions(spec, step) == (step * size, (step + 1) * size)
+    assert (where.tolist(), view.tolist()) == (case["positions"], case["view"])
+    assert [list(rank_rows(rows, k, world)) for k in range(world)] == cuts
+
+
+@pytest.mark.parametrize("case", VECTORS["places"], ids=lambda c: f"{c['epoch']}-{c['step']}")
+def test_places(case, make_spec):
+    n, size = case["rows"], case["batch_size"]
+    steps = n // size if case["tail"] == "drop" else -(-n // size)
+    assert (
+        list(divmod(case["epoch"] * steps + case["step"] + case["count"], steps)) == case["place"]
+    )
+    spec = make_spec(rows=n, batch=size, tail=case["tail"])
+    assert list(skip(spec, case["epoch"], case["step"], case["count"])) == case["place"]
+
+
+@pytest.mark.parametrize("case", VECTORS["substitutes"], ids=lambda c: str(c["attempt"]))
+def test_substitutes(case, make_spec):
+    seed, n, visit = int(case["seed"], 16), case["rows"], case["position"] + 1
+    drawn = words(
+        seed,
+        "stoker/substitute",
+        case["bad_id"],
+        case["epoch"],
+        visit * 2**16,
+        case["attempt"],
+        8,
+    )
+    accepted = next(w * n for w in drawn if w * n % 2**64 >= 2**64 % n)
+    assert (accepted >> 64, visit) == (case["id"], case["visit"])
+    spec = make_spec(rows=n, batch=1, seed=seed)
+    place = (case["epoch"], case["position"], case["bad_id"], case["attempt"])
+    assert substitute(spec, *place) == (case["id"], visit)
+
+
+def test_substitutes_follow_one_key_of_the_bad_row(make_spec):
+    spec = make_spec(rows=10**6, seed=1)
+    tried = [substitute(spec, 2, 10, 77, k) for k in range(1, MAX_ATTEMPTS + 1)]
+    assert len(set(tried)) == MAX_ATTEMPTS
+    assert {visit for _, visit in tried} == {11}
+    for other in [(3, 10, 77, 1), (2, 11, 77, 1), (2, 10, 78, 1)]:
+        assert substitute(spec, *other)[0] != tried[0][0]
+    for attempt in (0, 17):
+        with pytest.raises(UsageError, match=f"expected attempt 1 to 16, got {attempt}"):
+            substitute(spec, 2, 10, 77, attempt)
