@@ -17,6 +17,7 @@ from stoker.protocol.errors import ResumeError
 from stoker.protocol.spec import StreamSpec, differences
 
 MAX_BYTES = 1024
+MAX_FREEZE_BYTES = 192
 
 
 class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -47,7 +48,7 @@ class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def at(spec: StreamSpec, epoch: int, step: int, skipped: int = 0) -> "Cursor":
         """Make the cursor of a place in the stream of that spec."""
         data = spec.to_data()
-        if len(json.dumps(data["freeze"])) > 256:
+        if len(json.dumps(data["freeze"])) > MAX_FREEZE_BYTES:
             data["freeze"] = canonical_digest(data["freeze"])  # type: ignore[arg-type]
         return Cursor(stream=spec.stream_id, epoch=epoch, step=step, skipped=skipped, spec=data)
 

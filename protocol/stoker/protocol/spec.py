@@ -8,6 +8,7 @@ removed; a field added after version 1 has a default, at which it is left out of
 ids stay.
 """
 
+import re
 from typing import Literal
 
 import msgspec
@@ -16,9 +17,12 @@ from stoker.protocol import version
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import UsageError
 
+MAX_ROWS = 2**48
 MAX_SEED = 2**64 - 1
 MAX_BATCH = 2**24
 MAX_VIEWS = 2**16 - 1
+_DIGEST = re.compile("[0-9a-f]{32}")
+_FINGERPRINT = re.compile("(content|stat|declared):[0-9a-f]{32}")
 
 
 class Contracts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -85,12 +89,22 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         """Check the bounds.
 
         Raises:
-            UsageError: a number is out of its bounds.
+            UsageError: a number is out of its bounds, or a digest is none.
         """
         _within("seed", self.seed, 0, MAX_SEED)
         _within("batch_size", self.batch_size, 1, MAX_BATCH)
         _within("views", self.views, 1, MAX_VIEWS)
-        _within("dataset_rows", self.dataset_rows, 1, 2**48)
+        _within("dataset_rows", self.dataset_rows, 1, MAX_ROWS)
+        if self.total_epochs is not None:
+            _within("total_epochs", self.total_epochs, 1, MAX_ROWS)
+        if self.order.block is not None:
+            _within("order.block", self.order.block, 0, MAX_ROWS)
+        _digest("dataset", self.dataset, _FINGERPRINT)
+        _digest("pipeline", self.pipeline)
+        _digest("order.subset", self.order.subset)
+        _digest("order.weights", self.order.weights)
+        _digest("exclude", self.exclude)
+        _digest("buckets", self.buckets)
         for name, value in self.freeze.items():
             if value != "epoch":
                 _within(f"freeze[{name!r}]", value, 0, MAX_SEED)
@@ -129,5 +143,11 @@ def differences(before: dict[str, object], now: dict[str, object]) -> list[str]:
 
 
 def _within(name: str, value: object, low: int, high: int) -> None:
-    if not isinstance(value, int) or not low <= value <= high:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise UsageError(f"{name}: expected an integer from {low} to {high}, got {value!r}")
+
+
+def _digest(name: str, value: str | None, form: re.Pattern[str] = _DIGEST) -> None:
+    if value is not None and not form.fullmatch(value):
+        prefix = "<level>:" if form is _FINGERPRINT else ""
+        raise UsageError(f"{name}: expected {prefix}<32 hex digits>, got {value!r}")
