@@ -11,6 +11,7 @@ import pytest
 
 from stoker.protocol.layout import Output
 from stoker.protocol.messages import (
+    Close,
     Credit,
     DaemonRecord,
     Error,
@@ -170,6 +171,11 @@ class Rig:
 
     def release(self, token: bytes, *batches: Ready) -> list[ins.Instruction]:
         return self.send(token, Release([(batch.slot, batch.generation) for batch in batches]))
+
+    def end(self, token: bytes, way: str = "close") -> list[ins.Instruction]:
+        if way == "close":
+            return self.send(token, Close())
+        return self.do(ev.LifelineDown, token)
 
     def counters(self) -> dict[str, int | float]:
         return self.core.counters()

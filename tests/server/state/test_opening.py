@@ -1,0 +1,246 @@
+"""OPEN: names, builds, StreamSpec, memory, slab."""
+
+import pytest
+
+from stoker.protocol.layout import slot_layout
+from stoker.protocol.messages import Close, Opened
+from stoker.server.state import events as ev
+from stoker.server.state import instructions as ins
+
+BYTES = 4096  # of a slot of the rig's outputs, up to 64 rows
+
+
+def of(items, kind):
+    return [item for item in items if isinstance(item, kind)]
+
+
+def refused(rig, make_open, **changes):
+    """OPEN is refused at once; returns the error."""
+    token = rig.hello()
+    said = rig.send(token, make_open(request=5, **changes))
+    (error,) = rig.errors(token)
+    assert error.request == 5
+    assert not of(said, ins.StartBuild)
+    assert rig.counters()["memory_used_bytes"] == 0
+    return error.code, error.message
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "message"),
+    [
+        (
+            {"dataset": "foto"},
+            "unknown_name",
+            "there is no dataset 'foto', did you mean 'photos'?; this daemon has 'photos'",
+        ),
+        (
+            {"pipeline": "validation"},
+            "unknown_name",
+            "there is no pipeline 'validation'; this daemon has 'plain', 'train'",
+        ),
+        ({"pipeline": ""}, "usage", "expected a pipeline by name or as an object, got neither"),
+        ({"graph": b"{}"}, "usage", "expected a pipeline by name or as an object, got both"),
+        ({"group": "sweep"}, "usage", "group 'sweep': this version serves groups of one"),
+        ({"rank": 2, "world_size": 2}, "usage", "rank: expected one from 0 to world_size - 1 = 1"),
+        (
+            {"batch_size": 2, "rank": 0, "world_size": 3},
+            "usage",
+            "rank 0 of 3 has no row: a global batch has 2 rows",
+        ),
+        ({"batch_size": 2**24, "views": 2}, "usage", "at most 16777216 rows in a batch"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_a_build(rig, make_open, changes, code, message):
+    got = refused(rig, make_open, **changes)
+    assert got[0] == code
+    assert message in got[1]
+
+
+def test_the_only_dataset_needs_no_name(rig, make_open):
+    token = rig.hello()
+    (build,) = of(rig.send(token, make_open(dataset="")), ins.StartBuild)
+    assert build.request.dataset == "/data/photos"
+
+
+@pytest.mark.parametrize("datasets", [{}, {"a": "/a", "b": "/b"}])
+def test_without_a_name_there_must_be_one_dataset(make_rig, make_open, datasets):
+    code, message = refused(make_rig(datasets=datasets), make_open, dataset="")
+    assert code == "usage"
+    assert "without a name, exactly one is expected; this daemon has " in message
+    assert message.endswith("'a', 'b'" if datasets else "none")
+
+
+def test_many_names_are_not_all_listed(make_rig, make_open):
+    names = {f"d{i:02}": "/d" for i in range(30)}
+    _, message = refused(make_rig(datasets=names), make_open, dataset="x" * 256)
+    assert message.endswith("'d18', 'd19' and 10 more")
+
+
+def test_a_graph_instead_of_a_name(rig, make_open):
+    (build,) = of(rig.send(rig.hello(), make_open(pipeline="", graph=b"{}")), ins.StartBuild)
+    assert (build.request.pipeline, build.request.graph) == ("", b"{}")
+
+
+def test_one_build_for_all_who_want_the_same(rig, make_open, make_result):
+    tokens = [rig.hello() for _ in range(3)]
+    for token in tokens:
+        rig.send(token, make_open())
+    assert len(of(rig.said, ins.StartBuild)) == 1
+    said = rig.do(ev.Built, make_result(1))
+    assert len(of(said, ins.ReserveSlab)) == 3
+    for slab in of(said, ins.ReserveSlab):
+        rig.do(ev.SlabReserved, slab.slab)
+    assert all(of(rig.sent(token), Opened) for token in tokens)
+    rig.open()
+    assert len(of(rig.said, ins.StartBuild)) == 1, "the result is kept"
+    assert rig.counters()["builds_total"] == 1
+    assert rig.counters()["streams"] == 1
+    assert rig.counters()["groups"] == 4
+
+
+def test_builds_wait_for_each_other(make_rig, make_open, make_result):
+    rig = make_rig(concurrent_builds=1, pipelines={f"p{i}": f"m:p{i}" for i in range(3)})
+    tokens = [rig.hello() for _ in range(3)]
+    for i, token in enumerate(tokens):
+        rig.send(token, make_open(pipeline=f"p{i}"))
+    assert [b.request.pipeline for b in of(rig.said, ins.StartBuild)] == ["m:p0"]
+    rig.do(ev.LifelineDown, tokens[1])  # its build has not begun: nobody wants it any more
+    rig.do(ev.Built, make_result(1))
+    assert [b.request.pipeline for b in of(rig.said, ins.StartBuild)] == ["m:p0", "m:p2"]
+    assert rig.counters()["builds"] == 1
+
+
+def test_kept_results_are_bounded(make_rig):
+    rig = make_rig(cached_builds=1)
+    for pipeline in ("train", "plain", "train"):
+        rig.open(pipeline=pipeline)
+    assert rig.counters()["builds_total"] == 3
+
+
+def test_a_failed_build_is_told_and_forgotten(rig, make_open):
+    tokens = [rig.hello(), rig.hello()]
+    for token in tokens:
+        rig.send(token, make_open(request=4))
+    rig.do(ev.BuildFailed, 1, "build", "jobs.py:3: no such op", {"op": "flop", "message": "x"})
+    for token in tokens:
+        (error,) = rig.errors(token)
+        assert (error.code, error.message, error.request) == ("build", "jobs.py:3: no such op", 4)
+        assert error.details == {"op": "flop", "message": "x"}
+    rig.open(tokens[0])
+    assert rig.counters()["builds_total"] == 2
+    assert rig.do(ev.BuildFailed, 99, "build", "nobody's", {}) == []
+
+
+def test_a_build_that_nobody_waits_for_is_kept(rig, make_open, make_result):
+    token = rig.hello()
+    rig.send(token, make_open(), Close())
+    assert not of(rig.do(ev.Built, make_result(1)), ins.ReserveSlab)
+    rig.open()
+    assert rig.counters()["builds_total"] == 1
+    assert rig.do(ev.Built, make_result(77)) == []
+
+
+@pytest.mark.parametrize(
+    ("built", "changes", "message"),
+    [
+        ({"rows": 10}, {}, "a global batch of 16 from a dataset of 10 samples leaves no step"),
+        ({"rows": 0}, {}, "dataset_rows: expected an integer from 1"),
+        ({}, {"seed": 2**64}, "seed: expected an integer from 0 to 18446744073709551615"),
+    ],
+)
+def test_what_the_build_shows_to_be_impossible(
+    rig, make_open, make_result, built, changes, message
+):
+    token = rig.hello()
+    rig.send(token, make_open(request=6, **changes))
+    rig.do(ev.Built, make_result(1, **built))
+    (error,) = rig.errors(token)
+    assert (error.code, error.request) == ("usage", 6)
+    assert message in error.message
+    assert rig.counters()["memory_used_bytes"] == rig.counters()["streams"] == 0
+    (again,) = of(rig.send(token, make_open(request=7, batch_size=1)), ins.ReserveSlab) or [None]
+    assert (again is not None) == bool(built.get("rows", 50))
+
+
+@pytest.mark.parametrize(("reads", "kept"), [(True, 90), (False, None)])
+def test_total_epochs_counts_where_the_pipeline_reads_it(rig, reads, kept):
+    token = rig.open(built={"reads_schedule": reads}, total_epochs=90)
+    (opened,) = of(rig.sent(token), Opened)
+    assert opened.spec["total_epochs"] == kept
+
+
+def test_what_the_request_says_is_in_the_spec(rig):
+    token = rig.open(
+        tail="pad", shuffle=False, seed=11, freeze={"flip": "epoch", "crop": 3}, views=2,
+        on_error="mask", batch_size=20,
+    )  # fmt: skip
+    (opened,) = of(rig.sent(token), Opened)
+    spec = opened.spec
+    assert (spec["tail"], spec["seed"], spec["views"], spec["on_error"]) == ("pad", 11, 2, "mask")
+    assert spec["order"]["shuffle"] is False
+    assert spec["freeze"] == {"flip": "epoch", "crop": 3}
+    assert (opened.steps, opened.rows, opened.first_row) == (3, 40, 0)
+
+
+@pytest.mark.parametrize(("rank", "first", "rows"), [(0, 0, 10), (1, 10, 11), (2, 21, 11)])
+def test_ranks_cut_the_rows_of_the_global_batch(rig, rank, first, rows):
+    token = rig.open(rank=rank, world_size=3, views=2)
+    (opened,) = of(rig.sent(token), Opened)
+    assert (opened.first_row, opened.rows) == (first, rows)
+    rig.run(token, granted=1)
+    work = [one for worker in (1, 2) for one in rig.claims(worker)]
+    assert min(one.row_lo for one in work) == first
+    rig.work()
+    assert rig.ready(token)[0].rows == rows
+
+
+def test_memory_does_not_suffice(make_rig, make_open, make_result):
+    rig = make_rig(memory_limit_bytes=10 * BYTES)
+    first = rig.open()  # 6 slots
+    token = rig.hello()
+    rig.send(token, make_open(request=8))
+    (error,) = rig.errors(token)
+    assert (error.code, error.request) == ("resource", 8)
+    assert "needed 24576 bytes (6 slots of 4096: prefetch, leases and a spare)" in error.message
+    assert "allowed 16384 (limit 40960, used 24576)" in error.message
+    assert "use a smaller batch size or prefetch" in error.message
+    assert error.details == {
+        "needed_bytes": 24576, "allowed_bytes": 16384, "limit_bytes": 40960
+    }  # fmt: skip
+    rig.send(first, Close())
+    rig.open(token)
+
+
+def test_the_kernel_refuses_a_slab(rig, make_open, make_result):
+    token = rig.hello()
+    rig.send(token, make_open(request=3))
+    rig.do(ev.Built, make_result(1))
+    rig.do(ev.SlabRefused, 1, "fallocate: 12 of 24 KiB")
+    (error,) = rig.errors(token)
+    assert (error.code, error.request) == ("resource", 3)
+    assert "refused a slab of 24576 bytes: fallocate: 12 of 24 KiB; use a smaller" in error.message
+    assert rig.counters()["memory_used_bytes"] == rig.counters()["groups"] == 0
+    rig.open(token)
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_session_that_ends_before_its_slab_is_there(rig, make_open, make_result, comes):
+    token = rig.hello()
+    rig.send(token, make_open())
+    rig.do(ev.Built, make_result(1))
+    rig.do(ev.LifelineDown, token)
+    assert rig.counters()["memory_used_bytes"] == 6 * BYTES
+    if comes:
+        assert rig.do(ev.SlabReserved, 1) == [ins.FreeSlab(1)]
+    else:
+        assert rig.do(ev.SlabRefused, 1, "no") == []
+    assert rig.counters()["memory_used_bytes"] == rig.counters()["groups"] == 0
+    assert rig.do(ev.SlabReserved, 9) == rig.do(ev.SlabRefused, 9, "?") == []
+
+
+def test_the_slab_holds_prefetch_leases_and_a_spare(rig):
+    token = rig.open(prefetch=7, leases=4)
+    (opened,) = of(rig.sent(token), Opened)
+    assert opened.slots == 12
+    layout = slot_layout(tuple(opened.outputs), 16)
+    assert of(rig.said, ins.ReserveSlab)[-1].size_bytes == 12 * layout.slot_bytes

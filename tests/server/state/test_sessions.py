@@ -1,0 +1,118 @@
+"""Hello, lifeline, and records out of order."""
+
+import pytest
+
+from stoker.protocol.messages import AskStatus, Close, Credit, Error, Hello, Release, Seek, Status
+from stoker.server.state import events as ev
+from stoker.server.state import instructions as ins
+from stoker.server.state.context import error_record
+
+
+def refusal(said):
+    (one,) = said
+    assert isinstance(one, ins.SendPeer)
+    assert one.token == b""
+    (record,) = one.records
+    return record
+
+
+@pytest.mark.parametrize(("low", "high"), [(2, 5), (0, 0)])
+def test_another_wire_version_is_refused(rig, low, high):
+    record = refusal(rig.do(ev.Greeted, b"peer", b"t" * 16, Hello(low, high, "old")))
+    assert record.code == "version"
+    assert f"speaks wire version 1, the client {low} to {high}" in record.message
+    assert "use the same release of Stoker on both sides" in record.message
+    assert rig.counters()["sessions"] == 0
+
+
+def test_a_range_that_has_our_version_is_welcome(rig):
+    said = rig.do(ev.Greeted, b"peer", b"t" * 16, Hello(0, 9, "new"))
+    assert said[0].token == b"t" * 16
+
+
+def test_sessions_are_bounded(make_rig):
+    rig = make_rig(max_sessions=2)
+    rig.hello()
+    rig.hello(attach=False)
+    record = refusal(rig.do(ev.Greeted, b"peer", b"t" * 16, Hello(1, 1, "third")))
+    assert record.code == "resource"
+    assert "has 2 sessions, the most it takes" in record.message
+
+
+def test_a_session_without_lifeline_ends(rig):
+    late, fine = rig.hello(attach=False), rig.hello()
+    assert rig.tick(9.0) == []
+    later = rig.hello(attach=False)
+    assert ins.EndSession(late) in rig.tick(1.0)
+    assert rig.counters()["sessions"] == 2
+    assert ins.EndSession(later) in rig.tick(9.0)
+    rig.tick(100)
+    assert rig.send(fine, AskStatus())
+
+
+def test_a_lifeline_of_nobody_is_closed(rig):
+    assert rig.do(ev.LifelineUp, b"x" * 16) == [ins.EndSession(b"x" * 16)]
+    assert rig.do(ev.LifelineDown, b"x" * 16) == []
+    assert rig.send(b"x" * 16, AskStatus()) == []
+    token = rig.hello()
+    assert rig.do(ev.LifelineUp, token) == []
+
+
+def test_nothing_but_close_before_the_lifeline(rig, make_open):
+    token = rig.hello(attach=False)
+    early = [make_open(request=9), Seek(1, 0, 0), Credit(1, 1), Release([(0, 1)]), AskStatus()]
+    rig.send(token, *early)
+    errors = rig.errors(token)
+    assert [(e.code, e.request, e.run) for e in errors] == [("protocol", 9, None)] + [
+        ("protocol", 0, None)
+    ] * 4
+    assert errors[0].message == "OPEN came before the lifeline is up; attach first"
+    assert ins.EndSession(token) in rig.send(token, Close())
+
+
+def test_records_before_opened(rig):
+    token = rig.hello()
+    rig.send(token, Seek(1, 0, 0), Credit(1, 1), Release([(0, 1)] * 3), Hello(1, 1, "x"))
+    assert [e.message for e in rig.errors(token)] == [
+        "SEEK came before OPENED; open a stream first",
+        "CREDIT came before OPENED; open a stream first",
+        "HELLO came twice; a session has one",
+    ]
+    assert rig.counters()["stale_releases_total"] == 3
+
+
+def test_open_comes_once(rig, make_open):
+    opened, opening = rig.open(), rig.hello()
+    rig.send(opening, make_open(pipeline="plain"))
+    for token in (opened, opening):
+        rig.send(token, make_open(request=2))
+        (error,) = rig.errors(token)
+        assert (error.code, error.request) == ("protocol", 2)
+        assert "OPEN came twice" in error.message
+
+
+def test_records_after_close_are_not_looked_at(rig):
+    token = rig.open()
+    said = rig.send(token, Close(), Seek(1, 0, 0), AskStatus())
+    assert not [one for one in said if isinstance(one, ins.Send)]
+
+
+def test_status(rig):
+    token = rig.hello()
+    (sent,) = rig.send(token, AskStatus())
+    (status,) = sent.records
+    assert isinstance(status, Status)
+    assert status.counters["sessions"] == 1
+    assert status.counters == rig.counters()
+    assert all(name.replace("_", "a").isalpha() for name in status.counters)
+
+
+def test_errors_fit_the_wire():
+    details = {f"{i}" * 300: "x" * 20000 for i in range(100)} | {"big": 2**70}
+    record = error_record("c" * 300, "m" * 20000, dict(reversed(details.items())), request=1)
+    assert isinstance(record, Error)
+    assert len(record.code) == 256
+    assert len(record.message) == 16384
+    assert len(record.details) == 64
+    assert record.details["big"] == str(2**70)
+    assert max(len(key) for key in record.details) == 256
