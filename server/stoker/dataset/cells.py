@@ -104,7 +104,8 @@ def _numbers(field: Field, value: Value) -> Cell:
     if isinstance(value, bytes | bytearray | memoryview):
         raise CodecError(f"expected {field.dtype} of shape {field.shape}, got bytes")
     given = np.asarray(value)
-    if not np.can_cast(given.dtype, field.dtype, "same_kind"):
+    integers = given.dtype.kind in "iu" and np.dtype(field.dtype).kind in "iu"
+    if not integers and not np.can_cast(given.dtype, field.dtype, "same_kind"):
         raise CodecError(f"expected {field.dtype}, got {given.dtype}")
     fits = given.ndim == len(field.shape) and all(
         want is None or want == got for want, got in zip(field.shape, given.shape, strict=True)
@@ -112,7 +113,7 @@ def _numbers(field: Field, value: Value) -> Cell:
     if not fits:
         raise CodecError(f"expected shape {field.shape}, got {given.shape}")
     exact = given.astype(field.dtype)
-    if given.dtype.kind in "iu" and not np.array_equal(exact, given):
+    if integers and not np.array_equal(exact, given):
         raise CodecError(f"a value does not fit {field.dtype}")
     if field.kind == "label" and field.classes is not None and not 0 <= exact < len(field.classes):
         raise CodecError(f"expected a class from 0 to {len(field.classes) - 1}, got {exact}")

@@ -171,7 +171,7 @@ def _parse(folder: Path) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             text = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise _missing(folder) from None
     except OSError as error:
         raise DatasetError(

@@ -48,7 +48,7 @@ class Options:
         skip_bad: leave bad items out instead of failing.
         kinds: for parallel folders: folder name -> "image" or "mask", where the name does not
             say it.
-        cut: where rows are cut into files; None: about 64 pieces of 16 MiB to 1 GiB.
+        cut: where rows are cut into files; None: about 64 pieces of 4 MiB to 1 GiB.
         max_bad: how many bad items are named.
     """
 
@@ -185,7 +185,7 @@ def _run(
     if workers < 1:
         raise UsageError(f"expected at least 1 worker, got {workers}")
     for number, result in run_jobs(work, workers, report):
-        records[jobs[number].index] = msgspec.convert(result, ShardRecord)
+        records[jobs[number].index] = msgspec.convert(result, ShardRecord, str_keys=True)
 
 
 def _scan_record(scan: Scan, options: Options) -> ShardRecord:

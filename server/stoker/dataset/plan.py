@@ -17,7 +17,7 @@ from stoker.protocol.canonical import canonical_bytes
 
 LISTING = "listing"
 _PIECES = 64
-_SMALLEST = 16 * 2**20
+_SMALLEST = 4 * 2**20
 _WRITER = 1
 """Version of what `pack_shard` writes: a change makes files kept from older runs unfit."""
 
@@ -28,7 +28,7 @@ def item_bytes(item: Item) -> int:
 
 
 def default_cut(items: list[Item]) -> Cut:
-    """Cut into about 64 files, to have work for many workers, but of 16 MiB to 1 GiB."""
+    """Cut into about 64 files, to have work for many workers, but of 4 MiB to 1 GiB."""
     total = sum(item_bytes(item) for item in items)
     return Cut(data_bytes=min(MAX_FILE_BYTES, max(_SMALLEST, total // _PIECES)))
 

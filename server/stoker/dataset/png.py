@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from PIL import PngImagePlugin
+from PIL import Image, PngImagePlugin
 
 from stoker.dataset.limits import CodecError, check_pixels
 
@@ -129,7 +129,16 @@ def decode_png(data: bytes | memoryview, kind: str, expected: tuple[int, int]) -
     try:
         picture = PngImagePlugin.PngImageFile(io.BytesIO(data))
         picture.info.pop("transparency", None)
-        pixels = np.asarray(picture if kind == "mask" else picture.convert("RGB"))
+        pixels = mask_values(picture) if kind == "mask" else np.asarray(picture.convert("RGB"))
     except Exception as error:  # Pillow raises a dozen types on damaged files, even TypeError
         raise DamagedPngError(f"it is damaged: {error}") from None
-    return pixels.view(np.uint8) if pixels.dtype == np.bool_ else pixels
+    return pixels
+
+
+def mask_values(picture: Image.Image) -> np.ndarray:
+    """Return a picture's values as they are; one bit gives 0 and 1."""
+    values: np.ndarray = np.asarray(picture)
+    if values.dtype != np.bool_:
+        return values
+    bits: np.ndarray = values.view(np.uint8) != 0  # Pillow's True is the byte 255
+    return bits.view(np.uint8)

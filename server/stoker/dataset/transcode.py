@@ -22,7 +22,7 @@ from PIL import (
 )
 
 from stoker.dataset.limits import CodecError, check_pixels
-from stoker.dataset.png import SIGNATURE, read_png_header
+from stoker.dataset.png import SIGNATURE, mask_values, read_png_header
 
 _FORMATS: tuple[tuple[bytes, str, Callable[[io.BytesIO], ImageFile.ImageFile]], ...] = (
     (b"BM", "BMP", BmpImagePlugin.BmpImageFile),
@@ -99,7 +99,7 @@ def _image_pixels(picture: Image.Image, name: str) -> np.ndarray:
 
 def _mask_pixels(picture: Image.Image, name: str) -> np.ndarray:
     if picture.mode in _MASK_MODES:
-        return np.asarray(picture).astype(np.uint8)
+        return mask_values(picture)
     if picture.mode not in ("I;16", "I;16B", "I"):
         raise CodecError(
             f"it is a {name} of mode {picture.mode}, but a mask has one channel of class indices "

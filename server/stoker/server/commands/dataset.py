@@ -114,7 +114,7 @@ def ls(
     console = Console()
     console.print(
         Text(
-            f"{data['path']}: {data['rows']} samples in {data['files']} files, "
+            f"{data['path']}: {data['rows']} samples in {_count(data['files'], 'file')}, "
             f"{_size(data['size_bytes'])}, {data['fingerprint']}"
         )
     )
@@ -132,6 +132,7 @@ def _assignment(text: str) -> tuple[str, str]:
 
 
 def _bar(what: str) -> Progress:
+    console = Console(stderr=True)
     return Progress(
         TextColumn(what),
         BarColumn(),
@@ -140,8 +141,9 @@ def _bar(what: str) -> Progress:
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=console,
         transient=True,
+        disable=not console.is_terminal,
     )
 
 
@@ -159,6 +161,10 @@ class _RateColumn(ProgressColumn):
         return Text(rate)
 
 
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def _size(size_bytes: float) -> str:
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if size_bytes < 1024:
@@ -172,9 +178,8 @@ def _print_packed(dest: str, report: PackReport) -> None:
     size_bytes = sum(file.size_bytes for file in manifest.files)
     console.print(
         Text(
-            f"packed {manifest.rows} samples ({report.kind}) into {dest}: {len(manifest.files)} "
-            "files, "
-            f"{_size(size_bytes)}, {report.seconds:.1f} s"
+            f"packed {manifest.rows} samples ({report.kind}) into {dest}: "
+            f"{_count(len(manifest.files), 'file')}, {_size(size_bytes)}, {report.seconds:.1f} s"
         )
     )
     if report.resumed_rows:
@@ -206,9 +211,7 @@ def _print_verified(dataset: str, report: VerifyReport) -> None:
 
 
 def _field_table(fields: list[dict[str, Any]]) -> Table:
-    table = Table(
-        "field", "kind", "encoding", "dtype", "shape", "stored", "height", "width", "more"
-    )
+    table = Table("field", "kind", "encoding", "value", "stored", "height x width", "more")
     for field in fields:
         seen = field["statistics"] or {}
         table.add_row(
@@ -218,11 +221,9 @@ def _field_table(fields: list[dict[str, Any]]) -> Table:
                     field["name"],
                     field["kind"],
                     field["encoding"],
-                    field["dtype"],
-                    _shape(field["shape"]),
+                    f"{field['dtype']} {_shape(field['shape'])}",
                     _size(seen.get("data_bytes", 0)),
-                    _side(seen.get("height")),
-                    _side(seen.get("width")),
+                    _sides(seen),
                     _more(field, seen),
                 ),
             )
@@ -234,8 +235,13 @@ def _shape(shape: list[int | None]) -> str:
     return "(" + ", ".join("?" if side is None else str(side) for side in shape) + ")"
 
 
-def _side(values: list[float] | None) -> str:
-    return "" if values is None else f"{values[0]}-{values[1]}, mean {values[2]:.0f}"
+def _sides(seen: dict[str, Any]) -> str:
+    sides = [seen.get("height"), seen.get("width")]
+    return " x ".join(_side(*side) for side in sides if side is not None)
+
+
+def _side(low: int, high: int, mean: float) -> str:
+    return f"{low}" if low == high else f"{low}-{high} (mean {mean:.0f})"
 
 
 def _more(field: dict[str, Any], seen: dict[str, Any]) -> str:
@@ -255,7 +261,10 @@ def _print_notes(
 ) -> None:
     for note in notes:
         console.print(
-            Text(f"note: {note['what']}: {note['count']} files, such as {note['examples'][0]}")
+            Text(
+                f"note: {note['what']}: {_count(note['count'], 'file')}, "
+                f"such as {note['examples'][0]}"
+            )
         )
     if skipped:
         console.print(Text(f"left out as bad: {skipped} samples"))

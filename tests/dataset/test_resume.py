@@ -1,0 +1,116 @@
+"""Packing that is killed goes on where it was, to the same bytes, and leaves no process behind."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stoker.dataset import open_dataset
+from stoker.dataset.build import Cut
+from stoker.dataset.pack import Options, pack
+from stoker.dataset.pool import Job, run_jobs
+from stoker.protocol.errors import DataError, DatasetError
+
+DEADLINE_S = 60
+PACKER = """
+import json, sys
+from stoker.dataset.build import Cut
+from stoker.dataset.pack import Options, pack
+
+source, dest, rows, workers = sys.argv[1:]
+
+def stop(progress):
+    if progress.rows >= int(rows):
+        print(progress.rows, flush=True)
+        sys.stdin.read()
+
+pack(source, dest, Options(workers=int(workers), cut=Cut(rows=3)), stop)
+"""
+
+
+@pytest.fixture
+def many(tmp_path, photographs, to_jpeg, to_png) -> Path:
+    root = tmp_path / "many"
+    for folder in ("images", "masks"):
+        (root / folder).mkdir(parents=True)
+    for number in range(24):
+        pixels = list(photographs.values())[number % 6][number:, number:]
+        (root / "images" / f"{number:02d}.jpg").write_bytes(to_jpeg(pixels))
+        (root / "masks" / f"{number:02d}.png").write_bytes(to_png(pixels[:, :, 0] // 64))
+    return root
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def wait_for_end(pidfds: list[int]) -> None:
+    for pidfd in pidfds:
+        assert select.select([pidfd], [], [], DEADLINE_S)[0], "a worker outlived its parent"
+        os.close(pidfd)
+
+
+@pytest.mark.parametrize(("rows", "workers"), [(1, 1), (5, 1), (13, 1), (23, 1), (3, 2), (15, 2)])
+def test_killed_and_resumed(tmp_path, many, rows, workers):
+    dest = tmp_path / "d"
+    command = [sys.executable, "-c", PACKER, str(many), str(dest), str(rows), str(workers)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as packer:
+        assert select.select([packer.stdout], [], [], DEADLINE_S)[0]
+        reached = int(packer.stdout.readline())
+        assert reached >= rows
+        pidfds = [os.pidfd_open(child) for child in children(packer.pid)]
+        assert len(pidfds) == (workers if workers > 1 else 0)
+        packer.send_signal(signal.SIGKILL)
+    wait_for_end(pidfds)
+    with pytest.raises(DatasetError, match="was not packed to the end; run the same `stoker pack`"):
+        open_dataset(dest)
+    report = pack(many, dest, Options(workers=1, cut=Cut(rows=3)))
+    assert report.resumed_rows % 3 == 0
+    assert report.resumed_rows >= (rows - 1) // 3 * 3 - 3 * (workers - 1)
+    pack(many, tmp_path / "clean", Options(workers=1, cut=Cut(rows=3)))
+    clean = {path.name: path.read_bytes() for path in (tmp_path / "clean").iterdir()}
+    assert {path.name: path.read_bytes() for path in dest.iterdir()} == clean
+    assert json.loads(clean["manifest.json"])["rows"] == 24
+
+
+def test_a_worker_that_dies_ends_the_run_by_name(tmp_path, many, monkeypatch):
+    """The kernel kills a worker (as for want of memory) while it has a job."""
+    killed = []
+
+    def kill(progress) -> None:
+        if progress.rows and not killed:
+            killed.append(children(os.getpid())[-1])
+            os.kill(killed[0], signal.SIGKILL)
+
+    jobs_seen = []
+    monkeypatch.setattr("stoker.dataset.pack.Job", lambda *a: jobs_seen.append(a) or Job(*a))
+    message = (
+        r"a worker process ended by signal SIGKILL while packing file \d \(3 rows\); run the same"
+    )
+    with pytest.raises(DataError, match=message):
+        pack(many, tmp_path / "d", Options(workers=2, cut=Cut(rows=3)), kill)
+    assert len(jobs_seen) == 8
+    assert children(os.getpid()) == []
+
+
+def test_leaving_early_leaves_no_worker(tmp_path, many):
+    pack(many, tmp_path / "d", Options(workers=1, cut=Cut(rows=3)))
+    argument = {"path": str(tmp_path / "d"), "start": 0, "stop": 24, "limit": 9}
+    results = run_jobs([Job("verify_rows", argument, "")] * 4, 2, lambda *_: None)
+    number, result = next(results)
+    assert number in range(4)
+    assert result["bad"] == 0
+    assert len(children(os.getpid())) == 2
+    results.close()
+    assert children(os.getpid()) == []
+
+
+def test_errors_cross_from_workers_with_their_type(tmp_path):
+    argument = {"path": str(tmp_path / "missing"), "start": 0, "stop": 1, "limit": 1}
+    with pytest.raises(DatasetError, match="there is no folder"):
+        list(run_jobs([Job("verify_rows", argument, "")] * 2, 2, lambda *_: None))
