@@ -46,6 +46,7 @@ class Core:
 
     def __init__(self, settings: Settings) -> None:
         self._context = context = Context(settings)
+        self._begun = False
         self._budget = Budget(settings.memory_limit_bytes)
         self._builds = Builds(context)
         self._streams = Streams(settings)
@@ -82,6 +83,8 @@ class Core:
         """Decide what follows from an event; nothing does, once Exit was decided."""
         if self._stopping.exited:
             return []
+        if not self._begun:
+            self._begin(event.now)
         self._context.now = max(self._context.now, event.now)
         self._handlers[type(event)](event)
         self._scheduler.assign()
@@ -103,6 +106,12 @@ class Core:
         }
         groups = self._groups.by_number.values()
         return metrics.totals(self._context.counts) | now | metrics.depths(groups)
+
+    def _begin(self, now: float) -> None:
+        """The first event tells the time: what started before it, starts then."""
+        self._begun = True
+        self._pool.begin(now)
+        self._stopping.begin(now)
 
     def _tick(self, _: Tick) -> None:
         self._sessions.tick()

@@ -27,7 +27,7 @@ class Stopping:
         self._sessions = sessions
         self._scheduler = scheduler
         self._pool = pool
-        self._started_at: float | None = None
+        self._started_at = 0.0
         self._asked_at: float | None = None
         self.exited = False
 
@@ -35,6 +35,10 @@ class Stopping:
     def asked(self) -> bool:
         """Whether the daemon was asked to stop."""
         return self._asked_at is not None
+
+    def begin(self, now: float) -> None:
+        """The clock begins."""
+        self._started_at = now
 
     def ask(self, event: StopAsked) -> None:
         """SIGTERM or SIGINT came."""
@@ -49,8 +53,6 @@ class Stopping:
     def check(self) -> None:
         """Leave if it is time."""
         context, settings = self._context, self._context.settings
-        if self._started_at is None:
-            self._started_at = context.now
         if self._asked_at is not None:
             waited = context.now - self._asked_at
             if not self._scheduler.claims or waited >= settings.drain_s:

@@ -71,6 +71,11 @@ class Pool:
         for _ in range(self._context.settings.workers):
             self._start_one()
 
+    def begin(self, now: float) -> None:
+        """The clock begins."""
+        for worker in self.workers.values():
+            worker.started_at = now
+
     def came_up(self, number: int) -> None:
         """A worker is ready for work."""
         worker = self.workers.get(number)

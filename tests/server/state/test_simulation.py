@@ -1,0 +1,45 @@
+"""The seeded world: hundreds of schedules with faults, each event checked, failures replayable."""
+
+from collections import Counter
+
+import pytest
+
+EVERYTHING = (
+    "BuildFailed", "SlabRefused", "ChunkFailed", "LifelineDown", "StopAsked", "KillWorker",
+    "WorkerDown", "hang", "undead", "worker_given_up", "stream_stopped", "session_ended",
+    "FreeSlab", "Exit", "error sample", "error protocol", "error resource", "error build",
+    "error stream_stopped",
+)  # fmt: skip
+
+
+def play(simulation, seeds):
+    """Play the seeds; each tenth one is handled once more by another core, event by event."""
+    seen = Counter()
+    for seed in seeds:
+        try:
+            world = simulation.World(seed).play()
+            if seed % 10 == 0:
+                simulation.replay(world)
+        except Exception as error:
+            error.add_note(f"replay it: python tests/server/state/simulation.py {seed}")
+            raise
+        seen += world.seen
+    return seen
+
+
+def test_worlds(simulation):
+    assert play(simulation, range(30))["ChunkDone"] > 1000
+
+
+@pytest.mark.slow
+def test_more_worlds_see_it_all(simulation):
+    """Without a look at what happened, worlds could pass by never getting there."""
+    seen = play(simulation, range(1000, 1270))
+    assert not [what for what in EVERYTHING if not seen[what]]
+    assert seen["ChunkDone"] > 20000
+
+
+def test_the_same_seed_gives_the_same_world(simulation):
+    first, second = (simulation.World(7).play().history for _ in range(2))
+    assert first == second
+    assert len(first) > 100
