@@ -1,9 +1,9 @@
 """Which sample stands in for a bad one: the same on every rank, run and resume (contract order v1).
 
 Attempt k = 1, 2, ..., 16 is draw k of the reserved stream `stoker/substitute` at the bad row's id,
-with its position + 1 as visit: an integer in [0, dataset_rows). The view takes no part, so all views
-of a position get one substitute. The ops of the row that comes of it draw with the substitute's id
-and the same visit, position + 1, which no ordinary row of an unweighted epoch has.
+with its position + 1 as visit: an integer in [0, dataset_rows). The view takes no part, so all
+views of a position get one substitute. The ops of the row that comes of it draw with the
+substitute's id and the same visit, position + 1, which no ordinary row of an unweighted epoch has.
 """
 
 from typing import Final
