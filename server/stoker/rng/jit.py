@@ -12,9 +12,9 @@ named by a digest of all it depends on, and is shared by processes. numba is imp
 call of `compiled`, never by importing this module. With NUMBA_DISABLE_JIT=1 `compiled` returns the
 plain function, which gives the same numbers.
 
-Where plain Python raises (division by zero, a domain error of `math`), machine code gives inf or nan
-or stops silently: a kernel guards against both. numba makes float64 of uint64 with int64: kernels
-keep to one of them.
+Where plain Python raises (division by zero, a domain error of `math`), machine code gives inf or
+nan: a kernel tests before it divides. numba makes float64 of uint64 with int64: a kernel keeps to
+one of them.
 
 Any thread may call; the result is memoised for the process.
 """
