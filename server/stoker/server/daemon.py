@@ -136,6 +136,8 @@ class Daemon:
         gc.collect()
         gc.freeze()  # what lives as long as the daemon needs no look by later collections
         try:
+            # The core has no clock: it is told the time before workers get deadlines.
+            self._carry_out(self._core.handle(events.Tick(self._now())))
             self._carry_out(self._core.start())
             while self._exit_code is None:
                 self._turn()

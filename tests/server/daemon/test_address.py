@@ -1,4 +1,4 @@
-"""Addresses, modes, locks, stale sockets: one daemon per address, nothing in the way of the next."""
+"""Addresses, modes, locks, stale sockets: one daemon an address, nothing in the way of the next."""
 
 import os
 import signal

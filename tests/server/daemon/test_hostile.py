@@ -6,13 +6,16 @@ import os
 import resource
 import select
 import socket
+import time
 
+import msgpack
 import pytest
 import zmq
 
 from stoker.protocol import codec, messages
 from stoker.protocol.descriptors import send_packet
-from stoker.server import sidesocket
+from stoker.protocol.errors import ProtocolError
+from stoker.server import broker, sidesocket
 
 
 @pytest.fixture
@@ -69,8 +72,49 @@ def test_a_message_of_several_frames_is_refused(connect, bystander):
 
 def test_a_message_beyond_the_limit_ends_the_connection_alone(connect, bystander):
     client = connect()
-    client.dealer.send(bytes(codec.MAX_MESSAGE_BYTES + 1))
+    client.dealer.send(bytes(broker.MAX_BYTES + 1))
     client.hello()  # ZeroMQ has reconnected
+
+
+BIG = 70_000
+LARGE = [
+    ([1, b"t" * 16, [[[]] * BIG]], "Expected `str`, got `array` - at `$[2][0][0]`"),
+    ([1, b"t" * 16, [["release", [[0, 0]] * 4096]] * 9], "Expected `array` of length <= 1 - at `$[2]`"),
+    ([1, b"", [["open", *range(BIG)]]], "Expected `bytes` of length >= 16 - at `$[1]`"),
+    ([{str(n): n for n in range(BIG)}], "Expected `array` of length 3, got 1"),
+]
+
+
+@pytest.mark.parametrize(("envelope", "message"), LARGE)
+def test_large_garbage_is_refused_at_its_first_wrong_byte(connect, bystander, envelope, message):
+    data = msgpack.packb(envelope)
+    assert len(data) > broker.SMALL_BYTES
+    client = connect()
+    client.dealer.send(data)
+    error = client.receive(messages.Error)
+    start = "a message of more than 65536 bytes carries OPEN alone: "
+    assert error.message.startswith(start)
+    assert message in error.message
+
+
+def test_a_large_open_is_taken_and_one_of_another_version_is_not(connect, bystander, open_record):
+    client = connect().hello().attach()
+    client.open(graph=bytes(2**20), pipeline="")
+    data = codec.encode(client.token, [open_record(graph=bytes(2**20), pipeline="")])
+    client.dealer.send(b"\x93\x07" + data[2:])
+    assert client.receive(messages.Error).message == "expected wire version 1, got 7"
+
+
+@pytest.mark.parametrize("data", [msgpack.packb([[[[]] * 65_000]]), b"\x91" * 65_536])
+def test_the_worst_small_message_is_decoded_in_a_few_milliseconds(data):
+    assert len(data) <= broker.SMALL_BYTES
+    took = []
+    for _ in range(5):
+        began = time.thread_time()
+        with pytest.raises(ProtocolError):
+            broker._decode(data)
+        took.append(time.thread_time() - began)
+    assert min(took) < 0.025  # 5 ms on the machine where this was written; 1000 ms without bounds
 
 
 def test_a_second_hello_is_refused(connect, bystander):
@@ -195,7 +239,7 @@ def test_a_client_that_does_not_read_its_lifeline_is_dropped(
 ):
     client = connect().hello().attach()
     lifeline = daemon.daemon._side._lifelines[client.token]
-    with pytest.raises(BlockingIOError):
+    with contextlib.suppress(BlockingIOError):
         while True:
             lifeline.send(b"x" * 1000)  # fill it up as unread slabs would
     client.send(open_record())

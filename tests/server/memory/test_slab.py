@@ -1,7 +1,6 @@
 """Slabs: reserved in full, sealed, nameless, and refused with the numbers."""
 
 import contextlib
-import errno
 import fcntl
 import os
 import resource
@@ -41,9 +40,8 @@ def test_a_read_only_reopening_sees_the_same_bytes_and_cannot_write():
         try:
             os.pwrite(slab.descriptor, b"row", 100)
             assert os.pread(descriptor, 3, 100) == b"row"
-            with pytest.raises(OSError) as caught:
+            with pytest.raises(OSError, match="Bad file descriptor"):
                 os.pwrite(descriptor, b"x", 0)
-            assert caught.value.errno == errno.EBADF
         finally:
             os.close(descriptor)
 

@@ -1,0 +1,95 @@
+"""The command line: quick, lazy, one clear line for each mistake, never a traceback."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def test_help_lists_the_commands_without_heavy_imports():
+    code = (
+        "import sys; sys.argv = ['stoker', '--help']\n"
+        "from stoker.server.__main__ import main\n"
+        "try: main()\n"
+        "except SystemExit as end: print(end.code, sorted({'numba', 'pyarrow', 'torch', 'zmq',"
+        " 'llvmlite'} & set(sys.modules)))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for command in ("serve", "config"):
+        assert f" {command} " in ended.stdout
+    assert ended.stdout.splitlines()[-1] == "0 []"
+
+
+def test_without_the_extra_one_line_says_what_to_install(tmp_path):
+    (tmp_path / "typer.py").write_text("raise ModuleNotFoundError('no typer', name='typer')")
+    ended = subprocess.run(
+        [sys.executable, "-m", "stoker.server", "serve"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "stoker: the command line needs more packages; run: pip install 'stoker[server]'\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nonsense"], "No such command 'nonsense'"),
+        (["serve", "--nonsense"], "No such option"),
+        (["serve", "--workers", "many"], "Invalid value for '--workers'"),
+    ],
+)
+def test_a_wrong_command_line_is_exit_code_2(stoker, arguments, message):
+    code, _, errors = stoker(*arguments)
+    assert code == 2
+    assert message in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["serve", "--dataset", "photos"],
+            "stoker: --dataset 'photos': expected NAME=VALUE\n",
+        ),
+        (
+            ["serve", "--dataset", "photos=/nowhere/at/all"],
+            "stoker: flag --dataset: dataset 'photos': /nowhere/at/all is no folder; name the"
+            " folder that `stoker pack` wrote\n",
+        ),
+        (
+            ["serve", "--pipeline", "train=no colon"],
+            "stoker: flag --pipeline: Expected `str` matching regex"
+            " '^[A-Za-z_][\\\\w.]*:[A-Za-z_]\\\\w*$' - at `$.pipelines.train`\n",
+        ),
+        (
+            ["serve", "--address", "tcp://0.0.0.0:1"],
+            "stoker: address 'tcp://0.0.0.0:1': tcp:// comes with a later version of Stoker; use"
+            " ipc:///path\n",
+        ),
+        (
+            ["serve", "--log-level", "loud"],
+            "stoker: flag --log-level: Invalid enum value 'loud' - at `$.log.level`\n",
+        ),
+        (
+            ["config", "--config", "/nowhere.toml"],
+            "stoker: configuration file /nowhere.toml: No such file or directory; name a readable"
+            " TOML file\n",
+        ),
+    ],
+)
+def test_a_mistake_is_one_clear_line(stoker, arguments, message):
+    assert stoker(*arguments) == (1, "", message)
+
+
+def test_config_checks_and_shows(stoker):
+    assert stoker("config") == (0, "the configuration is valid\n", "")
+    code, shown, errors = stoker("config", "--show", STOKER_WORKERS_COUNT="7")
+    assert (code, errors) == (0, "")
+    assert "workers.count = 7  # environment variable STOKER_WORKERS_COUNT\n" in shown
+    assert 'log.level = "info"  # default\n' in shown

@@ -1,0 +1,143 @@
+"""`stoker serve` as a process: ready line, signals, and what it leaves behind (nothing)."""
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+def wait_gone(pids: list[int]) -> None:
+    """Wait until every one of the processes has ended by itself."""
+    deadline = time.monotonic() + 20
+    for pid in pids:
+        try:
+            handle = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        with os.fdopen(handle) as file:
+            left_s = max(0.0, deadline - time.monotonic())
+            assert select.select([file], [], [], left_s)[0], f"{pid} is still there"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_stops_it_and_nothing_is_left(serve, folder, number):
+    served = serve("--log-format=json")
+    assert served.ready == {"address": served.address}
+    children = served.children()
+    assert children, "the template process is missing"
+    code, errors = served.stop(number)
+    assert code == 0
+    lines = [json.loads(line) for line in errors.splitlines()]
+    assert lines[0]["event"] == "listening"
+    stop = next(line for line in lines if line["event"] == "stop_asked")
+    assert stop["signal"] == number.name
+    assert lines[-1]["event"] == "stopped"
+    wait_gone(children)
+    assert os.listdir(folder / "run") == []
+
+
+def test_killed_it_takes_its_processes_along_and_the_next_start_works(serve, folder):
+    served = serve()
+    children = served.children()
+    assert served.stop(signal.SIGKILL)[0] == -signal.SIGKILL
+    wait_gone(children)
+    again = serve()
+    assert again.ready == {"address": served.address}
+    assert again.stop()[0] == 0
+    assert os.listdir(folder / "run") == []
+
+
+def test_a_second_daemon_says_why_it_cannot_start(serve):
+    first = serve()
+    second = serve()
+    message = f"address {first.address}: another daemon serves it; stop that one or choose another address"
+    assert second.ready == {"error": ["usage", message, {"address": first.address}]}
+    assert second.wait() == (1, f"stoker: {message}\n")
+    assert first.stop()[0] == 0
+
+
+def test_it_ends_if_no_client_comes(serve, monkeypatch):
+    monkeypatch.setenv("STOKER_DAEMON_FIRST_CLIENT_S", "0.5")
+    assert serve("--exit-with-last-client").wait()[0] == 0
+
+
+def test_it_imports_no_heavy_library(serve):
+    served = serve()
+    with open(f"/proc/{served.process.pid}/maps") as file:
+        maps = file.read()
+    served.stop()
+    assert "zmq" in maps  # the test can see libraries at all
+    for library in ("llvmlite", "libLLVM", "numba", "torch", "arrow", "simplejpeg"):
+        assert library not in maps, library
+
+
+def test_no_module_of_the_daemon_imports_a_heavy_library():
+    code = (
+        "import sys; import stoker.server.daemon, stoker.server.commands.serve;"
+        "print([m for m in ('numba', 'llvmlite', 'torch', 'pyarrow', 'simplejpeg', 'PIL')"
+        " if m in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[]\n"
+
+
+def test_metrics_over_http(serve):
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    served = serve(f"--metrics-address={port}")
+    base = f"http://127.0.0.1:{port}"
+    with urllib.request.urlopen(f"{base}/readyz", timeout=20) as answer:
+        assert answer.read() == b"ready\n"
+    with urllib.request.urlopen(f"{base}/metrics", timeout=20) as answer:
+        text = answer.read().decode()
+    assert 'stoker_build_info{version="0.1.0"} 1.0' in text
+    assert "stoker_loop_turn_seconds_bucket" in text
+    assert served.stop()[0] == 0
+
+
+def test_an_unread_standard_error_hangs_nothing(folder, stoker):
+    reading, writing = os.pipe()
+    ready, theirs = os.pipe()
+    process = subprocess.Popen(
+        [
+            sys.executable, "-m", "stoker.server", "serve", f"--address=ipc://{folder}/s.sock",
+            "--workers=1", "--memory-limit=1MiB", f"--ready-fd={theirs}", "--log-level=debug",
+        ],
+        pass_fds=[theirs],
+        stderr=writing,
+    )  # fmt: skip
+    os.close(theirs)
+    os.set_blocking(writing, False)
+    try:
+        while True:
+            os.write(writing, b"x" * 4096)
+    except BlockingIOError:
+        os.set_blocking(writing, True)
+    try:
+        with open(ready) as file:
+            assert "address" in json.loads(file.read())
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(reading)
+        os.close(writing)
+
+
+def test_a_ready_descriptor_that_is_none(stoker, folder):
+    code, _, errors = stoker("serve", f"--address=ipc://{folder}/s.sock", "--ready-fd=99")
+    assert code == 1
+    assert "stoker: --ready-fd 99: Bad file descriptor; pass the number of an open" in errors
+    assert os.listdir(folder) == []
