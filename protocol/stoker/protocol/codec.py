@@ -19,6 +19,7 @@ MAX_MESSAGE_BYTES = 4 * 2**20
 MAX_PACKET_BYTES = 65536
 MAX_RECORDS = 4096
 MAX_LENGTH = 65536
+MAX_REASON = 300
 
 
 def encode(token: bytes, records: Iterable[Record]) -> bytes:
@@ -94,14 +95,21 @@ def _unpack(data: bytes, limit: int) -> object:
             max_ext_len=0,
         )
     except (ValueError, msgpack.exceptions.UnpackException, RecursionError, UnicodeError) as error:
-        raise ProtocolError(f"this is no message: {error or type(error).__name__}") from None
+        raise ProtocolError(f"this is no message: {_short(error)}") from None
 
 
 def _typed(value: object, kind: Any) -> Any:
     try:
-        return msgspec.convert(value, kind, strict=True)
+        # bytes as a built-in type: else text would be read as base64 where bytes are expected.
+        return msgspec.convert(value, kind, strict=True, builtin_types=(bytes,))
     except (msgspec.ValidationError, RecursionError) as error:
-        raise ProtocolError(f"message out of bounds: {error}") from None
+        raise ProtocolError(f"message out of bounds: {_short(error)}") from None
+
+
+def _short(error: Exception) -> str:
+    """Say what is wrong in a line; the text may quote what the peer sent, however long."""
+    text = str(error) or type(error).__name__
+    return text if len(text) <= MAX_REASON else text[:MAX_REASON] + "..."
 
 
 def _brief(value: object) -> str:

@@ -18,7 +18,7 @@ from stoker.protocol.layout import Output, Placed
 
 Name = Annotated[str, msgspec.Meta(max_length=256)]
 Text = Annotated[str, msgspec.Meta(max_length=16384)]
-Hex32 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+Hex32 = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{32}\Z")]
 Token = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**48)]
 Small = Annotated[int, msgspec.Meta(ge=0, le=2**24)]

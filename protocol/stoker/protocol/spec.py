@@ -106,6 +106,8 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         _digest("exclude", self.exclude)
         _digest("buckets", self.buckets)
         for name, value in self.freeze.items():
+            if name.startswith("$"):
+                raise UsageError(f"freeze: no stream is called {name!r}; names begin with no '$'")
             if value != "epoch":
                 _within(f"freeze[{name!r}]", value, 0, MAX_SEED)
 

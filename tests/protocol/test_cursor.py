@@ -1,0 +1,115 @@
+"""The cursor: published vectors, its size, and what it says when it does not fit."""
+
+import hashlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.protocol.canonical import canonical_bytes
+from stoker.protocol.cursor import MAX_BYTES, Cursor
+from stoker.protocol.errors import ResumeError
+from stoker.protocol.spec import OrderSpec, StreamSpec
+
+HEX = "f" * 32
+SPEC = StreamSpec(dataset="content:" + HEX, dataset_rows=100, pipeline=HEX, batch_size=8)
+
+
+def test_vectors(vectors) -> None:
+    cases = vectors("cursor")["cursors"]
+    assert len(cases) == 4
+    for case in cases:
+        spec = StreamSpec.from_data(case["spec"])
+        cursor = Cursor.at(spec, case["epoch"], case["step"], case["skipped"])
+        assert cursor.to_data() == case["cursor"]
+        expected = {key: case[key] for key in ("epoch", "step", "skipped")}
+        freeze = case["spec"]["freeze"]
+        if len(json.dumps(freeze)) > 192:
+            freeze = hashlib.blake2b(canonical_bytes(freeze), digest_size=16).hexdigest()
+        expected |= {"version": 1, "spec": {**case["spec"], "freeze": freeze}}
+        canonical = canonical_bytes(case["spec"])
+        expected["stream"] = hashlib.blake2b(canonical, digest_size=16).hexdigest()
+        assert case["cursor"] == expected
+        Cursor.from_data(json.loads(json.dumps(case["cursor"]))).check(spec)
+
+
+@given(
+    freeze=st.dictionaries(
+        st.text(max_size=40).filter(lambda name: not name.startswith("$")),
+        st.integers(0, 2**64 - 1),
+        max_size=12,
+    ),
+    place=st.tuples(*[st.integers(0, 2**48)] * 3),
+)
+def test_at_most_a_kibibyte_whatever_the_spec(freeze, place) -> None:
+    """Every field as long as it gets."""
+    spec = StreamSpec(
+        dataset="declared:" + HEX,
+        dataset_rows=2**48,
+        pipeline=HEX,
+        batch_size=2**24,
+        order=OrderSpec(kind="weighted", shuffle=False, subset=HEX, weights=HEX, block=2**48),
+        tail="drop",
+        seed=2**64 - 1,
+        freeze=freeze,
+        views=2**16 - 1,
+        total_epochs=2**48,
+        on_error="replace",
+        exclude=HEX,
+        buckets=HEX,
+    )
+    text = json.dumps(Cursor.at(spec, *place).to_data())
+    assert len(text) <= MAX_BYTES
+    cursor = Cursor.from_data(json.loads(text))
+    cursor.check(spec)
+    assert (cursor.epoch, cursor.step, cursor.skipped) == place
+
+
+def test_another_stream_says_what_changed() -> None:
+    cursor = Cursor.at(SPEC, 3, 4)
+    other = StreamSpec(
+        dataset="content:" + "0" * 32, dataset_rows=100, pipeline=HEX, batch_size=8, seed=1
+    )
+    with pytest.raises(ResumeError) as caught:
+        cursor.check(other)
+    assert str(caught.value) == (
+        "the cursor is of another stream, so resuming would change the data:\n"
+        f"  dataset: was 'content:{HEX}', is 'content:{'0' * 32}'\n"
+        "  seed: was 0, is 1\n"
+        "use the same arguments as the run that saved it, or start without the cursor"
+    )
+
+
+def test_a_long_freeze_that_changed_is_still_noticed() -> None:
+    def spec(last: int) -> StreamSpec:
+        freeze = {**{f"stream/{number}": number for number in range(40)}, "last": last}
+        return StreamSpec(
+            dataset="content:" + HEX, dataset_rows=9, pipeline=HEX, batch_size=8, freeze=freeze
+        )
+
+    with pytest.raises(ResumeError, match=r"freeze: was '[0-9a-f]{32}', is '[0-9a-f]{32}'"):
+        Cursor.at(spec(1), 0, 0).check(spec(2))
+
+
+def test_an_edited_cursor() -> None:
+    data = {**Cursor.at(SPEC, 0, 0).to_data(), "stream": "0" * 32}
+    with pytest.raises(ResumeError, match="the cursor was edited: its stream id fits no field"):
+        Cursor.from_data(data).check(SPEC)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (None, "this is no cursor of version 1: .*pass what state_dict"),
+        ({}, "missing required field `stream`"),
+        ({"stream": HEX, "epoch": 0, "step": "1"}, r"Expected `int`, got `str` - at `\$.step`"),
+        ({"stream": HEX, "epoch": 0, "step": 0, "rank": 1}, "unknown field `rank`"),
+        ({"version": 2, "stream": HEX, "epoch": 0, "step": 0}, "Invalid enum value 2"),
+        ({"stream": HEX, "epoch": -1, "step": 0}, "at least 0, got -1, 0, 0"),
+        ({"stream": "f" * 1100, "epoch": 0, "step": 0}, "at most 1024 bytes as JSON, got 11"),
+    ],
+)
+def test_what_is_no_cursor(data, expected) -> None:
+    with pytest.raises(ResumeError, match=expected):
+        Cursor.from_data(data)

@@ -1,0 +1,78 @@
+"""Where outputs lie in a slot: published vectors, and the invariants for any outputs."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.protocol.errors import UsageError
+from stoker.protocol.layout import ALIGN, DTYPES, META, PAGE, Output, check_outputs, slot_layout
+
+
+def test_vectors(vectors) -> None:
+    cases = vectors("layout")["layouts"]
+    assert len(cases) == 4
+    for case in cases:
+        outputs = tuple(Output(n, d, tuple(s), k) for n, d, s, k in case["outputs"])
+        layout = slot_layout(outputs, case["rows"])
+        found = [[p.name, p.dtype, list(p.shape), p.offset] for p in layout.outputs]
+        assert found == case["placed"]
+        assert (layout.rows, layout.slot_bytes) == (case["rows"], case["slot_bytes"])
+        end, expected = 0, []  # and by hand, with NumPy's sizes
+        meta = [["index", "int64", []], ["requested", "int64", []], ["valid", "bool", []]]
+        for name, dtype, shape, *_ in [*case["outputs"], *meta]:
+            offset = (end + 63) & ~63
+            expected.append([name, dtype, [case["rows"], *shape], offset])
+            end = offset + case["rows"] * math.prod(shape) * np.dtype(dtype).itemsize
+        assert found == expected
+        assert layout.slot_bytes == (end + 4095) & ~4095
+
+
+def test_item_sizes_are_numpys() -> None:
+    assert {name: np.dtype(name).itemsize for name in DTYPES} == DTYPES
+
+
+OUTPUTS = st.lists(
+    st.builds(
+        Output,
+        st.text(min_size=1, max_size=8).filter(lambda name: name not in dict(META)),
+        st.sampled_from(sorted(DTYPES)),
+        st.lists(st.integers(1, 50), max_size=3).map(tuple),
+    ),
+    max_size=6,
+    unique_by=lambda output: output.name,
+).map(tuple)
+
+
+@given(OUTPUTS, st.integers(1, 300))
+def test_outputs_are_aligned_and_apart(outputs: tuple[Output, ...], rows: int) -> None:
+    check_outputs(outputs)
+    layout = slot_layout(outputs, rows)
+    end = 0
+    for placed, output in zip(layout.outputs, outputs, strict=False):
+        assert placed.offset % ALIGN == 0
+        assert end <= placed.offset < end + ALIGN
+        assert placed.shape == (rows, *output.shape)
+        assert placed.size_bytes == rows * output.row_bytes
+        end = placed.offset + placed.size_bytes
+    assert [placed.name for placed in layout.outputs[-3:]] == ["index", "requested", "valid"]
+    last = layout.outputs[-1]
+    assert layout.slot_bytes % PAGE == 0
+    assert last.offset + last.size_bytes <= layout.slot_bytes < last.offset + last.size_bytes + PAGE
+
+
+@pytest.mark.parametrize(
+    ("outputs", "expected"),
+    [
+        ([Output("a", "uint8", ()), Output("a", "uint8", ())], "'a': the name is taken"),
+        ([Output("index", "int64", ())], "'index': the name is taken or reserved"),
+        ([Output("a", "complex64", ())], "'a': dtype 'complex64' is none of bool, uint8"),
+        ([Output("a", "uint8", (3, 0))], r"'a': every side of a shape is at least 1, got \(3, 0\)"),
+        ([Output(f"o{n}", "uint8", ()) for n in range(257)], "at most 256 outputs, got 257"),
+    ],
+)
+def test_refused(outputs, expected) -> None:
+    with pytest.raises(UsageError, match=expected):
+        check_outputs(tuple(outputs))

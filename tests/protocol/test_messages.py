@@ -1,0 +1,310 @@
+"""Records on the wire: golden bytes, bounds of every field, and what a newer side may add."""
+
+import tracemalloc
+import typing
+
+import msgpack
+import msgspec
+import pytest
+
+from stoker.protocol import codec, messages, version
+from stoker.protocol.codec import (
+    decode_from_client,
+    decode_from_daemon,
+    decode_packet,
+    encode,
+    encode_packet,
+)
+from stoker.protocol.errors import ProtocolError, VersionError
+
+T = b"t" * 16
+DECODERS = {
+    "client": lambda data: decode_from_client(data)[1],
+    "daemon": lambda data: decode_from_daemon(data)[1],
+}
+KINDS = {
+    "client": typing.get_args(messages.ClientRecord),
+    "daemon": typing.get_args(messages.DaemonRecord),
+    "side": typing.get_args(messages.SideRecord),
+}
+
+
+def unpacked(value):
+    match value:
+        case {"$bytes": digits}:
+            return bytes.fromhex(digits)
+        case list():
+            return [unpacked(item) for item in value]
+        case dict():
+            return {key: unpacked(item) for key, item in value.items()}
+    return value
+
+
+def decode(direction: str, record: list) -> messages.Record:
+    """Decode one record given as plain values."""
+    if direction == "side":
+        return decode_packet(msgpack.packb(record))
+    (found,) = DECODERS[direction](msgpack.packb([version.WIRE, T, [record]]))
+    return found
+
+
+def test_golden_records(vectors, packed) -> None:
+    cases = vectors("messages")["records"]
+    seen = set()
+    for case in cases:
+        data = bytes.fromhex(case["hex"])
+        assert packed(case["record"]) == data, "the vector, by an encoder of our own"
+        record = decode(case["direction"], unpacked(case["record"]))
+        assert encode_packet(record) == data
+        seen.add((case["direction"], type(record)))
+    assert seen == {(direction, kind) for direction, kinds in KINDS.items() for kind in kinds}
+
+
+def test_golden_envelopes(vectors, packed) -> None:
+    cases = vectors("messages")
+    for case in cases["envelopes"]:
+        records = [cases["records"][number]["record"] for number in case["records"]]
+        assert packed([1, {"$bytes": case["token"]}, records]).hex() == case["hex"]
+        token, found = decode_from_client(bytes.fromhex(case["hex"]))
+        assert token.hex() == case["token"]
+        assert encode(token, found).hex() == case["hex"]
+
+
+def test_unknown_trailing_fields_are_ignored(vectors) -> None:
+    for case in vectors("messages")["records"]:
+        record = unpacked(case["record"])
+        plain = decode(case["direction"], record)
+        newer = decode(case["direction"], [*record, "new", [1, {"x": None}], 7])
+        assert newer == plain
+    placed = ["image", "uint8", [2, 4], 64, "newer"]
+    ready = ["ready", 1, "0" * 32, 0, 0, 0, 0, 1, 2, [placed]]
+    assert decode("daemon", ready).outputs[0].offset == 64
+    token, records = decode_from_client(msgpack.packb([1, T, [["close"]], "newer", 3]))
+    assert (token, records) == (T, [messages.Close()])
+
+
+def test_appended_fields_have_defaults(vectors) -> None:
+    """An ERROR of a side that does not know `run` yet."""
+    assert decode("daemon", ["error", 0, "data", "m", {}]) == messages.Error(0, "data", "m", {})
+
+
+def usual(vectors, tag: str) -> tuple[str, list]:
+    case = next(c for c in vectors("messages")["records"] if c["record"][0] == tag)
+    return case["direction"], unpacked(case["record"])
+
+
+COUNT, SMALL = 2**48, 2**24
+BOUNDS = {
+    "hello": {"wire_min": SMALL, "wire_max": SMALL, "client": "name"},
+    "open": {
+        "request": SMALL,
+        "dataset": "name",
+        "pipeline": "name",
+        "graph": [b"x" * (2**20 + 1), "text", None],
+        "batch_size": [0, 2**24 + 1, "1", 1.5, True],
+        "rank": SMALL,
+        "world_size": [0, 2**20 + 1],
+        "shuffle": [1, "yes", None],
+        "tail": ["keep", 1, None],
+        "seed": [-1, 1.0, "7", 2**64],
+        "freeze": [{"a": -1}, {"a": "step"}, {1: 1}, {"a": 1.5}, {"n" * 257: 1}, [],
+                   {str(n): 1 for n in range(1025)}],
+        "views": [0, 2**16],
+        "total_epochs": [0, COUNT + 1, "1"],
+        "on_error": ["skip", None],
+        "prefetch": [0, 4097],
+        "leases": [0, 4097],
+        "group": ["g" * 257, 7],
+    },
+    "seek": {"run": COUNT, "epoch": COUNT, "step": COUNT},
+    "credit": {"run": COUNT, "batches": SMALL},
+    "release": {
+        "slots": [None, [1], [[1]], [[-1, 0]], [[0, -1]], [[SMALL + 1, 0]], [[0, COUNT + 1]],
+                  [[0, 0]] * 4097, [[0, 0, 0]]],
+    },
+    "close": {},
+    "ask_status": {},
+    "welcome": {
+        "wire": SMALL,
+        "token": [b"", b"x" * 15, b"x" * 17, "x" * 16, "eHh4eHh4eHh4eHh4eHh4eA=="],
+        "daemon": "name",
+    },
+    "opened": {
+        "request": SMALL,
+        "spec": [None, [], {1: 2}],
+        "stream": ["", "A" * 32, "0" * 31, "0" * 33, b"0" * 32, "0" * 32 + "\n"],
+        "steps": COUNT,
+        "rows": SMALL,
+        "first_row": COUNT,
+        "slab": COUNT,
+        "slots": SMALL,
+        "slot_bytes": COUNT,
+        "outputs": [None, [["a"]], [["a", "uint8", [-1]]], [["a", "uint8", [2**48 + 1]]],
+                    [["a", "u" * 17, []]], [["n" * 257, "uint8", []]], [["a", "uint8", [1] * 17]],
+                    [["a", "uint8", [], "k" * 17]], [["a", "uint8", []]] * 257],
+    },
+    "ready": {
+        "run": COUNT,
+        "stream": ["", "g" * 32],
+        "epoch": COUNT,
+        "step": COUNT,
+        "slab": COUNT,
+        "slot": SMALL,
+        "generation": COUNT,
+        "rows": SMALL,
+        "outputs": [None, [["a", "uint8", [1]]], [["a", "uint8", [1], -1]],
+                    [["a", "uint8", [1], 2**48 + 1]], [["a", "uint8", [1], 0]] * 513],
+    },
+    "error": {
+        "request": SMALL,
+        "code": "name",
+        "message": ["m" * 16385, None, b"m"],
+        "details": [None, {1: 2}, {"a": 1.5}, {"a": []}, {"n" * 257: 1}, {"a": "t" * 16385},
+                    {str(number): 1 for number in range(65)}],
+        "run": [-1, COUNT + 1, "1"],
+    },
+    "status": {"counters": [None, {"a": "1"}, {1: 1}, {str(n): 1 for n in range(4097)}]},
+    "bye": {"reason": ["r" * 16385, None]},
+    "attach": {"token": [b"", b"x" * 15, b"x" * 17, None]},
+    "attached": {},
+    "slab": {"slab": COUNT, "slots": SMALL, "slot_bytes": COUNT, "writable": [0, "yes", None]},
+}  # fmt: skip
+
+
+def wrong_values(bound):
+    if bound == "name":
+        return ["n" * 257, 7, None, b"name"]
+    if isinstance(bound, int):
+        return [-1, bound + 1, "1", 1.0, None, True]
+    return bound
+
+
+FIELDS = [(tag, field) for tag, fields in BOUNDS.items() for field in fields]
+
+
+def test_the_bounds_cover_every_field() -> None:
+    kinds = {kind for group in KINDS.values() for kind in group}
+    for kind in kinds:
+        assert set(BOUNDS[kind.__struct_config__.tag]) == set(kind.__struct_fields__)
+    assert len(BOUNDS) == len(kinds)
+
+
+@pytest.mark.parametrize(("tag", "field"), FIELDS)
+def test_every_bound(vectors, tag: str, field: str) -> None:
+    direction, record = usual(vectors, tag)
+    position = 1 + list(BOUNDS[tag]).index(field)
+    for wrong in wrong_values(BOUNDS[tag][field]):
+        changed = [*record]
+        changed += [None] * (position + 1 - len(changed))
+        changed[position] = wrong
+        try:
+            data = msgpack.packb(changed)
+        except OverflowError:  # more than msgpack can say
+            continue
+        with pytest.raises(ProtocolError):
+            decode(direction, msgpack.unpackb(data, raw=False, strict_map_key=False))
+
+
+@pytest.mark.parametrize("tag", BOUNDS)
+def test_too_short_a_record(vectors, tag: str) -> None:
+    direction, record = usual(vectors, tag)
+    required = len([f for f in BOUNDS[tag] if (tag, f) != ("error", "run")])
+    for length in range(1 + required):
+        if length == 1 and not required:
+            continue
+        with pytest.raises(ProtocolError, match="message out of bounds"):
+            decode(direction, record[:length])
+
+
+def test_records_of_the_other_direction_are_refused(vectors) -> None:
+    for case in vectors("messages")["records"]:
+        for direction in {"client", "daemon", "side"} - {case["direction"]}:
+            if case["record"][0] == "error":
+                continue
+            with pytest.raises(ProtocolError, match="Invalid value"):
+                decode(direction, unpacked(case["record"]))
+
+
+@pytest.mark.parametrize(
+    ("envelope", "expected"),
+    [
+        ([], r"expected an envelope \[version, token, records\]"),
+        ({}, "expected an envelope"),
+        (7, "expected an envelope"),
+        ([1, T], "expected an envelope"),
+        ([1, b"short", []], "expected a token of 0 or 16 bytes"),
+        ([1, "t" * 16, []], "expected a token of 0 or 16 bytes"),
+        ([1, T, {}], "expected a list of at most 4096 records"),
+        ([1, T, [["close"]] * 4097], "expected a list of at most 4096 records"),
+        ([1, T, [["explode"]]], "message out of bounds: Invalid value 'explode'"),
+        ([1, T, [["x" * 60000]]], r"Invalid value 'x+\.\.\.$"),
+        ([1, T, [7]], "message out of bounds: Expected `array`, got `int`"),
+    ],
+)
+def test_wrong_envelopes(envelope, expected) -> None:
+    with pytest.raises(ProtocolError, match=expected):
+        decode_from_client(msgpack.packb(envelope))
+
+
+@pytest.mark.parametrize(
+    ("wire", "said"), [(2, "2"), (0, "0"), ("1", "str"), (None, "NoneType"), (["x" * 999], "list")]
+)
+def test_another_wire_version(wire, said: str) -> None:
+    with pytest.raises(VersionError) as caught:
+        decode_from_daemon(msgpack.packb([wire, T, []]))
+    assert str(caught.value) == (
+        f"expected wire version 1, got {said}; use the same release of Stoker on both sides"
+    )
+
+
+def test_oversize() -> None:
+    with pytest.raises(ProtocolError, match="at most 4194304 bytes, got 4194305"):
+        decode_from_client(bytes(codec.MAX_MESSAGE_BYTES + 1))
+    with pytest.raises(ProtocolError, match="at most 65536 bytes, got 65537"):
+        decode_packet(bytes(codec.MAX_PACKET_BYTES + 1))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xc1",
+        b"\x93\x01",
+        b"\x93\x01\xc4\x00\x90\x00",
+        b"\xdd\xff\xff\xff\xff",
+        b"\xdf\xff\xff\xff\xff",
+        b"\xc6\xff\xff\xff\xff",
+        b"\xc7\x01\x05x",
+        b"\xd6\xff\x00\x00\x00\x00",
+        b"\xa2\xff\xfe",
+        b"\x81\x01\x02",
+        b"\x91" * 5000,
+        b"\xdc\xff\xff" * 3000,
+    ],
+    ids=lambda data: data[:8].hex(),
+)
+def test_what_is_no_message(data: bytes) -> None:
+    for decoder in (decode_from_client, decode_from_daemon, decode_packet):
+        with pytest.raises(ProtocolError):
+            decoder(data)
+
+
+def test_a_small_message_takes_little_memory() -> None:
+    """Nested headers that promise much: nothing is reserved for what was only promised."""
+    data = b"\xdc\xff\xff" * 500 + b"\x00" * 70000
+    tracemalloc.start()
+    with pytest.raises(ProtocolError):
+        decode_from_client(data)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 64 * 2**20
+
+
+def test_records_are_immutable_and_typed() -> None:
+    seek = messages.Seek(1, 2, 3)
+    with pytest.raises(AttributeError):
+        seek.run = 4
+    for kind in {kind for group in KINDS.values() for kind in group}:
+        assert kind.__struct_config__.array_like
+        assert kind.__struct_config__.frozen
+        assert msgspec.inspect.type_info(kind).tag == kind.__struct_config__.tag

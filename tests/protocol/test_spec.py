@@ -1,0 +1,169 @@
+"""Canonical form, StreamSpec and stream id: the published vectors, recomputed here in few lines."""
+
+import hashlib
+import json
+import math
+import struct
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.protocol.canonical import canonical_bytes, canonical_digest, digest128
+from stoker.protocol.errors import UsageError
+from stoker.protocol.spec import Contracts, OrderSpec, StreamSpec, differences
+
+GOOD = {
+    "dataset": "content:" + "a" * 32,
+    "dataset_rows": 100,
+    "pipeline": "b" * 32,
+    "batch_size": 8,
+}
+
+
+def by_hand(value: object) -> str:
+    """The canonical form without the json module's encoder of containers."""
+    match value:
+        case float():
+            return f'{{"$f64":"{struct.pack(">d", value).hex()}"}}'
+        case list():
+            return "[" + ",".join(map(by_hand, value)) + "]"
+        case dict():
+            keys = sorted(value, key=lambda key: [ord(letter) for letter in key])
+            return "{" + ",".join(json.dumps(key) + ":" + by_hand(value[key]) for key in keys) + "}"
+    return json.dumps(value)
+
+
+def test_canonical_vectors(vectors) -> None:
+    cases = vectors("spec")["canonical"]
+    assert len(cases) >= 15
+    for case in cases:
+        assert canonical_bytes(case["value"]) == case["canonical"].encode("ascii")
+        assert by_hand(case["value"]) == case["canonical"]
+
+
+def test_stream_id_vectors(vectors) -> None:
+    cases = vectors("spec")["specs"]
+    assert [case["name"] for case in cases] == ["smallest", "usual", "everything"]
+    for case in cases:
+        text = by_hand(case["spec"])
+        assert text == case["canonical"]
+        stream = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        assert stream == case["stream"]
+        spec = StreamSpec.from_data(case["spec"])
+        assert spec.stream_id == case["stream"]
+        assert spec.to_data() == case["spec"]
+        assert canonical_bytes(spec.to_data()).decode() == case["canonical"]
+
+
+def test_every_field_counts(vectors) -> None:
+    """The vectors with everything set differ from the usual one in every field that may differ."""
+    _, usual, everything = (case["spec"] for case in vectors("spec")["specs"])
+    same = {key for key in usual if usual[key] == everything[key]}
+    assert same == {"version", "contracts"}
+    base = StreamSpec.from_data(usual)
+    ids = {base.stream_id}
+    for key in everything.keys() - same:
+        ids.add(StreamSpec.from_data({**usual, key: everything[key]}).stream_id)
+    for number, contract in enumerate(Contracts.__struct_fields__, start=2):
+        changed = msgspec.structs.replace(base.contracts, **{contract: number})
+        ids.add(msgspec.structs.replace(base, contracts=changed).stream_id)
+    assert len(ids) == 1 + len(everything) - 2 + 4
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text()
+    | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text().filter(lambda key: not key.startswith("$")), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+def test_canonical_form_is_what_it_says(value: object) -> None:
+    data = canonical_bytes(value)
+    assert data == by_hand(value).encode()
+    assert data.isascii()
+    assert (
+        canonical_digest(value)
+        == digest128(data)
+        == hashlib.blake2b(data, digest_size=16).hexdigest()
+    )
+
+
+def test_canonical_form_does_not_see_order_or_tuples() -> None:
+    assert canonical_bytes({"a": 1, "b": (1, 2)}) == canonical_bytes({"b": [1, 2], "a": 1})
+    assert canonical_bytes(1) != canonical_bytes(1.0)
+    assert canonical_bytes(True) != canonical_bytes(1)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        (math.nan, ValueError, "finite floats only, got nan"),
+        ([math.inf], ValueError, "finite floats only, got inf"),
+        ({"$f64": "0"}, ValueError, r"keys that begin with '\$' are reserved, got '\$f64'"),
+        ({1: 2}, TypeError, "text keys only, got 1"),
+        ({"a": {1, 2}}, TypeError, "str, list and dict, got set"),
+        (b"", TypeError, "got bytes"),
+    ],
+)
+def test_what_the_canonical_form_refuses(value, kind, expected) -> None:
+    with pytest.raises(kind, match=expected):
+        canonical_bytes(value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"seed": -1}, "seed: expected an integer from 0 to 18446744073709551615, got -1"),
+        ({"seed": 2**64}, "seed: expected an integer from 0"),
+        ({"seed": True}, "seed: expected an integer .* got True"),
+        ({"batch_size": 0}, "batch_size: expected an integer from 1 to 16777216, got 0"),
+        ({"views": 2**16}, "views: expected an integer from 1 to 65535"),
+        ({"dataset_rows": 0}, "dataset_rows: expected an integer from 1"),
+        ({"total_epochs": 0}, "total_epochs: expected an integer from 1"),
+        ({"freeze": {"crop": -1}}, r"freeze\['crop'\]: expected an integer from 0"),
+        ({"freeze": {"$crop": 1}}, r"freeze: no stream is called '\$crop'"),
+        ({"dataset": "photos"}, "dataset: expected <level>:<32 hex digits>, got 'photos'"),
+        ({"pipeline": "B" * 32}, "pipeline: expected <32 hex digits>, got 'BBB"),
+        ({"exclude": ""}, "exclude: expected <32 hex digits>, got ''"),
+        ({"buckets": "x"}, "buckets: expected <32 hex digits>, got 'x'"),
+        ({"order": OrderSpec(subset="x")}, "order.subset: expected <32 hex digits>"),
+        ({"order": OrderSpec(weights="x")}, "order.weights: expected <32 hex digits>"),
+        ({"order": OrderSpec(block=-1)}, "order.block: expected an integer from 0"),
+    ],
+)
+def test_bounds(changes, expected) -> None:
+    with pytest.raises(UsageError, match=expected):
+        StreamSpec(**{**GOOD, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"rank": 3}, "unknown field `rank`"),
+        ({"tail": "keep"}, "Invalid enum value 'keep' - at `\\$.tail`"),
+        ({"seed": "7"}, "Expected `int`, got `str` - at `\\$.seed`"),
+        ({"freeze": {"a": "step"}}, "at `\\$.freeze"),
+        ({"order": {"kind": "none"}}, "at `\\$.order.kind`"),
+    ],
+)
+def test_data_that_is_no_spec(changes, expected) -> None:
+    data = {**StreamSpec(**GOOD).to_data(), **changes}
+    with pytest.raises(UsageError, match=f"StreamSpec: .*{expected}"):
+        StreamSpec.from_data(data)
+
+
+def test_differences_name_the_fields() -> None:
+    before, now = StreamSpec(**GOOD).to_data(), StreamSpec(**GOOD, seed=3, views=2).to_data()
+    assert differences(before, now) == ["seed: was 0, is 3", "views: was 1, is 2"]
+    assert differences(before, before) == []
+    assert differences({}, {"a": 1}) == ["a: was None, is 1"]
