@@ -121,14 +121,14 @@ def adam7(pixels: np.ndarray) -> bytes:
     passes = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2),
               (1, 0, 2, 1)]  # fmt: skip
     rows = [row for y, x, dy, dx in passes for row in pixels[y::dy, x::dx] if row.size]
-    parts = [
-        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 1)),
-        (b"IDAT", zlib.compress(b"".join(b"\0" + row.tobytes() for row in rows))),
-        (b"IEND", b""),
-    ]
+    body = zlib.compress(b"".join(b"\0" + row.tobytes() for row in rows))
+    return png_chunks(struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 1), body)
+
+
+def png_chunks(header: bytes, body: bytes) -> bytes:
     return SIGNATURE + b"".join(
-        struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
-        for name, body in parts
+        struct.pack(">I", len(part)) + name + part + struct.pack(">I", zlib.crc32(name + part))
+        for name, part in ((b"IHDR", header), (b"IDAT", body), (b"IEND", b""))
     )
 
 
@@ -288,3 +288,30 @@ def test_truncated_pictures_fail_even_if_pillow_is_told_to_forgive(photographs, 
     data = saved(photographs["coffee"], "PNG")
     with pytest.raises(CodecError, match="truncated"):
         inspect_picture(data[: len(data) // 2], "image", Scratches())
+
+
+@pytest.mark.parametrize("bits", [2, 4])
+def test_grey_png_of_few_bits_is_scaled_as_by_pillow_and_opencv(bits):
+    values = np.arange(2**bits, dtype=np.uint8).repeat(4).reshape(2**bits, 4)
+    rows = np.zeros((2**bits, 4 * bits // 8), np.uint8)
+    for column in range(4):
+        rows[:, column * bits // 8] |= values[:, column] << (8 - bits - column * bits % 8)
+    data = png_of(bits, rows, 4)
+    for kind in ("image", "mask"):
+        ours, _ = decode(data, kind)
+        flat = ours[:, :, 0] if kind == "image" else ours
+        assert np.array_equal(flat, values * (85 if bits == 2 else 17))
+    assert np.array_equal(flat, np.asarray(Image.open(io.BytesIO(data))))
+    assert np.array_equal(flat, by_opencv(data)[:, :, 0])
+
+
+def png_of(bits: int, rows: np.ndarray, width: int) -> bytes:
+    body = zlib.compress(b"".join(b"\0" + row.tobytes() for row in rows))
+    return png_chunks(struct.pack(">IIBBBBB", width, len(rows), bits, 0, 0, 0, 0), body)
+
+
+def test_jpeg_without_colour_transform(photographs, to_jpeg):
+    data = to_jpeg(photographs["astronaut"], keep_rgb=True)
+    ours, _ = decode(data)
+    assert distance(ours, by_pillow(data)) <= 1
+    assert distance(ours, by_opencv(data)) <= 1

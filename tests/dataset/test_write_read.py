@@ -1,6 +1,7 @@
 """Rows written are rows read: every kind of field, across files, and nothing heavy imported."""
 
 import os
+import struct
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 
 from stoker.dataset import open_dataset, schema
 from stoker.dataset.build import Cut, write_dataset
+from stoker.protocol.errors import SampleError
 
 
 @pytest.fixture
@@ -94,3 +96,70 @@ def test_reading_imports_no_heavy_library():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
     )
     assert result.stdout.strip() == "[]"
+
+
+def test_a_damaged_sample_says_where_it_lies(tmp_path, rows, all_kinds):
+    write_dataset(tmp_path / "d", all_kinds, rows)
+    with open_dataset(tmp_path / "d") as dataset:
+        file, offset = dataset.locate("image", 3)
+    with open(tmp_path / "d" / file.name, "r+b") as stream:
+        stream.seek(offset + 800)
+        stream.write(bytes(2000))
+    with open_dataset(tmp_path / "d") as dataset:
+        with pytest.raises(SampleError, match="cannot decode it: it is damaged: ") as caught:
+            dataset.decode("image", 3, np.empty(300 * 300 * 3, np.uint8))
+        assert dataset.read("image", 2) == rows[2]["image"]
+    error = caught.value
+    assert f"id 3, field 'image' ({file.name}, byte {offset})" in error.message
+    assert f"stoker verify {tmp_path / 'd'}" in error.message
+    reason = error.details.pop("reason")
+    assert str(reason) in error.message
+    assert error.details == {
+        "dataset": str(tmp_path / "d"),
+        "id": 3,
+        "field": "image",
+        "file": file.name,
+        "offset": offset,
+    }
+
+
+def corrupt(folder, column: str, number: int, data: bytes) -> None:
+    """Write over an item of a column of integers."""
+    with open_dataset(folder) as dataset:
+        file = dataset.manifest.files[0]
+        place = file.columns[column]
+    begin = (place.offsets or place.data).offset
+    with open(folder / file.name, "r+b") as stream:
+        stream.seek(begin + number * len(data))
+        stream.write(data)
+
+
+@pytest.mark.parametrize(
+    ("column", "data", "field", "message"),
+    [
+        ("image.height", struct.pack("<i", -5), "image", "its size -5x"),
+        (
+            "image.width",
+            struct.pack("<i", 2**30),
+            "image",
+            "its size .*x1073741824 or orientation 1",
+        ),
+        ("image.orientation", b"\x09", "image", "orientation 9 is damaged"),
+        ("image", struct.pack("<q", 2**62), "image", "its offsets 4611686018427387904 and .* are"),
+        ("image", struct.pack("<q", -1), "image", "its offsets -1 and .* are damaged"),
+        ("raw.height", struct.pack("<i", 7), "raw", "bytes are no picture of 7x"),
+        (
+            "boxes",
+            struct.pack("<q", 3),
+            "boxes",
+            r"numbers are no array of shape \(None, 4\) up to",
+        ),
+    ],
+)
+def test_numbers_that_lie_are_found(tmp_path, rows, all_kinds, column, data, field, message):
+    write_dataset(tmp_path / "d", all_kinds, rows)
+    corrupt(tmp_path / "d", column, 2, data)
+    with open_dataset(tmp_path / "d") as dataset:
+        out = np.empty(300 * 300 * 3, np.uint8)
+        with pytest.raises(SampleError, match=message):
+            dataset.read(field, 2) if field == "boxes" else dataset.decode(field, 2, out)

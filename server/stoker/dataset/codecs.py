@@ -91,7 +91,7 @@ def read_jpeg_size(data: bytes | memoryview) -> tuple[int, int]:
     try:
         height, width, _, _ = simplejpeg.decode_jpeg_header(data)
     except ValueError as error:
-        raise CodecError(f"its header is damaged: {error}") from None
+        raise CodecError(f"its header is damaged: {_plain(error)}") from None
     check_pixels(height, width)
     return height, width
 
@@ -115,5 +115,10 @@ def decode_jpeg(
     try:
         pixels: np.ndarray = simplejpeg.decode_jpeg(data, buffer=memory)
     except ValueError as error:
-        raise CodecError(f"it is damaged: {error}") from None
+        raise CodecError(f"it is damaged: {_plain(error)}") from None
     return pixels
+
+
+def _plain(error: ValueError) -> str:
+    """Return the decoder's words without the name of its function."""
+    return str(error).rpartition("(): ")[2]

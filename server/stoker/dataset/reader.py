@@ -135,7 +135,8 @@ class Dataset:
         Raises:
             UnknownNameError: there is no such field.
             UsageError: the field is no picture, there is no such id, or `out` is too small.
-            SampleError: the stored bytes are damaged; details name dataset, id, field and offset.
+            SampleError: the stored bytes are damaged; details name dataset, id, field, file,
+                offset and reason.
         """
         spec = self._picture(field)
         size, turn = self._checked_size(spec, id)
@@ -267,4 +268,5 @@ class Dataset:
             field=field,
             file=file.name,
             offset=offset,
+            reason=what,
         )

@@ -76,7 +76,7 @@ def _faults(dataset: Dataset, number: int, out: np.ndarray) -> tuple[list[BadRow
             if field.is_picture:
                 dataset.decode(field.name, number, out)
         except SampleError as error:
-            faults.append(_bad(dataset, number, field.name, error.message))
+            faults.append(_bad(dataset, number, field.name, str(error.details["reason"])))
     if not faults and row_digest(cells) != dataset.digest(number):
         reason = "its content no longer has the digest that it was packed with"
         faults.append(_bad(dataset, number, "", reason))

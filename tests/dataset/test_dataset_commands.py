@@ -1,0 +1,144 @@
+"""`stoker pack`, `verify` and `ls`: what they print, and their exit status."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from PIL import Image
+from typer import Typer
+from typer.testing import CliRunner
+
+from stoker.dataset import open_dataset
+from stoker.protocol.errors import DatasetError, UsageError
+from stoker.server.commands.dataset import ls, pack, verify
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Run a command with a terminal of 200 columns; errors come through as exceptions."""
+    app = Typer()
+    for command in (pack, verify, ls):
+        app.command()(command)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def invoke(*arguments, status=0):
+        result = CliRunner().invoke(app, [str(part) for part in arguments])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == status, result.output
+        return result.stdout
+
+    return invoke
+
+
+@pytest.fixture
+def folder(tmp_path, image_folder, run):
+    run("pack", image_folder, tmp_path / "d")
+    return tmp_path / "d"
+
+
+def test_pack_sums_up(tmp_path, image_folder, run):
+    (image_folder / "animals" / "notes.txt").touch()
+    (image_folder / "animals" / "bad.png").touch()
+    out = run(
+        "pack", image_folder, tmp_path / "d", "--skip-bad", "--workers", 1, "--kind", "folder"
+    )
+    with open_dataset(tmp_path / "d") as dataset:
+        assert dataset.fingerprint in out
+    assert "packed 6 samples (folder) into" in out
+    assert "1 file, " in out
+    assert "animals: 3, things: 3" in out
+    assert "ignored: 1 .txt files" in out
+    assert "left out as bad: 1 samples" in out
+    assert "animals/bad.png: it is empty" in out
+
+
+def test_pack_says_what_it_kept_and_what_it_re_encoded(tmp_path, photographs, run):
+    (tmp_path / "s").mkdir()
+    Image.fromarray(photographs["rocket"]).save(tmp_path / "s" / "a.bmp")
+    (tmp_path / "s" / "b.jpg").touch()
+    with pytest.raises(DatasetError, match="1 of 2 samples"):
+        run("pack", tmp_path / "s", tmp_path / "d")
+    out = run("pack", tmp_path / "s", tmp_path / "d", "--skip-bad")
+    assert "2 of them were kept from an earlier run" in out
+    assert "note: image: BMP re-encoded as PNG without loss: 1 file, such as a.bmp" in out
+
+
+def test_pack_takes_the_kinds_of_folders(tmp_path, parallel_folders, run):
+    (parallel_folders / "masks").rename(parallel_folders / "regions")
+    run("pack", parallel_folders, tmp_path / "d", "--field", "regions=mask", "--workers", 1)
+    with open_dataset(tmp_path / "d") as dataset:
+        assert dataset.schema.field("region").kind == "mask"
+    run("pack", parallel_folders, tmp_path / "d", "--overwrite", "--field", "regions/=image")
+    with open_dataset(tmp_path / "d") as dataset:
+        assert dataset.schema.field("region").kind == "image"
+
+
+def test_pack_refuses_flags_that_it_does_not_know(tmp_path, image_folder, run):
+    with pytest.raises(
+        UsageError, match="--kind: expected one of auto, folder, parallel, got 'coco'"
+    ):
+        run("pack", image_folder, tmp_path / "d", "--kind", "coco")
+    for text in ("masks", "=mask", "masks=label"):
+        with pytest.raises(UsageError, match=f"expected FOLDER=image or FOLDER=mask, got '{text}'"):
+            run("pack", image_folder, tmp_path / "d", "--field", text)
+
+
+def test_verify_says_that_all_is_good(folder, run):
+    assert "6 samples, all good, content:" in run("verify", folder)
+    report = json.loads(run("verify", folder, "--json"))
+    assert report["holds"] is True
+    assert report["rows"] == 6
+
+
+def test_verify_names_what_is_bad_and_exits_with_one(folder, run):
+    with open_dataset(folder) as dataset:
+        file, offset = dataset.locate("image", 2)
+    with open(folder / file.name, "r+b") as stream:
+        stream.seek(offset)
+        stream.write(b"xx")
+    out = run("verify", folder, "--workers", 1, status=1)
+    assert "1 of 6 samples are bad" in out
+    assert f"{file.name}: its content no longer has the hash in the manifest" in out
+    assert "neither a JPEG nor a PNG" in out
+    report = json.loads(run("verify", folder, "--json", status=1))
+    assert report["holds"] is False
+    assert report["bad_rows"][0]["id"] == 2
+    assert report["bad_rows"][0]["source"] == "animals/rocket.jpg"
+
+
+def test_ls_shows_fields_statistics_and_samples(folder, run):
+    out = run("ls", folder, "--samples", 2)
+    assert "6 samples in 1 file" in out
+    assert "animals/chelsea.jpg" in out
+    assert "1 (things)" not in out
+    assert "0 (animals)" in out
+    assert "things/astronaut.jpg" not in out
+    data = json.loads(run("ls", folder, "--json"))
+    assert data["rows"] == 6
+    assert len(data["samples"]) == 5
+    assert [field["name"] for field in data["fields"]] == ["image", "label"]
+    assert data["fields"][0]["statistics"]["height"][1] == 185
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["pack", "{}/missing", "{}/d"], "missing does not exist; expected a folder of pictures"),
+        (["verify", "{}/missing"], "there is no folder {}/missing; check the path"),
+        (["ls", "{}"], "has no manifest.json: it is no dataset"),
+    ],
+)
+def test_faults_are_one_message_without_traceback(tmp_path, arguments, message):
+    command = [part.format(tmp_path) for part in arguments]
+    done = subprocess.run(
+        [sys.executable, "-m", "stoker.server", *command],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert message.format(tmp_path) in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
