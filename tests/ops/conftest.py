@@ -25,6 +25,10 @@ PAINT = 0xA5
 
 EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "center_crop": [{"size": 24, "fill": (7, 8, 9, 10), "mask_fill": 200}, {"size": (9, 40)}],
+    "color_jitter": [
+        {"brightness": 0.4, "contrast": 0.5, "saturation": 0.6, "hue": 0.2},
+        {"contrast": 0.9},
+    ],
     "horizontal_flip": [{"p": 0.5}, {"p": 1}],
     "normalize": [
         {},

@@ -6,6 +6,7 @@ this package registers all of its ops and imports no numba.
 """
 
 from stoker.ops.center_crop import CenterCrop, center_crop
+from stoker.ops.color_jitter import ColorJitter, color_jitter
 from stoker.ops.contract import Kernel, Op, ParameterError, State, StateError, Value
 from stoker.ops.horizontal_flip import HorizontalFlip, horizontal_flip
 from stoker.ops.normalize import Normalize, normalize
@@ -16,6 +17,7 @@ from stoker.ops.resize import Resize, resize
 
 __all__ = [
     "CenterCrop",
+    "ColorJitter",
     "HorizontalFlip",
     "Kernel",
     "Normalize",
@@ -28,6 +30,7 @@ __all__ = [
     "StateError",
     "Value",
     "center_crop",
+    "color_jitter",
     "horizontal_flip",
     "lookup",
     "make",

@@ -94,20 +94,28 @@ def lanes4(t: Any, out: Any, first: Any, weights: Any) -> None:
 
 @kernel
 def lanes_many(t: Any, out: Any, first: Any, weights: Any, count: int, sums: Any) -> None:
-    """Any multiple of four taps."""
+    """Any multiple of four taps from 8: the first four begin the sums, the last four end them."""
     for x in range(len(first)):
         a, at = np.uint64(first[x]) * N, np.uint64(x) * N
+        k, end = x * count, (x + 1) * count - 4
+        w0, w1, w2, w3 = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
         for j in range(N):
-            sums[j] = HALF
-        for k in range(x * count, (x + 1) * count, 4):
-            w0, w1, w2, w3 = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+            total = HALF + times(w0, t[a + j]) + times(w1, t[a + N + j])
+            total += times(w2, t[a + N2 + j]) + times(w3, t[a + N3 + j])
+            sums[j] = np.int32(total)
+        a += N4
+        for i in range(k + 4, end, 4):
+            w0, w1, w2, w3 = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
             for j in range(N):
                 total = sums[j] + times(w0, t[a + j]) + times(w1, t[a + N + j])
                 total += times(w2, t[a + N2 + j]) + times(w3, t[a + N3 + j])
                 sums[j] = np.int32(total)
             a += N4
+        w0, w1, w2, w3 = weights[end], weights[end + 1], weights[end + 2], weights[end + 3]
         for j in range(N):
-            out[at + j] = clip8(sums[j])
+            total = sums[j] + times(w0, t[a + j]) + times(w1, t[a + N + j])
+            total += times(w2, t[a + N2 + j]) + times(w3, t[a + N3 + j])
+            out[at + j] = clip8(np.int32(total))
 
 
 @kernel
@@ -168,20 +176,50 @@ def rows4(s: Any, rows: Any, w: Any, out: Any) -> None:
 
 @kernel
 def rows_many(s: Any, at: int, stride: int, last: int, taps: Any, out: Any, sums: Any) -> None:
-    """Any multiple of four taps."""
+    """Any multiple of four taps from 8: the first four begin the sums, the last four end them."""
     first, w = taps
-    n = np.uint64(len(out))
-    for j in range(n):
-        sums[j] = HALF
+    n, end = np.uint64(len(out)), len(w) - 4
     for k in range(0, len(w), 4):
         a = np.uint64(at + min(first + k, last) * stride)
         b = np.uint64(at + min(first + k + 1, last) * stride)
         c = np.uint64(at + min(first + k + 2, last) * stride)
         d = np.uint64(at + min(first + k + 3, last) * stride)
-        w0, w1, w2, w3 = w[k], w[k + 1], w[k + 2], w[k + 3]
-        for j in range(n):
-            total = sums[j] + times(w0, s[a + j]) + times(w1, s[b + j])
-            total += times(w2, s[c + j]) + times(w3, s[d + j])
-            sums[j] = np.int32(total)
+        if k == 0:
+            begin4(s, (a, b, c, d), w[:4], sums, n)
+        elif k < end:
+            add4(s, (a, b, c, d), w[k : k + 4], sums, n)
+        else:
+            end4(s, (a, b, c, d), w[end:], sums, out, n)
+
+
+@kernel
+def begin4(s: Any, rows: Any, w: Any, sums: Any, n: Any) -> None:
+    """Begin sums with the half and four taps."""
+    a, b, c, d = rows
+    w0, w1, w2, w3 = w[0], w[1], w[2], w[3]
     for j in range(n):
-        out[j] = clip8(sums[j])
+        total = HALF + times(w0, s[a + j]) + times(w1, s[b + j])
+        total += times(w2, s[c + j]) + times(w3, s[d + j])
+        sums[j] = np.int32(total)
+
+
+@kernel
+def add4(s: Any, rows: Any, w: Any, sums: Any, n: Any) -> None:
+    """Add four taps to sums."""
+    a, b, c, d = rows
+    w0, w1, w2, w3 = w[0], w[1], w[2], w[3]
+    for j in range(n):
+        total = sums[j] + times(w0, s[a + j]) + times(w1, s[b + j])
+        total += times(w2, s[c + j]) + times(w3, s[d + j])
+        sums[j] = np.int32(total)
+
+
+@kernel
+def end4(s: Any, rows: Any, w: Any, sums: Any, out: Any, n: Any) -> None:
+    """Add the last four taps to sums and write the levels."""
+    a, b, c, d = rows
+    w0, w1, w2, w3 = w[0], w[1], w[2], w[3]
+    for j in range(n):
+        total = sums[j] + times(w0, s[a + j]) + times(w1, s[b + j])
+        total += times(w2, s[c + j]) + times(w3, s[d + j])
+        out[j] = clip8(np.int32(total))

@@ -22,27 +22,29 @@ B16: Final = np.uint32(16)
 
 
 @kernel
-def to_half(values: Any, raised: Any, count: Any, dst: Any, at: Any) -> None:
-    """Write `count` finite float32 values as float16 bits.
+def to_half(values: Any, raised: Any, start: Any, count: Any, dst: Any, at: Any) -> None:
+    """Write finite float32 values as float16 bits.
 
     Values below the normal range are rounded by one float32 addition of 0.5, all others by integer
     arithmetic on their bits; too great ones become infinite.
 
     Args:
-        values: float32.
-        raised: scratch of as many float32.
+        values: (float32, the same memory as uint32).
+        raised: scratch as long as `values`: (float32, the same memory as uint32).
+        start: index of the first value, uint64.
         count: how many, uint64.
         dst: flat uint16.
         at: first index in `dst`, uint64.
     """
-    bits, raised_bits = values.view(np.uint32), raised.view(np.uint32)
+    floats, bits = values
+    sums, sum_bits = raised
     for i in range(count):
-        raised[i] = abs(values[i]) + HALF_ONE
+        sums[i] = abs(floats[start + i]) + HALF_ONE
     for i in range(count):
-        word = bits[i]
+        word = bits[start + i]
         size = np.uint32(word & MAGNITUDE)
         odd = np.uint32(np.uint32(size >> B13) & ONE)
         normal = min(np.uint32(np.uint32(size - REBIAS + odd) >> B13), INFINITE)
-        small = np.uint32(raised_bits[i] - HALF_BITS)
+        small = np.uint32(sum_bits[i] - HALF_BITS)
         result = small if size < NORMAL else normal
         dst[at + i] = np.uint16(np.uint32(np.uint32(word >> B16) & SIGN) | result)

@@ -5,11 +5,15 @@ which decides the ties (odd multiples of scale / 2 that are whole numbers). For 
 are copied, never mixed.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from stoker.rng.jit import kernel
+
+K1: Final = np.uint64(1)
+K2: Final = np.uint64(2)
+K3: Final = np.uint64(3)
 
 
 @kernel
@@ -45,14 +49,35 @@ def nearest(src: Any, box: Any, dst: Any, scratch: Any) -> None:
     image, result = src.reshape(src.size), dst.reshape(dst.size)
     scale = height / size_y
     at = scale * 0.5
-    to = np.uint64(0)
-    for _ in range(size_y):
+    for y in range(size_y):
         row = np.uint64((top + min(int(at), height - 1)) * src.shape[1] * channels)
-        for x in range(np.uint64(size_x)):
-            for c in range(np.uint64(channels)):
-                result[to] = image[row + index[x] + c]
-                to += np.uint64(1)
+        to = np.uint64(y * size_x * channels)
+        if channels == 1:
+            pick1(image, row, index, result, to)
+        elif channels == 3:
+            pick3(image, row, index, result, to)
+        else:
+            for x in range(np.uint64(size_x)):
+                for c in range(np.uint64(channels)):
+                    result[to + x * np.uint64(channels) + c] = image[row + index[x] + c]
         at += scale
+
+
+@kernel
+def pick1(image: Any, row: Any, index: Any, result: Any, to: Any) -> None:
+    """Write one output row of single values."""
+    for x in range(np.uint64(len(index))):
+        result[to + x] = image[row + index[x]]
+
+
+@kernel
+def pick3(image: Any, row: Any, index: Any, result: Any, to: Any) -> None:
+    """Write one output row of three channels."""
+    for x in range(np.uint64(len(index))):
+        k, source = to + K3 * x, row + index[x]
+        result[k] = image[source]
+        result[k + K1] = image[source + K1]
+        result[k + K2] = image[source + K2]
 
 
 def plain_index(size_in: int, size_out: int) -> np.ndarray:

@@ -24,6 +24,7 @@ DTYPES: Final = ("float32", "float16")
 LAYOUTS: Final = ("HWC", "CHW")
 IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
 IMAGENET_STD: Final = (0.229, 0.224, 0.225)
+ZERO: Final = np.uint64(0)
 K1: Final = np.uint64(1)
 K2: Final = np.uint64(2)
 K3: Final = np.uint64(3)
@@ -36,40 +37,32 @@ def scaled(level: Any, mean: Any, gain: Any) -> Any:
 
 
 @kernel
-def line_hwc(src: Any, at: Any, count: Any, means: Any, gains: Any, line: Any) -> None:
+def line_hwc(src: Any, at: Any, count: Any, means: Any, gains: Any, out: Any, to: Any) -> None:
     """Normalise one row in its own order; means and gains are repeated along it."""
     for i in range(count):
-        line[i] = scaled(src[at + i], means[i], gains[i])
+        out[to + i] = scaled(src[at + i], means[i], gains[i])
 
 
 @kernel
-def line_chw(src: Any, at: Any, width: Any, channels: int, constants: Any, line: Any) -> None:
-    """Normalise one row into one run for each channel."""
+def line_chw(
+    src: Any, at: Any, width: Any, channels: int, constants: Any, out: Any, to: Any, plane: Any
+) -> None:
+    """Normalise one row into one run for each channel, `plane` values apart."""
     mean, gain = constants
     if channels == 3:
         m0, m1, m2 = mean[0], mean[1], mean[2]
         g0, g1, g2 = gain[0], gain[1], gain[2]
         for x in range(width):
             k = at + K3 * x
-            line[x] = scaled(src[k], m0, g0)
-            line[width + x] = scaled(src[k + K1], m1, g1)
-            line[K2 * width + x] = scaled(src[k + K2], m2, g2)
+            out[to + x] = scaled(src[k], m0, g0)
+            out[to + plane + x] = scaled(src[k + K1], m1, g1)
+            out[to + K2 * plane + x] = scaled(src[k + K2], m2, g2)
     else:
         for c in range(channels):
             m, g = mean[c], gain[c]
-            start = np.uint64(c) * width
+            start = to + np.uint64(c) * plane
             for x in range(width):
-                line[start + x] = scaled(src[at + np.uint64(channels) * x + np.uint64(c)], m, g)
-
-
-@kernel
-def store(line: Any, raised: Any, count: Any, dst: Any, at: Any, half: int) -> None:
-    """Write a run of floats, or of their float16 bits, to index `at`."""
-    if half:
-        to_half(line, raised, count, dst, at)
-    else:
-        for i in range(count):
-            dst[at + i] = line[i]
+                out[start + x] = scaled(src[at + np.uint64(channels) * x + np.uint64(c)], m, g)
 
 
 @kernel
@@ -80,25 +73,49 @@ def _floats(scratch: Any, number: int, count: int) -> Any:
 
 @kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    if params["planar"]:
+        _run_planar(src, dst, params, scratch)
+    else:
+        _run_packed(src, dst, params, scratch)
+
+
+@kernel
+def _run_packed(src: Any, dst: Any, params: Any, scratch: Any) -> None:
     height, width, channels = src.shape
-    count = width * channels
-    mean, gain, half = params["mean"], params["gain"], int(params["half"])
-    line, raised = _floats(scratch, 0, count), _floats(scratch, 1, count)
-    means, gains = _floats(scratch, 2, count), _floats(scratch, 3, count)
-    for i in range(count):
+    mean, gain, half = params["mean"], params["gain"], params["half"]
+    size = width * channels
+    count = np.uint64(size)
+    line, raised = _floats(scratch, 0, size), _floats(scratch, 1, size)
+    means, gains = _floats(scratch, 2, size), _floats(scratch, 3, size)
+    lines, raises = (line, line.view(np.uint32)), (raised, raised.view(np.uint32))
+    for i in range(size):
         means[i], gains[i] = mean[i % channels], gain[i % channels]
     image, result = src.reshape(src.size), dst.reshape(dst.size)
     for y in range(height):
-        at = np.uint64(y * count)
-        if params["planar"]:
-            line_chw(image, at, np.uint64(width), channels, (mean, gain), line)
-            for c in range(channels):
-                run, spare = line[c * width : (c + 1) * width], raised[:width]
-                start = np.uint64((c * height + y) * width)
-                store(run, spare, np.uint64(width), result, start, half)
+        at = np.uint64(y * size)
+        if half:
+            line_hwc(image, at, count, means, gains, line, ZERO)
+            to_half(lines, raises, ZERO, count, result, at)
         else:
-            line_hwc(image, at, np.uint64(count), means, gains, line)
-            store(line, raised, np.uint64(count), result, at, half)
+            line_hwc(image, at, count, means, gains, result, at)
+
+
+@kernel
+def _run_planar(src: Any, dst: Any, params: Any, scratch: Any) -> None:
+    height, width, channels = src.shape
+    constants, half = (params["mean"], params["gain"]), params["half"]
+    line, raised = _floats(scratch, 0, width * channels), _floats(scratch, 1, width * channels)
+    lines, raises = (line, line.view(np.uint32)), (raised, raised.view(np.uint32))
+    image, result = src.reshape(src.size), dst.reshape(dst.size)
+    count, plane = np.uint64(width), np.uint64(height * width)
+    for y in range(height):
+        at, to = np.uint64(y * width * channels), np.uint64(y * width)
+        if half:
+            line_chw(image, at, count, channels, constants, line, ZERO, count)
+            for c in range(np.uint64(channels)):
+                to_half(lines, raises, c * count, count, result, to + c * plane)
+        else:
+            line_chw(image, at, count, channels, constants, result, to, plane)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
