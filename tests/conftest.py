@@ -194,3 +194,13 @@ def no_leaks(session_folder: Path) -> Iterator[None]:
     ]
     if leaks:
         pytest.fail("the test leaves behind:\n  " + "\n  ".join(leaks), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where daemons and engines of all tests keep compiled kernels, so each is compiled once.
+
+    STOKER_TEST_KERNELS names a folder that stays from run to run.
+    """
+    kept = os.environ.get("STOKER_TEST_KERNELS")
+    return Path(kept) if kept else tmp_path_factory.mktemp("kernels")

@@ -44,12 +44,6 @@ def pairs(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.fixture(scope="session")
-def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    configured = os.environ.get("STOKER_TEST_KERNELS")
-    return Path(configured) if configured else tmp_path_factory.mktemp("kernels")
-
-
 @pytest.fixture
 def stoker(tmp_path: Path, kernel_cache: Path):
     """Run the command line; returns code, out and err, and checks that no traceback shows."""

@@ -64,13 +64,6 @@ def dataset(tmp_path_factory: pytest.TempPathFactory, source: Path) -> Path:
     return dest
 
 
-@pytest.fixture(scope="session")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The cache of compiled kernels; one for the session, so they are compiled once."""
-    configured = os.environ.get("STOKER_TEST_KERNELS")
-    return Path(configured) if configured else tmp_path_factory.mktemp("kernels")
-
-
 @contextmanager
 def _daemon(
     folder: Path, kernels: Path, datasets: dict[str, Path], workers: int, fail_points: str = ""
@@ -119,14 +112,14 @@ def _daemon(
 
 
 @pytest.fixture
-def daemon(tmp_path: Path, kernels: Path, dataset: Path) -> Callable[..., object]:
+def daemon(tmp_path: Path, kernel_cache: Path, dataset: Path) -> Callable[..., object]:
     """A context manager: `daemon(workers, fail_points="", datasets=None)` runs a real daemon."""
 
     def run(workers: int, fail_points: str = "", datasets: dict[str, Path] | None = None) -> object:
         number = len(list(tmp_path.glob("d*")))
         folder = tmp_path / f"d{number}"
         folder.mkdir(mode=0o700)
-        return _daemon(folder, kernels, datasets or {"photos": dataset}, workers, fail_points)
+        return _daemon(folder, kernel_cache, datasets or {"photos": dataset}, workers, fail_points)
 
     return run
 

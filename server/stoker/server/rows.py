@@ -19,15 +19,12 @@ import numpy as np
 from stoker.dataset import Dataset
 from stoker.order.batches import positions
 from stoker.order.epoch import EpochOrder
+from stoker.order.substitutes import MAX_ATTEMPTS, substitute
 from stoker.pipeline.engine import Engine, Row
 from stoker.protocol.errors import SampleError
 from stoker.protocol.layout import META, SlotLayout
 from stoker.protocol.spec import StreamSpec
-from stoker.rng.draws import integers
-from stoker.rng.streams import make_key, stream_key
 
-SUBSTITUTE_STREAM = stream_key("stoker/substitute")
-MAX_SUBSTITUTES = 16
 ENCODED = ("jpeg", "png", "encoded")
 Begun = Callable[[int], None]
 
@@ -60,13 +57,15 @@ class RowComputer:
         engine: Engine,
         layout: SlotLayout,
         first_row: int = 0,
+        *,
+        machine: bool = False,
     ) -> None:
         self._spec = spec
         self._dataset = dataset
         self._engine = engine
         self._layout = layout
         self._first_row = first_row
-        self._order = EpochOrder(spec)
+        self._order = EpochOrder(spec, machine=machine)
         self._inputs = _Inputs(dataset, engine.plan.fields)
         self.home = range(0)
 
@@ -144,17 +143,15 @@ class RowComputer:
     def _substitute(
         self, bad: int, place: "_Place", outputs: Sequence[np.ndarray], why: SampleError
     ) -> int:
-        spec, visit = self._spec, place.position + 1
-        key = make_key(spec.seed, SUBSTITUTE_STREAM, bad, place.epoch, visit)
-        for attempt in range(1, MAX_SUBSTITUTES + 1):
-            number = integers(key, attempt, spec.dataset_rows)
+        for attempt in range(1, MAX_ATTEMPTS + 1):
+            number, visit = substitute(self._spec, place.epoch, place.position, bad, attempt)
             try:
                 self._compute(number, visit, place, outputs)
                 return number
             except SampleError as error:
                 why = error
         raise SampleError(
-            f"{MAX_SUBSTITUTES} substitutes for sample {bad} failed too, the last with: {why}. "
+            f"{MAX_ATTEMPTS} substitutes for sample {bad} failed too, the last with: {why}. "
             "Run `stoker verify` on the dataset",
             **why.details,
         )

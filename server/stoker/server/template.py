@@ -85,6 +85,10 @@ def preload() -> None:
     """Import what workers and builders need."""
     for module in (*PRELOAD, *(f"stoker.server.{role}" for role in ROLES.values())):
         importlib.import_module(module)
+    # numba fills its tables at the first use of machine code, which takes half a second.
+    target = importlib.import_module("numba.core.registry").cpu_target
+    target.typing_context.refresh()
+    target.target_context.refresh()
 
 
 def serve(control: socket.socket) -> None:

@@ -92,7 +92,9 @@ class Worker:
             dataset = self._datasets[record.dataset] = open_dataset(record.dataset)
         plan = bind(graph_from_bytes(record.graph), field_states(dataset))
         engine = compile_plan(plan, record.spec.freeze)
-        computer = RowComputer(record.spec, dataset, engine, record.layout, record.first_row)
+        computer = RowComputer(
+            record.spec, dataset, engine, record.layout, record.first_row, machine=True
+        )
         hire, rows = self._hire, len(dataset)
         computer.home = range(
             rows * hire.share // hire.shares, rows * (hire.share + 1) // hire.shares

@@ -5,6 +5,7 @@ import os
 import msgspec
 import pytest
 
+from stoker.protocol.descriptors import send_packet
 from stoker.protocol.errors import ProtocolError
 from stoker.server import channel
 from stoker.server.work import BuildRequest, Hired
@@ -66,8 +67,6 @@ def test_a_memory_file_must_come_along(ends):
 def test_a_memory_file_is_bounded(ends):
     file = os.memfd_create("large")
     os.ftruncate(file, channel.MAX_RECORD_BYTES + 1)
-    from stoker.protocol.descriptors import send_packet
-
     send_packet(ends[0], b"f", file)
     os.close(file)
     with pytest.raises(ProtocolError, match="a record has at most"):

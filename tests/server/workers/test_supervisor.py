@@ -1,0 +1,300 @@
+"""The supervisor with real processes: births, work, deaths of every kind, and nothing left."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from stoker.server import template
+from stoker.server.state.events import (
+    BuildFailed,
+    Built,
+    ChunkDone,
+    ChunkFailed,
+    WorkerDown,
+    WorkerUp,
+)
+from stoker.server.work import AddSlab, BuildRequest, CloseStream, DropSlab
+
+pytestmark = pytest.mark.slow
+SLAB_BYTES = 65536
+
+
+@pytest.fixture
+def slab():
+    memory = os.memfd_create("slab")
+    os.ftruncate(memory, SLAB_BYTES)
+    yield memory
+    os.close(memory)
+
+
+def hire(rig, worker=0):
+    rig.supervisor.start_worker(worker)
+    return rig.wait(WorkerUp, lambda up: up.worker == worker).pid
+
+
+def give(rig, opened, slab, worker=0):
+    rig.supervisor.send(worker, AddSlab(1, SLAB_BYTES), slab)
+    rig.supervisor.send(worker, opened)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_worker_fills_a_slot_and_ends_with_the_supervisor(rig, stream_of, work_of, slab):
+    one, opened = rig(), stream_of()
+    pid = hire(one)
+    give(one, opened, slab)
+    one.supervisor.send(0, work_of(opened))
+    done = one.wait(ChunkDone)
+    assert done.worker == 0
+    assert done.done.claim == 1
+    assert done.done.home_rows == 4
+    placed = {output.name: output for output in opened.layout.outputs}
+    memory = np.frombuffer(os.pread(slab, SLAB_BYTES, 0), np.uint8)
+    image = memory[placed["image"].offset :][: placed["image"].size_bytes]
+    labels = memory[placed["label"].offset :][: placed["label"].size_bytes].view(np.int64)
+    index = memory[placed["index"].offset :][: placed["index"].size_bytes].view(np.int64)
+    assert image.any()
+    assert labels.tolist() == index.tolist()
+    assert len(set(index.tolist())) == 4
+    one.supervisor.send(0, CloseStream(1))
+    one.supervisor.send(0, DropSlab(1))
+    one.supervisor.close()
+    assert not alive(pid)
+
+
+def test_a_worker_holds_nothing_of_anybody_else(rig):
+    read, write = os.pipe()
+    os.set_inheritable(write, True)
+    try:
+        pid = hire(rig())
+        held = {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
+        foreign = [
+            target
+            for target in held
+            if target.startswith(("socket:", "anon_inode:", "pipe:", "/memfd"))
+            and target not in {os.readlink(f"/proc/self/fd/{fd}") for fd in (0, 1, 2)}
+        ]
+        assert len(foreign) == 1, f"a worker holds its own socket alone, not {held}"
+        status = Path(f"/proc/{pid}/status").read_text()
+        assert "Threads:\t1\n" in status
+        maps = Path(f"/proc/{pid}/maps").read_text()
+        assert "libtorch" not in maps
+        assert "libarrow" not in maps
+    finally:
+        os.close(read)
+        os.close(write)
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"), [(signal.SIGKILL, "SIGKILL"), (signal.SIGTERM, "SIGTERM")]
+)
+def test_a_death_from_outside_blames_nobody(rig, number, reason):
+    one = rig()
+    os.kill(hire(one), number)
+    down = one.wait(WorkerDown)
+    assert (down.worker, down.blame, down.claim, down.row) == (0, False, None, None)
+    assert reason in down.reason
+
+
+@pytest.mark.parametrize(
+    ("action", "reason", "blame"),
+    [
+        ("segv", "SIGSEGV", True),
+        ("exit", "exit code 3", True),
+        ("error", "exit code 1", True),
+        ("kill", "SIGKILL", False),
+    ],
+)
+def test_a_death_in_mid_row_names_the_row(rig, stream_of, work_of, slab, action, reason, blame):
+    one, opened = rig(f"worker.row:{action}:3"), stream_of()
+    hire(one)
+    give(one, opened, slab)
+    one.supervisor.send(0, work_of(opened, claim=77))
+    down = one.wait(WorkerDown)
+    assert (down.claim, down.row, down.blame) == (77, 2, blame)
+    assert reason in down.reason
+
+
+def test_work_done_before_a_death_counts(rig, stream_of, work_of, slab):
+    one, opened = rig("worker.chunk:kill:2"), stream_of()
+    hire(one)
+    give(one, opened, slab)
+    one.supervisor.send(0, work_of(opened, claim=1, rows=range(2)))
+    one.supervisor.send(0, work_of(opened, claim=2, rows=range(2, 4)))
+    one.wait(WorkerDown)
+    assert one.wait(ChunkDone).done.claim == 1
+
+
+def test_a_stopped_worker_can_be_killed(rig):
+    one = rig()
+    os.kill(hire(one), signal.SIGSTOP)
+    one.supervisor.kill_worker(0, "it hung")
+    assert one.wait(WorkerDown).reason == "it hung"
+
+
+def test_a_worker_killed_before_it_is_up(rig):
+    one = rig()
+    one.supervisor.start_worker(5)
+    one.supervisor.kill_worker(5)
+    assert one.wait(WorkerDown).worker == 5
+
+
+def test_death_is_seen_within_milliseconds(rig):
+    """From the kill to the event; the bound is loose, since the machine may be busy."""
+    one = rig()
+    pids = [hire(one, worker) for worker in range(5)]
+    seen = []
+    for pid in pids:
+        began = time.monotonic()
+        os.kill(pid, signal.SIGKILL)
+        one.wait(WorkerDown)
+        seen.append(time.monotonic() - began)
+    assert min(seen) < 1
+
+
+def test_a_dead_template_is_replaced_and_its_workers_reported(rig):
+    one = rig()
+    pid = hire(one)
+    parent = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    os.kill(parent, signal.SIGKILL)
+    down = one.wait(WorkerDown)
+    assert "template" in down.reason
+    assert not down.blame
+    assert not alive(pid)
+    assert hire(one, 1) != pid
+
+
+def test_many_records_never_block(rig, stream_of, work_of, slab):
+    """Far more packets than a socket holds, to a worker that is stopped; then all are worked on."""
+    one, opened, count = rig(), stream_of(), 3000
+    pid = hire(one)
+    give(one, opened, slab)
+    os.kill(pid, signal.SIGSTOP)
+    for claim in range(count):
+        one.supervisor.send(0, work_of(opened, claim=claim, rows=range(1)))
+    os.kill(pid, signal.SIGCONT)
+    assert [one.wait(ChunkDone).done.claim for _ in range(count)] == list(range(count))
+
+
+def test_a_stream_that_cannot_be_opened(rig, stream_of, work_of, slab, tmp_path):
+    one = rig()
+    opened = msgspec.structs.replace(stream_of(), dataset=str(tmp_path / "gone"))
+    hire(one)
+    give(one, opened, slab)
+    failed = one.wait(ChunkFailed)
+    assert (failed.claim, failed.stream, failed.code) == (0, 1, "dataset")
+    one.supervisor.send(0, work_of(opened, claim=9))
+    again = one.wait(ChunkFailed)
+    assert (again.claim, again.message) == (9, failed.message)
+
+
+def test_a_builder_reports_what_it_built(rig, small_dataset, stream_of):
+    one, opened = rig(), stream_of()
+    one.supervisor.start_build(BuildRequest(4, str(small_dataset), "", opened.graph))
+    built = one.wait(Built).result
+    assert built.build == 4
+    assert built.pipeline_id == opened.spec.pipeline
+    assert built.fingerprint == opened.spec.dataset
+    assert [output.name for output in built.outputs] == ["image", "label"]
+    assert built.graph == opened.graph
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "message"),
+    [
+        ("nomodule", "expected `module:attribute`"),
+        ("no_such_module:train", "no_such_module"),
+        ("json:dumps", "'json' has no pipeline 'dumps'"),
+    ],
+)
+def test_a_build_that_fails(rig, small_dataset, pipeline, message):
+    one = rig()
+    one.supervisor.start_build(BuildRequest(1, str(small_dataset), pipeline, b""))
+    failed = one.wait(BuildFailed)
+    assert failed.code == "build"
+    assert message in failed.message
+
+
+def test_a_builder_that_dies(rig, small_dataset, stream_of):
+    one = rig("builder.start:segv:1")
+    one.supervisor.start_build(BuildRequest(1, str(small_dataset), "", stream_of().graph))
+    assert "died (killed by SIGSEGV)" in one.wait(BuildFailed).message
+
+
+def test_bytes_that_are_no_graph(rig, small_dataset):
+    one = rig()
+    one.supervisor.start_build(BuildRequest(1, str(small_dataset), "", b"{}"))
+    assert "graph" in one.wait(BuildFailed).message
+
+
+PARENT = """
+import sys, time, select
+from stoker.server.supervisor import Supervisor
+events = []
+supervisor = Supervisor(cache_root=sys.argv[1], python_path=[], fail_points="", shares=2,
+                        on_event=events.append, now=time.monotonic)
+supervisor.start()
+for worker in range(2):
+    supervisor.start_worker(worker)
+while len(events) < 2:
+    callbacks = supervisor.descriptors()
+    for fd in select.select(list(callbacks), [], [])[0]:
+        callbacks[fd]()
+print(*(event.pid for event in events), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_kill_9_of_the_daemon_leaves_no_process(tmp_path):
+    daemon = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with daemon:
+        workers = [int(pid) for pid in daemon.stdout.readline().split()]
+        stat = Path(f"/proc/{workers[0]}/stat").read_text()
+        processes = [*workers, int(stat.rsplit(")", 1)[1].split()[1])]
+        assert all(alive(pid) for pid in processes)
+        daemon.kill()
+    pause, deadline = threading.Event(), time.monotonic() + 20
+    while any(alive(pid) for pid in processes):
+        assert time.monotonic() < deadline, "processes outlived the daemon"
+        pause.wait(0.002)
+
+
+def test_the_template_refuses_to_fork_with_a_second_thread():
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait)
+    thread.start()
+    try:
+        with pytest.raises(RuntimeError, match=r"fork with one thread .* it has \d+ threads"):
+            template.assert_clean()
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_the_template_refuses_to_fork_with_torch_loaded():
+    program = (
+        "import sys, types; sys.modules['torch'] = types.ModuleType('torch');"
+        "from stoker.server import template; template.assert_clean()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert "it has 1 threads and loaded torch" in done.stderr
