@@ -67,15 +67,16 @@ class TurnTimes:
         """Return how long the turn has taken so far."""
         return time.perf_counter() - self._began_s
 
-    def end(self) -> float:
-        """Mark the end of the turn and return how long it took."""
+    def end(self) -> tuple[float, float]:
+        """Mark the end of the turn; return how long it took and its processor time."""
         took_s = self.elapsed_s()
         self.counts[bisect.bisect_left(BUCKETS_S, took_s)] += 1
         self.total_s += took_s
         self.max_s = max(self.max_s, took_s)
-        self.max_cpu_s = max(self.max_cpu_s, time.thread_time() - self._began_cpu_s)
+        cpu_s = time.thread_time() - self._began_cpu_s
+        self.max_cpu_s = max(self.max_cpu_s, cpu_s)
         self.slow += took_s > TURN_LIMIT_S
-        return took_s
+        return took_s, cpu_s
 
     def copy(self) -> "TurnTimes":
         """Return a copy that later turns do not change."""

@@ -60,7 +60,10 @@ def test_killed_it_takes_its_processes_along_and_the_next_start_works(serve, fol
 def test_a_second_daemon_says_why_it_cannot_start(serve):
     first = serve()
     second = serve()
-    message = f"address {first.address}: another daemon serves it; stop that one or choose another address"
+    message = (
+        f"address {first.address}: another daemon serves it; stop that one or choose another"
+        + " address"
+    )
     assert second.ready == {"error": ["usage", message, {"address": first.address}]}
     assert second.wait() == (1, f"stoker: {message}\n")
     assert first.stop()[0] == 0

@@ -316,5 +316,5 @@ def expected_value():
 
 
 @pytest.fixture
-def raw_client():
-    return RawClient
+def fake_supervisor():
+    return FakeSupervisor

@@ -79,7 +79,10 @@ def test_a_message_beyond_the_limit_ends_the_connection_alone(connect, bystander
 BIG = 70_000
 LARGE = [
     ([1, b"t" * 16, [[[]] * BIG]], "Expected `str`, got `array` - at `$[2][0][0]`"),
-    ([1, b"t" * 16, [["release", [[0, 0]] * 4096]] * 9], "Expected `array` of length <= 1 - at `$[2]`"),
+    (
+        [1, b"t" * 16, [["release", [[0, 0]] * 4096]] * 9],
+        "Expected `array` of length <= 1 - at `$[2]`",
+    ),
     ([1, b"", [["open", *range(BIG)]]], "Expected `bytes` of length >= 16 - at `$[1]`"),
     ([{str(n): n for n in range(BIG)}], "Expected `array` of length 3, got 1"),
 ]

@@ -1,0 +1,127 @@
+"""The loop never waits: for memory, for workers, for anybody; and it stops in bounded steps."""
+
+import os
+import threading
+
+import pytest
+
+from stoker.protocol import messages
+from stoker.server.cgroup import Room
+from stoker.server.loop import TURN_LIMIT_S, Poller
+
+
+@pytest.fixture
+def stuck(monkeypatch, fake_supervisor):
+    """Workers that begin their chunks and never end them."""
+    begun = threading.Event()
+    monkeypatch.setattr(fake_supervisor, "_work", lambda *_: begun.set())
+    return begun
+
+
+def test_others_are_served_while_memory_is_reserved(daemon, connect, open_record):
+    asked, go_on = threading.Event(), threading.Event()
+
+    def slow_room():
+        asked.set()
+        assert go_on.wait(20)
+        return Room(2**40, "")
+
+    other = connect().hello().attach()
+    other.open()
+    daemon.daemon._reserver._room = slow_room
+    waiting = connect().hello().attach()
+    waiting.send(open_record())
+    assert asked.wait(20)
+    other.send(messages.Seek(1, 0, 0), messages.Credit(1, 1))
+    other.receive(messages.Ready)
+    connect().hello().attach()
+    go_on.set()
+    waiting.receive(messages.Opened)
+
+
+def test_a_turn_needs_little_processor_time_whatever_clients_ask(daemon, connect):
+    clients = [connect().hello().attach() for _ in range(10)]
+    for client in clients:
+        client.open()
+        client.send(messages.Seek(1, 0, 0), messages.Credit(1, 3))
+    for _ in range(20):
+        for client in clients:
+            ready = client.receive(messages.Ready)
+            client.send(messages.Release([(ready.slot, ready.generation)]), messages.Credit(1, 1))
+    turns = daemon.daemon._turns
+    assert sum(turns.counts) > 20
+    assert 0 < turns.max_cpu_s < 4 * TURN_LIMIT_S  # about 1 ms; a slow machine is allowed for
+
+
+def test_an_idle_daemon_turns_only_for_its_ticks(daemon, connect):
+    client = connect().hello().attach()
+    client.send(messages.AskStatus())
+    before = client.receive(messages.Status).counters["loop_turns_total"]
+    assert not client.dealer.poll(1000)
+    client.send(messages.AskStatus())
+    after = client.receive(messages.Status).counters["loop_turns_total"]
+    assert 2 <= after - before <= 12
+
+
+def test_a_stop_says_bye_before_the_lifeline_ends(start, connect):
+    running = start()
+    client = connect(running.address).hello().attach()
+    client.open()
+    running.daemon.stop()
+    assert client.receive(messages.Bye).reason == "the daemon shuts down"
+    assert client.closed_by_daemon()
+    assert running.join() == 0
+
+
+def test_the_first_stop_waits_for_chunks_the_second_does_not(start, connect, stuck):
+    running = start(daemon__grace_s=1000)
+    client = connect(running.address).hello().attach()
+    client.open()
+    client.send(messages.Seek(1, 0, 0), messages.Credit(1, 1))
+    assert stuck.wait(20)
+    running.daemon.stop()
+    client.receive(messages.Bye)
+    late = connect(running.address)
+    late.send(messages.Hello(1, 1, "late"))
+    assert "shutting down" in late.receive(messages.Error).message
+    assert not running.daemon._take_snapshot().ready
+    running.daemon.stop()
+    assert running.join() == 0
+
+
+def test_the_first_stop_waits_no_longer_than_the_grace(start, connect, stuck):
+    running = start(daemon__grace_s=0.3)
+    client = connect(running.address).hello().attach()
+    client.open()
+    client.send(messages.Seek(1, 0, 0), messages.Credit(1, 1))
+    assert stuck.wait(20)
+    running.daemon.stop()
+    assert running.join() == 0
+
+
+def test_the_daemon_ends_with_its_last_client(start, connect):
+    running = start(daemon__exit_with_last_client=True)
+    first = connect(running.address).hello().attach()
+    second = connect(running.address).hello().attach()
+    first.side.close()
+    second.open()
+    second.side.close()
+    assert running.join() == 0
+
+
+def test_a_reused_descriptor_number_is_waited_for():
+    """The reason for poll: epoll would have forgotten the number when its first file closed."""
+    poller = Poller()
+    reading, writing = os.pipe()
+    assert poller.wait({reading}, 0) == []
+    os.close(writing)
+    os.close(reading)
+    again, other = os.pipe()
+    try:
+        assert again == reading
+        os.write(other, b"x")
+        assert poller.wait({again}, 10) == [again]
+        assert poller.wait(set(), 0) == []
+    finally:
+        os.close(again)
+        os.close(other)
