@@ -35,10 +35,9 @@ def loop(
     number: int, arguments: argparse.Namespace, start: Barrier, stop: Barrier, images: SimpleQueue
 ) -> None:
     """Compute the steps `number`, `number + workers`, ... of each epoch."""
-    graph = w1.graph()
-    spec = make_spec(arguments.packed, graph, batch_size=arguments.batch_size)
+    spec = make_spec(arguments.packed, w1.graph(), batch_size=arguments.batch_size)
     dataset = open_dataset(arguments.packed)
-    plan = bind(graph, field_states(dataset))
+    plan = bind(w1.graph(), field_states(dataset))
     layout = slot_layout(plan.outputs, spec.batch_size)
     computer = RowComputer(spec, dataset, compile_plan(plan), layout)
     slot = np.zeros(layout.slot_bytes, np.uint8)
@@ -51,6 +50,13 @@ def loop(
     dataset.close()
 
 
+def compile_once(packed: Path) -> None:
+    """Fill the compile cache, which the processes then load from, as the daemon's builder does."""
+    dataset = open_dataset(packed)
+    compile_plan(bind(w1.graph(), field_states(dataset)))
+    dataset.close()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("packed", type=Path)
@@ -58,6 +64,7 @@ def main() -> int:
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--epochs", type=int, default=3)
     arguments = parser.parse_args()
+    compile_once(arguments.packed)
     context = multiprocessing.get_context("spawn")
     start, stop = (context.Barrier(arguments.workers + 1) for _ in range(2))
     images = context.SimpleQueue()

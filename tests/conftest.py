@@ -35,6 +35,10 @@ ALLOWED_COMMANDS = {
     "multiprocessing.resource_tracker": "CPython keeps one for the life of the process",
 }
 
+ALLOWED_TEMPORARY = {
+    "torchinductor_": "torch makes its compile cache's folder at the first optimizer step",
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class Snapshot:
@@ -56,7 +60,7 @@ class Snapshot:
             threads=_threads(),
             pids=frozenset(int(name) for name in os.listdir("/proc") if name.isdigit()),
             shared=frozenset(os.listdir("/dev/shm")),
-            temporary=frozenset(os.listdir(tempfile.gettempdir())),
+            temporary=_temporary(),
         )
 
     def leaks(self, now: "Snapshot") -> list[str]:
@@ -105,6 +109,11 @@ def _threads() -> frozenset[str]:
                 if name.startswith("ZMQbg"):
                     found.append(f"{name} ({task}): a ZeroMQ context was not terminated")
     return frozenset(found)
+
+
+def _temporary() -> frozenset[str]:
+    names = os.listdir(tempfile.gettempdir())
+    return frozenset(name for name in names if not name.startswith(tuple(ALLOWED_TEMPORARY)))
 
 
 def _own_processes(new: frozenset[int], before: frozenset[int]) -> list[str]:

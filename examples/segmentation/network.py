@@ -22,7 +22,7 @@ class Network(nn.Module):
     H and W are multiples of 8. The first convolution halves the image, the last step doubles it.
     """
 
-    def __init__(self, pixel_classes: int, labels: int, width: int = 16) -> None:
+    def __init__(self, pixel_classes: int, labels: int, width: int = 12) -> None:
         super().__init__()
         widths = (width, 2 * width, 4 * width)
         self.stem = nn.Conv2d(3, width, 3, stride=2, padding=1)
