@@ -8,137 +8,25 @@ with `STOKER_<SECTION>_` and names no key. Other `STOKER_` variables are left al
 
 Sizes are bytes and may be written with a unit ("6 GiB", "500MB"); times are seconds. Relative paths
 count from the file's folder, or from the working folder where they come from elsewhere. No other
-module of the daemon reads the environment. docs/configuration.md has the table of all keys; a test
-compares it with this module.
+module of the daemon reads the environment. The keys are in `config_types`, their table is in
+docs/configuration.md; a test compares the two.
 """
 
 import difflib
 import os
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple, get_type_hints
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from stoker.protocol.errors import ConfigError
 from stoker.server import cgroup
+from stoker.server.config_types import Config, decode_hook, key_types
 
 PREFIX: Final = "STOKER_"
 DEFAULT_SHARE: Final = 0.5
-_UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
-_SIZE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(?:([kmgt]?)(i?)b?)\s*$", re.IGNORECASE)
-
-Positive = Annotated[float, msgspec.Meta(gt=0, le=86400)]
-Target = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
-
-
-class Size(int):
-    """A number of bytes; in text, a unit may follow: k, M, G, T (1000) or Ki, Mi, Gi, Ti (1024)."""
-
-
-class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of all sections."""
-
-
-class DaemonSection(Section, frozen=True, kw_only=True):
-    """`[daemon]`.
-
-    Attributes:
-        address: where clients reach the daemon, `ipc://<path>`.
-        socket_group: name or number of the Unix group whose members may connect too.
-        exit_with_last_client: end once the last client of at least one is gone.
-        python_path: folders put before sys.path where pipelines `module:attr` are imported.
-        cache_root: folder of compiled kernels.
-        first_client_s: with `exit_with_last_client`, end if no client came in that time.
-        grace_s: how long the first SIGTERM waits for chunks under way.
-        max_sessions: most sessions at a time.
-    """
-
-    address: str
-    socket_group: str | None = None
-    exit_with_last_client: bool = False
-    python_path: tuple[str, ...] = ()
-    cache_root: str
-    first_client_s: Positive = 30.0
-    grace_s: Positive = 10.0
-    max_sessions: Annotated[int, msgspec.Meta(ge=1, le=65536)] = 1024
-
-
-class WorkersSection(Section, frozen=True, kw_only=True):
-    """`[workers]`.
-
-    Attributes:
-        count: number of worker processes.
-        claim_deadline_s: a worker that does not finish a chunk in this time is killed.
-        start_deadline_s: a worker that is not up in this time is killed.
-    """
-
-    count: Annotated[int, msgspec.Meta(ge=1, le=1024)]
-    claim_deadline_s: Positive = 60.0
-    start_deadline_s: Positive = 60.0
-
-
-class MemorySection(Section, frozen=True, kw_only=True):
-    """`[memory]`.
-
-    Attributes:
-        limit: most bytes of all slabs together.
-    """
-
-    limit: Size
-
-
-class LogSection(Section, frozen=True, kw_only=True):
-    """`[log]`.
-
-    Attributes:
-        level: what is left out.
-        format: lines for people, or one JSON object a line.
-    """
-
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    format: Literal["text", "json"] = "text"
-
-
-class MetricsSection(Section, frozen=True, kw_only=True):
-    """`[metrics]`.
-
-    Attributes:
-        address: `host:port` of the HTTP endpoint; a port alone means 127.0.0.1; empty: none.
-    """
-
-    address: Annotated[str, msgspec.Meta(pattern=r"^$|^(\S+:|:)?\d{1,5}$")] = ""
-
-
-class TestingSection(Section, frozen=True, kw_only=True):
-    """`[testing]`.
-
-    Attributes:
-        fail_points: named failures to provoke, for tests only.
-    """
-
-    fail_points: str = ""
-
-
-class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """All sections.
-
-    Attributes:
-        datasets: name -> folder of a packed dataset.
-        pipelines: name -> `module:attr`; nothing else is ever imported for a client.
-    """
-
-    daemon: DaemonSection
-    workers: WorkersSection
-    memory: MemorySection
-    datasets: dict[Name, str] = msgspec.field(default_factory=dict)
-    pipelines: dict[Name, Target] = msgspec.field(default_factory=dict)
-    log: LogSection = msgspec.field(default_factory=LogSection)
-    metrics: MetricsSection = msgspec.field(default_factory=MetricsSection)
-    testing: TestingSection = msgspec.field(default_factory=TestingSection)
 
 
 class Loaded(NamedTuple):
@@ -183,35 +71,6 @@ def load(
         *_from_flags(flags or {}),
     ]
     return _merge(values)
-
-
-def key_types() -> dict[str, dict[str, Any]]:
-    """Return section -> key -> type; the free mappings have the key "*"."""
-    found: dict[str, dict[str, Any]] = {}
-    for section, kind in get_type_hints(Config, include_extras=True).items():
-        if isinstance(kind, type) and issubclass(kind, Section):
-            found[section] = get_type_hints(kind, include_extras=True)
-        else:
-            found[section] = {"*": kind.__args__[1]}
-    return found
-
-
-def parse_size(text: str) -> int:
-    """Read a size with an optional unit: `parse_size("1.5 GiB") == 1610612736`.
-
-    Raises:
-        ValueError: it is no size.
-    """
-    match = _SIZE.match(text)
-    if match is None:
-        raise ValueError(f"Expected a size such as 6GiB or 500MB, got `{text}`")
-    number, unit, binary = match.groups()
-    if binary and not unit:
-        raise ValueError(f"Expected a size such as 6GiB or 500MB, got `{text}`")
-    scale = _UNITS[unit.lower()]
-    if binary:
-        scale = 1024 ** list(_UNITS).index(unit.lower())
-    return int(float(number) * scale) if "." in number else int(number) * scale
 
 
 def _defaults(variables: Mapping[str, str]) -> Iterable[_Value]:
@@ -346,7 +205,7 @@ def _merge(values: Iterable[_Value]) -> Loaded:
         kinds = types[section]
         tree[section][key] = _typed(value, kinds.get(key, kinds.get("*")))
         origins[f"{section}.{key}"] = value.origin
-    config = msgspec.convert(tree, Config, dec_hook=_decode_hook)
+    config = msgspec.convert(tree, Config, dec_hook=decode_hook)
     for section, keys in types.items():
         for key in keys.keys() - {"*"}:
             origins.setdefault(f"{section}.{key}", "default")
@@ -360,7 +219,7 @@ def _typed(value: _Value, kind: Any) -> object:
     if value.text and value.key == ("daemon", "python_path") and isinstance(raw, str):
         raw = [part for part in raw.split(os.pathsep) if part]
     try:
-        typed = msgspec.convert(raw, kind, strict=not value.text, dec_hook=_decode_hook)
+        typed = msgspec.convert(raw, kind, strict=not value.text, dec_hook=decode_hook)
     except (msgspec.ValidationError, ValueError) as error:
         wording = str(error).partition(" - at `$")[0]
         raise ConfigError(
@@ -383,20 +242,6 @@ def _absolute(value: _Value, typed: object) -> object:
 
 def _from_folder(folder: Path, path: str) -> str:
     return os.path.normpath(folder / Path(path).expanduser())
-
-
-def _decode_hook(kind: type, value: object) -> object:
-    if kind is Size:
-        if isinstance(value, str):
-            value = parse_size(value)
-        if type(value) is Size:
-            return value
-        if type(value) is not int:
-            raise ValueError(f"Expected `int | str`, got `{type(value).__name__}`")
-        if value < 1:
-            raise ValueError(f"Expected `int` >= 1, got `{value}`")
-        return Size(value)
-    raise NotImplementedError(kind)
 
 
 def show(loaded: Loaded) -> str:

@@ -29,10 +29,10 @@ from stoker.protocol import messages
 from stoker.server import logs
 from stoker.server.address import Place, group_number
 from stoker.server.broker import Broker
-from stoker.server.config import Config
+from stoker.server.config_types import Config
 from stoker.server.loop import TURN_LIMIT_S, Poller, TurnTimes
-from stoker.server.memory import Reserver
 from stoker.server.metrics import Endpoint, Snapshot
+from stoker.server.reserver import Reserver
 from stoker.server.sidesocket import SideSocket
 from stoker.server.state import events
 from stoker.server.state import instructions as ins

@@ -9,7 +9,8 @@ import pytest
 
 from stoker.protocol.errors import ConfigError
 from stoker.server import config
-from stoker.server.config import Config, load, parse_size, show
+from stoker.server.config import load, show
+from stoker.server.config_types import Config, Section, key_types, parse_size
 
 DOCS = Path(__file__).parents[3] / "docs" / "configuration.md"
 
@@ -203,10 +204,7 @@ def test_show_prints_every_key_once_with_its_origin(toml):
     loaded = load(toml("[datasets]\nphotos = '/p'\n"), environment={"STOKER_LOG_FORMAT": "json"})
     lines = dict(line.split(" = ", 1) for line in show(loaded).splitlines())
     keys = {
-        f"{section}.{key}"
-        for section, kinds in config.key_types().items()
-        for key in kinds
-        if key != "*"
+        f"{section}.{key}" for section, kinds in key_types().items() for key in kinds if key != "*"
     }
     assert set(lines) == keys | {"datasets.photos"}
     assert lines["log.format"] == '"json"  # environment variable STOKER_LOG_FORMAT'
@@ -221,7 +219,7 @@ def test_the_documentation_has_exactly_the_keys_and_defaults():
     expected = {
         (section, field.name): field
         for section, kind in sections.items()
-        if isinstance(kind, type) and issubclass(kind, config.Section)
+        if isinstance(kind, type) and issubclass(kind, Section)
         for field in msgspec.structs.fields(kind)
     }
     assert documented.keys() == expected.keys()

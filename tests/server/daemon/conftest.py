@@ -25,6 +25,7 @@ from stoker.protocol import codec, messages
 from stoker.protocol.descriptors import receive_packet, send_packet
 from stoker.protocol.layout import Output
 from stoker.server import config as configuration
+from stoker.server.config_types import Config
 from stoker.server.daemon import Daemon
 from stoker.server.state.events import Built, ChunkDone, Event, WorkerDown, WorkerUp
 from stoker.server.work import AddSlab, BuildResult, Done, DropSlab, OpenStream, Work
@@ -213,7 +214,7 @@ def folder() -> Iterator[Path]:
 def make_config(folder: Path):
     """Return a configuration whose address is in `folder`; keys are flags."""
 
-    def make(**flags: object) -> configuration.Config:
+    def make(**flags: object) -> Config:
         given = {
             "daemon.address": f"ipc://{folder}/run/s.sock",
             "daemon.cache_root": str(folder / "kernels"),
@@ -231,7 +232,7 @@ def make_config(folder: Path):
 class Running:
     """A daemon whose loop runs in a thread, with fake workers."""
 
-    def __init__(self, config: configuration.Config) -> None:
+    def __init__(self, config: Config) -> None:
         self.address = config.daemon.address
         self.code: int | None = None
         self._up: threading.Event = threading.Event()
@@ -249,7 +250,7 @@ class Running:
     def counter(self, name: str) -> float:
         return self.daemon._take_snapshot().counters[name]
 
-    def _run(self, config: configuration.Config) -> None:
+    def _run(self, config: Config) -> None:
         try:
             with Daemon(config, supervisor=FakeSupervisor) as self.daemon:
                 self._up.set()

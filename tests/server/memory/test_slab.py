@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from stoker.protocol.errors import ResourceError
-from stoker.server import cgroup, memory
+from stoker.server import cgroup
 from stoker.server.cgroup import Room
-from stoker.server.memory import CHUNK_BYTES, SPARE_BYTES, Reserver, Slab, human
+from stoker.server.memory import CHUNK_BYTES, SPARE_BYTES, Slab, human
+from stoker.server.reserver import Reserver
 
 MIB = 2**20
 
@@ -235,5 +236,5 @@ def test_the_cpu_quota_bounds_the_cores(tmp_path, quota, expected):
 
 
 def test_this_host_can_be_asked():
-    assert memory.room().size_bytes > 0
+    assert cgroup.room().size_bytes > 0
     assert 1 <= cgroup.cores()[0] <= len(os.sched_getaffinity(0))
