@@ -122,6 +122,7 @@ def test_ls_shows_fields_statistics_and_samples(folder, run):
     assert data["fields"][0]["statistics"]["height"][1] == 185
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -276,6 +276,21 @@ def test_bytes_of_no_known_encoding_are_an_error():
         decode_picture(b"BMxxxxxxxxxx", "image", (1, 1), 1, np.empty(3, np.uint8), Scratch())
 
 
+def test_a_jpeg_of_very_many_scans_is_refused(photographs):
+    data = saved(photographs["coffee"], "JPEG", progressive=True)
+    first = data.rindex(b"\xff\xda")
+    bomb = data[:first] + data[first:-2] * 500 + data[-2:]
+    with pytest.raises(CodecError, match=r"it has 5\d\d scans, more than the limit of 500"):
+        inspect_picture(bomb, "image", Scratches())
+
+
+@pytest.mark.parametrize("form", ["PNG", "BMP", "JPEG"])
+def test_limits_of_pillow_do_not_apply(photographs, monkeypatch, form):
+    data = saved(photographs["coffee"], form)
+    monkeypatch.setattr("PIL.Image.MAX_IMAGE_PIXELS", 10)
+    decode(data)
+
+
 def test_an_empty_picture_is_refused():
     header = struct.pack(">I4sIIBBBBB", 13, b"IHDR", 4, 0, 8, 0, 0, 0, 0)
     data = SIGNATURE + header + struct.pack(">I", zlib.crc32(header[4:]))

@@ -128,6 +128,7 @@ def test_manifests_that_are_no_manifest(folder, text):
         open_dataset(folder)
 
 
+@pytest.mark.slow
 def test_a_manifest_of_absurd_size_is_not_read(folder):
     with open(folder / "manifest.json", "ab") as file:
         file.truncate(MAX_BYTES + 2)
@@ -170,6 +171,7 @@ def mutate(value, generator):
     return odd[generator.integers(len(odd))]
 
 
+@pytest.mark.slow
 def test_mutated_manifests_never_crash(folder):
     generator = np.random.default_rng(5)
     original = json.loads((folder / "manifest.json").read_text())

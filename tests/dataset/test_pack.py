@@ -90,10 +90,12 @@ def test_flat_folder_has_no_label(tmp_path, photographs, to_jpeg):
     assert report.ignored == {".txt files": 1}
 
 
-def test_bytes_do_not_depend_on_workers(tmp_path, parallel_folders):
+@pytest.mark.slow
+@pytest.mark.parametrize("source", ["parallel_folders", "image_folder"])
+def test_bytes_do_not_depend_on_workers(tmp_path, request, source):
     for workers in (1, 2, 3):
         options = Options(workers=workers, cut=Cut(rows=2))
-        pack(parallel_folders, tmp_path / str(workers), options)
+        pack(request.getfixturevalue(source), tmp_path / str(workers), options)
     one = contents(tmp_path / "1")
     assert len(one) == 4
     assert contents(tmp_path / "2") == one
@@ -116,6 +118,7 @@ def test_fingerprint_does_not_depend_on_the_cut_or_on_names(tmp_path, parallel_f
     assert changed.manifest.fingerprint != first.manifest.fingerprint
 
 
+@pytest.mark.slow
 def test_progress_reaches_the_total(tmp_path, parallel_folders):
     total = sum(path.stat().st_size for path in parallel_folders.rglob("*.*"))
     for workers in (1, 2):
@@ -191,6 +194,7 @@ REASONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_all_bad_files_are_named_before_it_fails(tmp_path, spoilt, workers):
     with pytest.raises(DatasetError) as caught:
@@ -275,6 +279,27 @@ def test_overwriting_is_asked_for_and_atomic(tmp_path, parallel_folders):
         assert pack(parallel_folders, tmp_path / "d", options).manifest.rows == 5
         assert old == dataset.read("image", 0)
     assert len(contents(tmp_path / "d")) == 2
+
+
+def test_other_faults_of_the_disk(tmp_path, image_folder, monkeypatch):
+    def fault(*_):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("stoker.dataset.build.write_manifest", fault)
+    with pytest.raises(DatasetError, match=r"cannot write to .*: Input/output error; check"):
+        pack(image_folder, tmp_path / "d", ONE)
+    monkeypatch.undo()
+    assert pack(image_folder, tmp_path / "d", ONE).resumed_rows == 6
+
+
+def test_statistics(tmp_path, parallel_folders, photographs):
+    statistics = pack(parallel_folders, tmp_path / "d", ONE).manifest.statistics.fields
+    heights = [pixels.shape[0] for pixels in photographs.values()]
+    for name, folder in (("image", "images"), ("mask", "masks")):
+        sizes = [path.stat().st_size for path in (parallel_folders / folder).iterdir()]
+        assert statistics[name].data_bytes == sum(sizes)
+        assert statistics[name].height == (min(heights), max(heights), sum(heights) / 6)
+        assert statistics[name].turned == 0
 
 
 def contents_of_files(folder):

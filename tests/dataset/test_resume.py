@@ -55,6 +55,7 @@ def wait_for_end(pidfds: list[int]) -> None:
         os.close(pidfd)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "workers"), [(1, 1), (5, 1), (13, 1), (23, 1), (3, 2), (15, 2)])
 def test_killed_and_resumed(tmp_path, many, rows, workers):
     dest = tmp_path / "d"
@@ -78,6 +79,7 @@ def test_killed_and_resumed(tmp_path, many, rows, workers):
     assert json.loads(clean["manifest.json"])["rows"] == 24
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_ends_the_run_by_name(tmp_path, many, monkeypatch):
     """The kernel kills a worker (as for want of memory) while it has a job."""
     killed = []
@@ -98,6 +100,7 @@ def test_a_worker_that_dies_ends_the_run_by_name(tmp_path, many, monkeypatch):
     assert children(os.getpid()) == []
 
 
+@pytest.mark.slow
 def test_leaving_early_leaves_no_worker(tmp_path, many):
     pack(many, tmp_path / "d", Options(workers=1, cut=Cut(rows=3)))
     argument = {"path": str(tmp_path / "d"), "start": 0, "stop": 24, "limit": 9}
@@ -110,6 +113,7 @@ def test_leaving_early_leaves_no_worker(tmp_path, many):
     assert children(os.getpid()) == []
 
 
+@pytest.mark.slow
 def test_errors_cross_from_workers_with_their_type(tmp_path):
     argument = {"path": str(tmp_path / "missing"), "start": 0, "stop": 1, "limit": 1}
     with pytest.raises(DatasetError, match="there is no folder"):

@@ -25,6 +25,7 @@ def overwrite(folder, field: str, number: int, skip: int, data: bytes) -> None:
         stream.write(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_whole_dataset(folder, workers, monkeypatch):
     monkeypatch.setattr("stoker.dataset.verify.ROWS_PER_JOB", 2)
@@ -35,6 +36,7 @@ def test_a_whole_dataset(folder, workers, monkeypatch):
     assert seen[-1] == (6, 6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_damage_is_named(folder, workers, monkeypatch):
     monkeypatch.setattr("stoker.dataset.verify.ROWS_PER_JOB", 2)

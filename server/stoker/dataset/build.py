@@ -8,6 +8,7 @@ refuses a second.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -35,7 +36,7 @@ from stoker.dataset.schema import (
 )
 from stoker.dataset.shard import ShardRecord, ShardWriter
 from stoker.dataset.summary import Summary, finish_field, statistics
-from stoker.protocol.errors import DatasetError, UsageError
+from stoker.protocol.errors import DatasetError, ResourceError, UsageError
 
 MAX_ROWS_PER_FILE = 2**20
 MAX_FILE_BYTES = 2**30
@@ -71,6 +72,7 @@ def write_dataset(
     Raises:
         UsageError: the schema cannot be, a row misses a field, or there is a dataset already.
         DatasetError: a value does not fit its field, or there are no rows.
+        ResourceError: the disk is full.
     """
     schema = with_row_columns(schema, source=False)
     check_schema(schema)
@@ -102,8 +104,10 @@ def write_dataset(
                         break
                 if not writer.rows:
                     break
-                records.append(writer.finish(len(records)))
-        return commit(folder, schema, records)
+                with disk_errors(folder):
+                    records.append(writer.finish(len(records)))
+        with disk_errors(folder):
+            return commit(folder, schema, records)
 
 
 def with_row_columns(schema: Schema, source: bool) -> Schema:
@@ -112,6 +116,23 @@ def with_row_columns(schema: Schema, source: bool) -> Schema:
     if source:
         side.append(Side(SOURCE, SOURCE_TYPE))
     return msgspec.structs.replace(schema, side=tuple(side))
+
+
+@contextlib.contextmanager
+def disk_errors(folder: Path) -> Iterator[None]:
+    """Turn faults of the disk inside the block into typed errors.
+
+    Raises:
+        ResourceError: the disk, or the user's share of it, is full.
+        DatasetError: another fault.
+    """
+    try:
+        yield
+    except OSError as error:
+        what = f"cannot write to {folder}: {error.strerror}"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise ResourceError(f"{what}; free some space and run the same command again") from None
+        raise DatasetError(f"{what}; check the disk, and run the same command again") from None
 
 
 @contextlib.contextmanager
@@ -138,13 +159,18 @@ def open_work(folder: Path, overwrite: bool) -> Iterator[Path]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UsageError(
-                f"another process is writing {folder} just now; wait for it, or choose another "
-                "place"
-            ) from None
+            raise _taken(folder) from None
+        if os.fstat(descriptor).st_nlink == 0:  # its holder finished between our open and our lock
+            raise _taken(folder)
         yield work
     finally:
         os.close(descriptor)
+
+
+def _taken(folder: Path) -> UsageError:
+    return UsageError(
+        f"another process is writing {folder} just now; wait for it, or choose another place"
+    )
 
 
 def clear(work: Path) -> None:

@@ -8,7 +8,7 @@ file that cannot be decoded, or would lose by it, is refused with its reason.
 from dataclasses import dataclass
 
 from stoker.dataset.codecs import CHANNELS, Scratch, decode_picture, read_jpeg_size, signature
-from stoker.dataset.limits import MAX_FILE_BYTES, CodecError
+from stoker.dataset.limits import MAX_FILE_BYTES, MAX_SCANS, CodecError
 from stoker.dataset.orientation import find_orientation, upright_size
 from stoker.dataset.png import PngHeader, check_png_kind, read_png_header
 from stoker.dataset.transcode import is_deep_mask, transcode
@@ -56,6 +56,8 @@ def inspect_picture(data: bytes, kind: str, scratch: "Scratches") -> Picture:
         stored = header.height, header.width
     else:
         stored = read_jpeg_size(data)
+        if (scans := data.count(b"\xff\xda")) > MAX_SCANS:
+            raise CodecError(f"it has {scans} scans, more than the limit of {MAX_SCANS}")
     orientation = find_orientation(data)
     size = upright_size(*stored, orientation)
     out = scratch.pixels.take(size[0] * size[1] * CHANNELS[kind])

@@ -2,6 +2,8 @@
 
 MAX_PIXELS = 2**27
 MAX_FILE_BYTES = 2**30
+MAX_SCANS = 500
+"""Scans of a progressive JPEG; each costs a pass over the whole picture."""
 
 
 class CodecError(ValueError):

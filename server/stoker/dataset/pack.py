@@ -10,6 +10,7 @@ Bad items (unreadable, no pictures, without partner, of different sizes) are all
 named; then packing fails, or with `skip_bad` goes on without them.
 """
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ from typing import Literal
 
 import msgspec
 
-from stoker.dataset.build import MAX_BAD, Cut, commit, open_work, with_row_columns
+from stoker.dataset.build import MAX_BAD, Cut, commit, disk_errors, open_work, with_row_columns
 from stoker.dataset.manifest import Manifest
 from stoker.dataset.pack_shard import ShardJob
 from stoker.dataset.plan import default_cut, plan_jobs
@@ -115,7 +116,7 @@ def pack(
     scan = scan_source(root, options.kind, options.kinds)
     _check_places(root, folder)
     schema = with_row_columns(Schema(scan.fields), source=True)
-    with open_work(folder, options.overwrite) as work:
+    with open_work(folder, options.overwrite) as work, disk_errors(folder):
         cut = options.cut or default_cut(scan.items)
         jobs = plan_jobs(scan.items, schema, root, folder, work, cut, options.max_bad)
         records = kept_records(folder, work, jobs)
@@ -184,8 +185,9 @@ def _run(
     workers = default_workers() if options.workers is None else options.workers
     if workers < 1:
         raise UsageError(f"expected at least 1 worker, got {workers}")
-    for number, result in run_jobs(work, workers, report):
-        records[jobs[number].index] = msgspec.convert(result, ShardRecord, str_keys=True)
+    with contextlib.closing(run_jobs(work, workers, report)) as results:
+        for number, result in results:
+            records[jobs[number].index] = msgspec.convert(result, ShardRecord, str_keys=True)
 
 
 def _scan_record(scan: Scan, options: Options) -> ShardRecord:

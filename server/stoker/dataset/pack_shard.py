@@ -6,7 +6,6 @@ is left out and named in the record; the packing process decides what that means
 from.
 """
 
-import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,13 +13,13 @@ from typing import Any
 
 import msgspec
 
+from stoker.dataset.build import disk_errors
 from stoker.dataset.cells import Cell, make_cell
 from stoker.dataset.inspect import Scratches
 from stoker.dataset.limits import MAX_FILE_BYTES, CodecError
 from stoker.dataset.schema import Field, Schema
 from stoker.dataset.shard import ShardRecord, ShardWriter
 from stoker.dataset.sources.scan import Item, SourceFile
-from stoker.protocol.errors import DatasetError, ResourceError
 
 
 class ShardJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,15 +66,9 @@ def pack_shard(argument: Any, report: Any) -> Any:
         DatasetError: the file cannot be written for another reason.
     """
     job = msgspec.convert(argument, ShardJob)
-    try:
+    with disk_errors(Path(job.dest)):
         record = _pack(job, report)
         keep_record(Path(job.work), job.index, KeptRecord(job.key, record))
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        what = f"cannot write to {job.dest}: {error.strerror}"
-        if full:
-            raise ResourceError(f"{what}; free some space and run the same command again") from None
-        raise DatasetError(f"{what}; check the disk, and run the same command again") from None
     return msgspec.to_builtins(record)
 
 

@@ -10,7 +10,7 @@ import selectors
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -48,7 +48,7 @@ def default_workers() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def run_jobs(jobs: Sequence[Job], workers: int, report: Report) -> Iterator[tuple[int, Any]]:
+def run_jobs(jobs: Sequence[Job], workers: int, report: Report) -> Generator[tuple[int, Any]]:
     """Run jobs and yield (number, result in JSON form) as they finish.
 
     Args:

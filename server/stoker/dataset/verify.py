@@ -4,6 +4,7 @@ Work is cut into ranges of rows that worker processes take; files are hashed fir
 The fingerprint is computed anew from the row digests, which the rows were compared with.
 """
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -110,10 +111,8 @@ def _verify_rows(
         if progress is not None:
             progress(done, manifest.rows)
 
-    found = {
-        number: msgspec.convert(result, RowsResult)
-        for number, result in run_jobs(jobs, workers, report)
-    }
+    with contextlib.closing(run_jobs(jobs, workers, report)) as results:
+        found = {number: msgspec.convert(result, RowsResult) for number, result in results}
     rows = [row for number in sorted(found) for row in found[number].rows]
     return sum(result.bad for result in found.values()), rows[:MAX_BAD]
 
