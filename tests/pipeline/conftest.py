@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -212,9 +213,6 @@ class ToyScale(Op):
 
 
 TOYS = (ToyFlip, ToyCrop, ToyTrim, ToyShift, ToyScale)
-for _toy in TOYS:
-    if _toy.name not in registered():
-        register(_toy)
 
 
 class Toys:
@@ -245,11 +243,14 @@ class Toys:
 
 @pytest.fixture(scope="session", autouse=True)
 def kernel_cache(tmp_path_factory):
-    """Compiled kernels of these tests lie in a folder of the test run."""
-
+    """Compiled kernels lie in a folder of the run, or in the one STOKER_TEST_KERNELS names."""
+    for toy in TOYS:  # when the tests run, so that tests over all registered ops do not meet them
+        if toy.name not in registered():
+            register(toy)
     before = cache_root()
-    set_cache_root(tmp_path_factory.mktemp("kernels"))
-    yield
+    kept = os.environ.get("STOKER_TEST_KERNELS")
+    set_cache_root(kept or tmp_path_factory.mktemp("kernels"))
+    yield cache_root()
     set_cache_root(before)
 
 

@@ -5,9 +5,9 @@ it to a dataset; `stoker.pipeline.executor` and `stoker.pipeline.interpreter` ru
 this package never imports numba.
 """
 
-from stoker.pipeline.authoring import Pipeline, pipeline
+from stoker.pipeline.authoring import Pipeline, branching, pipeline
 from stoker.pipeline.engine import Engine, Row
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.trace import scope
 
-__all__ = ["Engine", "Graph", "Pipeline", "Row", "pipeline", "scope"]
+__all__ = ["Engine", "Graph", "Pipeline", "Row", "branching", "pipeline", "scope"]

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -25,11 +25,13 @@ from stoker.pipeline.engine import Engine, Freeze, Row
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import Plan, bind
+from stoker.pipeline.rewrite import rewritten
 from stoker.pipeline.sites import Site, raised_at
-from stoker.pipeline.trace import Sample, TracedValue, Tracer, fault
+from stoker.pipeline.trace import Sample, TracedValue, Tracer, Unusable, fault
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.protocol.layout import MAX_OUTPUTS, META
 
+F = TypeVar("F", bound=Callable[..., Any])
 Define = Callable[[Sample], Mapping[str, Any]]
 
 
@@ -113,7 +115,7 @@ class Pipeline:
             SampleError: their sizes do not match each other.
         """
         if isinstance(fields, Sample):
-            return self._define(fields)
+            return rewritten(self._define)(fields)
         if not isinstance(fields, Mapping):
             raise UsageError(f"{self.name}: expected a dict of fields, got {type(fields).__name__}")
         engine = self._engine(fields, freeze or {}, compiled)
@@ -168,6 +170,14 @@ def pipeline(define: Any) -> Any:
     return make
 
 
+def branching(helper: F) -> F:
+    """Let a helper function branch on values of a sample; for functions that a pipeline calls.
+
+    The function of a pipeline itself needs no mark.
+    """
+    return cast(F, rewritten(helper))
+
+
 def trace(define: Define, name: str) -> Graph:
     """Run a pipeline function with stand-ins and return the graph of what it did.
 
@@ -176,7 +186,7 @@ def trace(define: Define, name: str) -> Graph:
     """
     tracer = Tracer()
     try:
-        result = define(Sample(tracer))
+        result = rewritten(define)(Sample(tracer))
     except BuildError as error:
         if "file" in error.details:
             raise
@@ -184,7 +194,10 @@ def trace(define: Define, name: str) -> Graph:
         raise type(error)(
             f"{site}: {error.message}", **{"file": site.file, "line": site.line, **error.details}
         ) from None
-    return tracer.graph(_outputs(result, name, _site_of(define)))
+    outputs = _outputs(result, name, _site_of(define))
+    for key, value in outputs.items():
+        tracer.check_visible(value, f"output {key!r}", _site_of(define))
+    return tracer.graph(outputs)
 
 
 def state_of(value: np.ndarray) -> State:
@@ -215,6 +228,8 @@ def _outputs(result: object, name: str, site: Site) -> dict[str, TracedValue]:
                 f"another than {', '.join(reserved)}",
                 site,
             )
+        if isinstance(value, Unusable):
+            value.refuse(site)
         if not isinstance(value, TracedValue):
             raise fault(
                 f"{name}: output {key!r}: expected a value made of the sample's fields, got "
@@ -225,5 +240,7 @@ def _outputs(result: object, name: str, site: Site) -> dict[str, TracedValue]:
 
 
 def _site_of(define: Callable[..., Any]) -> Site:
+    while isinstance(define, functools.partial):
+        define = define.func
     code = getattr(inspect.unwrap(define), "__code__", None)
     return Site(code.co_filename, code.co_firstlineno) if code else Site("", 0)

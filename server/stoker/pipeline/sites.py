@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from types import FrameType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import NamedTuple
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -33,7 +33,7 @@ def user_site() -> Site:
     """Return the line of the user's code that is being run."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if _is_user(frame.f_code.co_filename):
+        if _is_user(frame.f_code):
             return Site(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back
     return NOWHERE
@@ -43,11 +43,12 @@ def raised_at(trace: TracebackType | None) -> Site:
     """Return the innermost line of the user's code in a traceback."""
     site = NOWHERE
     while trace is not None:
-        if _is_user(trace.tb_frame.f_code.co_filename):
+        if _is_user(trace.tb_frame.f_code):
             site = Site(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
         trace = trace.tb_next
     return site
 
 
-def _is_user(path: str) -> bool:
-    return not path.startswith((_HERE, _OPS))
+def _is_user(code: CodeType) -> bool:
+    made_by_dataclass = code.co_filename == "<string>" and code.co_name == "__init__"
+    return not code.co_filename.startswith((_HERE, _OPS)) and not made_by_dataclass

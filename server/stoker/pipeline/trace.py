@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from stoker.ops.contract import Op, Value
 from stoker.pipeline.graph import (
@@ -41,6 +42,7 @@ from stoker.protocol.canonical import canonical_bytes
 from stoker.protocol.errors import BuildError
 
 RESERVED_STREAMS = "stoker/"
+T = TypeVar("T")
 Written = tuple[Node, int]
 """A node and the number of its first value, in the order of tracing."""
 
@@ -72,6 +74,14 @@ def fault(message: str, site: Site | None = None, **details: str | int) -> Build
     return BuildError(f"{site}: {message}", file=site.file, line=site.line, **details)
 
 
+class Unusable(Value):
+    """Stands for something that may not be used; every use raises the error it carries."""
+
+    def refuse(self, site: Site | None = None) -> NoReturn:
+        """Raise it, at a line of the user's; by default the one that runs."""
+        raise fault("a value that cannot be used", site)
+
+
 class TracedValue(Value):
     """A value of the sample that is not known yet; ops, arithmetic and comparisons accept it."""
 
@@ -82,6 +92,7 @@ class TracedValue(Value):
         self.tracer = tracer
         self.number = number
         self.what = what
+        self.block = tracer.block
 
     def __repr__(self) -> str:
         return f"<{self.what}, decided for each sample>"
@@ -98,9 +109,9 @@ class TracedValue(Value):
 
     def __bool__(self) -> bool:
         raise fault(
-            f"{self.what} is decided for each sample, so Python cannot branch on it here. In the "
-            f"body of a @pipeline function `if`, the ternary, `and`, `or` and `not` are rewritten "
-            f"for you; elsewhere use when(condition, then, otherwise), `&`, `|` and `~`"
+            f"{self.what} is decided for each sample, so Python cannot branch on it here. In a "
+            "function under @pipeline `if`, the ternary, `and`, `or` and `not` are rewritten for "
+            "you; put @branching over a helper function that branches"
         )
 
     def __iter__(self) -> Iterator[Any]:
@@ -219,15 +230,23 @@ class _Named(NamedTuple):
     site: Site
 
 
+class _Open(NamedTuple):
+    """A block that is being traced: its nodes, the decisions made in it, and its number."""
+
+    written: list[Written]
+    decisions: dict[tuple[str, ...], int]
+    id: int
+
+
 class Tracer:
     """The graph under construction; one for each run of a pipeline function."""
 
     def __init__(self) -> None:
         self._next = 0
         self._inputs: list[Written] = []
-        self._blocks: list[list[Written]] = [[]]
-        self._inside: dict[int, tuple[list[Written], list[Written]]] = {}
-        self._decisions: list[dict[tuple[str, ...], int]] = [{}]
+        self._ids = itertools.count()
+        self._open = [_Open([], {}, next(self._ids))]
+        self._written_inside: dict[int, tuple[list[Written], list[Written]]] = {}
         self._instances: dict[int, _Named] = {}
         self._default_names: dict[str, _Named] = {}
         self._fields: dict[str, TracedValue] = {}
@@ -244,6 +263,7 @@ class Tracer:
             number = self._number(node)
             self._inputs.append((node, number))
             self._fields[name] = TracedValue(self, number, f"field {name!r}")
+            self._fields[name].block = self._open[0].id
         return self._fields[name]
 
     def apply(self, op: Op, values: Sequence[Value], stream: str | None) -> tuple[Value, ...]:
@@ -271,7 +291,10 @@ class Tracer:
                 raise fault(
                     f"{where}: {value.what} belongs to another pipeline; read it from `sample`"
                 )
+            self.check_visible(value, where)
             return value.number
+        if isinstance(value, Unusable):
+            value.refuse()
         if isinstance(value, bool | int | float):
             finite = (
                 math.isfinite(value) if isinstance(value, float) else MIN_INT <= value <= MAX_INT
@@ -284,28 +307,60 @@ class Tracer:
             f"{type(value).__name__}"
         )
 
+    def check_visible(self, value: TracedValue, where: str, site: Site | None = None) -> None:
+        """Refuse a value that was made inside a branch that has ended.
+
+        Raises:
+            BuildError: naming the value, and what to do.
+        """
+        if all(block.id != value.block for block in self._open):
+            raise fault(
+                f"{where}: {value.what} was made inside a branch of an `if` and does not exist "
+                "outside of it: assign it to a variable in both branches and use that",
+                site,
+            )
+
     def branch(
         self,
         cond: object,
-        then: Callable[[], list[object]],
-        orelse: Callable[[], list[object]],
+        then: Callable[[], T],
+        orelse: Callable[[], T],
+        pair: Callable[[T, T], list[tuple[object, object]]],
     ) -> list[TracedValue]:
-        """Append a choice: both functions are traced, each into its block; their lists join."""
+        """Append a choice: trace both functions, each into its block, and join what `pair` says.
+
+        Args:
+            cond: the condition.
+            then: traced into the first block.
+            orelse: traced into the other.
+            pair: given what both returned, says which values join, one pair for each result.
+
+        Returns:
+            The results of the `if`, one for each pair.
+        """
         condition = self.number_of(cond, "if")
-        nodes, blocks = zip(*(self._block(body) for body in (then, orelse)), strict=True)
+        opened = [_Open([], {}, next(self._ids)) for _ in range(2)]
+        with self._inside(opened[0]):
+            left = then()
+        with self._inside(opened[1]):
+            right = orelse()
+        pairs = pair(left, right)
+        blocks = []
+        for side, block in enumerate(opened):
+            with self._inside(block):
+                results = tuple(self.number_of(values[side], "if") for values in pairs)
+            blocks.append(Block((), results))
         node = If(condition, *blocks)
-        if len(blocks[0].results) != len(blocks[1].results):
-            raise fault("if: both branches must give the same number of values")
         first = self._append(node)
-        self._inside[first] = nodes
+        self._written_inside[first] = (opened[0].written, opened[1].written)
         return [
-            TracedValue(self, first + index, "the result of an `if`") for index in range(node.width)
+            TracedValue(self, first + index, "the result of an `if`") for index in range(len(pairs))
         ]
 
     def graph(self, outputs: dict[str, TracedValue]) -> Graph:
         """Return the normal form of what was traced."""
         env: dict[int, int] = {}
-        nodes = self._in_order([*self._inputs, *self._blocks[0]], env, [0])
+        nodes = self._in_order([*self._inputs, *self._open[0].written], env, [0])
         given = tuple((name, env[value.number]) for name, value in outputs.items())
         sites = tuple((env[number], *site) for number, site in self._sites.items())
         return normalise(Graph(nodes=nodes, outputs=given, sites=sites))
@@ -318,7 +373,9 @@ class Tracer:
         for node, first in written:
             if isinstance(node, If):
                 blocks = []
-                for inner, block in zip(self._inside[first], (node.then, node.orelse), strict=True):
+                for inner, block in zip(
+                    self._written_inside[first], (node.then, node.orelse), strict=True
+                ):
                     inside = self._in_order(inner, env, following)
                     blocks.append(Block(inside, tuple(env[value] for value in block.results)))
                 nodes.append(If(env[node.cond], *blocks))
@@ -329,15 +386,18 @@ class Tracer:
                 following[0] += 1
         return tuple(nodes)
 
-    def _block(self, body: Callable[[], list[object]]) -> tuple[list[Written], Block]:
-        self._blocks.append([])
-        self._decisions.append({})
+    @contextlib.contextmanager
+    def _inside(self, block: _Open) -> Iterator[None]:
+        self._open.append(block)
         try:
-            results = tuple(self.number_of(value, "if") for value in body())
-            return self._blocks[-1], Block((), results)
+            yield
         finally:
-            self._blocks.pop()
-            self._decisions.pop()
+            self._open.pop()
+
+    @property
+    def block(self) -> int:
+        """Number of the block that is being traced; 0 outside of every `if`."""
+        return self._open[-1].id
 
     def _decide(self, op: Op, first: int, stream: str | None) -> int:
         name = self._stream(op, stream)
@@ -346,11 +406,11 @@ class Tracer:
         if name is None:
             return self._append(draw)
         key = (name, op.name, str(op.version), canonical_bytes(params).decode())
-        for table in reversed(self._decisions):
-            if key in table:
-                return table[key]
+        for block in reversed(self._open):
+            if key in block.decisions:
+                return block.decisions[key]
         number = self._append(draw)
-        self._decisions[-1][key] = number
+        self._open[-1].decisions[key] = number
         return number
 
     def _stream(self, op: Op, stream: str | None) -> str | None:
@@ -394,7 +454,7 @@ class Tracer:
 
     def _append(self, node: Node) -> int:
         first = self._number(node)
-        self._blocks[-1].append((node, first))
+        self._open[-1].written.append((node, first))
         return first
 
     def _number(self, node: Node) -> int:

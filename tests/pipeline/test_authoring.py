@@ -1,0 +1,209 @@
+"""Writing pipelines: styles, what tracing accepts, and the error for all that it does not."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from stoker import ops
+from stoker.ops.contract import State
+from stoker.pipeline import Pipeline, pipeline, scope
+from stoker.pipeline.plan import bind
+from stoker.protocol.errors import BuildError, SampleError, UsageError
+
+
+def raises(message, body, states=None):
+    """Assert that tracing, or binding, is refused with this message at a line of this file."""
+    with pytest.raises(BuildError, match=message) as caught:
+        bind(pipeline(body).graph(), states or {})
+    return caught.value
+
+
+def test_decorator_class_and_function_agree(toys):
+    @pipeline
+    def decorated(sample):
+        return {"image": toys.crop(sample["image"], side=8)}
+
+    @pipeline
+    class Configured:
+        def __init__(self, side):
+            self.__side = side
+
+        def define(self, sample):
+            side = self.__side if self.__side else 1
+            return {"image": toys.crop(sample.image, side=side)}
+
+    plain = Pipeline.from_function(lambda sample: {"image": toys.crop(sample.image, side=8)})
+    assert decorated.pipeline_id == Configured(8).pipeline_id == plain.pipeline_id
+    assert Configured(9).pipeline_id != plain.pipeline_id
+    assert (decorated.name, Configured(8).name) == ("decorated", "Configured")
+
+
+def test_helpers_loops_and_nesting(toys):
+    def twice(value, times):
+        for index in range(times):
+            with scope(f"turn{index}"):
+                value = toys.flip(value)
+        return value
+
+    @pipeline
+    def inner(sample):
+        return {"image": twice(sample.image, 2)}
+
+    @pipeline
+    def outer(sample):
+        return {"image": toys.crop(inner(sample)["image"])}
+
+    streams = [n["stream"] for n in outer.graph().to_data()["nodes"] if n["node"] == "draw"]
+    assert streams == ["turn0/toy_flip", "turn1/toy_flip", "toy_crop"]
+
+
+def test_call_in_process(toys, photo):
+    @pipeline
+    def train(sample):
+        image, mask = toys.crop(sample.image, sample.mask, side=32)
+        return {"image": toys.shift(image), "mask": mask, "label": sample.label}
+
+    fields = {"image": photo[0], "mask": photo[1], "label": 3, "unused": np.zeros(4)}
+    plain = train(fields, seed=1, epoch=2, id=3)
+    fast = train(fields, seed=1, epoch=2, id=3, compiled=True)
+    assert list(plain) == ["image", "mask", "label"]
+    for name, value in plain.items():
+        assert value.tobytes() == fast[name].tobytes()
+    assert plain["label"] == 3
+    assert not np.array_equal(plain["image"], train(fields, seed=1, epoch=2, id=4)["image"])
+    frozen = [train(fields, id=k, freeze={"toy_crop": 1})["mask"] for k in range(3)]
+    assert np.array_equal(frozen[0], frozen[1])
+    assert np.array_equal(frozen[1], frozen[2])
+    with pytest.raises(UsageError, match="train: expected a dict of fields, got ndarray"):
+        train(photo[0])
+
+
+def test_sites_name_the_users_line(toys):
+    def helper(value):
+        return toys.Flip()(value)  # this line
+
+    graph = pipeline(lambda sample: {"image": helper(sample.image)}).graph()
+    with open(__file__) as file:
+        lines = file.read().splitlines()
+    sites = [graph.site(value) for value in range(3)]
+    assert {site.file for site in sites} == {__file__}
+    assert "# this line" in lines[sites[1].line - 1]
+
+
+def test_outputs_are_checked(toys, photo):
+    raises(r"test_authoring.py:\d+: <lambda>: a pipeline returns a dict .*got list", lambda s: [])
+    raises(r"expected 1 to 256 outputs, got 0", lambda s: {})
+    raises(r"an output is named by text, got 3", lambda s: {3: s.image})
+    raises(r"the output name 'index' is reserved", lambda s: {"index": s.label})
+    raises(
+        r"output 'image': expected a value made of the sample's fields, got int",
+        lambda s: {"image": 3},
+    )
+    varied = {"image": State("image", "uint8", (None, None, 3), (9, 9, 3))}
+    error = raises(
+        r"output 'image' is image uint8\[<=9x<=9x3\], whose size differs from sample to sample.*"
+        "resize, center_crop",
+        lambda s: {"image": s.image},
+        varied,
+    )
+    assert error.details["output"] == "image"
+
+
+def test_fields_are_checked(toys):
+    label = {
+        "label": State.fixed("label", "int64", ()),
+        "mask": State.fixed("mask", "uint8", (2, 2)),
+    }
+    raises(
+        r"the dataset has no field 'lable'; did you mean 'label'\? it has: label, mask",
+        lambda s: {"x": s.lable},
+        label,
+    )
+    raises(r"no field 'image'; it has: no field at all", lambda s: {"x": s.image})
+    odd = {"x": State.fixed("array", "complex64", (2,))}
+    raises(
+        r"field 'x' is array complex64\[2\]: its dtype cannot be used", lambda s: {"x": s.x}, odd
+    )
+    raises(r"a field is named by text, got 3", lambda s: {"x": s[3]})
+    raises(r"there are 'stoker.epoch' and 'stoker.view'", lambda s: {"x": s["stoker.step"]})
+
+
+def test_values_are_checked(toys):
+    raises(r"toy_flip: expected fields of a sample .*got int", lambda s: {"x": toys.flip(3)})
+    raises(r"toy_flip: expected fields of a sample .*got nothing", lambda s: {"x": toys.flip()})
+    raises(
+        r"the result of toy_flip has no pixels yet: NumPy", lambda s: {"x": np.abs(toys.flip(s.a))}
+    )
+    raises(r"field 'a' cannot be iterated over", lambda s: {"x": list(s.a)})
+    raises(r"fields of a sample cannot be iterated over", lambda s: {"x": [*s]})
+    raises(r"add: expected a field of the sample.*got str", lambda s: {"x": s.a + "b"})
+    raises(
+        r"add: expected a finite number of 64 bits, got inf", lambda s: {"x": s.a + float("inf")}
+    )
+    raises(r"add: expected a finite number of 64 bits, got 9223", lambda s: {"x": s.a + 2**63})
+
+    def used_elsewhere():
+        stolen = []
+        pipeline(lambda s: stolen.append(s.image) or {"image": s.image}).graph()
+        return stolen[0]
+
+    value = used_elsewhere()
+    raises(r"field 'image' belongs to another pipeline", lambda s: {"x": s.a + value})
+
+
+def test_kinds_are_checked(toys):
+    states = {"mask": State.fixed("mask", "uint8", (4, 4))}
+    error = raises(
+        r"test_authoring.py:\d+: toy_shift on mask uint8\[4x4\]: toy_shift has no rule for a mask",
+        lambda s: {"x": toys.Shift()(s.mask)},
+        states,
+    )
+    assert error.code == "state"
+
+
+def test_parameters_name_the_line():
+
+    raises(
+        r"test_authoring.py:\d+: horizontal_flip: .*p",
+        lambda s: {"x": ops.horizontal_flip(s.image, p=2.0)},
+    )
+
+
+def test_decorator_is_checked():
+    with pytest.raises(BuildError, match="expected a function of a sample, got int"):
+        pipeline(3)
+    with pytest.raises(BuildError, match=r"expected a function of one argument.* one of 2"):
+        pipeline(lambda sample, other: {})
+    with pytest.raises(BuildError, match=r"class Empty has no method define"):
+        pipeline(type("Empty", (), {}))
+
+
+def test_size_mismatch_in_process(toys):
+    @pipeline
+    def train(sample):
+        image, mask = toys.crop(sample.image, sample.mask, side=4)
+        return {"image": image, "mask": mask}
+
+    fields = {"image": np.zeros((9, 9, 3), np.uint8), "mask": np.zeros((9, 8), np.uint8)}
+    with pytest.raises(
+        BuildError, match=r"is applied to image uint8\[9x9x3\] and to mask uint8\[9x8\]"
+    ):
+        train(fields)
+    assert not issubclass(BuildError, SampleError)
+
+
+def test_import_needs_no_numba():
+    code = (
+        "import sys, stoker.pipeline, stoker.pipeline.interpreter, stoker.pipeline.plan, "
+        "stoker.pipeline.executor\n"
+        "print(sorted({'numba', 'llvmlite', 'torch', 'pyarrow'} & set(sys.modules)))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert re.fullmatch(r"\[\]\s*", result.stdout)
