@@ -8,7 +8,8 @@ runs every contender once, in a fresh process, so that slow drift of the machine
 The first epoch of a process is its warm-up. An epoch in which the rest of the machine used more
 than `NOISE` of one core is dropped, and the number of dropped epochs is printed. Rates are images
 a second up to the arrival of the last batch: median (min..max) over the epochs; ratios are those of
-the medians. Prints Markdown; benchmarks/results/w1.json has every epoch.
+the medians. CPU-seconds are those of the whole process tree, the consumer's share included. Prints
+Markdown; benchmarks/results/w1.json has every epoch.
 """
 
 import argparse
@@ -35,12 +36,14 @@ CONTENDERS = {
 def prepare(data: Path) -> None:
     """Make the files and pack them, unless they are there."""
     if not (data / "stats.json").exists():
-        subprocess.run([sys.executable, str(HERE / "make_data.py"), str(data)], check=True)
+        command = [sys.executable, str(HERE / "make_data.py"), str(data)]
+        subprocess.run(command, check=True, stdout=sys.stderr)
     if not (data / "packed").exists():
         partial = data / "packed.partial"
         shutil.rmtree(partial, ignore_errors=True)
         stoker = str(Path(sys.executable).with_name("stoker"))
-        subprocess.run([stoker, "pack", str(data / "images"), str(partial)], check=True)
+        command = [stoker, "pack", str(data / "images"), str(partial)]
+        subprocess.run(command, check=True, stdout=sys.stderr)
         partial.rename(data / "packed")
 
 
@@ -67,21 +70,23 @@ def report(results: dict[str, list[dict[str, float]]]) -> str:
         "| | contender | images/s: median (min..max) | epochs | dropped | images per CPU-second |",
         "|---|---|---|---|---|---|",
     ]
-    medians = {}
+    rates, thrifts = {}, {}
     for letter, epochs in results.items():
         kept = quiet(epochs) or epochs
-        rates = [e["images_per_s"] for e in kept]
-        medians[letter] = statistics.median(rates)
-        thrift = statistics.median(e["images"] / e["cpu_s"] for e in kept)
+        found = [e["images_per_s"] for e in kept]
+        rates[letter] = statistics.median(found)
+        thrifts[letter] = statistics.median(e["images"] / e["cpu_s"] for e in kept)
         dropped = str(len(epochs) - len(kept)) if quiet(epochs) else "all noisy, all kept"
         lines.append(
-            f"| {letter} | {CONTENDERS[letter][0]} | {medians[letter]:,.0f} "
-            f"({min(rates):,.0f}..{max(rates):,.0f}) | {len(kept)} | {dropped} | {thrift:,.0f} |"
+            f"| {letter} | {CONTENDERS[letter][0]} | {rates[letter]:,.0f} "
+            f"({min(found):,.0f}..{max(found):,.0f}) | {len(kept)} | {dropped} "
+            f"| {thrifts[letter]:,.0f} |"
         )
-    lines += ["", "| ratio | value |", "|---|---|"]
+    lines += ["", "| ratio | of images/s | of images per CPU-second |", "|---|---|---|"]
     for other in "bcd":
-        if {"a", other} <= medians.keys():
-            lines.append(f"| a/{other} | {medians['a'] / medians[other]:.3f} |")
+        if {"a", other} <= rates.keys():
+            ratios = (rates["a"] / rates[other], thrifts["a"] / thrifts[other])
+            lines.append(f"| a/{other} | {ratios[0]:.3f} | {ratios[1]:.3f} |")
     return "\n".join(lines)
 
 

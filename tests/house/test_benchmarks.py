@@ -44,7 +44,7 @@ def test_ratios_are_those_of_the_medians(root: Path) -> None:
     }
     lines = w1.report(results).splitlines()
     assert lines[2] == "| a | Stoker, daemon and client | 1,100 (1,000..1,200) | 3 | 0 | 550 |"
-    assert lines[-2:] == ["| a/b | 2.000 |", "| a/d | 1.000 |"]
+    assert lines[-2:] == ["| a/b | 2.000 | 2.000 |", "| a/d | 1.000 | 1.000 |"]
 
 
 def test_noisy_epochs_are_dropped_and_counted(root: Path) -> None:
