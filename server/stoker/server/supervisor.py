@@ -125,20 +125,23 @@ class Supervisor:
         self._control = ours
 
     def close(self) -> None:
-        """Kill and reap everything, close everything. Idempotent."""
+        """Kill, reap and close everything; no child lives when it returns. Idempotent."""
         for child in self._children.values():
             self._kill(child)
-            self._close_child(child)
-        self._children.clear()
-        self._workers.clear()
-        if self._control is not None:
-            self._control.close()
-            self._control = None
         if self._template is not None:
-            # It ends at the end of its socket; its children end with it.
             self._template.kill()
             self._template.wait()
             self._template = None
+        if self._control is not None:
+            # What the template still said may name children that nobody knew of.
+            self._read_control(replace=False)
+            self._control.close()
+            self._control = None
+        for child in self._children.values():
+            self._await_death(child)
+            self._close_child(child)
+        self._children.clear()
+        self._workers.clear()
 
     # ------------------------------------------------------------ what the daemon asks for
 
@@ -234,9 +237,17 @@ class Supervisor:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
 
+    def _await_death(self, child: _Child) -> None:
+        """Wait until the kernel has ended a child that it was told to kill; takes microseconds."""
+        self._kill(child)
+        if child.pidfd is not None:
+            poller = select.poll()
+            poller.register(child.pidfd, select.POLLIN)
+            poller.poll(_DEATH_MS)
+
     # ------------------------------------------------------------ packets in
 
-    def _read_control(self) -> None:
+    def _read_control(self, replace: bool = True) -> None:
         for _ in range(_MAX_READS):
             if self._control is None:
                 return
@@ -247,20 +258,23 @@ class Supervisor:
             except (OSError, ProtocolError):
                 received = None
             if received is None:
-                self._template_gone()
+                if replace:
+                    self._template_gone()
                 return
-            record, descriptor = received
-            child = self._children.get(record.child)
-            if isinstance(record, Ended):
-                if child is not None:
-                    self._ended(child, *describe(record.status))
-            elif child is None:
-                assert descriptor is not None
-                os.close(descriptor)
-            else:
-                child.pidfd = descriptor
-                if child.kill_asked is not None:
-                    self._kill(child)
+            self._hear(*received)
+
+    def _hear(self, record: Forked | Ended, descriptor: int | None) -> None:
+        child = self._children.get(record.child)
+        if isinstance(record, Ended):
+            if child is not None:
+                self._ended(child, *describe(record.status))
+        elif child is None:
+            assert descriptor is not None
+            os.close(descriptor)
+        else:
+            child.pidfd = descriptor
+            if child.kill_asked is not None:
+                self._kill(child)
 
     def _template_gone(self) -> None:
         """Replace the template; its children die with it, and are reported once that is certain."""
@@ -276,11 +290,7 @@ class Supervisor:
 
     def _gone(self, child: _Child) -> None:
         """Report a child whose template is dead: the kernel has killed it with its parent."""
-        self._kill(child)
-        if child.pidfd is not None:
-            poller = select.poll()
-            poller.register(child.pidfd, select.POLLIN)
-            poller.poll(_DEATH_MS)
+        self._await_death(child)
         self._ended(child, "killed with the template process", False)
 
     def _read_child(self, child: _Child) -> None:

@@ -119,9 +119,9 @@ class Worker:
                 self._ended,
             )
         except StokerError as error:
-            return Failed(work.claim, work.stream, *error.to_record())
-        finally:
             PROGRESS.pack_into(self._progress, 0, *IDLE)
+            return Failed(work.claim, work.stream, *error.to_record())
+        PROGRESS.pack_into(self._progress, 0, *IDLE)
         self.visit("worker.chunk_done")
         seconds = time.perf_counter() - began
         return Done(
