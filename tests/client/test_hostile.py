@@ -40,7 +40,7 @@ def load(daemon, **more) -> Loader:
 def test_nobody_listens(folder) -> None:
     begin = time.monotonic()
     with pytest.raises(ConnectError) as caught:
-        Loader(f"ipc://{folder}/none.sock", pipeline="train", batch_size=1)
+        Loader(f"ipc://{folder}/none.sock", pipeline="train", batch_size=1, device="numpy")
     assert time.monotonic() - begin < SOON_S
     message = str(caught.value)
     assert f"no daemon listens at ipc://{folder}/none.sock: No such file" in message
@@ -162,7 +162,8 @@ def test_a_stream_that_stops_delivers_what_came_before(daemon, same) -> None:
 # ---------------------------------------------------------------- death
 
 
-def test_the_daemon_dies_in_mid_epoch(daemon, same) -> None:
+def test_the_daemon_dies_in_mid_epoch(make_daemon, same) -> None:
+    daemon = make_daemon(steps=50)
     with load(daemon) as loader:
         batches = iter(loader)
         kept = next(batches)
@@ -184,13 +185,15 @@ def test_the_daemon_dies_in_mid_epoch(daemon, same) -> None:
             next(iter(loader))
 
 
-def test_goodbye_gives_the_reason(daemon) -> None:
+def test_goodbye_gives_the_reason(make_daemon) -> None:
+    daemon = make_daemon(steps=50)
     with load(daemon) as loader:
         batches = iter(loader)
         next(batches)
+        daemon.polite = True
         daemon.say(m.Bye("SIGTERM"))
         daemon.die()
-        with pytest.raises(DaemonLostError, match=r"it shut down: SIGTERM|closed the connection"):
+        with pytest.raises(DaemonLostError, match="it shut down: SIGTERM"):
             list(batches)
 
 

@@ -330,3 +330,22 @@ def test_jpeg_without_colour_transform(photographs, to_jpeg):
     ours, _ = decode(data)
     assert distance(ours, by_pillow(data)) <= 1
     assert distance(ours, by_opencv(data)) <= 1
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ((8, 8, 3, 0), "its header has colour type 0 and 3 bits"),
+        ((8, 8, 8, 5), "its header has colour type 5 and 8 bits"),
+    ],
+)
+def test_png_headers_that_cannot_be(header, message):
+    data = png_chunks(struct.pack(">IIBB3x", *header), zlib.compress(b""))
+    with pytest.raises(CodecError, match=message):
+        inspect_picture(data, "image", Scratches())
+
+
+def test_a_png_that_begins_with_another_chunk():
+    data = png_chunks(b"", b"").replace(b"IHDR", b"tEXt")
+    with pytest.raises(CodecError, match="its first chunk is no header"):
+        inspect_picture(data, "image", Scratches())

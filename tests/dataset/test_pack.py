@@ -393,3 +393,25 @@ def test_a_full_disk(tmp_path, image_folder, monkeypatch):
 def test_a_place_that_cannot_be_written(image_folder):
     with pytest.raises(UsageError, match=r"cannot write to /proc/d: .*; choose another place"):
         pack(image_folder, "/proc/d", ONE)
+
+
+def test_a_folder_that_cannot_be_read(tmp_path, image_folder, monkeypatch):
+    scan = os.scandir
+
+    def deny(path):
+        if str(path).endswith("animals"):
+            raise PermissionError(13, "Permission denied")
+        return scan(path)
+
+    monkeypatch.setattr("os.scandir", deny)
+    with pytest.raises(UsageError, match=r"cannot read the folder .*animals: Permission denied"):
+        pack(image_folder, tmp_path / "d", ONE)
+
+
+def test_a_lock_whose_holder_just_finished(tmp_path, image_folder, monkeypatch):
+    """The other packer removes its work folder between our opening of the lock and our locking."""
+
+    lock = tmp_path / "d" / ".packing" / "lock"
+    monkeypatch.setattr("stoker.dataset.build.fcntl.flock", lambda *_: lock.unlink())
+    with pytest.raises(UsageError, match=r"another process is writing .* just now"):
+        pack(image_folder, tmp_path / "d", ONE)

@@ -91,7 +91,7 @@ def test_they_share_only_a_directory(tmp_path, dataset, kernel_cache, law):
         env={
             **os.environ,
             "XDG_CACHE_HOME": str(kernel_cache),
-            "STOKER_DAEMON__PYTHON_PATH": json.dumps([str(Path(__file__).parent)]),
+            "STOKER_DAEMON_PYTHON_PATH": str(Path(__file__).parent),
             "PYTHONPATH": str(Path(__file__).parent),
         },
         stderr=subprocess.PIPE,

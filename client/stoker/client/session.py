@@ -49,6 +49,7 @@ from stoker.protocol.messages import (
 )
 
 LINGER_MS = 200
+LAST_WORDS_MS = 100
 MAX_DRAIN = 1024
 Answer = TypeVar("Answer", Welcome, Opened)
 _open_sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
@@ -209,6 +210,7 @@ class Session:
             data, descriptor = b"", None
         if not data:
             self._lost = "it closed the connection"
+            self._dealer.poll(LAST_WORDS_MS)  # why it left may still be on its way
             return
         try:
             packet = decode_packet(data)

@@ -10,7 +10,7 @@ An envelope is `[WIRE, token, [record, ...]]`: one ZeroMQ message carries many r
 names the session (empty before WELCOME); routing ids name nobody.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -118,7 +118,7 @@ class Opened(Record, frozen=True, tag="opened"):
     """
 
     request: Small
-    spec: dict[str, object]
+    spec: Annotated[dict[Name, Any], msgspec.Meta(max_length=64)]
     stream: Hex32
     steps: Count
     rows: Small

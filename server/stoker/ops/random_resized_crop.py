@@ -15,12 +15,15 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
+from stoker.ops.nearest import nearest
 from stoker.ops.registry import register
+from stoker.ops.resample import resample
 from stoker.ops.resize import (
+    BICUBIC,
     INTERPOLATIONS,
+    NEAREST,
     plain_image,
     plain_mask,
-    resize_image,
     resize_mask,
     resize_scratch,
 )
@@ -66,13 +69,18 @@ def _central(low: float, high: float, height: int, width: int, record: Any) -> N
 
 
 @kernel
-def _box(record: Any) -> tuple[int, int, int, int]:
-    return int(record["top"]), int(record["left"]), int(record["height"]), int(record["width"])
+def _box(record: Any) -> Any:
+    """Return (top, left, height, width), widened so that resizes compile for one type of size."""
+    top, left = np.int64(record["top"]), np.int64(record["left"])
+    return top, left, np.int64(record["height"]), np.int64(record["width"])
 
 
 @kernel
 def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    resize_image(src, dst, _box(record), params["interpolation"], scratch)
+    if params["interpolation"] == NEAREST:
+        nearest(src, _box(record), dst, scratch)
+    else:
+        resample(src, _box(record), dst, params["interpolation"] == BICUBIC, scratch)
 
 
 @kernel

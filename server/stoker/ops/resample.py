@@ -156,15 +156,16 @@ def resample(src: Any, box: Any, dst: Any, bicubic: int, scratch: Any) -> None:
     across = make_table(width, size_x, bicubic, scratch[:a], row)
     down = make_table(height, size_y, bicubic, scratch[a:b], row)
     image, result = src.reshape(src.size), dst.reshape(dst.size)
+    start = np.int64(0)  # a plain 0 would be a type of its own, and compile the passes once more
     stride = src.shape[1] * channels
     at = top * stride + left * channels
     if vertical_first(height, width, size_y, size_x):
         vertical(image, (at, stride, height), width * channels, between, down, sums)
-        source = (0, width * channels, width)
+        source = (start, width * channels, width)
         horizontal(between, source, size_y, channels, result, across, work)
     else:
         horizontal(image, (at, stride, width), height, channels, between, across, work)
-        source = (0, size_x * channels, height)
+        source = (start, size_x * channels, height)
         vertical(between, source, size_x * channels, result, down, sums)
 
 

@@ -22,15 +22,6 @@ BICUBIC: Final = 2
 
 
 @kernel
-def resize_image(src: Any, dst: Any, box: Any, interpolation: int, scratch: Any) -> None:
-    """Resize a box of an image with a filter by its number."""
-    if interpolation == NEAREST:
-        nearest(src, box, dst, scratch)
-    else:
-        resample(src, box, dst, 1 if interpolation == BICUBIC else 0, scratch)
-
-
-@kernel
 def resize_mask(src: Any, dst: Any, box: Any, scratch: Any) -> None:
     """Resize a box of a mask."""
     whole = src.reshape((src.shape[0], src.shape[1], 1))
@@ -65,7 +56,10 @@ def resize_scratch(states: tuple[State, ...], size: tuple[int, int], interpolati
 @kernel
 def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     box = (0, 0, src.shape[0], src.shape[1])
-    resize_image(src, dst, box, params["interpolation"], scratch)
+    if params["interpolation"] == NEAREST:
+        nearest(src, box, dst, scratch)
+    else:
+        resample(src, box, dst, params["interpolation"] == BICUBIC, scratch)
 
 
 @kernel

@@ -158,7 +158,7 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     def to_data(self, *, sites: bool = True) -> dict[str, Any]:
         """Return the graph as plain data: dict, list, text, numbers; without sites if asked."""
-        data: dict[str, Any] = msgspec.to_builtins(self)
+        data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         if not sites or not self.sites:
             data.pop("sites")
         return data

@@ -110,8 +110,8 @@ class TracedValue(Value):
     def __bool__(self) -> bool:
         raise fault(
             f"{self.what} is decided for each sample, so Python cannot branch on it here. In a "
-            "function under @pipeline `if`, the ternary, `and`, `or` and `not` are rewritten for "
-            "you; put @branching over a helper function that branches"
+            "`def` under @pipeline `if`, the ternary, `and`, `or` and `not` are rewritten for you; "
+            "put @branching over a helper function that branches, and make a lambda a `def`"
         )
 
     def __iter__(self) -> Iterator[Any]:

@@ -64,8 +64,8 @@ class World:
             concurrent_builds=draw.randint(1, 2),
             cached_builds=draw.randint(1, 3),
         )
-        self.faults = draw.choice([0.0, 0.02, 0.1])
-        self.bad_rows = draw.choice([0, 0, 3, 10])
+        self.faults = draw.choice([0.0, 0.05, 0.2])
+        self.bad_rows = draw.choice([0, 0, 4, 16])
         self.salt = draw.getrandbits(32)
         self.now = 0.0
         self.calm = False
@@ -118,6 +118,12 @@ class World:
             assert left[name] == 0, (name, left)
         assert left["workers"] == left["workers_up"] == self.settings.workers
         assert not self.reserved
+        core = self.core
+        assert not core._openings._waiting
+        assert not core._openings._reserving
+        assert not core._builds._by_key
+        assert not core._sessions._unattached
+        assert not [group for group in core._groups.rotation if group.open]
 
     def stop(self) -> None:
         self.stopping = True
@@ -261,6 +267,7 @@ class Worker:
         self.state = "starting"
         self.queue: list[Work] = []
         self.streams: dict[int, OpenStream] = {}
+        self.ids: dict[int, str] = {}
         self.speed_s = world.random.choice([0.0005, 0.002, 0.01])
         self.row: int | None = None
         self.condemned = self.signalled = self.confirmed = False
@@ -300,6 +307,7 @@ class Worker:
     def tell(self, record: OpenStream) -> None:
         assert record.stream not in self.streams
         self.streams[record.stream] = record
+        self.ids[record.stream] = record.spec.stream_id
 
     def forget(self, stream: int) -> None:
         if self.state == "up" and not self.signalled:
@@ -319,9 +327,9 @@ class Worker:
         if self.state != "up" or not self.queue:
             return
         work, world = self.queue[0], self.world
-        spec = self.streams[work.stream].spec
+        stream_id = self.ids[work.stream]
         fates = [
-            world.fate(spec.stream_id, work.epoch, work.step, row)
+            world.fate(stream_id, work.epoch, work.step, row)
             for row in range(work.row_lo, work.row_hi)
         ]
         stop = next((i for i, fate in enumerate(fates) if fate != "good"), len(fates))
@@ -410,6 +418,7 @@ class Client:
         self.credits = 0
         self.queue: list[Ready] = []
         self.held: list[Ready] = []
+        self.generations: dict[int, int] = {}
         self.taken = 0
         self.tries = 0
         self.closed = False
@@ -524,6 +533,8 @@ class Client:
             expected = self.following(expected)
         assert (record.epoch, record.step) == expected, (record, expected)
         assert not any(held.slot == record.slot for held in self.queue + self.held)
+        assert record.generation > self.generations.get(record.slot, 0)
+        self.generations[record.slot] = record.generation
         self.credits -= 1
         assert self.credits >= 0, "a batch without a credit"
         self.queue.append(record)

@@ -507,3 +507,99 @@ def test_a_worker_that_does_not_come_up_is_killed(make_rig):
     assert not of(rig.said, ins.StartWorker)[1:], "it pauses"
     rig.tick(1)
     assert of(rig.said, ins.StartWorker)[1:] == [ins.StartWorker(2)]
+
+
+def test_rows_above_a_failed_claim_are_not_done_again(make_rig):
+    rig = make_rig(workers=2, outstanding=2)
+    rig.up(1, 2)
+    token = rig.open(batch_size=16)
+    rig.run(token, granted=1)
+    assert [w.row_lo for w in rig.claims(1)] == [0, 7]
+    assert [w.row_lo for w in rig.claims(2)] == [4, 10]
+    rig.finish(1)
+    rig.fail(2, "row 4")
+    rig.finish(1)
+    assert rig.counters()["unclaimed_rows"] == 0
+    rig.die(2, row=10)
+    rig.work((1,))
+    assert rig.errors(token)[0].message == "row 4"
+    assert rig.counters()["recomputed_rows_total"] == 0
+
+
+def test_lost_rows_below_a_failed_claim_are_still_done(make_rig):
+    rig = make_rig(workers=2, outstanding=2)
+    rig.up(1, 2)
+    token = rig.open(batch_size=16)
+    rig.run(token, granted=1)
+    rig.die(1)
+    rig.fail(2, "row 4")
+    assert [w.row_lo for w in rig.claims(2)] == [10, 0], "rows 0 to 4 had come back"
+    rig.finish(2)
+    rig.fail(2, "row 0")
+    rig.work((2,))
+    assert rig.errors(token)[0].message == "row 0"
+
+
+def test_a_range_under_suspicion_is_claimed_as_it_is(make_rig):
+    rig = make_rig(workers=4, outstanding=1)
+    rig.up(1)
+    token = rig.open(batch_size=8)
+    rig.run(token, granted=1)
+    claim = rig.claims(1).pop()
+    assert (claim.row_lo, claim.row_hi) == (0, 4)
+    rig.up(2, 3, 4)
+    rig.do(ev.WorkerDown, 1, "signal 11", True, claim.claim, None)
+    rig.finish(2)
+    rig.finish(3)
+    got = [(w.row_lo, w.row_hi) for n in (2, 3) for w in rig.claims(n)]
+    assert got == [(0, 2), (2, 4)]
+
+
+def test_the_clock_of_a_claim_begins_when_an_idle_worker_gets_it(lone):
+    token = lone.open()
+    lone.tick(1000)
+    lone.run(token, granted=1)
+    assert not of(lone.tick(59), ins.KillWorker)
+
+
+def test_a_done_chunk_ends_the_pauses(make_rig):
+    rig = make_rig(workers=1)
+    token = rig.open()
+    rig.run(token, granted=1)
+    for number in range(1, 5):
+        rig.do(ev.WorkerDown, number, "exit code 1", False)
+        rig.tick(40)
+    rig.up(5)
+    rig.finish(5)
+    rig.die(5, begun=False)
+    rig.do(ev.WorkerDown, 6, "exit code 1", False)
+    assert ins.StartWorker(7) in rig.tick(0.25)
+
+
+def test_an_undead_worker_is_blamed_once(lone):
+    token = lone.open(batch_size=1)
+    lone.run(token, granted=1)
+    (head,) = lone.claims(1)
+    lone.tick(61)
+    lone.tick(6)
+    assert lone.counters()["retired_slots"] == 1
+    lone.do(ev.WorkerDown, 1, "signal 9", False, head.claim, 0)
+    assert not lone.errors(token)
+    replace(lone, 2)
+    lone.finish(2)
+    assert places(lone, token) == [(0, 0)]
+
+
+def test_what_an_undead_worker_never_began_goes_to_others_at_once(make_rig):
+    rig = make_rig(workers=2, outstanding=2)
+    rig.up(1, 2)
+    token = rig.open(batch_size=1)
+    rig.run(token, granted=3)
+    assert [w.step for w in rig.claims(1)] == [0, 2]
+    rig.now += 40
+    rig.finish(2)
+    rig.tick(21)
+    rig.tick(6)
+    assert rig.counters()["retired_slots"] == 1
+    rig.work((2,))
+    assert places(rig, token) == [(0, 0), (0, 1), (0, 2)]

@@ -134,6 +134,7 @@ def test_a_failed_build_is_told_and_forgotten(rig, make_open):
 def test_a_build_that_nobody_waits_for_is_kept(rig, make_open, make_result):
     token = rig.hello()
     rig.send(token, make_open(), Close())
+    assert not rig.core._openings._waiting
     assert not of(rig.do(ev.Built, make_result(1)), ins.ReserveSlab)
     rig.open()
     assert rig.counters()["builds_total"] == 1

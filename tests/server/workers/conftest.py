@@ -23,7 +23,7 @@ from stoker.server.supervisor import Supervisor
 from stoker.server.work import OpenStream, Work
 
 ROWS = 10
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 
 
 @pipeline

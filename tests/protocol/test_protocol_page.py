@@ -1,0 +1,165 @@
+"""docs/protocol.md says what the code does: records, fields, types, limits, errors, vectors."""
+
+import re
+import typing
+
+import msgspec
+import pytest
+
+from stoker.protocol import codec, cursor, layout, messages, version
+from stoker.protocol.errors import StokerError, _by_code
+
+DIRECTIONS = {
+    "Client to daemon": messages.ClientRecord,
+    "Daemon to client": messages.DaemonRecord,
+    "Side socket": messages.SideRecord,
+}
+LIMITS = {
+    "message": codec.MAX_MESSAGE_BYTES,
+    "packet of the side socket": codec.MAX_PACKET_BYTES,
+    "records in a message": codec.MAX_RECORDS,
+    "elements of a list or map, characters of a text": codec.MAX_LENGTH,
+    "outputs of a pipeline": layout.MAX_OUTPUTS,
+    "cursor as JSON": cursor.MAX_BYTES,
+}
+
+
+@pytest.fixture(scope="module")
+def page(docs) -> str:
+    return (docs / "protocol.md").read_text()
+
+
+def section(page: str, title: str) -> str:
+    found = re.search(rf"^##+ {re.escape(title)}$(.*?)(?=^##? |\Z)", page, re.M | re.S)
+    assert found, f"docs/protocol.md has no section {title!r}"
+    return found[1]
+
+
+def rows(text: str) -> list[list[str]]:
+    """The rows of all tables, without the heads."""
+    found: list[list[str]] = []
+    for line in text.splitlines():
+        if line.startswith("|"):
+            found.append([cell.strip() for cell in line.strip("|").split("|")])
+            if set(found[-1][0]) <= set("-: "):
+                del found[-2:]
+    return found
+
+
+def number(value: int) -> str:
+    power = value.bit_length() - 1
+    if value >= 1024 and value == 2**power:
+        return f"2^{power}"
+    if value >= 1024 and value == 2 ** (power + 1) - 1:
+        return f"2^{power + 1}-1"
+    return str(value)
+
+
+def said(kind: msgspec.inspect.Type) -> str:
+    """A type in the words of the page; an unbounded text, list or map has none."""
+    return WORDS[type(kind).__name__.removesuffix("Type")](kind)
+
+
+def said_int(kind: msgspec.inspect.IntType) -> str:
+    return f"int from {kind.ge}" if kind.le is None else f"int {kind.ge}..{number(kind.le)}"
+
+
+def said_text(kind: msgspec.inspect.StrType) -> str:
+    if kind.pattern:
+        assert kind.pattern == r"\A[0-9a-f]{32}\Z"
+        return "32 hex digits"
+    return f"text <= {number(kind.max_length)}"
+
+
+def said_bytes(kind: msgspec.inspect.BytesType) -> str:
+    most = number(kind.max_length)
+    return f"bytes {most}" if kind.min_length == kind.max_length else f"bytes <= {most}"
+
+
+def said_union(kind: msgspec.inspect.UnionType) -> str:
+    words = sorted(map(said, kind.types), key=lambda text: (text == "null", text))
+    return " or ".join(words)
+
+
+WORDS = {
+    "Any": lambda kind: "any",
+    "Bool": lambda kind: "bool",
+    "Float": lambda kind: "float",
+    "None": lambda kind: "null",
+    "Int": said_int,
+    "Str": said_text,
+    "Bytes": said_bytes,
+    "Union": said_union,
+    "Literal": lambda kind: " or ".join(f'"{value}"' for value in kind.values),
+    "List": lambda kind: f"list <= {number(kind.max_length)} of {said(kind.item_type)}",
+    "VarTuple": lambda kind: f"list <= {number(kind.max_length)} of {said(kind.item_type)}",
+    "Tuple": lambda kind: f"[{', '.join(map(said, kind.item_types))}]",
+    "Dict": lambda kind: (
+        f"map <= {number(kind.max_length)} of {said(kind.key_type)} to {said(kind.value_type)}"
+    ),
+    "Struct": lambda kind: kind.cls.__name__,
+}
+
+
+def fields(kind: type[msgspec.Struct]) -> list[list[str]]:
+    information = msgspec.inspect.type_info(kind)
+    tag = kind.__struct_config__.tag or kind.__name__
+    return [[f"`{tag}`", f"`{field.name}`", said(field.type)] for field in information.fields]
+
+
+def test_unbounded_types_have_no_words() -> None:
+    for unbounded in (str, list[int], dict[str, int], bytes):
+        with pytest.raises(AttributeError):
+            said(msgspec.inspect.type_info(unbounded))
+
+
+@pytest.mark.parametrize("title", DIRECTIONS)
+def test_tables_of_records(page: str, title: str) -> None:
+    kinds = typing.get_args(DIRECTIONS[title])
+    expected = [
+        [f"`{kind.__struct_config__.tag}`", ", ".join(f"`{f}`" for f in kind.__struct_fields__)]
+        for kind in kinds
+    ]
+    found = rows(section(page, title))
+    assert [[row[0], row[1].replace("none", "")] for row in found] == expected
+    codes = set(_by_code(StokerError))
+    for row in found:
+        assert len(row) == 5, row
+        assert all(row[2:]), row
+        for code in re.findall("`([a-z_]+)`", row[4]):
+            assert code in codes, f"{row[0]}: no error has the code {code}"
+
+
+def test_table_of_fields(page: str) -> None:
+    kinds = [kind for union in DIRECTIONS.values() for kind in typing.get_args(union)]
+    kinds = [*dict.fromkeys(kinds), layout.Output, layout.Placed]
+    expected = [line for kind in kinds for line in fields(kind)]
+    found = rows(section(page, "Fields"))
+    assert [row[:3] for row in found] == expected
+    assert all(len(row) == 4 and row[3] for row in found)
+
+
+def test_limits(page: str) -> None:
+    found = {row[0]: row[1] for row in rows(section(page, "Limits"))}
+    for what, value in LIMITS.items():
+        assert found[what].split()[0] == number(value), what
+
+
+def test_versions(page: str, docs) -> None:
+    assert f"wire version {version.WIRE}" in page.lower()
+    assert rows(section(page, "History"))[-1][0] == str(version.WIRE)
+    for name, number_of in [("stream-spec", version.STREAM_SPEC), ("cursor", version.CURSOR)]:
+        first = (docs / "contracts" / f"{name}.md").read_text().splitlines()[0]
+        assert f"(version {number_of})" in first
+
+
+def test_every_error_code_is_listed(page: str) -> None:
+    found = [row[0].strip("`") for row in rows(section(page, "Errors"))]
+    assert sorted(found) == sorted(_by_code(StokerError))
+
+
+def test_the_handshake_in_bytes(page: str) -> None:
+    """The hex in the page is what the codec makes."""
+    shown = re.findall(r"^    ([0-9a-f ]+)  ", section(page, "An example in bytes"), re.M)
+    hello = messages.Hello(1, 1, "a client")
+    assert "".join(shown).replace(" ", "") == codec.encode(b"", [hello]).hex()
