@@ -4,6 +4,7 @@ import pytest
 
 from stoker.protocol.messages import Credit, Release, Seek
 from stoker.server.state import instructions as ins
+from stoker.server.state.delivery import AHEAD
 
 
 def places(rig, token):
@@ -28,6 +29,14 @@ def test_at_most_as_many_batches_as_credits_are_under_way(rig):
     assert rig.counters()["filling_slots"] == 3
     assert rig.counters()["free_slots"] == 5
     assert rig.counters()["spare_slots"] == 1
+
+
+def test_many_credits_begin_little_at_a_time(rig):
+    token = rig.open(batch_size=1, prefetch=190, leases=10)
+    rig.run(token, granted=190)
+    assert rig.counters()["batches_under_way"] == AHEAD
+    rig.work()
+    assert places(rig, token) == [(i // 50, i % 50) for i in range(190)]
 
 
 def test_free_slots_bound_what_is_under_way(rig):

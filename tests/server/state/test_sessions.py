@@ -107,6 +107,32 @@ def test_status(rig):
     assert all(name.replace("_", "a").isalpha() for name in status.counters)
 
 
+def test_one_message_gets_few_answers(rig):
+    token = rig.open()
+    said = rig.send(token, *[AskStatus()] * 100)
+    assert len(said) == 1
+    said = rig.send(token, *[Seek(0, 0, 9)] * 16)
+    assert len(rig.errors(token)) == 16
+    said = rig.send(token, *[Seek(0, 0, 9)] * 100)
+    assert len(rig.errors(token)) == 16 + 17
+    assert ins.EndSession(token) in said
+    assert rig.counters()["sessions"] == rig.counters()["groups"] == 0
+
+
+def test_one_message_releases_no_more_than_there_are_slots(rig):
+    token = rig.open()
+    rig.run(token, granted=1)
+    rig.work()
+    (batch,) = rig.ready(token)
+    rig.send(token, Release([(0, 99)] * 6), Release([(batch.slot, batch.generation)]))
+    (error,) = rig.errors(token)
+    assert error.code == "protocol"
+    assert error.message == (
+        "RELEASE: expected at most 6 pairs in one message, the number of slots, got 7"
+    )
+    assert rig.counters()["leased_slots"] == 1
+
+
 def test_errors_fit_the_wire():
     details = {f"{i}" * 300: "x" * 20000 for i in range(100)} | {"big": 2**70}
     record = error_record("c" * 300, "m" * 20000, dict(reversed(details.items())), request=1)

@@ -22,6 +22,7 @@ from stoker.server.state.slots import SlotState
 from stoker.server.state.streams import Stream, Streams
 
 MAX_CREDITS = 2**48
+AHEAD = 64
 _serial = attrgetter("serial")
 
 
@@ -82,12 +83,16 @@ class Groups:
                 self._context.counts.stale_releases += 1
 
     def fill(self, group: Group) -> None:
-        """Begin the next steps of the run, as far as credits and free slots reach."""
+        """Begin the next steps of the run, as far as credits and free slots reach.
+
+        At most `AHEAD` of them have unclaimed rows at a time, whatever a client grants: so no
+        event begins more. The scheduler calls again when all are claimed.
+        """
         run = group.run
         if run is None or run.ended or run.ending:
             return
         pending, limit = run.pending, run.credits
-        while len(pending) < limit:
+        while len(pending) < limit and len(group.open) < AHEAD:
             slot = group.slots.take()
             if slot is None:
                 break

@@ -39,6 +39,8 @@ class Scheduler:
             work = self._claim(worker, group, batch)
             if not batch.unclaimed:
                 del group.open[0]
+                if not group.open:
+                    self._groups.fill(group)
             if group.open:
                 rotation.append(group)
             else:

@@ -2,7 +2,9 @@
 
 greeted -> attached -> opening -> open -> gone. A session whose lifeline does not come up in time is
 ended; so every token ends. After an ERROR that answers OPEN a session may OPEN again; an open one
-may not. A record out of order is answered by ERROR `protocol` and has no other effect.
+may not. A record out of order is answered by ERROR `protocol` and has no other effect. One message
+may ask for little: one STATUS, as many releases as there are slots, and `MAX_FAULTS` errors; a
+session that makes more of them is ended.
 """
 
 from collections.abc import Callable
@@ -38,6 +40,7 @@ from stoker.server.state.opening import Openings
 from stoker.server.state.session import Session
 from stoker.server.state.workers import Pool
 
+MAX_FAULTS = 16
 DAEMON = f"stoker {version.STOKER}"
 
 
@@ -59,6 +62,8 @@ class Sessions:
         self._status = status
         self._unattached: dict[bytes, Session] = {}
         self.by_token: dict[bytes, Session] = {}
+        self._pairs = 0
+        self._told = False
         self.attached_once = False
         self.closed = False
 
@@ -90,12 +95,16 @@ class Sessions:
         session = self.by_token.get(event.token)
         if session is None:
             return
+        self._pairs, self._told, faults = 0, False, 0
         for record in event.records:
             try:
                 self._handle(session, record)
             except StokerError as error:
                 self._context.send_error(event.token, error, *_concerned(record, error))
-            if isinstance(record, Close):
+                faults += 1
+            if faults > MAX_FAULTS:
+                self.end(session.token, f"more than {MAX_FAULTS} errors in one message")
+            if session.token not in self.by_token:
                 return
         if session.group is not None:
             self._groups.fill(session.group)
@@ -162,7 +171,9 @@ class Sessions:
         elif isinstance(record, Open):
             self._open(session, record)
         elif isinstance(record, AskStatus):
-            self._context.send(session.token, Status(self._status()))
+            if not self._told:
+                self._context.send(session.token, Status(self._status()))
+            self._told = True
         else:
             raise ProtocolError("HELLO came twice; a session has one")
 
@@ -179,8 +190,15 @@ class Sessions:
     def _release(self, session: Session, record: Release) -> None:
         if session.group is None:
             self._context.counts.stale_releases += len(record.slots)
-        else:
-            self._groups.release(session.group, session.token, record)
+            return
+        slots = len(session.group.slots.slots)
+        self._pairs += len(record.slots)
+        if self._pairs > slots:
+            raise ProtocolError(
+                f"RELEASE: expected at most {slots} pairs in one message, the number of slots,"
+                f" got {self._pairs}"
+            )
+        self._groups.release(session.group, session.token, record)
 
     def _group(self, session: Session, record: ClientRecord) -> Group:
         if session.group is None:
