@@ -206,7 +206,7 @@ def photo() -> np.ndarray:
     return np.ascontiguousarray(np.asarray(Image.fromarray(data.astronaut()).resize((500, 375))))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def noise() -> Callable[..., np.ndarray]:
     """Make random values: `noise(shape, seed=0, dtype="uint8", classes=256)`."""
 

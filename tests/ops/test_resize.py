@@ -1,0 +1,147 @@
+"""Resize against Pillow: every pixel of every filter, whatever the sizes."""
+
+import importlib
+
+import numpy as np
+import PIL
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from stoker.ops import RandomResizedCrop, Resize
+from stoker.rng.jit import compiled
+
+FILTERS = {"nearest": Image.NEAREST, "bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC}
+side = st.integers(1, 80)
+resample = importlib.import_module("stoker.ops.resample")
+taps = importlib.import_module("stoker.ops.taps")
+
+
+def pillow(image: np.ndarray, size: tuple[int, int], name: str) -> np.ndarray:
+    """Resize with Pillow, one axis a call, in the order of the numeric contract."""
+    grey = image.ndim == 3 and image.shape[2] == 1
+    done = Image.fromarray(image[..., 0] if grey else image)
+    height, width = image.shape[:2]
+    if resample.vertical_first(height, width, *size):
+        done = done.resize((width, size[0]), FILTERS[name])
+    done = done.resize((size[1], done.height), FILTERS[name])
+    done = done.resize((size[1], size[0]), FILTERS[name])
+    array = np.asarray(done)
+    return array[..., None] if grey else array
+
+
+def boxed(as_record, top, left, height, width):
+    value = np.array((top, left, height, width), RandomResizedCrop.record)
+    return as_record(RandomResizedCrop.record, value)
+
+
+@pytest.mark.slow
+@settings(max_examples=200, deadline=None)
+@given(
+    st.tuples(side, side),
+    st.tuples(side, side),
+    st.sampled_from(list(FILTERS)),
+    st.sampled_from([1, 3]),
+    st.integers(0, 99),
+)
+def test_noise_is_as_pillow(run_op, noise, size_in, size, name, channels, seed):
+    levels = noise((*size_in, channels), seed)
+    for image in (levels, np.where(levels > 127, 255, 0).astype(np.uint8)):
+        got = run_op(Resize(size, name), [("image", image)]).outputs[0]
+        assert (got == pillow(image, size, name)).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILTERS)
+def test_crops_of_a_photograph_are_as_pillow(run_op, as_record, photo, name):
+    op = RandomResizedCrop(224, interpolation=name)
+    exact = 0
+    for key in range(60):
+        record = run_op.draw(op, key, *photo.shape[:2])
+        top, left, height, width = (int(v) for v in record)
+        crop = photo[top : top + height, left : left + width]
+        got = run_op(op, [("image", photo)], record=record).outputs[0]
+        assert (got == pillow(crop, (224, 224), name)).all()
+        one_call = np.asarray(Image.fromarray(crop).resize((224, 224), FILTERS[name]))
+        exact += bool((got == one_call).all())
+        if name != "bicubic":
+            assert np.abs(got.astype(int) - one_call).max() <= 1
+    if int(PIL.__version__.split(".")[0]) >= 13:
+        assert exact == 60, "one call of Pillow 13 runs the passes in this order"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bilinear", "bicubic"])
+def test_inside_of_the_crop_as_pillow_with_a_box(run_op, as_record, photo, name):
+    """resize(box=) reads beyond the box, and orders its passes by the whole image's size.
+
+    Pixels that need nothing from beyond are the same where the order is, which it is here.
+    """
+    op = RandomResizedCrop(100, interpolation=name)
+    for top, left, height, width in [(30, 50, 200, 240), (7, 11, 61, 53), (100, 80, 99, 101)]:
+        record = boxed(as_record, top, left, height, width)
+        got = run_op(op, [("image", photo)], record=record).outputs[0]
+        box = (left, top, left + width, top + height)
+        expected = Image.fromarray(photo).resize((100, 100), FILTERS[name], box=box)
+        reach = 2 if name == "bicubic" else 1
+        edge = 1 + int(np.ceil(reach * max(1.0, 100 / min(height, width))))
+        difference = np.abs(got.astype(int) - np.asarray(expected))[edge:-edge, edge:-edge]
+        assert difference.max() <= 1
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
+@given(st.integers(1, 300), st.integers(1, 300), st.sampled_from(["uint8", "int32"]))
+def test_masks_are_as_pillow_nearest(run_op, noise, size_in, size_out, dtype):
+    mask = noise((2, size_in), size_in, dtype, classes=200)
+    got = run_op(Resize((3, size_out)), [("mask", mask)]).outputs[0]
+    expected = np.asarray(Image.fromarray(mask).resize((size_out, 3), Image.NEAREST))
+    assert got.dtype == mask.dtype
+    assert (got == expected).all()
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 5000), st.integers(1, 300), st.integers(0, 1))
+def test_tables(size_in, size_out, bicubic):
+    count = taps.tap_count(size_in, size_out, bicubic)
+    first, weights = np.zeros(size_out, np.int32), np.zeros(size_out * count, np.int32)
+    row = np.zeros(count)
+    compiled(taps.fill_taps)(size_in, size_out, bicubic, count, first, weights, row)
+    plain_first, plain = taps.plain_taps(size_in, size_out, bicubic)
+    table = weights.reshape(size_out, count)
+    assert (first == plain_first).all()
+    assert (table[:, : plain.shape[1]] == plain).all()
+    assert not table[:, plain.shape[1] :].any()
+    assert count <= taps.tap_bound(size_in, size_out, bicubic)
+    assert np.abs(plain.sum(1) - 2**taps.PRECISION).max() <= plain.shape[1]
+    assert np.abs(plain).sum(1).max() * 255 + 2**21 < 2**31, "a sum may leave int32"
+
+
+@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("grey", [0, 1, 127, 254, 255])
+def test_constants_are_preserved(run_op, name, grey):
+    for shape, size in (((7, 300, 3), (90, 2)), ((300, 7, 3), (2, 90)), ((1, 1, 3), (40, 50))):
+        image = np.full(shape, grey, np.uint8)
+        assert (run_op(Resize(size, name), [("image", image)]).outputs[0] == grey).all()
+
+
+def test_same_size_is_the_identity(run_op, noise):
+    image, mask = noise((33, 47, 3)), noise((33, 47))
+    for name in FILTERS:
+        done = run_op(Resize((33, 47), name), [("image", image), ("mask", mask)])
+        assert (done.outputs[0] == image).all()
+        assert (done.outputs[1] == mask).all()
+
+
+def test_nothing_outside_of_the_crop_is_read(run_op, as_record, photo):
+    box = (60, 90, 100, 130)
+    inside = np.zeros_like(photo)
+    part = (slice(60, 160), slice(90, 220))
+    inside[part] = photo[part]
+    for name in FILTERS:
+        op = RandomResizedCrop(64, interpolation=name)
+        record = boxed(as_record, *box)
+        whole = run_op(op, [("image", photo)], record=record).outputs[0]
+        assert (whole == run_op(op, [("image", inside)], record=record).outputs[0]).all()
