@@ -112,7 +112,7 @@ def test_ranks_at_the_same_time(daemon, law, expected):
 @pytest.mark.parametrize("point", ["worker.row", "worker.row_done", "worker.chunk_done"])
 @pytest.mark.parametrize("name", ["crops", "views"])
 def test_worker_that_dies_at_a_point(daemon, law, expected, point, name):
-    with daemon(2, f"{point}:kill:2:0") as running:
+    with daemon(2, f"{point}:kill:2:1") as running:
         assert law.delivered(running.address, EPOCHS, **_options(name)) == expected[name]
         assert "SIGKILL" in running.log.read_text()
 
@@ -144,7 +144,7 @@ def _wait_for(what, condition):
 @pytest.mark.slow
 def test_worker_killed_in_mid_batch(daemon, law, expected):
     """A worker stops in the middle of a row and is then killed from outside."""
-    with daemon(2, "worker.row:stop:4:0") as running:
+    with daemon(2, "worker.row:stop:4:1") as running:
         got: list[str] = []
         reader = threading.Thread(
             target=lambda: got.extend(law.delivered(running.address, EPOCHS, **_options("crops")))
