@@ -1,0 +1,272 @@
+"""Copies ahead of use: order, release by event, errors in their turn; with an accelerator of ours.
+
+The accelerator copies on the processor and lets its events pass when the test says so. What needs a
+real CUDA device (page-locking, streams) is not proved here.
+"""
+
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from stoker.client import Loader
+from stoker.client.device import AHEAD, AheadSource, CudaAccelerator, Target
+from stoker.protocol.errors import DaemonLostError, SampleError
+from stoker.protocol.messages import Error, Open, Release
+
+
+class Event:
+    passed = False
+
+
+class Accelerator:
+    """Copies at once; an event passes when told, or at once if `quick`."""
+
+    def __init__(self) -> None:
+        self.quick = False
+        self.events: list[Event] = []
+        self.handed: list[Event] = []
+        self.closed = False
+
+    def copy(self, arrays):
+        self.events.append(Event())
+        tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+        return tensors, self.events[-1]
+
+    def hand_over(self, tensors, event) -> None:
+        self.handed.append(event)
+
+    def passed(self, event: Event) -> bool:
+        return event.passed or self.quick
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def accelerator(monkeypatch: pytest.MonkeyPatch) -> Accelerator:
+    """Make every loader use the accelerator."""
+    made = Accelerator()
+
+    def source(self, delivery, slab):
+        return AheadSource(delivery, made)
+
+    monkeypatch.setattr(Target, "source", source)
+    return made
+
+
+def load(daemon, **more) -> Loader:
+    return Loader(daemon.address, pipeline="train", batch_size=16, **more)
+
+
+def announced(loader: Loader, count: int) -> None:
+    """Wait until the daemon has announced that many batches that were not taken."""
+    delivery = loader._connection.delivery
+    while len(delivery._queue) < count:
+        delivery._session.receive(time.monotonic() + 10)
+        delivery._read_inbox()
+
+
+def test_batches_are_copied_before_they_are_asked_for(daemon, accelerator, same) -> None:
+    accelerator.quick = True
+    with load(daemon, prefetch=4) as loader:
+        batches = iter(loader)
+        same(daemon, next(batches), 0, 0)
+        for step in range(1, 5):
+            announced(loader, AHEAD)
+            same(daemon, next(batches), 0, step)
+            assert len(accelerator.events) >= step + 2
+            assert loader.state_dict()["step"] == step + 1, "copied ahead does not count"
+        assert accelerator.handed == accelerator.events[:5], "each waits for its own copy"
+    assert accelerator.closed
+
+
+def test_a_slot_goes_back_only_when_its_copy_is_done(make_daemon, accelerator) -> None:
+    daemon = make_daemon(steps=50)
+    with load(daemon, prefetch=8) as loader:
+        batches = iter(loader)
+        for _ in range(3):
+            next(batches)
+        taken = len(accelerator.events)
+        assert taken >= 3
+        assert loader.statistics().leased == taken, "no copy is done, no slot is free"
+        assert daemon.of(Release) == []
+        accelerator.events[1].passed = True
+        next(batches)
+        assert loader.statistics().leased >= taken, "slots go back in order"
+        accelerator.events[0].passed = True
+        before = len(accelerator.events)
+        next(batches)
+        assert loader.statistics().leased <= len(accelerator.events) - 2
+        assert len(accelerator.events) >= before
+        for event in accelerator.events:
+            event.passed = True
+        next(batches)
+        daemon.wait_for(lambda: sum(len(r.slots) for r in daemon.of(Release)) >= 3)
+
+
+def test_slow_copies_never_hang(make_daemon, accelerator, same) -> None:
+    """No event ever passes: beyond the limit batches are copied out."""
+    daemon = make_daemon(steps=30)
+    with load(daemon) as loader:
+        for step, batch in enumerate(loader):
+            same(daemon, batch, 0, step)
+        assert loader.statistics().copied > 0
+
+
+def test_leaving_early_drops_what_was_copied_ahead(make_daemon, accelerator, same) -> None:
+    daemon = make_daemon(steps=20)
+    with load(daemon) as loader:
+        for epoch in range(3):
+            for step, batch in enumerate(loader):
+                same(daemon, batch, epoch, step)
+                for event in accelerator.events:
+                    event.passed = True
+                if step == 6:
+                    break
+        loader.skip(3)
+        same(daemon, next(iter(loader)), 3, 0)
+
+
+def test_skip_passes_over_copies(make_daemon, accelerator, same) -> None:
+    daemon = make_daemon(steps=20)
+    accelerator.quick = True
+    with load(daemon) as loader:
+        batches = iter(loader)
+        next(batches)
+        announced(loader, 3)
+        next(batches)
+        loader.skip(3)
+        same(daemon, next(batches), 0, 5)
+
+
+def test_an_error_of_a_later_batch_comes_in_its_turn(daemon, accelerator, same) -> None:
+    error = SampleError("sample 17", id=17)
+
+    def alter(ready):
+        if ready.step < 2:
+            return [ready]
+        daemon._credits = 0
+        return [Error(0, *error.to_record(), ready.run)]
+
+    daemon.alter_ready = alter
+    with load(daemon) as loader:
+        batches = iter(loader)
+        next(batches)
+        announced(loader, 1)
+        same(daemon, next(batches), 0, 1)
+        with pytest.raises(SampleError, match="sample 17"):
+            next(batches)
+        daemon.alter_ready = lambda ready: [ready]
+        same(daemon, next(batches), 0, 2)
+
+
+def test_a_lost_daemon_is_noticed_after_the_copies(make_daemon, accelerator) -> None:
+    daemon = make_daemon(steps=50)
+    with load(daemon) as loader:
+        batches = iter(loader)
+        next(batches)
+        daemon.die()
+        seen = []
+        with pytest.raises(DaemonLostError):
+            seen.extend(batches)
+        assert loader.state_dict()["step"] == 1 + len(seen)
+
+
+def test_leases_are_asked_for_copies_in_flight(daemon) -> None:
+    with load(daemon):
+        assert daemon.of(Open)[0].leases == 2
+    target = Target("numpy", False)
+    assert target.leases == 2
+
+
+def fake_torch(*, refuse: bool = False) -> SimpleNamespace:
+    """As much of torch.cuda as the accelerator uses, recording calls."""
+    calls: list[tuple] = []
+
+    class Null:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return False
+
+    class Stream(Null):
+        def wait_event(self, event):
+            calls.append(("wait_event", event))
+
+        def synchronize(self):
+            calls.append(("synchronize",))
+
+    class CudaEvent:
+        def record(self, stream):
+            calls.append(("record", self))
+
+        def query(self):
+            return True
+
+    class Tensor:
+        def to(self, device, non_blocking):
+            calls.append(("to", device, non_blocking))
+            return self
+
+        def record_stream(self, stream):
+            calls.append(("record_stream", self))
+
+    runtime = SimpleNamespace(
+        cudaHostRegister=lambda *a: calls.append(("register", *a)) or (1 if refuse else 0),
+        cudaHostUnregister=lambda *a: calls.append(("unregister", *a)) or 0,
+    )
+    cuda = SimpleNamespace(
+        Stream=lambda device: Stream(),
+        Event=CudaEvent,
+        device=lambda device: Null(),
+        stream=lambda stream: Null(),
+        current_stream=lambda device: Stream(),
+        cudart=lambda: runtime,
+    )
+    return SimpleNamespace(cuda=cuda, calls=calls, from_numpy=lambda array: Tensor())
+
+
+def test_the_calls_to_cuda() -> None:
+    slab = SimpleNamespace(address=4096, size_bytes=8192, writable=True)
+    torch_ = fake_torch()
+    accelerator = CudaAccelerator(torch_, "cuda:0", slab)
+    assert accelerator.page_locked
+    tensors, event = accelerator.copy({"image": np.zeros(3)})
+    accelerator.hand_over(tensors, event)
+    assert accelerator.passed(event)
+    accelerator.close()
+    accelerator.close()
+    names = [call[0] for call in torch_.calls]
+    assert names == [
+        "register", "to", "record", "wait_event", "record_stream",
+        "synchronize", "unregister", "synchronize",
+    ]  # fmt: skip
+    assert torch_.calls[0] == ("register", 4096, 8192, 0)
+    assert torch_.calls[1] == ("to", "cuda:0", True)
+
+
+@pytest.mark.parametrize(("writable", "refuse"), [(False, False), (True, True)])
+def test_without_page_locking_copies_still_work(writable: bool, refuse: bool) -> None:
+    slab = SimpleNamespace(address=4096, size_bytes=8192, writable=writable)
+    torch_ = fake_torch(refuse=refuse)
+    accelerator = CudaAccelerator(torch_, "cuda:0", slab)
+    assert not accelerator.page_locked
+    accelerator.copy({"image": np.zeros(3)})
+    accelerator.close()
+    assert "unregister" not in [call[0] for call in torch_.calls]
+    assert ("register" in [call[0] for call in torch_.calls]) is refuse
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_a_real_device(make_daemon, same) -> None:
+    daemon = make_daemon(steps=40)
+    with load(daemon, device="cuda") as loader:
+        assert loader._connection.source._accelerator.page_locked
+        for step, batch in enumerate(loader):
+            assert batch.image.is_cuda
+            same(daemon, batch.to("cpu"), 0, step)
+        assert loader.statistics().copied == 0
