@@ -1,0 +1,68 @@
+"""Golden hashes: draws and pixels of every op are frozen in tests/golden/ops.json.
+
+A difference is a changed contract: raise the op's `version` (or the numeric contract's), say so in
+docs/contracts/, and only then write the file anew:
+
+    STOKER_WRITE_GOLDEN=1 python -m pytest tests/ops/test_golden.py
+"""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stoker.ops import make
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "ops.json"
+KINDS = (("image", "uint8"), ("mask", "uint8"), ("mask", "uint16"), ("mask", "int32"))
+
+
+def pattern(shape, dtype):
+    """Values that depend on nothing but integer arithmetic: smooth, with edges and noise."""
+    count = int(np.prod(shape))
+    i = np.arange(count, dtype=np.uint64)
+    noise = (i * np.uint64(2654435761) >> np.uint64(7)) & np.uint64(31)
+    wave = (i * i // np.uint64(977)) & np.uint64(127)
+    steps = np.uint64(97) * (i // np.uint64(max(count // 5, 1)) & np.uint64(1))
+    return (noise + wave + steps).astype(dtype).reshape(shape)
+
+
+def digest(*arrays):
+    total = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        total.update(np.ascontiguousarray(array).tobytes())
+    return total.hexdigest()
+
+
+def hashes(run_op, op):
+    """Return version, digest of 64 draws, and a digest for each kind and dtype."""
+    keys = range(64)
+    draws = [np.frombuffer(run_op.draw(op, k, 375, 500).tobytes(), np.uint8) for k in keys]
+    found = {"version": op.version, "draws": digest(*draws)}
+    for kind, dtype in KINDS:
+        if kind in op.kernels:
+            outputs = []
+            for key, (height, width) in enumerate([(61, 83), (200, 40), (5, 7), (24, 33)]):
+                channels = 4 if op.name == "normalize" and len(op.mean) == 4 else 3
+                channels = 4 if len(getattr(op, "fill", ())) == 4 else channels
+                shape = (height, width, channels) if kind == "image" else (height, width)
+                outputs += run_op(op, [(kind, pattern(shape, dtype))], key).outputs
+            found[f"{kind} {dtype}"] = digest(*outputs)
+    return found
+
+
+@pytest.mark.slow
+def test_golden(run_op, examples):
+    found = [
+        {"op": name, "params": params, **hashes(run_op, make(name, params))}
+        for name, choices in sorted(examples.items())
+        for params in choices
+    ]
+    found = json.loads(json.dumps(found))
+    if os.environ.get("STOKER_WRITE_GOLDEN"):
+        GOLDEN.parent.mkdir(exist_ok=True)
+        GOLDEN.write_text(json.dumps(found, indent=1) + "\n")
+    assert json.loads(GOLDEN.read_text()) == found

@@ -1,0 +1,119 @@
+"""What the machine code of pixel loops must and must not contain, read from the LLVM IR.
+
+Fresh caches, in a fresh process: numba shows no IR for code that it loaded from disk.
+"""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import json, sys
+import numpy as np
+from stoker.ops import State, make
+from stoker.ops.contract import storage
+from stoker.rng.jit import compiled, set_cache_root
+from stoker.rng.streams import machine_key, make_key
+import importlib
+
+set_cache_root(sys.argv[1])
+
+def record_of(dtype, value=None):
+    array = np.zeros(1, dtype)
+    if value is not None:
+        array[0] = value[()]
+    return array[0]
+
+for name, choices in json.loads(sys.argv[2]).items():
+    for given in choices:
+        op = make(name, given)
+        for kind in op.kernels:
+            shape = (40, 50, 3) if kind == "image" else (40, 50)
+            (after,), need = op.declare((State.fixed(kind, "uint8", shape),))
+            record, params = record_of(op.record), record_of(op.parameters, op.params())
+            key = machine_key(make_key(1, 2, 3, 4))
+            compiled(op.draw)(key, params, 40, 50, record)
+            dst = np.zeros(after.bound, storage(after.dtype))
+            src = np.zeros(shape, np.uint8)
+            compiled(op.kernels[kind].run)(src, dst, params, record, np.zeros(need + 64, np.uint8))
+
+found = {}
+for module, names in json.loads(sys.argv[3]).items():
+    loaded = importlib.import_module("stoker.ops." + module)
+    for fn in names:
+        found[fn] = list(compiled(getattr(loaded, fn)).inspect_llvm().values())
+print(json.dumps(found))
+"""
+
+LOOPS = {
+    "blend": ["lanes2", "lanes3", "lanes4", "lanes_many", "rows2", "rows3", "rows4"],
+    "tiles": ["turn16", "back4of16"],
+    "color": ["blend_with", "grey_sum", "saturate", "rotate_hue"],
+    "horizontal_flip": ["mirror1", "mirror3", "copy"],
+    "half": ["to_half"],
+    "normalize": ["line_hwc", "line_chw"],
+}
+BLENDS = [*LOOPS["blend"][:3], "rows2", "rows3", "rows4", "blend_with", "saturate", "rotate_hue"]
+DRAWS = {"random_resized_crop": ["_draw"], "color_jitter": ["_draw"], "taps": ["fill_taps"]}
+LIBM = r"@(exp|log|pow|sin|cos|tan|sqrt|fmod|round|lround|rint|floor|ceil|fma)[fl]?\("
+
+
+@pytest.fixture(scope="module")
+def code(examples, tmp_path_factory):
+    """LLVM IR by function."""
+    chosen = {name: choices[:2] for name, choices in examples.items()}
+    chosen["center_crop"] = [{"size": 24}]
+    wanted = {**LOOPS}
+    for module, names in DRAWS.items():
+        wanted[module] = [*wanted.get(module, []), *names]
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path_factory.mktemp("ir")), json.dumps(chosen)]
+        + [json.dumps(wanted)],
+        check=True,
+        timeout=170,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    found = json.loads(done.stdout)
+    assert all(found.values()), [name for name, ir in found.items() if not ir]
+    return found
+
+
+def instructions(text: str) -> str:
+    """Keep the bodies of functions, without numba's wrappers for Python."""
+    parts = re.split(r"(?=^define )", text, flags=re.M)
+    return "".join(p for p in parts if p.startswith("define") and "cpython" not in p.split("(")[0])
+
+
+@pytest.mark.slow
+def test_pixel_loops_are_vectors(code):
+    for module in LOOPS.values():
+        for name in module:
+            assert any(re.search(r"<\d+ x i(8|16|32)>|<\d+ x float>", ir) for ir in code[name]), (
+                name
+            )
+
+
+@pytest.mark.slow
+def test_integer_loops_stay_in_int32(code):
+    for name in BLENDS:
+        for ir in code[name]:
+            wide = re.findall(r"= mul [^\n]*<\d+ x i64>", instructions(ir))
+            assert not wide, f"{name}: {wide[:3]}"
+            assert re.search(r"= mul [^\n]*<\d+ x i32>", ir), name
+
+
+@pytest.mark.slow
+def test_no_float64_no_libm_no_fastmath(code):
+    for name, modules in code.items():
+        for ir in modules:
+            body = instructions(ir)
+            assert not re.search(LIBM, body), f"{name} calls libm"
+            flags = re.findall(r"= f(?:add|sub|mul|div|cmp) (?:fast|reassoc|contract)[^\n]*", body)
+            assert not flags, f"{name}: {flags[:3]}"
+            if name not in {"_draw", "fill_taps"}:
+                doubles = re.findall(r"= f(?:add|sub|mul|div)[^\n]* double [^\n]*", body)
+                assert not doubles, f"{name}: {doubles[:3]}"
