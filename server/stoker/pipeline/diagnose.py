@@ -11,23 +11,24 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from numba import types
-from numba.core.errors import NumbaError
 
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.signature import SCRATCH, draw_types, record_type, view_type
 from stoker.pipeline.steps import ApplyStep, Decision, IfStep, Step
-from stoker.protocol.errors import BuildError
+from stoker.protocol.errors import BuildError, StokerError
 from stoker.rng.jit import compiled
 
 Part = tuple[Decision, str, Callable[..., Any], tuple[Any, ...], str]
 
 
-def explain_failure(plan: Plan, error: NumbaError) -> BuildError:
+def explain_failure(plan: Plan, error: Exception) -> BuildError:
     """Return the error that says which op's function cannot be compiled, and why."""
     for decision, what, fn, args, states in _parts(plan):
         try:
             compiled(fn).compile(args)
-        except NumbaError as fault:
+        except StokerError:
+            raise
+        except Exception as fault:  # numba lets KeyError and others of its own through
             code, site = fn.__code__, decision.site
             return BuildError(
                 f"{site}: op {decision.op.name!r}{states}: its {what} "
@@ -40,8 +41,10 @@ def explain_failure(plan: Plan, error: NumbaError) -> BuildError:
     return BuildError(f"the pipeline cannot be compiled: {reason(error)}")
 
 
-def reason(error: NumbaError) -> str:
+def reason(error: Exception) -> str:
     """Return what numba says, in one line, without its path through the compiler."""
+    if isinstance(error, KeyError):
+        return f"there is no field {error}"
     lines = [line.strip() for line in str(error).splitlines()]
     useful = [
         line

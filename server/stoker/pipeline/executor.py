@@ -33,7 +33,7 @@ from stoker.pipeline.tables import (
     records_table,
     streams_table,
 )
-from stoker.protocol.errors import UsageError
+from stoker.protocol.errors import StokerError, UsageError
 from stoker.protocol.layout import ALIGN
 from stoker.rng.jit import compiled
 
@@ -53,25 +53,32 @@ def compile_plan(plan: Plan, freeze: Freeze | None = None) -> Executor:
         UnknownNameError: a freeze names no stream of the plan.
         UsageError: a freeze is neither an integer nor "epoch".
     """
-    from numba.core.errors import NumbaError  # noqa: PLC0415 - loads numba
-
-    from stoker.pipeline.diagnose import explain_failure  # noqa: PLC0415
-    from stoker.pipeline.signature import glue_types  # noqa: PLC0415
-
     glue = write_glue(plan)
     path, run = load_glue(glue)
     fast = compiled(run)
-    with _compiling:
-        # With NUMBA_DISABLE_JIT=1 the glue stays Python and has no types.
-        if hasattr(fast, "compile") and glue_types(plan) not in fast.overloads:
-            fast.disable_compile(False)
-            try:
-                fast.compile(glue_types(plan))
-            except NumbaError as error:
-                raise explain_failure(plan, error) from None
-            finally:
-                fast.disable_compile()
+    # With NUMBA_DISABLE_JIT=1 the glue stays Python and has no types.
+    if hasattr(fast, "compile"):
+        _compile(plan, fast)
     return Executor(plan, glue, path, fast, freeze)
+
+
+def _compile(plan: Plan, fast: Any) -> None:
+    """Compile a glue for the types of a plan; calls with other types will be refused."""
+    from stoker.pipeline.diagnose import explain_failure  # noqa: PLC0415 - loads numba
+    from stoker.pipeline.signature import glue_types  # noqa: PLC0415
+
+    types = glue_types(plan)
+    with _compiling:
+        if types in fast.overloads:
+            return
+        fast.disable_compile(False)
+        try:
+            fast.compile(types)
+        except StokerError:
+            raise
+        except Exception as error:  # numba lets KeyError and others of its own through
+            raise explain_failure(plan, error) from None
+        fast.disable_compile()
 
 
 class Executor:
