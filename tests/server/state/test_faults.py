@@ -221,8 +221,7 @@ def test_a_hang_at_the_same_row_twice_stops_the_stream(lone):
     lone.run(token, granted=1)
     for number in (1, 2):
         lone.tick(61)
-        lone._claims[number] = []
-        lone.do(ev.WorkerDown, number, "signal 9", False)  # a kill of ours: no blame, no row
+        lone.die(number)  # by a kill of ours, which says nothing
         if number == 1:
             replace(lone, 2)
     assert lone.errors(token)[0].code == "stream_stopped"
@@ -437,6 +436,56 @@ def test_workers_that_die_before_any_row_stop_the_stream(lone):
     assert error.code == "stream_stopped"
     assert "5 workers in a row died before they began any row of the stream" in error.message
     assert "the last: signal 11" in error.message
+
+
+def test_a_stream_that_hangs_workers_as_they_open_it_stops(lone):
+    token = lone.open()
+    lone.run(token, granted=1)
+    lone.tick(61)
+    lone.die(1, begun=False)
+    replace(lone, 2)
+    assert not lone.errors(token)
+    lone.tick(61)
+    lone.die(2, begun=False)
+    assert "2 workers in a row died before they began any row" in lone.errors(token)[0].message
+
+
+def test_a_stream_that_kills_busy_workers_as_they_open_it_stops(lone):
+    good, bad = lone.open(batch_size=1, prefetch=90), lone.open(seed=9)
+    lone.run(good, granted=90)
+    lone.run(bad, granted=1)
+    for number in range(1, 20):
+        while lone.claims(number)[0].stream == 1:
+            lone.finish(number)
+        lone.die(number, begun=False)
+        if lone.errors(bad):
+            break
+        replace(lone, number + 1)
+    assert number == 5
+    assert not lone.errors(good)
+
+
+def test_a_failed_batch_with_an_undead_writer_fails_in_its_turn(make_rig):
+    rig = make_rig(workers=2, outstanding=2)
+    rig.up(1, 2)
+    token = rig.open(batch_size=8)
+    rig.run(token, granted=2)
+    while rig.claims(2)[0].step == 0:
+        rig.finish(2)
+    while rig.claims(1)[0].step == 0:
+        rig.finish(1)
+    assert [rig.claims(n)[0].step for n in (1, 2)] == [1, 1]
+    rig.fail(2)
+    rig.work((2,))
+    rig.tick(61)
+    assert not rig.errors(token)
+    rig.tick(6)
+    assert rig.counters()["retired_slots"] == 1
+    (error,) = rig.errors(token)
+    assert error.code == "sample"
+    rig.run(token, run=2, granted=1)
+    rig.work((2,))
+    assert places(rig, token) == [(0, 0), (0, 0)]
 
 
 def test_a_done_chunk_makes_bare_deaths_forgotten(lone):

@@ -175,8 +175,8 @@ class Groups:
         """A writer of the batch's slot cannot be confirmed dead: begin anew in the spare slot.
 
         Returns:
-            The batch that takes its place, or None: it was void, or there is no spare left and the
-            run has ended with an error.
+            The batch that takes its place, to be filled; or None: it was void or had failed, or
+            there is no spare left and the run has ended with an error.
         """
         group, run = batch.group, batch.group.run
         if batch.slot.state is SlotState.RETIRED:  # two of its writers are undead
@@ -198,9 +198,12 @@ class Groups:
             return None
         slot = group.slots.take()
         assert slot is not None  # the spare
-        run.pending[place] = Batch(group, batch.serial, batch.epoch, batch.step, slot)
+        fresh = run.pending[place] = Batch(group, batch.serial, batch.epoch, batch.step, slot)
+        if batch.failure is not None:
+            fresh.fail(group.first_row, batch.failure)
+            self.deliver(group)
         self._reopen(group)
-        return run.pending[place]
+        return fresh if fresh.failure is None else None
 
     def close(self, group: Group, token: bytes) -> None:
         """A session leaves; with the last one the group ends, once its claims have."""

@@ -4,8 +4,8 @@
 - A row that killed or hung a worker (blame) is then claimed alone; when that happened
   `blamed_deaths` times the stream stops. Deaths that say nothing about the row count as well, up to
   `unblamed_deaths`. If it is known which claim killed, but not which row, the claim is halved.
-- A worker that dies with claims in hand, before it begins one and without having done any, counts
-  against the stream of its head, up to `quick_deaths` in a row.
+- A worker that dies with claims in hand before it begins one (while it opens their stream) counts
+  against the stream of its head: up to `quick_deaths` in a row, `blamed_deaths` if it hung.
 - A worker that dies at its start counts against all: after `quick_deaths` in a row runs end with an
   error. Workers are tried on, at the longest pause; whoever seeks again is served when one is up.
 - A chunk that fails ends its run in turn; a stream that a worker cannot open ends its run at once.
@@ -52,16 +52,16 @@ class Faults:
     def _died(self, worker: Worker, event: WorkerDown) -> None:
         blame = event.blame or worker.hung
         begun = worker.claims.get(event.claim) if event.claim is not None else None
-        if begun is None and worker.hung:
-            begun = worker.head
         head = worker.head
         for claim in worker.claims.values():
             if claim is not begun:
                 self._put_back(claim.batch, [Range(claim.lo, claim.hi)], claim)
         if begun is not None:
             self._suspect(begun, event.row, blame, event.reason)
-        elif head is not None and not worker.chunks:
-            self._bare_death(head.batch.group, event.reason)
+        elif head is not None:
+            settings = self._context.settings
+            limit = settings.blamed_deaths if worker.hung else settings.quick_deaths
+            self._bare_death(head.batch.group, limit, event.reason)
         elif head is None:
             self._start_failed(event.reason)
 
@@ -159,9 +159,9 @@ class Faults:
         )
         self._groups.stop_stream(batch.group.stream, error)
 
-    def _bare_death(self, group: Group, reason: str) -> None:
+    def _bare_death(self, group: Group, limit: int, reason: str) -> None:
         group.bare_deaths += 1
-        if group.bare_deaths >= self._context.settings.quick_deaths:
+        if group.bare_deaths >= limit:
             self._groups.stop_stream(
                 group.stream,
                 StreamStoppedError(
