@@ -79,6 +79,22 @@ def test_hoarding_copies_and_never_overwrites(daemon, loader) -> None:
     assert loader.statistics().copied == 5, "once slots are free nothing is copied"
 
 
+def test_a_full_house_and_a_new_run(make_daemon, same) -> None:
+    """All slots but one leased, the last announced to a run that was left: it must come back."""
+    daemon = make_daemon(steps=20)
+    with Loader(daemon.address, pipeline="train", batch_size=ROWS, prefetch=3) as loader:
+        kept = []
+        batches = iter(loader)
+        while loader.statistics().leased < loader.statistics().slots - 2:
+            kept.append(next(batches))
+        for epoch in range(5, 30):
+            daemon.wait_for(lambda: not daemon.free)  # the last slot is announced, and unread
+            loader.set_epoch(epoch)
+            same(daemon, next(iter(loader)), epoch, 0)
+        for step, batch in enumerate(kept):
+            same(daemon, batch, 0, step)
+
+
 def test_a_batch_of_small_outputs_holds_no_slot(make_daemon) -> None:
     daemon = make_daemon()
     daemon.outputs = (Output("image", "uint8", (8, 8, 3)),)

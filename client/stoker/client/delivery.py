@@ -139,6 +139,7 @@ class Delivery:
         self.waits += 1
         try:
             while not self._queue:
+                self._flush()  # void announcements' slots too: the daemon may wait for them
                 self._session.receive(begin + self._timeout_s)
                 self._read_inbox()
         finally:

@@ -1,0 +1,11 @@
+"""Pipelines for the tests with a real daemon; imported by it by name."""
+
+from stoker import ops
+from stoker.pipeline import pipeline
+
+
+@pipeline
+def train(sample):
+    image = ops.center_crop(sample.image, size=96)
+    image = ops.horizontal_flip(image, p=0.5)
+    return {"image": image, "label": sample.label}
