@@ -44,7 +44,7 @@ found = {}
 for module, names in json.loads(sys.argv[3]).items():
     loaded = importlib.import_module("stoker.ops." + module)
     for fn in names:
-        found[fn] = list(compiled(getattr(loaded, fn)).inspect_llvm().values())
+        found[module + "." + fn] = list(compiled(getattr(loaded, fn)).inspect_llvm().values())
 print(json.dumps(found))
 """
 
@@ -56,8 +56,15 @@ LOOPS = {
     "half": ["to_half"],
     "normalize": ["line_hwc", "line_chw"],
 }
-BLENDS = [*LOOPS["blend"][:3], "rows2", "rows3", "rows4", "blend_with", "saturate", "rotate_hue"]
+BLENDS = [f"blend.{name}" for name in LOOPS["blend"]]
+BLENDS += ["color.blend_with", "color.saturate", "color.rotate_hue"]
+VECTOR = re.compile(r"<\d+ x (i8|i16|i32|float)>")
 DRAWS = {"random_resized_crop": ["_draw"], "color_jitter": ["_draw"], "taps": ["fill_taps"]}
+GLUE = {
+    "color_jitter": ["_run"],
+    "random_resized_crop": ["_run_image", "_run_mask"],
+    "normalize": ["_run"],
+}
 LIBM = r"@(exp|log|pow|sin|cos|tan|sqrt|fmod|round|lround|rint|floor|ceil|fma)[fl]?\("
 
 
@@ -67,11 +74,11 @@ def code(examples, tmp_path_factory):
     chosen = {name: choices[:2] for name, choices in examples.items()}
     chosen["center_crop"] = [{"size": 24}]
     wanted = {**LOOPS}
-    for module, names in DRAWS.items():
+    for module, names in (*DRAWS.items(), *GLUE.items()):
         wanted[module] = [*wanted.get(module, []), *names]
+    cache = str(tmp_path_factory.mktemp("ir"))
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path_factory.mktemp("ir")), json.dumps(chosen)]
-        + [json.dumps(wanted)],
+        [sys.executable, "-c", SCRIPT, cache, json.dumps(chosen), json.dumps(wanted)],
         check=True,
         timeout=170,
         stdout=subprocess.PIPE,
@@ -90,11 +97,10 @@ def instructions(text: str) -> str:
 
 @pytest.mark.slow
 def test_pixel_loops_are_vectors(code):
-    for module in LOOPS.values():
-        for name in module:
-            assert any(re.search(r"<\d+ x i(8|16|32)>|<\d+ x float>", ir) for ir in code[name]), (
-                name
-            )
+    for module, names in LOOPS.items():
+        for name in names:
+            modules = code[f"{module}.{name}"]
+            assert any(VECTOR.search(ir) for ir in modules), f"{module}.{name} is scalar"
 
 
 @pytest.mark.slow
@@ -114,6 +120,7 @@ def test_no_float64_no_libm_no_fastmath(code):
             assert not re.search(LIBM, body), f"{name} calls libm"
             flags = re.findall(r"= f(?:add|sub|mul|div|cmp) (?:fast|reassoc|contract)[^\n]*", body)
             assert not flags, f"{name}: {flags[:3]}"
-            if name not in {"_draw", "fill_taps"}:
+            module, function = name.split(".")
+            if function in LOOPS.get(module, []):
                 doubles = re.findall(r"= f(?:add|sub|mul|div)[^\n]* double [^\n]*", body)
                 assert not doubles, f"{name}: {doubles[:3]}"

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.rng.jit import kernel
+from stoker.rng.maths import floor
 
 BITS: Final = 16
 SHIFT: Final = np.int32(BITS)
@@ -37,7 +38,7 @@ LUMA: Final = np.array([19595, 38470, 7471])
 @kernel
 def fixed(value: float) -> Any:
     """Return a factor in units of 2**-16."""
-    return np.int32(np.floor(value * 65536.0 + 0.5))
+    return np.int32(floor(value * 65536.0 + 0.5))
 
 
 @kernel

@@ -8,7 +8,6 @@ attempts. Sides are rounded to floor(x + 0.5). The crop is resized as `stoker.op
 """
 
 from dataclasses import dataclass
-from math import floor, sqrt
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -30,6 +29,7 @@ from stoker.ops.resize import (
 from stoker.ops.rules import require_pixels
 from stoker.rng.draws import integers, log_uniform, uniform_range
 from stoker.rng.jit import kernel
+from stoker.rng.maths import floor, sqrt
 
 ATTEMPTS: Final = 10
 LOWEST_RATIO: Final = 2.0**-16

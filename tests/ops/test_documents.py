@@ -1,0 +1,58 @@
+"""docs/contracts/numeric.md and docs/ops.md say what the code does."""
+
+import inspect
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stoker import ops
+from stoker.ops import make, registered
+
+DOCS = Path(__file__).parents[2] / "docs"
+VECTORS = json.loads(
+    re.search(r"```json\n(.*?)\n```", (DOCS / "contracts" / "numeric.md").read_text(), re.S)[1]
+)
+
+
+def test_every_op_has_a_vector():
+    assert {case["op"] for case in VECTORS} | {"random_crop"} == set(registered())
+
+
+@pytest.mark.parametrize("machine", [False, True])
+@pytest.mark.parametrize("case", VECTORS, ids=[f"{v['op']}-{i}" for i, v in enumerate(VECTORS)])
+def test_vectors(run_op, as_record, case, machine):
+    op = make(case["op"], case["params"])
+    record = as_record(op.record)
+    values = [tuple(v) if isinstance(v, list) else v for v in case["record"]]
+    for name, value in zip(op.record.names, values, strict=False):
+        record[name] = value
+    source = np.array(case["in"], np.uint8)
+    (got,) = run_op(op, [(case["kind"], source)], record=record, machine=machine).outputs
+    if got.dtype.kind == "f":
+        bits = got.view(f"u{got.itemsize}").ravel()
+        assert [format(int(v), f"0{2 * got.itemsize}x") for v in bits] == case["out"]
+    else:
+        assert got.tolist() == case["out"]
+
+
+def sections() -> dict[str, str]:
+    parts = re.split(r"^## (\w+)\n", (DOCS / "ops.md").read_text(), flags=re.M)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def test_reference_lists_every_op_with_its_parameters_kinds_and_record():
+    found = sections()
+    assert list(found) == sorted(registered())
+    for name, cls in registered().items():
+        signature = re.search(r"`" + name + r"\(\*values, (.*)\)` — (.*?)\.", found[name])
+        assert signature, name
+        given = re.findall(r"(\w+)(?==|,|$)", re.sub(r"\([^)]*\)|=[^,]*", "", signature[1]))
+        expected = list(inspect.signature(getattr(ops, name)).parameters)[1:-1]
+        assert given == expected, name
+        assert all(kind in signature[2] for kind in cls.kernels), name
+        drawn = [field for field in cls.record.names if field != "none"]
+        assert all(f"`{field}`" in found[name] for field in drawn), name
+        assert ("| k" in found[name]) == cls.random, name
