@@ -89,7 +89,7 @@ def test_in_place_never_writes_an_input_or_through_a_branch(toys, varied, photo,
 
 
 def live_before(steps, live, moments):
-    """Walk steps backwards; note what lives during each step that writes, return what did before."""
+    """Walk steps backwards; note what lives during each step that writes."""
     for step in reversed(steps):
         if isinstance(step, IfStep):
             live = set().union(

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from stoker.pipeline.trace import Sample, TracedValue, Tracer, Unusable, fault
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.protocol.layout import MAX_OUTPUTS, META
 
+MAX_ENGINES: Final = 32
 F = TypeVar("F", bound=Callable[..., Any])
 Define = Callable[[Sample], Mapping[str, Any]]
 
@@ -139,6 +140,8 @@ class Pipeline:
         states = tuple((name, state_of(np.asarray(v))) for name, v in fields.items())
         key = (states, tuple(sorted(freeze.items())), compiled)
         if key not in self._engines:
+            if len(self._engines) >= MAX_ENGINES:  # photographs of many sizes: forget the oldest
+                self._engines.pop(next(iter(self._engines)))
             plan = bind(self.graph(), dict(states))
             if compiled:
                 from stoker.pipeline.executor import compile_plan  # noqa: PLC0415 - loads numba

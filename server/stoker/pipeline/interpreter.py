@@ -80,7 +80,7 @@ class Interpreter:
         """
         columns = check_arrays(self.plan, inputs, outputs)
         self.drawn = []
-        run = _Run(self, row, columns)
+        run = Run(self, row, columns)
         run.steps(self.plan.steps)
         for (_, value), out in zip(self.plan.graph.outputs, outputs, strict=True):
             _store(run.env[value], out)
@@ -124,7 +124,7 @@ def size_of(value: np.ndarray) -> Sides:
     return value.shape[0], value.shape[1] if value.ndim > 1 else 1
 
 
-class _Run:
+class Run:
     """One row on its way; `env` holds arrays (a scalar that lies in memory is (1,)) and numbers."""
 
     def __init__(self, engine: Interpreter, row: Row, columns: Sequence[np.ndarray]) -> None:
@@ -135,10 +135,12 @@ class _Run:
         self.env: dict[int, Any] = {}
 
     def steps(self, steps: tuple[Step, ...]) -> None:
+        """Execute steps in order."""
         for step in steps:
             self.step(step)
 
     def step(self, step: Step) -> None:
+        """Execute one step."""
         match step:
             case InputStep():
                 self.take(step)
@@ -157,6 +159,7 @@ class _Run:
                 self.scalar(step)
 
     def take(self, step: InputStep) -> None:
+        """Take a field, if its size is within the bounds."""
         value, state = self.columns[step.column], self.plan.states[step.dst]
         if not fits(value.shape, state):
             raise sample_error(self.plan, self.row, step.check, size_of(value), (0, 0))
@@ -165,11 +168,13 @@ class _Run:
         self.env[step.dst] = view
 
     def same_size(self, step: SameSizeStep) -> None:
+        """Compare two sizes."""
         left, right = size_of(self.env[step.left]), size_of(self.env[step.right])
         if left != right:
             raise sample_error(self.plan, self.row, step.check, left, right)
 
     def apply(self, step: ApplyStep) -> None:
+        """Run a kernel into new memory."""
         src, state = self.env[step.src], self.plan.states[step.dst]
         params, record = self.engine.parts(step.decision)
         shape = tuple(side or 0 for side in state.shape) or (1,)
@@ -179,22 +184,29 @@ class _Run:
             shape = (*size, *shape[2:])[: len(shape)]
             if not fits(shape, state):
                 raise sample_error(self.plan, self.row, step.check, (size[0], size[1]), (0, 0))
-        dst = np.empty(shape, physical(state.dtype))
-        step.kernel.plain(src, dst, params, record, None)
+        self.env[step.dst] = self.compute(step, shape)
+
+    def compute(self, step: ApplyStep, shape: tuple[int, ...]) -> np.ndarray:
+        """Return what the kernel writes, read-only."""
+        dst = np.empty(shape, physical(self.plan.states[step.dst].dtype))
+        step.kernel.plain(self.env[step.src], dst, *self.engine.parts(step.decision), None)
         dst.flags.writeable = False
-        self.env[step.dst] = dst
+        return dst
 
     def branch(self, step: IfStep) -> None:
+        """Execute one of two blocks and join."""
         taken = bool(self.number(step.cond) != 0)
         self.steps(step.then if taken else step.orelse)
         for join in step.joins:
             self.env[join.dst] = self.env[join.then if taken else join.orelse]
 
     def number(self, value: int) -> Any:
+        """Return a scalar as a number, whether it lies in memory or not."""
         found = self.env[value]
         return found[0] if isinstance(found, np.ndarray) else found
 
     def scalar(self, step: Step) -> None:
+        """Execute a step that makes a scalar, or a conversion."""
         match step:
             case ConstStep():
                 self.env[step.dst] = step.value
@@ -203,12 +215,7 @@ class _Run:
             case ExprStep(op="height" | "width"):
                 self.env[step.dst] = size_of(self.env[step.args[0]])[step.op == "width"]
             case ExprStep():
-                numbers = [
-                    self.number(arg).item()
-                    if isinstance(self.env[arg], np.ndarray)
-                    else self.env[arg]
-                    for arg in step.args
-                ]
+                numbers = [_python(self.number(arg)) for arg in step.args]
                 self.env[step.dst] = expressions.evaluate(step.op, numbers, list(step.types))
             case RecordStep():
                 _, record = self.engine.parts(step.decision)
@@ -217,6 +224,7 @@ class _Run:
                 self.convert(step)
 
     def convert(self, step: ConvertStep) -> None:
+        """Copy with the dtype and rank of the destination."""
         state = self.plan.states[step.dst]
         dtype = physical(state.dtype)
         if self.plan.places[step.dst].kind == "register":
@@ -225,6 +233,10 @@ class _Run:
         src = np.atleast_1d(self.env[step.src])
         shape = (*src.shape, 1) if len(state.shape) > src.ndim else src.shape
         self.env[step.dst] = src.astype(dtype).reshape(shape)
+
+
+def _python(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _store(value: Any, out: np.ndarray) -> None:

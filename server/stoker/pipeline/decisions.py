@@ -1,0 +1,100 @@
+"""Decisions without pixels: what a pipeline would do to a row, from sizes and scalars alone.
+
+Draws are a function of the row and of sizes, so they can be had without decoding anything. The
+plan is walked like the interpreter does, but an image is only a shape, and no kernel runs. Where a
+condition reads a number that an op made of pixels, the answer depends on them, and the error says
+so. numba-free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from stoker.pipeline.engine import Freeze, Row
+from stoker.pipeline.interpreter import Interpreter, Run
+from stoker.pipeline.plan import Plan
+from stoker.pipeline.steps import ApplyStep, ConvertStep
+from stoker.pipeline.tables import physical
+from stoker.protocol.errors import UsageError
+
+
+def decide(
+    plan: Plan,
+    row: Row,
+    sizes: Mapping[str, tuple[int, int]],
+    scalars: Mapping[str, Any] | None = None,
+    freeze: Freeze | None = None,
+) -> list[dict[str, Any]]:
+    """Return the decisions of a row: op, stream, site and record of each, in order.
+
+    Args:
+        plan: the plan.
+        row: which row.
+        sizes: field -> (height, width), for the images and masks whose size differs per sample.
+        scalars: field -> number, for the labels and scalars that conditions read.
+        freeze: stream name -> integer or "epoch".
+
+    Raises:
+        UsageError: a size or scalar is missing, or a condition depends on pixels.
+        SampleError: the sizes do not fit, or do not match each other.
+    """
+    engine = Interpreter(plan, freeze)
+    columns = [
+        _stand_in(plan, index, name, sizes, scalars or {}) for index, name in enumerate(plan.fields)
+    ]
+    engine.drawn = []
+    _Dry(engine, row, columns).steps(plan.steps)
+    return engine.records()
+
+
+def _stand_in(
+    plan: Plan,
+    index: int,
+    name: str,
+    sizes: Mapping[str, tuple[int, int]],
+    scalars: Mapping[str, Any],
+) -> np.ndarray:
+    state = plan.inputs[index]
+    if not state.shape:
+        if name not in scalars:
+            raise UsageError(f"decide: field {name!r} is {state}: give its value in scalars")
+        return np.array([scalars[name]], state.dtype)
+    shape = list(state.shape)
+    if name in sizes:
+        shape[:2] = sizes[name][: len(shape)]
+    if None in shape:
+        raise UsageError(f"decide: field {name!r} is {state}: give its height and width in sizes")
+    return _shape_only(tuple(side or 0 for side in shape), state.dtype)
+
+
+def _shape_only(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    return np.broadcast_to(np.zeros((), physical(dtype)), shape)
+
+
+class _Dry(Run):
+    """A run without kernels; `unknown` holds the values that only pixels would tell."""
+
+    def __init__(self, engine: Interpreter, row: Row, columns: list[np.ndarray]) -> None:
+        super().__init__(engine, row, columns)
+        self.unknown: set[int] = set()
+
+    def compute(self, step: ApplyStep, shape: tuple[int, ...]) -> np.ndarray:
+        self.unknown.add(step.dst)
+        return _shape_only(shape, self.plan.states[step.dst].dtype)
+
+    def convert(self, step: ConvertStep) -> None:
+        super().convert(step)
+        if step.src in self.unknown:
+            self.unknown.add(step.dst)
+
+    def number(self, value: int) -> Any:
+        if value in self.unknown:
+            site = self.plan.graph.site(value)
+            raise UsageError(
+                f"decide: a condition reads a number that is made of pixels at {site}: run the "
+                "sample with the interpreter instead"
+            )
+        return super().number(value)
