@@ -1,5 +1,6 @@
 """Every link of the documentation resolves, and the check itself notices dead ones."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -42,3 +43,21 @@ def test_dead_links_are_named(tmp_path: Path) -> None:
 
 def test_a_folder_without_pages_is_no_success(tmp_path: Path) -> None:
     assert run(str(tmp_path)).returncode == 1
+
+
+def test_every_page_is_in_the_index(root: Path) -> None:
+    index = (root / "docs" / "README.md").read_text()
+    pages = {str(p.relative_to(root / "docs")) for p in (root / "docs").rglob("*.md")}
+    assert len(pages) > 10
+    assert sorted(p for p in pages - {"README.md"} if f"]({p})" not in index) == []
+
+
+def test_pages_that_the_code_names_exist(root: Path, tracked: list[Path]) -> None:
+    named = {
+        name
+        for path in tracked
+        if path.suffix in (".py", ".toml", ".yaml") and not path.is_relative_to(root / "tests")
+        for name in re.findall(r"\bdocs/[\w/-]+\.md\b", path.read_text())
+    }
+    assert len(named) > 3
+    assert sorted(name for name in named if not (root / name).is_file()) == []
