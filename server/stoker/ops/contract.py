@@ -33,15 +33,11 @@ IMAGE_KINDS = ("image", "mask")
 
 
 class ParameterError(BuildError):
-    """A parameter of an op is of the wrong type or out of bounds."""
-
-    code = "parameter"
+    """A parameter of an op is of the wrong type or out of bounds; a `BuildError` on the wire."""
 
 
 class StateError(BuildError):
-    """An op has no rule for a kind, dtype or shape that it was given."""
-
-    code = "state"
+    """An op has no rule for what it was given; a `BuildError` on the wire."""
 
 
 @dataclass(frozen=True)
