@@ -1,7 +1,9 @@
 """Loops, epochs and the place in the stream, against a daemon whose bytes are known."""
 
+import copy
 import gc
 import json
+import pickle
 import warnings
 from collections.abc import Callable
 
@@ -317,6 +319,15 @@ def test_torch_tensors_by_default(daemon) -> None:
         assert (moved.epoch, moved.step) == (0, 0)
         assert moved.image.data_ptr() == batch.image.data_ptr()
         assert repr(batch).startswith("Batch(epoch 0, step 0; image: (16, 32, 48, 3) uint8")
+
+
+def test_batches_are_copied_and_pickled_loaders_are_not(daemon, loader, same) -> None:
+    batch = next(iter(loader))
+    for twin in (copy.deepcopy(batch), pickle.loads(pickle.dumps(batch))):
+        same(daemon, twin, 0, 0)
+        assert not np.shares_memory(twin.image, batch.image)
+    with pytest.raises(UsageError, match="cannot be pickled or copied; make one in each process"):
+        pickle.dumps(loader)
 
 
 def test_spec_is_the_daemons(daemon, loader) -> None:

@@ -58,3 +58,17 @@ def test_the_three_kinds_are_apart() -> None:
     assert issubclass(errors.DaemonLostError, errors.PeerError)
     assert not issubclass(errors.ClosedError, errors.UsageError | errors.PeerError)
     assert not issubclass(errors.SampleError, errors.UsageError | errors.PeerError)
+
+
+def test_a_class_of_another_package_travels_as_its_base() -> None:
+    class OpError(errors.BuildError):
+        code = "op"
+
+    class DeepError(OpError):
+        code = "deep"
+
+    error = DeepError("m", a=1)
+    assert error.code == "deep"
+    assert error.to_record() == ("build", "m", {"a": 1})
+    assert type(from_record(*error.to_record())) is errors.BuildError
+    assert type(from_record("deep", "m", {})) is StokerError

@@ -18,7 +18,7 @@ import numpy as np
 from stoker.client.lease import LeaseBook
 from stoker.client.session import Session
 from stoker.protocol.errors import ProtocolError, StokerError, from_record
-from stoker.protocol.layout import DTYPES, META, Placed
+from stoker.protocol.layout import ALIGN, DTYPES, META, Placed
 from stoker.protocol.messages import (
     Bye,
     ClientRecord,
@@ -222,8 +222,9 @@ class Delivery:
                     f"output {placed.name!r}: expected {ready.rows} rows of a known dtype, got "
                     f"{placed.dtype} {placed.shape}"
                 )
-            if placed.offset + placed.size_bytes > self._opened.slot_bytes:
+            end = placed.offset + placed.size_bytes
+            if placed.offset % ALIGN or end > self._opened.slot_bytes:
                 raise ProtocolError(
-                    f"output {placed.name!r} ends at byte {placed.offset + placed.size_bytes} of a "
-                    f"slot of {self._opened.slot_bytes}"
+                    f"output {placed.name!r} lies at bytes {placed.offset} to {end}; expected a "
+                    f"multiple of {ALIGN}, within a slot of {self._opened.slot_bytes}"
                 )

@@ -14,7 +14,7 @@ import os
 import weakref
 from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from stoker.client.batch import Batch
 from stoker.client.connection import Connection
@@ -218,6 +218,13 @@ class Loader:
     def close(self) -> None:
         """End the session; tensors handed out stay valid. A second call does nothing."""
         self._close()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled: a session belongs to one process."""
+        raise UsageError(
+            "a Loader cannot be pickled or copied; make one in each process that loads, from the "
+            "same arguments"
+        )
 
     def __enter__(self) -> "Loader":
         return self

@@ -88,8 +88,8 @@ class Session:
         self._attached = False
         deadline = time.monotonic() + connect_timeout_s
         self._side = _connect_side(address, connect_timeout_s)
-        self._context: zmq.Context[zmq.Socket[bytes]] | None = None
         _open_sessions.add(self)
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         try:
             self._connect_dealer()
             with _as_connect_error(address, connect_timeout_s):
@@ -99,7 +99,6 @@ class Session:
             raise
 
     def _connect_dealer(self) -> None:
-        self._context = zmq.Context()
         self._dealer = self._context.socket(zmq.DEALER)
         self._dealer.linger = 0
         self._dealer.connect(self.address)
@@ -256,9 +255,7 @@ class Session:
                     self._dealer.linger = LINGER_MS
                     self._dealer.send(encode(self._token, [Close()]), zmq.NOBLOCK)
         finally:
-            if self._context is not None:
-                self._dealer.close()
-                self._context.term()
+            self._context.destroy()  # the socket keeps its linger
             with contextlib.suppress(OSError):
                 self._side.shutdown(socket.SHUT_RDWR)
             self._side.close()

@@ -11,7 +11,7 @@ survives a new daemon.
 """
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, TypeGuard
 
 Detail = str | int | bool | None
 
@@ -32,8 +32,13 @@ class StokerError(Exception):
         self.details: dict[str, Detail] = details
 
     def to_record(self) -> tuple[str, str, dict[str, Detail]]:
-        """Return (code, message, details), the form that crosses the wire."""
-        return self.code, self.message, dict(self.details)
+        """Return (code, message, details), the form that crosses the wire.
+
+        An error of a class that is not of this module travels as its nearest base that is: the
+        other side may not have that class.
+        """
+        code = next(kind.code for kind in type(self).__mro__ if _is_known(kind))
+        return code, self.message, dict(self.details)
 
 
 class UsageError(StokerError):
@@ -132,9 +137,13 @@ class ResourceError(StokerError):
     code = "resource"
 
 
+def _is_known(kind: type) -> TypeGuard[type[StokerError]]:
+    return kind.__module__ == __name__
+
+
 def _by_code(base: type[StokerError]) -> dict[str, type[StokerError]]:
     found = {base.code: base}
-    for sub in base.__subclasses__():
+    for sub in filter(_is_known, base.__subclasses__()):
         found.update(_by_code(sub))
     return found
 
