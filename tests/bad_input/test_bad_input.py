@@ -235,3 +235,12 @@ def test_too_little_memory(packed, daemon_for):
 def test_more_ranks_than_rows(packed, daemon_for):
     with daemon_for(packed) as address, pytest.raises(UsageError):
         Loader(address, pipeline=plain, global_batch_size=2, rank=2, world_size=5, device="numpy")
+
+
+def test_a_stream_that_is_frozen_and_does_not_exist(packed):
+    @pipeline
+    def flips(sample):
+        return {"image": ops.resize(ops.horizontal_flip(sample.image), size=16)}
+
+    with pytest.raises(UnknownNameError, match=r"no stream 'horizontal_flop'.*horizontal_flip"):
+        first(packed, flips, freeze={"horizontal_flop": 3})

@@ -44,7 +44,8 @@ def build(request: BuildRequest) -> BuildResult:
             len(dataset),
             graph.pipeline_id,
             graph_to_bytes(graph),
-            tuple(plan.outputs),
+            plan.outputs,
+            plan.streams,
         )
     finally:
         dataset.close()

@@ -26,7 +26,10 @@ class BuildRequest(msgspec.Struct, frozen=True, array_like=True, tag="build"):
 
 
 class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
-    """What a build found out: all that is needed for a StreamSpec and for a slab."""
+    """What a build found out: all that is needed for a StreamSpec and for a slab.
+
+    `streams` are the names of the streams that the pipeline draws from: these can be frozen.
+    """
 
     build: int
     fingerprint: str
@@ -34,6 +37,7 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     pipeline_id: str
     graph: bytes
     outputs: tuple[Output, ...]
+    streams: tuple[str, ...] = ()
     reads_schedule: bool = False
 
 

@@ -173,7 +173,7 @@ def test_total_epochs_counts_where_the_pipeline_reads_it(rig, reads, kept):
 def test_what_the_request_says_is_in_the_spec(rig):
     token = rig.open(
         tail="pad", shuffle=False, seed=11, freeze={"flip": "epoch", "crop": 3}, views=2,
-        on_error="mask", batch_size=20,
+        on_error="mask", batch_size=20, built={"streams": ("crop", "flip")},
     )  # fmt: skip
     (opened,) = of(rig.sent(token), Opened)
     spec = opened.spec
@@ -181,6 +181,17 @@ def test_what_the_request_says_is_in_the_spec(rig):
     assert spec["order"]["shuffle"] is False
     assert spec["freeze"] == {"flip": "epoch", "crop": 3}
     assert (opened.steps, opened.rows, opened.first_row) == (3, 40, 0)
+
+
+def test_a_frozen_stream_must_exist(rig, make_open, make_result):
+    token = rig.hello()
+    (build,) = of(rig.send(token, make_open(freeze={"flop": 1})), ins.StartBuild)
+    rig.do(ev.Built, make_result(build.request.build, streams=("crop", "flip")))
+    (error,) = rig.errors(token)
+    assert error.code == "unknown_name"
+    assert error.message == (
+        "there is no stream 'flop', did you mean 'flip'?; this pipeline has 'crop', 'flip'"
+    )
 
 
 @pytest.mark.parametrize(("rank", "first", "rows"), [(0, 0, 10), (1, 10, 11), (2, 21, 11)])

@@ -9,8 +9,8 @@ MAX_LISTED = 20
 MAX_GUESSED = 64
 
 
-def resolve(kind: str, name: str, known: Mapping[str, str]) -> str:
-    """Return what the name stands for.
+def resolve(kind: str, name: str, known: Mapping[str, str], owner: str = "this daemon") -> str:
+    """Return what the name stands for; `owner` is who knows such names.
 
     Raises:
         UnknownNameError: there is no such name; the message lists those that there are.
@@ -18,7 +18,7 @@ def resolve(kind: str, name: str, known: Mapping[str, str]) -> str:
     if name in known:
         return known[name]
     raise UnknownNameError(
-        f"there is no {kind} {name!r}{_guess(name, known)}; this daemon has {_listed(known)}",
+        f"there is no {kind} {name!r}{_guess(name, known)}; {owner} has {_listed(known)}",
         kind=kind,
         name=name,
     )

@@ -11,6 +11,7 @@ from stoker.order.batches import rank_rows
 from stoker.protocol.errors import UsageError
 from stoker.protocol.messages import Open
 from stoker.protocol.spec import OrderSpec, StreamSpec
+from stoker.server.state.names import resolve
 from stoker.server.state.settings import Settings
 from stoker.server.work import BuildResult
 
@@ -134,7 +135,10 @@ def compose(request: Open, build: BuildResult) -> StreamSpec:
 
     Raises:
         UsageError: a value is out of bounds.
+        UnknownNameError: a stream is frozen that the pipeline does not draw from.
     """
+    for name in request.freeze:
+        resolve("stream", name, {stream: stream for stream in build.streams}, "this pipeline")
     return StreamSpec(
         dataset=build.fingerprint,
         dataset_rows=build.rows,
