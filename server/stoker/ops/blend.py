@@ -1,6 +1,6 @@
 """Blends: weighted sums of byte runs, the inner loops of a filtered resize.
 
-`blend_rows` makes one output row of runs of any length; `blend_lanes` makes all output pixels of a
+`blend_rows` makes output rows of runs of any length; `blend_lanes` makes all output pixels of a
 tile, runs of LANES bytes. Up to 4 taps are summed in registers; more are summed 4 at a time in an
 int32 buffer (the count is then a multiple of 4). int32 throughout: numba would widen to int64 and
 lose half of the lanes, so every product and sum is cast back.
@@ -119,107 +119,101 @@ def lanes_many(t: Any, out: Any, first: Any, weights: Any, count: int, sums: Any
 
 
 @kernel
-def blend_rows(src: Any, at: int, stride: int, last: int, taps: Any, out: Any, sums: Any) -> None:
-    """Blend one output row.
+def blend_rows(src: Any, source: Any, table: Any, dst: Any, line: int, sums: Any) -> None:
+    """Blend all output rows. The loop over rows is in the callees: a call costs as much as a row.
 
     Args:
         src: flat uint8 image.
-        at: index of the first byte of the source's first row.
-        stride: bytes from row to row.
-        last: number of the last row there is; taps beyond it have weight 0.
-        taps: (first row, `(count,)` weights).
-        out: the output row, flat uint8.
-        sums: int32, as long as the row.
+        source: (index of the source's first byte, bytes from row to row, number of the last row);
+            taps beyond that row have weight 0.
+        table: (first, weights, count) of the axis.
+        dst: flat uint8, rows of `line` bytes.
+        line: bytes of a row.
+        sums: at least `line` int32.
     """
-    first, w = taps
-    a = np.uint64(at + first * stride)
-    b = np.uint64(at + min(first + 1, last) * stride)
-    c = np.uint64(at + min(first + 2, last) * stride)
-    d = np.uint64(at + min(first + 3, last) * stride)
-    if len(w) == 2:
-        rows2(src, a, b, w, out)
-    elif len(w) == 3:
-        rows3(src, a, b, c, w, out)
-    elif len(w) == 4:
-        rows4(src, (a, b, c, d), w, out)
+    first, weights, count = table
+    if count == 2:
+        rows2(src, source, first, weights, dst, line)
+    elif count == 3:
+        rows3(src, source, first, weights, dst, line)
+    elif count == 4:
+        rows4(src, source, first, weights, dst, line)
     else:
-        rows_many(src, at, stride, last, taps, out, sums)
+        rows_many(src, source, table, dst, line, sums)
 
 
 @kernel
-def rows2(s: Any, a: Any, b: Any, w: Any, out: Any) -> None:
+def row_at(source: Any, row: Any) -> Any:
+    """Return the index of the first byte of a source row."""
+    at, stride, last = source
+    return np.uint64(at + min(row, last) * stride)
+
+
+@kernel
+def rows2(s: Any, source: Any, first: Any, weights: Any, out: Any, line: int) -> None:
     """Two taps."""
-    w0, w1 = w[0], w[1]
-    for j in range(np.uint64(len(out))):
-        out[j] = clip8(np.int32(HALF + times(w0, s[a + j]) + times(w1, s[b + j])))
+    n = np.uint64(line)
+    for y in range(len(first)):
+        a, b = row_at(source, first[y]), row_at(source, first[y] + 1)
+        k, to = 2 * y, np.uint64(y * line)
+        w0, w1 = weights[k], weights[k + 1]
+        for j in range(n):
+            out[to + j] = clip8(np.int32(HALF + times(w0, s[a + j]) + times(w1, s[b + j])))
 
 
 @kernel
-def rows3(s: Any, a: Any, b: Any, c: Any, w: Any, out: Any) -> None:
+def rows3(s: Any, source: Any, first: Any, weights: Any, out: Any, line: int) -> None:
     """Three taps."""
-    w0, w1, w2 = w[0], w[1], w[2]
-    for j in range(np.uint64(len(out))):
-        total = HALF + times(w0, s[a + j]) + times(w1, s[b + j]) + times(w2, s[c + j])
-        out[j] = clip8(np.int32(total))
+    n = np.uint64(line)
+    for y in range(len(first)):
+        a, b = row_at(source, first[y]), row_at(source, first[y] + 1)
+        c = row_at(source, first[y] + 2)
+        k, to = 3 * y, np.uint64(y * line)
+        w0, w1, w2 = weights[k], weights[k + 1], weights[k + 2]
+        for j in range(n):
+            total = HALF + times(w0, s[a + j]) + times(w1, s[b + j]) + times(w2, s[c + j])
+            out[to + j] = clip8(np.int32(total))
 
 
 @kernel
-def rows4(s: Any, rows: Any, w: Any, out: Any) -> None:
+def rows4(s: Any, source: Any, first: Any, weights: Any, out: Any, line: int) -> None:
     """Four taps."""
-    a, b, c, d = rows
-    w0, w1, w2, w3 = w[0], w[1], w[2], w[3]
-    for j in range(np.uint64(len(out))):
-        total = HALF + times(w0, s[a + j]) + times(w1, s[b + j])
-        total += times(w2, s[c + j]) + times(w3, s[d + j])
-        out[j] = clip8(np.int32(total))
+    n = np.uint64(line)
+    for y in range(len(first)):
+        a, b = row_at(source, first[y]), row_at(source, first[y] + 1)
+        c, d = row_at(source, first[y] + 2), row_at(source, first[y] + 3)
+        k, to = 4 * y, np.uint64(y * line)
+        w0, w1, w2, w3 = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+        for j in range(n):
+            total = HALF + times(w0, s[a + j]) + times(w1, s[b + j])
+            total += times(w2, s[c + j]) + times(w3, s[d + j])
+            out[to + j] = clip8(np.int32(total))
 
 
 @kernel
-def rows_many(s: Any, at: int, stride: int, last: int, taps: Any, out: Any, sums: Any) -> None:
+def rows_many(s: Any, source: Any, table: Any, out: Any, line: int, sums: Any) -> None:
     """Any multiple of four taps from 8: the first four begin the sums, the last four end them."""
-    first, w = taps
-    n, end = np.uint64(len(out)), len(w) - 4
-    for k in range(0, len(w), 4):
-        a = np.uint64(at + min(first + k, last) * stride)
-        b = np.uint64(at + min(first + k + 1, last) * stride)
-        c = np.uint64(at + min(first + k + 2, last) * stride)
-        d = np.uint64(at + min(first + k + 3, last) * stride)
-        if k == 0:
-            begin4(s, (a, b, c, d), w[:4], sums, n)
-        elif k < end:
-            add4(s, (a, b, c, d), w[k : k + 4], sums, n)
-        else:
-            end4(s, (a, b, c, d), w[end:], sums, out, n)
-
-
-@kernel
-def begin4(s: Any, rows: Any, w: Any, sums: Any, n: Any) -> None:
-    """Begin sums with the half and four taps."""
-    a, b, c, d = rows
-    w0, w1, w2, w3 = w[0], w[1], w[2], w[3]
-    for j in range(n):
-        total = HALF + times(w0, s[a + j]) + times(w1, s[b + j])
-        total += times(w2, s[c + j]) + times(w3, s[d + j])
-        sums[j] = np.int32(total)
-
-
-@kernel
-def add4(s: Any, rows: Any, w: Any, sums: Any, n: Any) -> None:
-    """Add four taps to sums."""
-    a, b, c, d = rows
-    w0, w1, w2, w3 = w[0], w[1], w[2], w[3]
-    for j in range(n):
-        total = sums[j] + times(w0, s[a + j]) + times(w1, s[b + j])
-        total += times(w2, s[c + j]) + times(w3, s[d + j])
-        sums[j] = np.int32(total)
-
-
-@kernel
-def end4(s: Any, rows: Any, w: Any, sums: Any, out: Any, n: Any) -> None:
-    """Add the last four taps to sums and write the levels."""
-    a, b, c, d = rows
-    w0, w1, w2, w3 = w[0], w[1], w[2], w[3]
-    for j in range(n):
-        total = sums[j] + times(w0, s[a + j]) + times(w1, s[b + j])
-        total += times(w2, s[c + j]) + times(w3, s[d + j])
-        out[j] = clip8(np.int32(total))
+    first, weights, count = table
+    n = np.uint64(line)
+    for y in range(len(first)):
+        to = np.uint64(y * line)
+        for k in range(0, count, 4):
+            a, b = row_at(source, first[y] + k), row_at(source, first[y] + k + 1)
+            c, d = row_at(source, first[y] + k + 2), row_at(source, first[y] + k + 3)
+            i = y * count + k
+            w0, w1, w2, w3 = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
+            if k == 0:
+                for j in range(n):
+                    total = HALF + times(w0, s[a + j]) + times(w1, s[b + j])
+                    total += times(w2, s[c + j]) + times(w3, s[d + j])
+                    sums[j] = np.int32(total)
+            elif k < count - 4:
+                for j in range(n):
+                    total = sums[j] + times(w0, s[a + j]) + times(w1, s[b + j])
+                    total += times(w2, s[c + j]) + times(w3, s[d + j])
+                    sums[j] = np.int32(total)
+            else:
+                for j in range(n):
+                    total = sums[j] + times(w0, s[a + j]) + times(w1, s[b + j])
+                    total += times(w2, s[c + j]) + times(w3, s[d + j])
+                    out[to + j] = clip8(np.int32(total))

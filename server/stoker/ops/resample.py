@@ -99,33 +99,13 @@ def horizontal(
     """
     at, stride, width = source
     tile, out, sums = work
+    words, done = tile.view(np.uint32), out.view(np.uint32)
     step = LANES // channels
     line = len(table[0]) * channels
     for y in range(0, rows, step):
-        turn(
-            src, at + y * stride, stride, rows - 1 - y, width * channels, step, tile.view(np.uint32)
-        )
+        turn(src, at + y * stride, stride, rows - 1 - y, width * channels, step, words)
         blend_lanes(tile, out, table, sums)
-        back(out.view(np.uint32), line, step, min(step, rows - y), dst, y * line, line)
-
-
-@kernel
-def vertical(src: Any, source: Any, line: int, dst: Any, table: Any, sums: Any) -> None:
-    """Run the vertical pass: blend rows of `line` bytes.
-
-    Args:
-        src: flat uint8 image.
-        source: (index of the source's first byte, bytes from row to row, height in pixels).
-        line: bytes of a row.
-        dst: flat uint8, rows without gaps.
-        table: (first, weights, count) of the vertical axis.
-        sums: at least `line` int32.
-    """
-    at, stride, height = source
-    first, weights, count = table
-    for y in range(len(first)):
-        taps = (first[y], weights[y * count : (y + 1) * count])
-        blend_rows(src, at, stride, height - 1, taps, dst[y * line : (y + 1) * line], sums)
+        back(done, line, step, min(step, rows - y), dst, y * line, line)
 
 
 @kernel
@@ -160,13 +140,13 @@ def resample(src: Any, box: Any, dst: Any, bicubic: int, scratch: Any) -> None:
     stride = src.shape[1] * channels
     at = top * stride + left * channels
     if vertical_first(height, width, size_y, size_x):
-        vertical(image, (at, stride, height), width * channels, between, down, sums)
+        blend_rows(image, (at, stride, height - 1), down, between, width * channels, sums)
         source = (start, width * channels, width)
         horizontal(between, source, size_y, channels, result, across, work)
     else:
         horizontal(image, (at, stride, width), height, channels, between, across, work)
-        source = (start, size_x * channels, height)
-        vertical(between, source, size_x * channels, result, down, sums)
+        source = (start, size_x * channels, height - 1)
+        blend_rows(between, source, down, result, size_x * channels, sums)
 
 
 def plain_pass(image: np.ndarray, size_out: int, bicubic: int) -> np.ndarray:

@@ -100,14 +100,7 @@ def back(tile: Any, count: int, rows: int, used: int, dst: Any, at: int, stride:
         if rows == 16:
             back4of16(tile, np.uint64(group), count, dst, top, stride)
         else:
-            r0, r1 = np.uint64(top), np.uint64(top + stride)
-            r2, r3 = np.uint64(top + 2 * stride), np.uint64(top + 3 * stride)
-            for i in range(np.uint64(count)):
-                word = tile[step * i + np.uint64(group)]
-                dst[r0 + i] = np.uint8(word & BYTE)
-                dst[r1 + i] = np.uint8(word >> S1 & BYTE)
-                dst[r2 + i] = np.uint8(word >> S2 & BYTE)
-                dst[r3 + i] = np.uint8(word >> S3)
+            back4(tile, np.uint64(group), step, count, dst, top, stride)
     for row in range(used // 4 * 4, used):
         start = np.uint64(at + row * stride)
         shift = np.uint32(8 * (row % 4))
@@ -123,6 +116,19 @@ def back4of16(tile: Any, group: Any, count: int, dst: Any, at: int, stride: int)
     r2, r3 = np.uint64(at + 2 * stride), np.uint64(at + 3 * stride)
     for i in range(np.uint64(count)):
         word = tile[K4 * i + group]
+        dst[r0 + i] = np.uint8(word & BYTE)
+        dst[r1 + i] = np.uint8(word >> S1 & BYTE)
+        dst[r2 + i] = np.uint8(word >> S2 & BYTE)
+        dst[r3 + i] = np.uint8(word >> S3)
+
+
+@kernel
+def back4(tile: Any, group: Any, step: Any, count: int, dst: Any, at: int, stride: int) -> None:
+    """Write four rows of a tile of any height; see `back`."""
+    r0, r1 = np.uint64(at), np.uint64(at + stride)
+    r2, r3 = np.uint64(at + 2 * stride), np.uint64(at + 3 * stride)
+    for i in range(np.uint64(count)):
+        word = tile[step * i + group]
         dst[r0 + i] = np.uint8(word & BYTE)
         dst[r1 + i] = np.uint8(word >> S1 & BYTE)
         dst[r2 + i] = np.uint8(word >> S2 & BYTE)
