@@ -13,7 +13,8 @@ import pytest
 from stoker import ops
 from stoker.ops.contract import State
 from stoker.pipeline import Row, pipeline
-from stoker.pipeline.graph import MAX_DEPTH, MAX_NODES, Graph
+from stoker.pipeline.graph import Graph
+from stoker.pipeline.nodes import MAX_DEPTH, MAX_NODES
 from stoker.pipeline.normal import normalise
 from stoker.pipeline.plan import bind
 from stoker.protocol.canonical import canonical_digest
@@ -207,6 +208,10 @@ def nested(depth):
         (
             data_of(image(), draw([0], params={"p": "x" * 70000}), apply(1, 0)),
             "at most 65536 bytes",
+        ),
+        (
+            data_of(image(), draw([0], "stoker/order"), apply(1, 0)),
+            "begin with 'stoker/' are reserved",
         ),
         (data_of({"node": "context", "name": "step"}), "Invalid enum value 'step'"),
         (nested(MAX_DEPTH + 1), "nested deeper than 16"),

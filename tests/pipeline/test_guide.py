@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.pipeline import graph
+from stoker.pipeline import nodes
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -30,22 +30,22 @@ def test_graph_page_names_everything():
 
     page = (DOCS / "contracts" / "graph.md").read_text()
     for node in (
-        graph.Input,
-        graph.Context,
-        graph.Const,
-        graph.Draw,
-        graph.Apply,
-        graph.Expr,
-        graph.If,
+        nodes.Input,
+        nodes.Context,
+        nodes.Const,
+        nodes.Draw,
+        nodes.Apply,
+        nodes.Expr,
+        nodes.If,
     ):
         assert f"| `{node.__struct_config__.tag}` |" in page
-    for op in graph.EXPRESSIONS:
+    for op in nodes.EXPRESSIONS:
         assert f"`{op}`" in page
     for bound in (
-        f"{graph.MAX_NODES} nodes",
-        f"{graph.MAX_DEPTH} deep",
-        f"{graph.MAX_OUTPUTS} outputs",
+        f"{nodes.MAX_NODES} nodes",
+        f"{nodes.MAX_DEPTH} deep",
+        f"{nodes.MAX_OUTPUTS} outputs",
     ):
         assert bound in page
-    assert f"{graph.MAX_ARGS} values to a node" in page
-    assert f"{graph.MAX_PARAMS_BYTES // 1024} KiB of\nparameters" in page
+    assert f"{nodes.MAX_ARGS} values to a node" in page
+    assert f"{nodes.MAX_PARAMS_BYTES // 1024} KiB of\nparameters" in page

@@ -152,7 +152,7 @@ def test_scope_and_stream_names_are_checked(toys):
         with scope("/x"):
             return toys.flip(sample.image)
 
-    with pytest.raises(BuildError, match=r"scope: expected a name such as 'left', got '/x'"):
+    with pytest.raises(BuildError, match=r"scope: expected a name such as 'left'.*, got '/x'"):
         graph(scoped)
     with pytest.raises(BuildError, match=r"a stream name is text .*'stoker/', got 'stoker/order'"):
         graph(lambda sample: toys.flip(sample.image, stream="stoker/order"))

@@ -27,7 +27,8 @@ from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import Plan, bind
 from stoker.pipeline.rewrite import rewritten
 from stoker.pipeline.sites import Site, raised_at
-from stoker.pipeline.trace import Sample, TracedValue, Tracer, Unusable, fault
+from stoker.pipeline.trace import Tracer
+from stoker.pipeline.values import Sample, TracedValue, Unusable, fault
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.protocol.layout import MAX_OUTPUTS, META
 

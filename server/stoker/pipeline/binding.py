@@ -18,19 +18,19 @@ import numpy as np
 from stoker.ops.contract import IMAGE_KINDS, Op, State, same_size
 from stoker.ops.registry import make
 from stoker.pipeline import expressions
-from stoker.pipeline.graph import (
+from stoker.pipeline.graph import Graph
+from stoker.pipeline.joining import join_states
+from stoker.pipeline.nodes import (
     Apply,
     Block,
     Const,
     Context,
     Draw,
     Expr,
-    Graph,
     If,
     Input,
     Node,
 )
-from stoker.pipeline.joining import join_states
 from stoker.pipeline.normal import first_inside, number_nodes
 from stoker.pipeline.steps import (
     ApplyStep,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from stoker.pipeline.sites import Site, user_site
-from stoker.pipeline.trace import TracedValue, Unusable, fault
+from stoker.pipeline.values import TracedValue, Unusable, fault
 
 Build = Callable[[list[TracedValue]], Any]
 

@@ -17,7 +17,16 @@ from collections.abc import Iterator
 
 import msgspec
 
-from stoker.pipeline.graph import Apply, Block, Const, Draw, Expr, Graph, If, Node
+from stoker.pipeline.graph import Graph
+from stoker.pipeline.nodes import (
+    Apply,
+    Block,
+    Const,
+    Draw,
+    Expr,
+    If,
+    Node,
+)
 from stoker.protocol.canonical import canonical_bytes
 
 Made = tuple[Node, int]

@@ -19,10 +19,11 @@ import contextvars
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import NamedTuple, TypeVar
 
 from stoker.ops.contract import Op, Value
-from stoker.pipeline.graph import (
+from stoker.pipeline.graph import Graph
+from stoker.pipeline.nodes import (
     MAX_INT,
     MIN_INT,
     Apply,
@@ -31,17 +32,16 @@ from stoker.pipeline.graph import (
     Context,
     Draw,
     Expr,
-    Graph,
     If,
     Input,
     Node,
 )
 from stoker.pipeline.normal import normalise, renumber
 from stoker.pipeline.sites import Site, user_site
+from stoker.pipeline.values import TracedValue, Unusable, fault
 from stoker.protocol.canonical import canonical_bytes
-from stoker.protocol.errors import BuildError
+from stoker.rng.streams import RESERVED_PREFIX
 
-RESERVED_STREAMS = "stoker/"
 T = TypeVar("T")
 Written = tuple[Node, int]
 """A node and the number of its first value, in the order of tracing."""
@@ -59,169 +59,14 @@ def scope(name: str) -> Iterator[None]:
     Raises:
         BuildError: the name is empty or begins or ends with a slash.
     """
-    if not isinstance(name, str) or not name or name.strip("/") != name:
-        raise fault(f"scope: expected a name such as 'left', got {name!r}")
+    reserved = RESERVED_PREFIX.rstrip("/")
+    if not isinstance(name, str) or not name or name.strip("/") != name or name == reserved:
+        raise fault(f"scope: expected a name such as 'left', not {reserved!r}, got {name!r}")
     token = _scopes.set((*_scopes.get(), name))
     try:
         yield
     finally:
         _scopes.reset(token)
-
-
-def fault(message: str, site: Site | None = None, **details: str | int) -> BuildError:
-    """Return a BuildError that begins with the user's file and line."""
-    site = user_site() if site is None else site
-    return BuildError(f"{site}: {message}", file=site.file, line=site.line, **details)
-
-
-class Unusable(Value):
-    """Stands for something that may not be used; every use raises the error it carries."""
-
-    def refuse(self, site: Site | None = None) -> NoReturn:
-        """Raise it, at a line of the user's; by default the one that runs."""
-        raise fault("a value that cannot be used", site)
-
-
-class TracedValue(Value):
-    """A value of the sample that is not known yet; ops, arithmetic and comparisons accept it."""
-
-    tracer: Tracer
-    __hash__ = Value.__hash__
-
-    def __init__(self, tracer: Tracer, number: int, what: str) -> None:
-        self.tracer = tracer
-        self.number = number
-        self.what = what
-        self.block = tracer.block
-
-    def __repr__(self) -> str:
-        return f"<{self.what}, decided for each sample>"
-
-    @property
-    def height(self) -> TracedValue:
-        """Height of an image or mask in pixels, of each sample."""
-        return self.tracer.expr("height", self)
-
-    @property
-    def width(self) -> TracedValue:
-        """Width of an image or mask in pixels, of each sample."""
-        return self.tracer.expr("width", self)
-
-    def __bool__(self) -> bool:
-        raise fault(
-            f"{self.what} is decided for each sample, so Python cannot branch on it here. In a "
-            "`def` under @pipeline `if`, the ternary, `and`, `or` and `not` are rewritten for you; "
-            "put @branching over a helper function that branches, and make a lambda a `def`"
-        )
-
-    def __iter__(self) -> Iterator[Any]:
-        raise fault(
-            f"{self.what} cannot be iterated over: a pipeline describes one sample at a time"
-        )
-
-    def __array__(self, *_: object, **__: object) -> Any:
-        raise fault(
-            f"{self.what} has no pixels yet: NumPy cannot be called inside a pipeline. Write an op "
-            "(docs/pipelines.md) that does it for each sample"
-        )
-
-    def __eq__(self, other: object) -> TracedValue:  # type: ignore[override]
-        return self.tracer.expr("eq", self, other)
-
-    def __ne__(self, other: object) -> TracedValue:  # type: ignore[override]
-        return self.tracer.expr("ne", self, other)
-
-    def __lt__(self, other: object) -> TracedValue:
-        return self.tracer.expr("lt", self, other)
-
-    def __le__(self, other: object) -> TracedValue:
-        return self.tracer.expr("le", self, other)
-
-    def __gt__(self, other: object) -> TracedValue:
-        return self.tracer.expr("gt", self, other)
-
-    def __ge__(self, other: object) -> TracedValue:
-        return self.tracer.expr("ge", self, other)
-
-    def __add__(self, other: object) -> TracedValue:
-        return self.tracer.expr("add", self, other)
-
-    def __radd__(self, other: object) -> TracedValue:
-        return self.tracer.expr("add", other, self)
-
-    def __sub__(self, other: object) -> TracedValue:
-        return self.tracer.expr("sub", self, other)
-
-    def __rsub__(self, other: object) -> TracedValue:
-        return self.tracer.expr("sub", other, self)
-
-    def __mul__(self, other: object) -> TracedValue:
-        return self.tracer.expr("mul", self, other)
-
-    def __rmul__(self, other: object) -> TracedValue:
-        return self.tracer.expr("mul", other, self)
-
-    def __truediv__(self, other: object) -> TracedValue:
-        return self.tracer.expr("div", self, other)
-
-    def __rtruediv__(self, other: object) -> TracedValue:
-        return self.tracer.expr("div", other, self)
-
-    def __floordiv__(self, other: object) -> TracedValue:
-        return self.tracer.expr("floordiv", self, other)
-
-    def __rfloordiv__(self, other: object) -> TracedValue:
-        return self.tracer.expr("floordiv", other, self)
-
-    def __mod__(self, other: object) -> TracedValue:
-        return self.tracer.expr("mod", self, other)
-
-    def __rmod__(self, other: object) -> TracedValue:
-        return self.tracer.expr("mod", other, self)
-
-    def __neg__(self) -> TracedValue:
-        return self.tracer.expr("neg", self)
-
-    def __and__(self, other: object) -> TracedValue:
-        return self.tracer.expr("and", self, other)
-
-    def __rand__(self, other: object) -> TracedValue:
-        return self.tracer.expr("and", other, self)
-
-    def __or__(self, other: object) -> TracedValue:
-        return self.tracer.expr("or", self, other)
-
-    def __ror__(self, other: object) -> TracedValue:
-        return self.tracer.expr("or", other, self)
-
-    def __invert__(self) -> TracedValue:
-        return self.tracer.expr("not", self)
-
-
-class Sample:
-    """The argument of a pipeline function: `sample.field` and `sample["field"]` are its fields.
-
-    `sample["stoker.epoch"]` and `sample["stoker.view"]` are facts about the row.
-    """
-
-    def __init__(self, tracer: Tracer) -> None:
-        self._tracer = tracer
-
-    def __getitem__(self, name: str) -> TracedValue:
-        if not isinstance(name, str) or not name:
-            raise fault(f"a field is named by text, got {name!r}")
-        return self._tracer.input(name)
-
-    def __getattr__(self, name: str) -> TracedValue:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self[name]
-
-    def __iter__(self) -> Iterator[str]:
-        raise fault(
-            "the fields of a sample cannot be iterated over: which there are is known when a "
-            "dataset is bound; name those that you use"
-        )
 
 
 class _Named(NamedTuple):
@@ -422,10 +267,10 @@ class Tracer:
                 )
             return None
         if stream is not None:
-            if not isinstance(stream, str) or not stream or stream.startswith(RESERVED_STREAMS):
+            if not isinstance(stream, str) or not stream or stream.startswith(RESERVED_PREFIX):
                 raise fault(
                     f"{op.name}: a stream name is text that does not begin with "
-                    f"{RESERVED_STREAMS!r}, got {stream!r}",
+                    f"{RESERVED_PREFIX!r}, got {stream!r}",
                     op=op.name,
                 )
             self._instances.setdefault(id(op), _Named(op, stream, user_site()))

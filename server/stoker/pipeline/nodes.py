@@ -1,0 +1,120 @@
+"""The nodes of a graph v1, and their bounds; see `stoker.pipeline.graph`.
+
+Frozen records that are read and written as plain data; a tag, `node`, says which one it is. Types
+and lengths are checked while reading. Specified in docs/contracts/graph.md.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+MAX_NODES: Final = 2048
+MAX_DEPTH: Final = 16
+MAX_PARAMS_BYTES: Final = 65536
+MAX_OUTPUTS: Final = 256
+MAX_ARGS: Final = 64
+MIN_INT: Final = -(2**63)
+MAX_INT: Final = 2**63 - 1
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+Number = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+Numbers = Annotated[tuple[Number, ...], msgspec.Meta(max_length=MAX_ARGS)]
+Nodes = Annotated[tuple["Node", ...], msgspec.Meta(max_length=MAX_NODES)]
+
+UNARY: Final = ("neg", "not", "height", "width", "record")
+BINARY: Final = (
+    "add", "sub", "mul", "div", "floordiv", "mod", "lt", "le", "gt", "ge", "eq", "ne", "and", "or",
+)  # fmt: skip
+EXPRESSIONS: Final = (*UNARY, *BINARY)
+
+
+class _Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="node"):
+    @property
+    def width(self) -> int:
+        """How many values the node defines."""
+        return 1
+
+
+class Input(_Struct, frozen=True, tag="input"):
+    """A field of the sample; defines one value. Top level only."""
+
+    field: Name
+
+
+class Context(_Struct, frozen=True, tag="context"):
+    """A fact about the row, an int64; defines one value. Top level only."""
+
+    name: Literal["epoch", "view"]
+
+
+class Const(_Struct, frozen=True, tag="const"):
+    """A constant: bool, int64 or float64; defines one value."""
+
+    value: bool | int | float
+
+
+class Draw(_Struct, frozen=True, tag="draw"):
+    """One decision of an op.
+
+    Attributes:
+        op: registered name of the op.
+        version: version of the op that the graph was made for.
+        params: constructor parameters, plain data.
+        stream: stream name that it draws from; None for an op that draws nothing.
+        of: values that the decision looks at; the first gives height and width. May be empty.
+    """
+
+    op: Name
+    version: Annotated[int, msgspec.Meta(ge=1)]
+    params: dict[str, Any]
+    stream: Name | None
+    of: Numbers
+
+
+class Apply(_Struct, frozen=True, tag="apply"):
+    """A decision applied to values; defines `results` values, in v1 one for each of `to`."""
+
+    draw: Number
+    to: Numbers
+    results: Annotated[int, msgspec.Meta(ge=1, le=MAX_ARGS)]
+
+    @property
+    def width(self) -> int:
+        """How many values the node defines."""
+        return self.results
+
+
+class Expr(_Struct, frozen=True, tag="expr"):
+    """A scalar made of values. `name` is the record's field for `record`, else empty.
+
+    `height` and `width` take one image or mask, `record` takes a draw, the others take scalars.
+    """
+
+    op: Name
+    args: Numbers
+    name: Annotated[str, msgspec.Meta(max_length=256)] = ""
+
+
+class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Nodes of one branch, and the values that it hands out."""
+
+    nodes: Nodes
+    results: Numbers
+
+
+class If(_Struct, frozen=True, tag="if"):
+    """A choice for each sample: one block runs, the other does not; the results join."""
+
+    cond: Number
+    then: Block
+    orelse: Block = msgspec.field(name="else")
+
+    @property
+    def width(self) -> int:
+        """How many values the node defines."""
+        return len(self.then.results)
+
+
+Node = Input | Context | Const | Draw | Apply | Expr | If
