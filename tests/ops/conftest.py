@@ -29,7 +29,10 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"brightness": 0.4, "contrast": 0.5, "saturation": 0.6, "hue": 0.2},
         {"contrast": 0.9},
     ],
+    "gamma": [{"p": 0.9}, {"gamma_range": (0.3, 3), "p": 0.5}],
+    "grayscale": [{"p": 0.5}, {"p": 1}],
     "horizontal_flip": [{"p": 0.5}, {"p": 1}],
+    "invert": [{"p": 0.5}, {"p": 1}],
     "normalize": [
         {},
         {"dtype": "float16"},
@@ -37,6 +40,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"mean": 0.5, "std": 1e-7, "dtype": "float16", "layout": "CHW"},
         {"mean": (0.1, 0.2, 0.3, 0.4), "std": (3e4, 3, 5e4, 1)},
     ],
+    "posterize": [{"p": 0.5}, {"bits": 2, "p": 1}],
     "random_crop": [
         {"size": (20, 30), "padding": 4, "fill": 114, "mask_fill": 255},
         {"size": 33, "padding": (0, 9)},
@@ -51,6 +55,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"size": (7, 11), "interpolation": "bicubic"},
         {"size": (50, 20), "interpolation": "nearest"},
     ],
+    "solarize": [{"p": 0.5}, {"threshold": 200, "p": 1}],
 }
 MASK_DTYPES = ("uint8", "uint16", "int32")
 

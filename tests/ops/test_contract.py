@@ -127,6 +127,7 @@ from numba.core.runtime import rtsys
 from stoker.ops import State, make, registered
 from stoker.ops.contract import storage
 from stoker.rng.jit import compiled, set_cache_root
+from stoker.rng.streams import machine_key, make_key
 
 set_cache_root(sys.argv[1])
 
@@ -146,8 +147,9 @@ def count(op, kind, times):
     (after,), need = op.declare((State.fixed(kind, "uint8", shape),))
     record = record_of(op.record)
     params = record_of(op.parameters, op.params())
-    if "height" in (op.record.names or ()):
-        record["height"], record["width"] = 30, 20
+    compiled(op.draw)(machine_key(make_key(1, 2, 3, 4)), params, *shape[:2], record)
+    if "apply" in (op.record.names or ()):
+        record["apply"] = 1
     dst = np.zeros(after.bound, storage(after.dtype))
     args = np.zeros(shape, np.uint8), dst, params, record, np.zeros(need + 64, np.uint8)
     run = compiled(op.kernels[kind].run)

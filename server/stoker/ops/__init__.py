@@ -8,36 +8,51 @@ this package registers all of its ops and imports no numba.
 from stoker.ops.center_crop import CenterCrop, center_crop
 from stoker.ops.color_jitter import ColorJitter, color_jitter
 from stoker.ops.contract import Kernel, Op, ParameterError, State, StateError, Value
+from stoker.ops.gamma import Gamma, gamma
+from stoker.ops.grayscale import Grayscale, grayscale
 from stoker.ops.horizontal_flip import HorizontalFlip, horizontal_flip
+from stoker.ops.invert import Invert, invert
 from stoker.ops.normalize import Normalize, normalize
+from stoker.ops.posterize import Posterize, posterize
 from stoker.ops.random_crop import RandomCrop, random_crop
 from stoker.ops.random_resized_crop import RandomResizedCrop, random_resized_crop
 from stoker.ops.registry import lookup, make, register, registered
 from stoker.ops.resize import Resize, resize
+from stoker.ops.solarize import Solarize, solarize
 
 __all__ = [
     "CenterCrop",
     "ColorJitter",
+    "Gamma",
+    "Grayscale",
     "HorizontalFlip",
+    "Invert",
     "Kernel",
     "Normalize",
     "Op",
     "ParameterError",
+    "Posterize",
     "RandomCrop",
     "RandomResizedCrop",
     "Resize",
+    "Solarize",
     "State",
     "StateError",
     "Value",
     "center_crop",
     "color_jitter",
+    "gamma",
+    "grayscale",
     "horizontal_flip",
+    "invert",
     "lookup",
     "make",
     "normalize",
+    "posterize",
     "random_crop",
     "random_resized_crop",
     "register",
     "registered",
     "resize",
+    "solarize",
 ]

@@ -31,7 +31,7 @@ from stoker.ops.color import (
 )
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.registry import register
-from stoker.ops.rules import refuse, require_pixels
+from stoker.ops.rules import require_colours, require_pixels
 from stoker.rng.draws import integers, uniform_range
 from stoker.rng.jit import kernel
 
@@ -179,10 +179,7 @@ class ColorJitter(Op):
         """Return the states as they are."""
         self.require_kinds(states)
         require_pixels(self.name, states)
-        for state in states:
-            if state.shape[2] not in (1, 3):
-                expected = "an image of 1 (grey) or 3 channels (red, green, blue)"
-                raise refuse(self.name, expected, state, "Drop the other channels first")
+        require_colours(self.name, states)
         return states, 0
 
 

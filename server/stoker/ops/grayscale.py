@@ -1,0 +1,62 @@
+"""Make all three channels a pixel's grey, with probability p, as torchvision's RandomGrayscale.
+
+Grey is Pillow's luma (`stoker.ops.color`). The channels stay three. An image of one channel is
+grey already.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.ops.color import LOW, plain_luma, saturate
+from stoker.ops.contract import Kernel, State, Value
+from stoker.ops.pixelwise import PixelOp, begin
+from stoker.ops.registry import register
+from stoker.ops.rules import require_colours
+from stoker.rng.jit import kernel
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"] and src.shape[2] == 3:
+        saturate(image, LOW)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = plain_luma(src.astype(np.int64)) if record["apply"] else src
+
+
+@register
+@dataclass(frozen=True)
+class Grayscale(PixelOp):
+    """Make an image grey; it keeps its channels.
+
+    Attributes:
+        p: probability.
+    """
+
+    p: float = 0.1
+
+    name: ClassVar[str] = "grayscale"
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.check_p()
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((self.p,), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return the states as they are."""
+        declared = super().declare(states)
+        require_colours(self.name, states)
+        return declared
+
+
+def grayscale(*values: Value, p: float = 0.1, stream: str | None = None) -> Any:
+    """Make images of a pipeline grey with probability p; see `Grayscale`."""
+    return Grayscale(p)(*values, stream=stream)

@@ -1,0 +1,59 @@
+"""Invert every level with probability p: 255 - x, as torchvision's RandomInvert."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.ops.contract import Kernel, Value
+from stoker.ops.pixelwise import PixelOp, begin
+from stoker.ops.registry import register
+from stoker.rng.jit import kernel
+
+HIGH: Final = np.uint8(255)
+
+
+@kernel
+def invert_levels(image: Any) -> None:
+    """Invert a flat image in place."""
+    for i in range(np.uint64(image.size)):
+        image[i] = np.uint8(image[i] ^ HIGH)
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"]:
+        invert_levels(image)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = 255 - src if record["apply"] else src
+
+
+@register
+@dataclass(frozen=True)
+class Invert(PixelOp):
+    """Invert every level.
+
+    Attributes:
+        p: probability.
+    """
+
+    p: float = 0.5
+
+    name: ClassVar[str] = "invert"
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.check_p()
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((self.p,), self.parameters)
+
+
+def invert(*values: Value, p: float = 0.5, stream: str | None = None) -> Any:
+    """Invert images of a pipeline with probability p; see `Invert`."""
+    return Invert(p)(*values, stream=stream)

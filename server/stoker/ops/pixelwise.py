@@ -1,0 +1,80 @@
+"""What ops share that change levels, keep sizes, and happen with probability p.
+
+Draw 0 decides: applied if uniform < p. The record's `apply` is 0 or 1; where it is 0 the image is
+copied. Loops run in place on the output, because two arrays that may overlap end vectorisation;
+`begin` brings the levels there.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.ops import checks
+from stoker.ops.contract import Op, State
+from stoker.ops.rules import require_pixels
+from stoker.rng.draws import bernoulli
+from stoker.rng.jit import kernel
+
+APPLY: Final = ("apply", "u1")
+K1: Final = np.uint64(1)
+K2: Final = np.uint64(2)
+K3: Final = np.uint64(3)
+LEVELS: Final = 256
+
+
+@kernel
+def draw_apply(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    """Decide with draw 0 whether the op is applied."""
+    record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
+
+
+@kernel
+def begin(src: Any, dst: Any) -> Any:
+    """Copy the source to the output unless they are the same memory; return the output, flat."""
+    image, source = dst.reshape(dst.size), src.reshape(src.size)
+    if src.ctypes.data != dst.ctypes.data:
+        for i in range(np.uint64(source.size)):
+            image[i] = source[i]
+    return image
+
+
+@kernel
+def look_up(image: Any, tables: Any, channels: int) -> None:
+    """Replace every level x of channel c by `tables[256 * c + x]`, in a flat image."""
+    if channels == 3:
+        for i in range(np.uint64(image.size // 3)):
+            k = K3 * i
+            image[k] = tables[np.uint64(image[k])]
+            image[k + K1] = tables[np.uint64(image[k + K1]) + np.uint64(LEVELS)]
+            image[k + K2] = tables[np.uint64(image[k + K2]) + np.uint64(2 * LEVELS)]
+    else:
+        for c in range(np.uint64(channels)):
+            base = np.uint64(LEVELS) * np.uint64(c)
+            for i in range(np.uint64(image.size // channels)):
+                k = np.uint64(channels) * i + np.uint64(c)
+                image[k] = tables[base + np.uint64(image[k])]
+
+
+@dataclass(frozen=True)
+class PixelOp(Op):
+    """Base of ops that keep every state and happen with probability p."""
+
+    random: ClassVar[bool] = True
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("p", "f8")])
+    record: ClassVar[np.dtype[Any]] = np.dtype([APPLY])
+    draw = staticmethod(draw_apply)
+
+    def check_p(self) -> None:
+        """Check the probability."""
+        self.settle(p=checks.number(self.name, "p", getattr(self, "p", None), 0.0, 1.0))
+
+    def scratch(self, state: State) -> int:
+        """Return the scratch bytes that a kernel needs for a state."""
+        return 0
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return the states as they are."""
+        self.require_kinds(states)
+        require_pixels(self.name, states)
+        return states, max(self.scratch(state) for state in states)

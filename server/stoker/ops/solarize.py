@@ -1,0 +1,69 @@
+"""Invert the levels from a threshold on, with probability p, as torchvision's RandomSolarize."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.ops import checks
+from stoker.ops.contract import Kernel, Value
+from stoker.ops.pixelwise import PixelOp, begin
+from stoker.ops.registry import register
+from stoker.rng.jit import kernel
+
+HIGH: Final = np.uint8(255)
+NONE: Final = 256
+"""A threshold above every level: nothing is inverted."""
+
+
+@kernel
+def invert_from(image: Any, threshold: Any) -> None:
+    """Invert the levels of a flat image that are at least the threshold, in place."""
+    for i in range(np.uint64(image.size)):
+        x = image[i]
+        image[i] = np.uint8(x ^ HIGH) if x >= threshold else x
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"] and params["threshold"] < NONE:
+        invert_from(image, np.uint8(params["threshold"]))
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = np.where(record["apply"] & (src >= params["threshold"]), 255 - src, src)
+
+
+@register
+@dataclass(frozen=True)
+class Solarize(PixelOp):
+    """Invert the levels from a threshold on.
+
+    Attributes:
+        threshold: least level that is inverted; 256 inverts none.
+        p: probability.
+    """
+
+    threshold: int = 128
+    p: float = 0.5
+
+    name: ClassVar[str] = "solarize"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("p", "f8"), ("threshold", "u2")])
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(threshold=checks.integer(self.name, "threshold", self.threshold, 0, NONE))
+        self.check_p()
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((self.p, self.threshold), self.parameters)
+
+
+def solarize(
+    *values: Value, threshold: int = 128, p: float = 0.5, stream: str | None = None
+) -> Any:
+    """Invert the bright levels of images of a pipeline; see `Solarize`."""
+    return Solarize(threshold, p)(*values, stream=stream)

@@ -1,0 +1,36 @@
+"""gamma against scikit-image's adjust_gamma, rounded, and its draws."""
+
+import numpy as np
+import pytest
+from skimage import exposure
+
+from stoker.ops import Gamma, ParameterError
+
+
+@pytest.mark.parametrize("power", [0.1, 0.45, 1.0, 1.7, 2.2, 16.0])
+def test_gamma_is_scikit_images(run_op, as_record, noise, power):
+    image = noise((64, 65, 3))
+    image.reshape(-1)[:256] = np.arange(256)
+    record = as_record(Gamma.record)
+    record["apply"], record["gamma"] = 1, power
+    got = run_op(Gamma(), [("image", image)], record=record).outputs[0]
+    exact = exposure.adjust_gamma(image / 255.0, power) * 255.0
+    assert np.abs(got - exact).max() <= 0.5 + 1e-9
+    if power == 1.0:
+        assert (got == image).all()
+
+
+def test_gamma_is_uniform_in_its_range(run_op):
+    drawn = np.array([run_op.draw(Gamma((0.5, 2.5)), k, 9, 9)["gamma"] for k in range(600)])
+    assert 0.5 <= drawn.min() < 0.55
+    assert 2.45 < drawn.max() <= 2.5
+    assert abs(drawn.mean() - 1.5) < 0.1
+
+
+def test_range_is_checked():
+    with pytest.raises(ParameterError) as caught:
+        Gamma((0, 1))
+    assert str(caught.value) == (
+        "gamma: expected gamma_range to be (low, high) with low <= high, above 0 and at most 16, "
+        "got (0, 1)"
+    )
