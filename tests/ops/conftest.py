@@ -55,7 +55,10 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"size": (7, 11), "interpolation": "bicubic"},
         {"size": (50, 20), "interpolation": "nearest"},
     ],
+    "rot90": [{}, {"turns": 3, "p": 1}],
     "solarize": [{"p": 0.5}, {"threshold": 200, "p": 1}],
+    "transpose": [{"p": 0.5}, {"p": 1}],
+    "vertical_flip": [{"p": 0.5}, {"p": 1}],
 }
 MASK_DTYPES = ("uint8", "uint16", "int32")
 

@@ -18,7 +18,10 @@ from stoker.ops.random_crop import RandomCrop, random_crop
 from stoker.ops.random_resized_crop import RandomResizedCrop, random_resized_crop
 from stoker.ops.registry import lookup, make, register, registered
 from stoker.ops.resize import Resize, resize
+from stoker.ops.rot90 import Rot90, rot90
 from stoker.ops.solarize import Solarize, solarize
+from stoker.ops.transpose import Transpose, transpose
+from stoker.ops.vertical_flip import VerticalFlip, vertical_flip
 
 __all__ = [
     "CenterCrop",
@@ -35,10 +38,13 @@ __all__ = [
     "RandomCrop",
     "RandomResizedCrop",
     "Resize",
+    "Rot90",
     "Solarize",
     "State",
     "StateError",
+    "Transpose",
     "Value",
+    "VerticalFlip",
     "center_crop",
     "color_jitter",
     "gamma",
@@ -54,5 +60,8 @@ __all__ = [
     "register",
     "registered",
     "resize",
+    "rot90",
     "solarize",
+    "transpose",
+    "vertical_flip",
 ]

@@ -1,0 +1,85 @@
+"""Swap rows and columns with probability p, image and mask alike.
+
+Draw 0 decides: transposed if uniform < p. The record's `swap` is 0 or 1. Height and width change
+places, so unless the image is square or p is 0 or 1 the size differs from row to row.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.ops import checks
+from stoker.ops.contract import Kernel, Op, State, Value
+from stoker.ops.registry import register
+from stoker.ops.reorder import reorder, swapped
+from stoker.ops.rules import require_pixels
+from stoker.rng.draws import bernoulli
+from stoker.rng.jit import kernel
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    record["swap"] = 1 if bernoulli(key, 0, params["p"]) else 0
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    height, width = src.shape[0], src.shape[1]
+    channels = src.size // (height * width)
+    image, result = src.reshape(src.size), dst.reshape(dst.size)
+    if record["swap"]:
+        reorder(image, result, (width, height), channels, (0, 1, width))
+    else:
+        reorder(image, result, (height, width), channels, (0, width, 1))
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src.swapaxes(0, 1) if record["swap"] else src
+
+
+@kernel
+def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
+    return (width, height) if record["swap"] else (height, width)
+
+
+@register
+@dataclass(frozen=True)
+class Transpose(Op):
+    """Swap rows and columns.
+
+    Attributes:
+        p: probability.
+    """
+
+    p: float = 0.5
+
+    name: ClassVar[str] = "transpose"
+    random: ClassVar[bool] = True
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("p", "f8")])
+    record: ClassVar[np.dtype[Any]] = np.dtype([("swap", "u1")])
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run, _plain),
+        "mask": Kernel(_run, _plain),
+    }
+    draw = staticmethod(_draw)
+    out_size = staticmethod(_out_size)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(p=checks.number(self.name, "p", self.p, 0.0, 1.0))
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((self.p,), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states whose sides may be swapped."""
+        self.require_kinds(states)
+        require_pixels(self.name, states)
+        return tuple(swapped(state, self.p < 1.0, self.p > 0.0) for state in states), 0
+
+
+def transpose(*values: Value, p: float = 0.5, stream: str | None = None) -> Any:
+    """Swap rows and columns of values of a pipeline with probability p; see `Transpose`."""
+    return Transpose(p)(*values, stream=stream)
