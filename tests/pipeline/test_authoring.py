@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from stoker import ops
-from stoker.ops.contract import State
+from stoker.ops.contract import State, StateError
 from stoker.pipeline import Pipeline, pipeline, scope
 from stoker.pipeline.plan import bind
 from stoker.protocol.errors import BuildError, SampleError, UsageError
@@ -163,7 +163,7 @@ def test_kinds_are_checked(toys):
         lambda s: {"x": toys.Shift()(s.mask)},
         states,
     )
-    assert error.code == "state"
+    assert isinstance(error, StateError)
 
 
 def test_parameters_name_the_line():
