@@ -40,6 +40,11 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"mean": 0.5, "std": 1e-7, "dtype": "float16", "layout": "CHW"},
         {"mean": (0.1, 0.2, 0.3, 0.4), "std": (3e4, 3, 5e4, 1)},
     ],
+    "pad": [
+        {"padding": 30, "mode": "reflect"},
+        {"padding": (2, 5), "mode": "edge", "multiple": (16, 24)},
+        {"padding": (3, 0, 9, 50), "fill": (7, 8, 9, 10), "mask_fill": 200},
+    ],
     "posterize": [{"p": 0.5}, {"bits": 2, "p": 1}],
     "random_crop": [
         {"size": (20, 30), "padding": 4, "fill": 114, "mask_fill": 255},

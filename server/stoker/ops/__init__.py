@@ -13,6 +13,7 @@ from stoker.ops.grayscale import Grayscale, grayscale
 from stoker.ops.horizontal_flip import HorizontalFlip, horizontal_flip
 from stoker.ops.invert import Invert, invert
 from stoker.ops.normalize import Normalize, normalize
+from stoker.ops.pad import Pad, pad
 from stoker.ops.posterize import Posterize, posterize
 from stoker.ops.random_crop import RandomCrop, random_crop
 from stoker.ops.random_resized_crop import RandomResizedCrop, random_resized_crop
@@ -33,6 +34,7 @@ __all__ = [
     "Kernel",
     "Normalize",
     "Op",
+    "Pad",
     "ParameterError",
     "Posterize",
     "RandomCrop",
@@ -54,6 +56,7 @@ __all__ = [
     "lookup",
     "make",
     "normalize",
+    "pad",
     "posterize",
     "random_crop",
     "random_resized_crop",
