@@ -24,14 +24,19 @@ GUARD = 64
 PAINT = 0xA5
 
 EXAMPLES: dict[str, list[dict[str, Any]]] = {
+    "autocontrast": [{"p": 0.5}, {"p": 1}],
+    "brightness": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],
     "center_crop": [{"size": 24, "fill": (7, 8, 9, 10), "mask_fill": 200}, {"size": (9, 40)}],
     "color_jitter": [
         {"brightness": 0.4, "contrast": 0.5, "saturation": 0.6, "hue": 0.2},
         {"contrast": 0.9},
     ],
+    "contrast": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],
+    "equalize": [{"p": 0.5}, {"p": 1}],
     "gamma": [{"p": 0.9}, {"gamma_range": (0.3, 3), "p": 0.5}],
     "grayscale": [{"p": 0.5}, {"p": 1}],
     "horizontal_flip": [{"p": 0.5}, {"p": 1}],
+    "hue": [{"p": 0.9}, {"turn_range": (-0.5, 0.5), "p": 0.5}],
     "invert": [{"p": 0.5}, {"p": 1}],
     "normalize": [
         {},
@@ -61,6 +66,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"size": (50, 20), "interpolation": "nearest"},
     ],
     "rot90": [{}, {"turns": 3, "p": 1}],
+    "saturation": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],
     "solarize": [{"p": 0.5}, {"threshold": 200, "p": 1}],
     "transpose": [{"p": 0.5}, {"p": 1}],
     "vertical_flip": [{"p": 0.5}, {"p": 1}],

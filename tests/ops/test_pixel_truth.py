@@ -7,12 +7,18 @@ from stoker.ops import make, registered
 
 FILLED = {name for name, op in registered().items() if "mask_fill" in op.__dataclass_fields__}
 IMAGE_ONLY = {
+    "autocontrast",
+    "brightness",
     "color_jitter",
+    "contrast",
+    "equalize",
     "gamma",
     "grayscale",
+    "hue",
     "invert",
     "normalize",
     "posterize",
+    "saturation",
     "solarize",
 }
 

@@ -5,12 +5,17 @@ the classes hold the parameters, for use as instances (`flip = ops.HorizontalFli
 this package registers all of its ops and imports no numba.
 """
 
+from stoker.ops.autocontrast import Autocontrast, autocontrast
+from stoker.ops.brightness import Brightness, brightness
 from stoker.ops.center_crop import CenterCrop, center_crop
 from stoker.ops.color_jitter import ColorJitter, color_jitter
 from stoker.ops.contract import Kernel, Op, ParameterError, State, StateError, Value
+from stoker.ops.contrast import Contrast, contrast
+from stoker.ops.equalize import Equalize, equalize
 from stoker.ops.gamma import Gamma, gamma
 from stoker.ops.grayscale import Grayscale, grayscale
 from stoker.ops.horizontal_flip import HorizontalFlip, horizontal_flip
+from stoker.ops.hue import Hue, hue
 from stoker.ops.invert import Invert, invert
 from stoker.ops.normalize import Normalize, normalize
 from stoker.ops.pad import Pad, pad
@@ -20,16 +25,22 @@ from stoker.ops.random_resized_crop import RandomResizedCrop, random_resized_cro
 from stoker.ops.registry import lookup, make, register, registered
 from stoker.ops.resize import Resize, resize
 from stoker.ops.rot90 import Rot90, rot90
+from stoker.ops.saturation import Saturation, saturation
 from stoker.ops.solarize import Solarize, solarize
 from stoker.ops.transpose import Transpose, transpose
 from stoker.ops.vertical_flip import VerticalFlip, vertical_flip
 
 __all__ = [
+    "Autocontrast",
+    "Brightness",
     "CenterCrop",
     "ColorJitter",
+    "Contrast",
+    "Equalize",
     "Gamma",
     "Grayscale",
     "HorizontalFlip",
+    "Hue",
     "Invert",
     "Kernel",
     "Normalize",
@@ -41,17 +52,23 @@ __all__ = [
     "RandomResizedCrop",
     "Resize",
     "Rot90",
+    "Saturation",
     "Solarize",
     "State",
     "StateError",
     "Transpose",
     "Value",
     "VerticalFlip",
+    "autocontrast",
+    "brightness",
     "center_crop",
     "color_jitter",
+    "contrast",
+    "equalize",
     "gamma",
     "grayscale",
     "horizontal_flip",
+    "hue",
     "invert",
     "lookup",
     "make",
@@ -64,6 +81,7 @@ __all__ = [
     "registered",
     "resize",
     "rot90",
+    "saturation",
     "solarize",
     "transpose",
     "vertical_flip",

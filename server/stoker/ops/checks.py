@@ -82,6 +82,18 @@ def interval(
     raise refuse(op, parameter, f"(low, high) with low <= high, {bounds}", value)
 
 
+def span(op: str, parameter: str, value: object, low: float, high: float) -> tuple[float, float]:
+    """Return (lower, upper), both with low <= lower <= upper <= high.
+
+    Raises:
+        ParameterError: it is no such pair.
+    """
+    ends: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else ()
+    if len(ends) == 2 and all(is_number(e) for e in ends) and low <= ends[0] <= ends[1] <= high:
+        return float(ends[0]), float(ends[1])
+    raise refuse(op, parameter, f"(low, high) with low <= high, from {low:g} to {high:g}", value)
+
+
 def numbers(op: str, parameter: str, value: object, positive: bool = False) -> tuple[float, ...]:
     """Return one number for all channels, or one for each, as a tuple of 1 to 4 floats.
 

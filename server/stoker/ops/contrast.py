@@ -1,0 +1,57 @@
+"""Blend an image with its mean grey, with probability p: torchvision's adjust_contrast.
+
+Draws: `stoker.ops.factor`. Arithmetic: `stoker.ops.color`, as the same step of color_jitter.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.ops.color import blend_with, fixed, mean_level, plain_blend, plain_mean
+from stoker.ops.contract import Kernel, State, Value
+from stoker.ops.factor import FactorOp
+from stoker.ops.pixelwise import begin
+from stoker.ops.registry import register
+from stoker.ops.rules import require_colours
+from stoker.rng.jit import kernel
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    height, width, channels = src.shape
+    image = begin(src, dst)
+    if record["apply"]:
+        blend_with(image, fixed(record["factor"]), mean_level(image, height * width, channels))
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src
+    if record["apply"]:
+        image = src.astype(np.int64)
+        dst[...] = plain_blend(image, int(fixed(record["factor"])), plain_mean(image))
+
+
+@register
+@dataclass(frozen=True)
+class Contrast(FactorOp):
+    """Blend an image with its mean grey; parameters as `FactorOp`."""
+
+    name: ClassVar[str] = "contrast"
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return the states as they are."""
+        declared = super().declare(states)
+        require_colours(self.name, states)
+        return declared
+
+
+def contrast(
+    *values: Value,
+    factor_range: tuple[float, float] = (0.6, 1.4),
+    p: float = 0.5,
+    stream: str | None = None,
+) -> Any:
+    """Raise or lower the contrast of images of a pipeline; see `Contrast`."""
+    return Contrast(factor_range, p)(*values, stream=stream)

@@ -1,0 +1,56 @@
+"""Blend pixels with their grey, with probability p: torchvision's adjust_saturation.
+
+Draws: `stoker.ops.factor`. Arithmetic: `stoker.ops.color`, as the same step of color_jitter.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.ops.color import fixed, plain_blend, plain_luma, saturate
+from stoker.ops.contract import Kernel, State, Value
+from stoker.ops.factor import FactorOp
+from stoker.ops.pixelwise import begin
+from stoker.ops.registry import register
+from stoker.ops.rules import require_colours
+from stoker.rng.jit import kernel
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"] and src.shape[2] == 3:
+        saturate(image, fixed(record["factor"]))
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src
+    if record["apply"]:
+        image = src.astype(np.int64)
+        dst[...] = plain_blend(image, int(fixed(record["factor"])), plain_luma(image))
+
+
+@register
+@dataclass(frozen=True)
+class Saturation(FactorOp):
+    """Blend pixels with their grey; parameters as `FactorOp`."""
+
+    name: ClassVar[str] = "saturation"
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return the states as they are."""
+        declared = super().declare(states)
+        require_colours(self.name, states)
+        return declared
+
+
+def saturation(
+    *values: Value,
+    factor_range: tuple[float, float] = (0.6, 1.4),
+    p: float = 0.5,
+    stream: str | None = None,
+) -> Any:
+    """Raise or lower the saturation of images of a pipeline; see `Saturation`."""
+    return Saturation(factor_range, p)(*values, stream=stream)
