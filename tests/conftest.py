@@ -25,6 +25,8 @@ from pathlib import Path
 
 import pytest
 
+from stoker.rng.jit import set_cache_root
+
 PATIENCE_S = 5.0
 MARK = f"STOKER_TEST_SESSION={os.getpid()}"
 ALLOWED_FILES = {
@@ -205,11 +207,23 @@ def no_leaks(session_folder: Path) -> Iterator[None]:
         pytest.fail("the test leaves behind:\n  " + "\n  ".join(leaks), pytrace=False)
 
 
-@pytest.fixture(scope="session")
-def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where daemons and engines of all tests keep compiled kernels, so each is compiled once.
+@pytest.fixture(scope="session", autouse=True)
+def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where tests, and the daemons they start, keep compiled kernels: each is compiled once.
 
-    STOKER_TEST_KERNELS names a folder that stays from run to run.
+    STOKER_TEST_KERNELS names a folder that stays from run to run. Child processes find the folder
+    by XDG_CACHE_HOME; this process is told.
     """
+    home = tmp_path_factory.mktemp("cache")
+    kernels = home / "stoker" / "kernels"
+    kernels.parent.mkdir()
     kept = os.environ.get("STOKER_TEST_KERNELS")
-    return Path(kept) if kept else tmp_path_factory.mktemp("kernels")
+    if kept:
+        Path(kept).mkdir(mode=0o700, parents=True, exist_ok=True)
+        kernels.symlink_to(Path(kept).absolute())
+    else:
+        kernels.mkdir(mode=0o700)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(home))
+        set_cache_root(kernels)
+        yield kernels

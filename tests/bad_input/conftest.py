@@ -45,7 +45,7 @@ def pairs(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def stoker(tmp_path: Path, kernel_cache: Path):
+def stoker():
     """Run the command line; returns code, out and err, and checks that no traceback shows."""
 
     def run(*arguments: object, timeout: float = 60) -> SimpleNamespace:
@@ -55,7 +55,6 @@ def stoker(tmp_path: Path, kernel_cache: Path):
             text=True,
             timeout=timeout,
             check=False,
-            env={**os.environ, "XDG_CACHE_HOME": str(kernel_cache)},
         )
         assert "Traceback" not in done.stderr + done.stdout, done.stderr
         return SimpleNamespace(code=done.returncode, out=done.stdout, err=done.stderr)
@@ -64,7 +63,7 @@ def stoker(tmp_path: Path, kernel_cache: Path):
 
 
 @pytest.fixture
-def daemon_for(tmp_path: Path, kernel_cache: Path):
+def daemon_for(tmp_path: Path):
     """A context manager: `daemon_for(dataset, *flags)` runs a real daemon, yields its address."""
 
     @contextmanager
@@ -79,7 +78,6 @@ def daemon_for(tmp_path: Path, kernel_cache: Path):
             [*command, *flags],
             pass_fds=[write],
             stderr=subprocess.PIPE,
-            env={**os.environ, "XDG_CACHE_HOME": str(kernel_cache)},
         )
         os.close(write)
         try:

@@ -51,11 +51,6 @@ def packed_pairs(stoker, pairs, tmp_path):
     return dest
 
 
-@pytest.fixture(autouse=True)
-def _cache(monkeypatch, kernel_cache):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(kernel_cache))
-
-
 def first(dataset: Path, what: object, **options: object):
     """Take the first batch through a private daemon."""
     options = {"batch_size": 2, "device": "numpy", "shuffle": False, **options}

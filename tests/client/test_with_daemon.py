@@ -52,11 +52,9 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One cache of compiled kernels, and the pipelines' module on the way of every process."""
-    cache = os.environ.get("STOKER_TEST_KERNELS") or str(tmp_path_factory.mktemp("kernels"))
+def pipelines_module() -> Iterator[None]:
+    """The pipelines' module lies on the way of every process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", cache)
         patch.setattr(sys, "path", [str(HERE), *sys.path])
         yield
 

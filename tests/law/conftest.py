@@ -66,7 +66,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory, source: Path) -> Path:
 
 @contextmanager
 def _daemon(
-    folder: Path, kernels: Path, datasets: dict[str, Path], workers: int, fail_points: str = ""
+    folder: Path, datasets: dict[str, Path], workers: int, fail_points: str = ""
 ) -> Iterator[SimpleNamespace]:
     address = f"ipc://{folder}/stoker.sock"
     names = ("crops", "training", "padded", "evaluation")
@@ -89,7 +89,6 @@ def _daemon(
         command,
         pass_fds=[write],
         stderr=log,
-        env={**os.environ, "XDG_CACHE_HOME": str(kernels)},
     )
     os.close(write)
     try:
@@ -112,14 +111,14 @@ def _daemon(
 
 
 @pytest.fixture
-def daemon(tmp_path: Path, kernel_cache: Path, dataset: Path) -> Callable[..., object]:
+def daemon(tmp_path: Path, dataset: Path) -> Callable[..., object]:
     """A context manager: `daemon(workers, fail_points="", datasets=None)` runs a real daemon."""
 
     def run(workers: int, fail_points: str = "", datasets: dict[str, Path] | None = None) -> object:
         number = len(list(tmp_path.glob("d*")))
         folder = tmp_path / f"d{number}"
         folder.mkdir(mode=0o700)
-        return _daemon(folder, kernel_cache, datasets or {"photos": dataset}, workers, fail_points)
+        return _daemon(folder, datasets or {"photos": dataset}, workers, fail_points)
 
     return run
 

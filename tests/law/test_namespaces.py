@@ -74,7 +74,7 @@ def _wait_for_path(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_they_share_only_a_directory(tmp_path, dataset, kernel_cache, law):
+def test_they_share_only_a_directory(tmp_path, dataset, law):
     why = _unavailable()
     if why:
         pytest.skip(f"no namespaces of one's own on this machine: {why}")
@@ -90,7 +90,6 @@ def test_they_share_only_a_directory(tmp_path, dataset, kernel_cache, law):
         ],
         env={
             **os.environ,
-            "XDG_CACHE_HOME": str(kernel_cache),
             "STOKER_DAEMON_PYTHON_PATH": str(Path(__file__).parent),
             "PYTHONPATH": str(Path(__file__).parent),
         },

@@ -5,13 +5,6 @@ from collections.abc import Callable
 import pytest
 
 from stoker.protocol.spec import OrderSpec, StreamSpec
-from stoker.rng.jit import set_cache_root
-
-
-@pytest.fixture(scope="session", autouse=True)
-def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Keep this process's compiled kernels out of the user's cache."""
-    set_cache_root(tmp_path_factory.mktemp("kernels"))
 
 
 @pytest.fixture

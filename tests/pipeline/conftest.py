@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,7 +16,7 @@ from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import Plan
 from stoker.rng.draws import bernoulli, integers, uniform
-from stoker.rng.jit import cache_root, kernel, set_cache_root
+from stoker.rng.jit import kernel
 
 
 @kernel
@@ -242,16 +241,11 @@ class Toys:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def kernel_cache(tmp_path_factory):
-    """Compiled kernels lie in a folder of the run, or in the one STOKER_TEST_KERNELS names."""
-    for toy in TOYS:  # when the tests run, so that tests over all registered ops do not meet them
+def registered_toys():
+    """Register the toys when tests run, so that tests over all registered ops do not meet them."""
+    for toy in TOYS:
         if toy.name not in registered():
             register(toy)
-    before = cache_root()
-    kept = os.environ.get("STOKER_TEST_KERNELS")
-    set_cache_root(kept or tmp_path_factory.mktemp("kernels"))
-    yield cache_root()
-    set_cache_root(before)
 
 
 @pytest.fixture(scope="session")

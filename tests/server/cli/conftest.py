@@ -32,7 +32,6 @@ class Served:
             pass_fds=[theirs],
             stderr=self.errors,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, "XDG_CACHE_HOME": str(folder)},
         )  # fmt: skip
         os.close(theirs)
         with open(ready) as file:
