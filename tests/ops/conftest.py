@@ -27,6 +27,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "autocontrast": [{"p": 0.5}, {"p": 1}],
     "brightness": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],
     "center_crop": [{"size": 24, "fill": (7, 8, 9, 10), "mask_fill": 200}, {"size": (9, 40)}],
+    "channel_shuffle": [{"p": 0.9}, {"p": 0.5}],
     "color_jitter": [
         {"brightness": 0.4, "contrast": 0.5, "saturation": 0.6, "hue": 0.2},
         {"contrast": 0.9},
@@ -34,6 +35,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "contrast": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],
     "equalize": [{"p": 0.5}, {"p": 1}],
     "gamma": [{"p": 0.9}, {"gamma_range": (0.3, 3), "p": 0.5}],
+    "gaussian_blur": [{"p": 0.9}, {"kernel_size": 23, "sigma_range": (1, 9), "p": 0.5}],
     "grayscale": [{"p": 0.5}, {"p": 1}],
     "horizontal_flip": [{"p": 0.5}, {"p": 1}],
     "hue": [{"p": 0.9}, {"turn_range": (-0.5, 0.5), "p": 0.5}],
@@ -67,6 +69,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     ],
     "rot90": [{}, {"turns": 3, "p": 1}],
     "saturation": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],
+    "sharpness": [{"p": 0.9}, {"factor_range": (0, 5), "p": 0.5}],
     "solarize": [{"p": 0.5}, {"threshold": 200, "p": 1}],
     "transpose": [{"p": 0.5}, {"p": 1}],
     "vertical_flip": [{"p": 0.5}, {"p": 1}],

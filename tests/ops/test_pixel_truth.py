@@ -9,16 +9,19 @@ FILLED = {name for name, op in registered().items() if "mask_fill" in op.__datac
 IMAGE_ONLY = {
     "autocontrast",
     "brightness",
+    "channel_shuffle",
     "color_jitter",
     "contrast",
     "equalize",
     "gamma",
+    "gaussian_blur",
     "grayscale",
     "hue",
     "invert",
     "normalize",
     "posterize",
     "saturation",
+    "sharpness",
     "solarize",
 }
 

@@ -8,11 +8,13 @@ this package registers all of its ops and imports no numba.
 from stoker.ops.autocontrast import Autocontrast, autocontrast
 from stoker.ops.brightness import Brightness, brightness
 from stoker.ops.center_crop import CenterCrop, center_crop
+from stoker.ops.channel_shuffle import ChannelShuffle, channel_shuffle
 from stoker.ops.color_jitter import ColorJitter, color_jitter
 from stoker.ops.contract import Kernel, Op, ParameterError, State, StateError, Value
 from stoker.ops.contrast import Contrast, contrast
 from stoker.ops.equalize import Equalize, equalize
 from stoker.ops.gamma import Gamma, gamma
+from stoker.ops.gaussian_blur import GaussianBlur, gaussian_blur
 from stoker.ops.grayscale import Grayscale, grayscale
 from stoker.ops.horizontal_flip import HorizontalFlip, horizontal_flip
 from stoker.ops.hue import Hue, hue
@@ -26,6 +28,7 @@ from stoker.ops.registry import lookup, make, register, registered
 from stoker.ops.resize import Resize, resize
 from stoker.ops.rot90 import Rot90, rot90
 from stoker.ops.saturation import Saturation, saturation
+from stoker.ops.sharpness import Sharpness, sharpness
 from stoker.ops.solarize import Solarize, solarize
 from stoker.ops.transpose import Transpose, transpose
 from stoker.ops.vertical_flip import VerticalFlip, vertical_flip
@@ -34,10 +37,12 @@ __all__ = [
     "Autocontrast",
     "Brightness",
     "CenterCrop",
+    "ChannelShuffle",
     "ColorJitter",
     "Contrast",
     "Equalize",
     "Gamma",
+    "GaussianBlur",
     "Grayscale",
     "HorizontalFlip",
     "Hue",
@@ -53,6 +58,7 @@ __all__ = [
     "Resize",
     "Rot90",
     "Saturation",
+    "Sharpness",
     "Solarize",
     "State",
     "StateError",
@@ -62,10 +68,12 @@ __all__ = [
     "autocontrast",
     "brightness",
     "center_crop",
+    "channel_shuffle",
     "color_jitter",
     "contrast",
     "equalize",
     "gamma",
+    "gaussian_blur",
     "grayscale",
     "horizontal_flip",
     "hue",
@@ -82,6 +90,7 @@ __all__ = [
     "resize",
     "rot90",
     "saturation",
+    "sharpness",
     "solarize",
     "transpose",
     "vertical_flip",

@@ -1,0 +1,85 @@
+"""Put the channels into a random order, with probability p: torchvision's channel permutation.
+
+Draws: 0 applied if uniform < p; 1 a number below 24: a permutation of (0, 1, 2, 3) in lexicographic
+order. An image of fewer channels takes those of its numbers that it has, in the same order, so each
+of its orders is as likely as any other.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.ops.color_jitter import write_order
+from stoker.ops.contract import Kernel, State, Value
+from stoker.ops.pixelwise import APPLY, PixelOp, begin
+from stoker.ops.registry import register
+from stoker.rng.draws import bernoulli, integers
+from stoker.rng.jit import kernel
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
+    write_order(int(integers(key, 1, 24)), record["order"])
+
+
+@kernel
+def permute(image: Any, channels: int, order: Any, pixel: Any) -> None:
+    """Permute the channels of a flat image in place; `pixel` is `(4,) uint8` of scratch."""
+    step = np.uint64(channels)
+    for i in range(np.uint64(image.size // channels)):
+        k = step * i
+        for c in range(step):
+            pixel[c] = image[k + c]
+        at = k
+        for c in range(4):
+            if order[c] < channels:
+                image[at] = pixel[np.uint64(order[c])]
+                at += np.uint64(1)
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"] and src.shape[2] > 1:
+        permute(image, src.shape[2], record["order"], scratch)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    order = [c for c in np.asarray(record["order"]) if c < src.shape[2]]
+    dst[...] = src[..., order] if record["apply"] else src
+
+
+@register
+@dataclass(frozen=True)
+class ChannelShuffle(PixelOp):
+    """Put the channels into a random order.
+
+    Attributes:
+        p: probability.
+    """
+
+    p: float = 0.5
+
+    name: ClassVar[str] = "channel_shuffle"
+    record: ClassVar[np.dtype[Any]] = np.dtype([APPLY, ("order", "u1", (4,))])
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    draw = staticmethod(_draw)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.check_p()
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((self.p,), self.parameters)
+
+    def scratch(self, state: State) -> int:
+        """Return the bytes of a pixel."""
+        return 4
+
+
+def channel_shuffle(*values: Value, p: float = 0.5, stream: str | None = None) -> Any:
+    """Shuffle the channels of images of a pipeline; see `ChannelShuffle`."""
+    return ChannelShuffle(p)(*values, stream=stream)

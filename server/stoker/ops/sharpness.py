@@ -1,0 +1,92 @@
+"""Blend with a smoothed image by a factor, with probability p: Pillow's ImageEnhance.Sharpness.
+
+Draws: `stoker.ops.factor`. 0 is the smoothed image, 1 changes nothing, above 1 sharpens. Smoothed:
+the eight neighbours once and the pixel five times, over 13, rounded; the outermost pixels stay.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.ops.color import ONE, fixed, level, plain_blend
+from stoker.ops.contract import Kernel, Value
+from stoker.ops.factor import FactorOp
+from stoker.ops.pixelwise import begin
+from stoker.ops.registry import register
+from stoker.rng.jit import kernel
+
+FIVE: Final = np.int32(5)
+SIX: Final = np.int32(6)
+INVERSE: Final = np.int32(5042)
+"""(s + 6) * 5042 >> 16 is (s + 6) // 13 for every s up to 13 * 255."""
+BITS: Final = np.int32(16)
+
+
+@kernel
+def three(image: Any, at: Any, step: Any) -> Any:
+    """Return the sum of a value and those of its channel left and right."""
+    side = np.int32(np.int32(image[at - step]) + np.int32(image[at + step]))
+    return np.int32(side + np.int32(image[at]))
+
+
+@kernel
+def sharpen_row(image: Any, result: Any, start: Any, count: Any, steps: Any, factor: Any) -> None:
+    """Write `count` values of a row from index `start` on; `steps` = (to a pixel, to a row)."""
+    step, stride = steps
+    rest = np.int32(ONE - factor)
+    for j in range(count):
+        at = start + j
+        x = np.int32(image[at])
+        total = np.int32(three(image, at - stride, step) + three(image, at + stride, step))
+        total = np.int32(total + np.int32(image[at - step]) + np.int32(image[at + step]))
+        total = np.int32(np.int32(total + np.int32(FIVE * x)) + SIX)
+        soft = np.int32(np.int32(total * INVERSE) >> BITS)
+        result[at] = level(np.int32(np.int32(factor * x) + np.int32(rest * soft)))
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    height, width, channels = src.shape
+    result = begin(src, dst)
+    factor = fixed(record["factor"])
+    if record["apply"] and width > 2 and factor != ONE:
+        image, stride = src.reshape(src.size), width * channels
+        steps = (np.uint64(channels), np.uint64(stride))
+        for y in range(1, height - 1):
+            start = np.uint64(y * stride + channels)
+            count = np.uint64(stride - 2 * channels)
+            sharpen_row(image, result, start, count, steps, factor)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src
+    if record["apply"] and min(src.shape[:2]) > 2:
+        image = src.astype(np.int64)
+        total = 4 * image[1:-1, 1:-1]
+        height, width = total.shape[:2]
+        for y in range(3):
+            for x in range(3):
+                total = total + image[y : y + height, x : x + width]
+        image[1:-1, 1:-1] = (total + 6) // 13
+        factor = int(fixed(record["factor"]))
+        dst[...] = plain_blend(src.astype(np.int64), factor, image)
+
+
+@register
+@dataclass(frozen=True)
+class Sharpness(FactorOp):
+    """Smooth or sharpen; parameters as `FactorOp`."""
+
+    name: ClassVar[str] = "sharpness"
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+
+
+def sharpness(
+    *values: Value,
+    factor_range: tuple[float, float] = (0.6, 1.4),
+    p: float = 0.5,
+    stream: str | None = None,
+) -> Any:
+    """Smooth or sharpen images of a pipeline; see `Sharpness`."""
+    return Sharpness(factor_range, p)(*values, stream=stream)
