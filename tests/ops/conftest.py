@@ -40,6 +40,11 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "horizontal_flip": [{"p": 0.5}, {"p": 1}],
     "hue": [{"p": 0.9}, {"turn_range": (-0.5, 0.5), "p": 0.5}],
     "invert": [{"p": 0.5}, {"p": 1}],
+    "letterbox": [
+        {"size": (30, 44), "fill": 114, "mask_fill": 255},
+        {"size": 37, "interpolation": "bicubic"},
+        {"size": (20, 9), "interpolation": "nearest", "fill": (1, 2, 3, 4)},
+    ],
     "normalize": [
         {},
         {"dtype": "float16"},
@@ -62,10 +67,19 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"size": 24, "interpolation": "bicubic", "scale": (0.01, 0.4)},
         {"size": (41, 5), "interpolation": "nearest", "ratio": (0.2, 9)},
     ],
+    "random_short_side_scale": [
+        {"sizes": (12, 40), "max_size": 70},
+        {"sizes": (5, 90), "max_size": 90, "interpolation": "bicubic"},
+    ],
     "resize": [
         {"size": (24, 33)},
         {"size": (7, 11), "interpolation": "bicubic"},
         {"size": (50, 20), "interpolation": "nearest"},
+    ],
+    "resize_long": [{"size": 40}, {"size": 21, "interpolation": "bicubic"}],
+    "resize_short": [
+        {"size": 24, "max_size": 60},
+        {"size": 30, "max_size": 31, "interpolation": "nearest"},
     ],
     "rot90": [{}, {"turns": 3, "p": 1}],
     "saturation": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],

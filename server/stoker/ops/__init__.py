@@ -19,13 +19,17 @@ from stoker.ops.grayscale import Grayscale, grayscale
 from stoker.ops.horizontal_flip import HorizontalFlip, horizontal_flip
 from stoker.ops.hue import Hue, hue
 from stoker.ops.invert import Invert, invert
+from stoker.ops.letterbox import Letterbox, letterbox
 from stoker.ops.normalize import Normalize, normalize
 from stoker.ops.pad import Pad, pad
 from stoker.ops.posterize import Posterize, posterize
 from stoker.ops.random_crop import RandomCrop, random_crop
 from stoker.ops.random_resized_crop import RandomResizedCrop, random_resized_crop
+from stoker.ops.random_short_side_scale import RandomShortSideScale, random_short_side_scale
 from stoker.ops.registry import lookup, make, register, registered
 from stoker.ops.resize import Resize, resize
+from stoker.ops.resize_long import ResizeLong, resize_long
+from stoker.ops.resize_short import ResizeShort, resize_short
 from stoker.ops.rot90 import Rot90, rot90
 from stoker.ops.saturation import Saturation, saturation
 from stoker.ops.sharpness import Sharpness, sharpness
@@ -48,6 +52,7 @@ __all__ = [
     "Hue",
     "Invert",
     "Kernel",
+    "Letterbox",
     "Normalize",
     "Op",
     "Pad",
@@ -55,7 +60,10 @@ __all__ = [
     "Posterize",
     "RandomCrop",
     "RandomResizedCrop",
+    "RandomShortSideScale",
     "Resize",
+    "ResizeLong",
+    "ResizeShort",
     "Rot90",
     "Saturation",
     "Sharpness",
@@ -78,6 +86,7 @@ __all__ = [
     "horizontal_flip",
     "hue",
     "invert",
+    "letterbox",
     "lookup",
     "make",
     "normalize",
@@ -85,9 +94,12 @@ __all__ = [
     "posterize",
     "random_crop",
     "random_resized_crop",
+    "random_short_side_scale",
     "register",
     "registered",
     "resize",
+    "resize_long",
+    "resize_short",
     "rot90",
     "saturation",
     "sharpness",

@@ -1,0 +1,164 @@
+"""Fit the whole image into a fixed size, keeping its ratio; what is left is filled. No randomness.
+
+The side that fits tightly gets the output's length, the other one is rounded to the nearest pixel
+(halves up, in integers). The image lies in the centre; an odd pixel of fill is below or right.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.ops import checks
+from stoker.ops.contract import Kernel, Op, State, Value
+from stoker.ops.cut import cut, fill_levels, plain_cut, require_fill
+from stoker.ops.fit import fit_scratch
+from stoker.ops.nearest import nearest
+from stoker.ops.registry import register
+from stoker.ops.resample import padded, resample
+from stoker.ops.resize import BICUBIC, INTERPOLATIONS, NEAREST, plain_image
+from stoker.ops.rules import require_pixels
+from stoker.rng.jit import kernel
+
+
+@kernel
+def fit_inside(height: int, width: int, size_y: int, size_x: int) -> tuple[int, int]:
+    """Return the greatest size of the same ratio inside of (size_y, size_x)."""
+    if height * size_x >= width * size_y:
+        return size_y, max((2 * width * size_y + height) // (2 * height), 1)
+    return max((2 * height * size_x + width) // (2 * width), 1), size_x
+
+
+@kernel
+def _fit(src: Any, dst: Any, interpolation: int, fill: Any, scratch: Any) -> None:
+    """Fit `(H, W, C)` into `dst`, by way of `scratch`."""
+    height, width, channels = src.shape
+    size_y, size_x = fit_inside(height, width, dst.shape[0], dst.shape[1])
+    count = size_y * size_x * channels
+    used = count * dst.itemsize
+    part = scratch[:used].view(dst.dtype).reshape((size_y, size_x, channels))
+    rest = scratch[padded(used) :]
+    box = (0, 0, height, width)
+    if interpolation == NEAREST:
+        nearest(src, box, part, rest)
+    else:
+        resample(src, box, part, interpolation == BICUBIC, rest)
+    top, left = -((dst.shape[0] - size_y) // 2), -((dst.shape[1] - size_x) // 2)
+    cut(part, dst, top, left, fill)
+
+
+@kernel
+def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    _fit(src, dst, int(params["interpolation"]), params["fill"], scratch)
+
+
+@kernel
+def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    whole = src.reshape((src.shape[0], src.shape[1], 1))
+    out = dst.reshape((dst.shape[0], dst.shape[1], 1))
+    height, width = src.shape
+    size_y, size_x = fit_inside(height, width, dst.shape[0], dst.shape[1])
+    used = size_y * size_x * dst.itemsize
+    part = scratch[:used].view(dst.dtype).reshape((size_y, size_x, 1))
+    nearest(whole, (0, 0, height, width), part, scratch[padded(used) :])
+    top, left = -((dst.shape[0] - size_y) // 2), -((dst.shape[1] - size_x) // 2)
+    cut(part, out, top, left, params["mask_fill"])
+
+
+def _plain_fit(src: np.ndarray, dst: np.ndarray, interpolation: int, fill: np.ndarray) -> None:
+    size = fit_inside(*src.shape[:2], *dst.shape[:2])
+    part = np.empty((*size, *src.shape[2:]), src.dtype)
+    plain_image(src, part, (0, 0, *src.shape[:2]), interpolation)
+    top, left = ((b - a) // 2 for a, b in zip(size, dst.shape[:2], strict=True))
+    plain_cut(part, dst, -top, -left, fill)
+
+
+def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    _plain_fit(src, dst, int(params["interpolation"]), np.asarray(params["fill"]))
+
+
+def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    _plain_fit(src, dst, NEAREST, np.asarray(params["mask_fill"]))
+
+
+@kernel
+def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
+    return int(params["height"]), int(params["width"])
+
+
+@register
+@dataclass(frozen=True)
+class Letterbox(Op):
+    """Fit the whole image into a fixed size.
+
+    Attributes:
+        size: output side, or (height, width), in pixels.
+        fill: grey level beside the image, or one for each channel.
+        mask_fill: class beside the mask.
+        interpolation: filter of images: nearest, bilinear or bicubic. Masks are always nearest.
+    """
+
+    size: int | tuple[int, int]
+    fill: int | tuple[int, ...] = 0
+    mask_fill: int = 0
+    interpolation: str = "bilinear"
+
+    name: ClassVar[str] = "letterbox"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [
+            ("height", "i4"),
+            ("width", "i4"),
+            ("mask_fill", "i4", (1,)),
+            ("fill", "u1", (4,)),
+            ("interpolation", "u1"),
+        ]
+    )
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_image, _plain_image),
+        "mask": Kernel(_run_mask, _plain_mask),
+    }
+    out_size = staticmethod(_out_size)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            size=checks.pair(self.name, "size", self.size, 1),
+            fill=checks.levels(self.name, "fill", self.fill),
+            mask_fill=checks.integer(self.name, "mask_fill", self.mask_fill, -(2**31), 2**31 - 1),
+            interpolation=checks.choice(
+                self.name, "interpolation", self.interpolation, INTERPOLATIONS
+            ),
+        )
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        size = checks.pair(self.name, "size", self.size, 1)
+        fill = fill_levels(checks.levels(self.name, "fill", self.fill))
+        code = INTERPOLATIONS.index(self.interpolation)
+        return np.array((*size, (self.mask_fill,), fill, code), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states of the output size."""
+        self.require_kinds(states)
+        require_pixels(self.name, states)
+        fill = checks.levels(self.name, "fill", self.fill)
+        require_fill(self.name, states, fill, self.mask_fill)
+        size = checks.pair(self.name, "size", self.size, 1)
+        after = tuple(state.resized(*size, size) for state in states)
+        need = [
+            padded(b.bound_bytes) + fit_scratch(a, size, self.interpolation)
+            for a, b in zip(states, after, strict=True)
+        ]
+        return after, max(need, default=0)
+
+
+def letterbox(
+    *values: Value,
+    size: int | tuple[int, int],
+    fill: int | tuple[int, ...] = 0,
+    mask_fill: int = 0,
+    interpolation: str = "bilinear",
+    stream: str | None = None,
+) -> Any:
+    """Fit values of a pipeline into a fixed size; see `Letterbox`."""
+    return Letterbox(size, fill, mask_fill, interpolation)(*values, stream=stream)

@@ -1,0 +1,73 @@
+"""Resize so that the longer side has a given length and the ratio of sides stays; no randomness."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.ops import checks
+from stoker.ops.contract import Kernel, Op, State, Value
+from stoker.ops.fit import FIT_KERNELS, fit_long, fit_scratch
+from stoker.ops.registry import register
+from stoker.ops.resize import INTERPOLATIONS
+from stoker.ops.rules import require_pixels
+from stoker.rng.jit import kernel
+
+
+@kernel
+def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
+    return fit_long(height, width, int(params["size"]))
+
+
+@register
+@dataclass(frozen=True)
+class ResizeLong(Op):
+    """Resize the longer side to a given length, keeping the ratio.
+
+    Attributes:
+        size: length of the longer side, in pixels.
+        interpolation: filter of images: nearest, bilinear or bicubic. Masks are always nearest.
+    """
+
+    size: int
+    interpolation: str = "bilinear"
+
+    name: ClassVar[str] = "resize_long"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("size", "i4"), ("interpolation", "u1")])
+    kernels: ClassVar[dict[str, Kernel]] = FIT_KERNELS
+    out_size = staticmethod(_out_size)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            size=checks.integer(self.name, "size", self.size, 1, checks.MAX_SIDE),
+            interpolation=checks.choice(
+                self.name, "interpolation", self.interpolation, INTERPOLATIONS
+            ),
+        )
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((self.size, INTERPOLATIONS.index(self.interpolation)), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states of the new size, or of sides up to it."""
+        self.require_kinds(states)
+        require_pixels(self.name, states)
+        most = (self.size, self.size)
+        need = [fit_scratch(s, most, self.interpolation) for s in states]
+        return tuple(self._fitted(s) for s in states), max(need, default=0)
+
+    def _fitted(self, state: State) -> State:
+        height, width = state.shape[:2]
+        if height is None or width is None:
+            return state.resized(None, None, (self.size, self.size))
+        tall, wide = fit_long(height, width, self.size)
+        return state.resized(tall, wide, (tall, wide))
+
+
+def resize_long(
+    *values: Value, size: int, interpolation: str = "bilinear", stream: str | None = None
+) -> Any:
+    """Resize the longer side of values of a pipeline; see `ResizeLong`."""
+    return ResizeLong(size, interpolation)(*values, stream=stream)
