@@ -24,6 +24,11 @@ GUARD = 64
 PAINT = 0xA5
 
 EXAMPLES: dict[str, list[dict[str, Any]]] = {
+    "affine": [
+        {"degrees": 30, "translate": (0.1, 0.2), "scale": (0.7, 1.4), "shear": 10, "fill": 114},
+        {"degrees": 180, "shear": (-20, 20, -9, 30), "interpolation": "nearest", "mask_fill": 7},
+        {"degrees": (5, 9), "scale": (0.5, 0.6), "fill": (1, 2, 3, 4)},
+    ],
     "autocontrast": [{"p": 0.5}, {"p": 1}],
     "brightness": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],
     "center_crop": [{"size": 24, "fill": (7, 8, 9, 10), "mask_fill": 200}, {"size": (9, 40)}],
@@ -82,6 +87,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"size": 30, "max_size": 31, "interpolation": "nearest"},
     ],
     "rot90": [{}, {"turns": 3, "p": 1}],
+    "rotate": [{"degrees": 45}, {"degrees": (80, 100), "interpolation": "nearest", "fill": 9}],
     "saturation": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],
     "sharpness": [{"p": 0.9}, {"factor_range": (0, 5), "p": 0.5}],
     "solarize": [{"p": 0.5}, {"threshold": 200, "p": 1}],

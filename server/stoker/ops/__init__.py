@@ -5,6 +5,7 @@ the classes hold the parameters, for use as instances (`flip = ops.HorizontalFli
 this package registers all of its ops and imports no numba.
 """
 
+from stoker.ops.affine import Affine, affine
 from stoker.ops.autocontrast import Autocontrast, autocontrast
 from stoker.ops.brightness import Brightness, brightness
 from stoker.ops.center_crop import CenterCrop, center_crop
@@ -31,6 +32,7 @@ from stoker.ops.resize import Resize, resize
 from stoker.ops.resize_long import ResizeLong, resize_long
 from stoker.ops.resize_short import ResizeShort, resize_short
 from stoker.ops.rot90 import Rot90, rot90
+from stoker.ops.rotate import Rotate, rotate
 from stoker.ops.saturation import Saturation, saturation
 from stoker.ops.sharpness import Sharpness, sharpness
 from stoker.ops.solarize import Solarize, solarize
@@ -38,6 +40,7 @@ from stoker.ops.transpose import Transpose, transpose
 from stoker.ops.vertical_flip import VerticalFlip, vertical_flip
 
 __all__ = [
+    "Affine",
     "Autocontrast",
     "Brightness",
     "CenterCrop",
@@ -65,6 +68,7 @@ __all__ = [
     "ResizeLong",
     "ResizeShort",
     "Rot90",
+    "Rotate",
     "Saturation",
     "Sharpness",
     "Solarize",
@@ -73,6 +77,7 @@ __all__ = [
     "Transpose",
     "Value",
     "VerticalFlip",
+    "affine",
     "autocontrast",
     "brightness",
     "center_crop",
@@ -101,6 +106,7 @@ __all__ = [
     "resize_long",
     "resize_short",
     "rot90",
+    "rotate",
     "saturation",
     "sharpness",
     "solarize",
