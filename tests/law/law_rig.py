@@ -1,0 +1,178 @@
+"""The Law's rig: a packed dataset of photographs, a real daemon, and the stream it delivers."""
+
+import json
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import skimage.data
+import sklearn.datasets
+from PIL import Image
+
+from stoker.client import Loader
+from stoker.protocol.digest import batch_digest
+from stoker.server.reference import make_spec, reference_batches
+
+HERE = Path(__file__).parent
+START_S = 60.0
+
+
+@pytest.fixture(scope="session")
+def photographs() -> list[np.ndarray]:
+    """Real RGB photographs, (H, W, 3) uint8."""
+    china, flower = sklearn.datasets.load_sample_images().images
+    return [skimage.data.astronaut(), skimage.data.chelsea(), skimage.data.coffee(), china, flower]
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory, photographs: list[np.ndarray]) -> Path:
+    """Parallel folders of 37 JPEG photographs of different sizes and PNG masks, in two classes."""
+    root = tmp_path_factory.mktemp("law-source")
+    rng = np.random.default_rng(7)
+    for number in range(37):
+        photo = photographs[number % len(photographs)]
+        height, width = int(rng.integers(70, 160)), int(rng.integers(70, 160))
+        top = int(rng.integers(0, photo.shape[0] - height))
+        left = int(rng.integers(0, photo.shape[1] - width))
+        crop = photo[top : top + height, left : left + width]
+        kind = ("day", "night")[number % 2]
+        for folder in ("images", "masks"):
+            (root / folder / kind).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(crop).save(root / "images" / kind / f"{number:03}.jpg", quality=90)
+        mask = (crop.astype(int).sum(2) // 192).astype(np.uint8)
+        Image.fromarray(mask).save(root / "masks" / kind / f"{number:03}.png")
+    return root
+
+
+@pytest.fixture(scope="session")
+def dataset(tmp_path_factory: pytest.TempPathFactory, source: Path) -> Path:
+    """The photographs, packed by the command line."""
+    dest = tmp_path_factory.mktemp("law") / "photos"
+    subprocess.run(
+        [sys.executable, "-m", "stoker.server", "pack", str(source), str(dest)],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    return dest
+
+
+@contextmanager
+def _daemon(
+    folder: Path, datasets: dict[str, Path], workers: int, fail_points: str = ""
+) -> Iterator[SimpleNamespace]:
+    address = f"ipc://{folder}/stoker.sock"
+    names = ("crops", "training", "padded", "evaluation")
+    config = [
+        "[daemon]",
+        f"python_path = [{json.dumps(str(HERE))}]",
+        "[testing]",
+        f"fail_points = {json.dumps(fail_points)}",
+        "[pipelines]",
+        *(f'{name} = "law_pipelines:{name}"' for name in names),
+        "[datasets]",
+        *(f"{name} = {json.dumps(str(path))}" for name, path in datasets.items()),
+    ]
+    (folder / "stoker.toml").write_text("\n".join(config))
+    read, write = os.pipe()
+    command = [sys.executable, "-m", "stoker.server", "serve", "--config", f"{folder}/stoker.toml"]
+    command += ["--address", address, "--workers", str(workers), "--ready-fd", str(write)]
+    log = (folder / "log").open("w+")
+    process = subprocess.Popen(
+        command,
+        pass_fds=[write],
+        stderr=log,
+    )
+    os.close(write)
+    try:
+        with os.fdopen(read) as ready:
+            assert select.select([ready], [], [], START_S)[0], "the daemon did not come up"
+            line = ready.readline()
+        assert "address" in json.loads(line or "{}"), line + (folder / "log").read_text()
+        yield SimpleNamespace(address=address, process=process, pid=process.pid, log=folder / "log")
+    finally:
+        process.terminate()
+        try:
+            code = process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+        finally:
+            log.close()
+    assert code == 0, (folder / "log").read_text()
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, dataset: Path) -> Callable[..., object]:
+    """A context manager: `daemon(workers, fail_points="", datasets=None)` runs a real daemon."""
+
+    def run(workers: int, fail_points: str = "", datasets: dict[str, Path] | None = None) -> object:
+        number = len(list(tmp_path.glob("d*")))
+        folder = tmp_path / f"d{number}"
+        folder.mkdir(mode=0o700)
+        return _daemon(folder, datasets or {"photos": dataset}, workers, fail_points)
+
+    return run
+
+
+def _arrays(batch: object) -> dict[str, np.ndarray]:
+    return {name: np.array(batch[name]) for name in batch}
+
+
+@pytest.fixture(scope="session")
+def law() -> SimpleNamespace:
+    """Both sides of the law as digests: `reference(...)` and `delivered(...)`."""
+
+    def reference(path: Path, graph: object, epochs: range, **fields: object) -> list[str]:
+        spec = make_spec(path, graph, **fields)
+        return [
+            batch_digest(arrays, epoch, step)
+            for epoch in epochs
+            for step, arrays in reference_batches(path, graph, spec, epoch=epoch)
+        ]
+
+    def merged(parts: list[list[tuple[int, int, dict[str, np.ndarray]]]]) -> list[str]:
+        """Digests of the global batches whose rank cuts are the parts."""
+        digests = []
+        for cuts in zip(*parts, strict=True):
+            places = {(epoch, step) for epoch, step, _ in cuts}
+            assert len(places) == 1, f"ranks disagree on the step: {places}"
+            arrays = {
+                name: np.concatenate([cut[name] for _, _, cut in cuts]) for name in cuts[0][2]
+            }
+            digests.append(batch_digest(arrays, *places.pop()))
+        return digests
+
+    def one_rank(
+        address: str, epochs: range, state: dict | None = None, **options: object
+    ) -> list[tuple[int, int, dict[str, np.ndarray]]]:
+        """All batches of the epochs, from a cursor if given: (epoch, step, outputs)."""
+        found = []
+        with Loader(address, device="numpy", **options) as loader:
+            if state is not None:
+                loader.load_state_dict(state)
+            else:
+                loader.set_epoch(epochs.start)
+            for _ in epochs:
+                found += [(batch.epoch, batch.step, _arrays(batch)) for batch in loader]
+        return found
+
+    def delivered(address: str, epochs: range, ranks: int = 1, **options: object) -> list[str]:
+        return merged(
+            [
+                one_rank(address, epochs, rank=rank, world_size=ranks, **options)
+                for rank in range(ranks)
+            ]
+        )
+
+    return SimpleNamespace(
+        reference=reference, delivered=delivered, merged=merged, one_rank=one_rank
+    )
