@@ -41,6 +41,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "equalize": [{"p": 0.5}, {"p": 1}],
     "gamma": [{"p": 0.9}, {"gamma_range": (0.3, 3), "p": 0.5}],
     "gaussian_blur": [{"p": 0.9}, {"kernel_size": 23, "sigma_range": (1, 9), "p": 0.5}],
+    "gaussian_noise": [{"p": 0.9}, {"sigma_range": (0, 128), "p": 0.5}],
     "grayscale": [{"p": 0.5}, {"p": 1}],
     "horizontal_flip": [{"p": 0.5}, {"p": 1}],
     "hue": [{"p": 0.9}, {"turn_range": (-0.5, 0.5), "p": 0.5}],

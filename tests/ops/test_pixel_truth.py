@@ -15,6 +15,7 @@ IMAGE_ONLY = {
     "equalize",
     "gamma",
     "gaussian_blur",
+    "gaussian_noise",
     "grayscale",
     "hue",
     "invert",

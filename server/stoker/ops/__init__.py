@@ -16,6 +16,7 @@ from stoker.ops.contrast import Contrast, contrast
 from stoker.ops.equalize import Equalize, equalize
 from stoker.ops.gamma import Gamma, gamma
 from stoker.ops.gaussian_blur import GaussianBlur, gaussian_blur
+from stoker.ops.gaussian_noise import GaussianNoise, gaussian_noise
 from stoker.ops.grayscale import Grayscale, grayscale
 from stoker.ops.horizontal_flip import HorizontalFlip, horizontal_flip
 from stoker.ops.hue import Hue, hue
@@ -50,6 +51,7 @@ __all__ = [
     "Equalize",
     "Gamma",
     "GaussianBlur",
+    "GaussianNoise",
     "Grayscale",
     "HorizontalFlip",
     "Hue",
@@ -87,6 +89,7 @@ __all__ = [
     "equalize",
     "gamma",
     "gaussian_blur",
+    "gaussian_noise",
     "grayscale",
     "horizontal_flip",
     "hue",

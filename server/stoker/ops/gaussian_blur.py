@@ -1,8 +1,8 @@
 """Blur with a Gaussian window, with probability p, as torchvision's GaussianBlur.
 
 Draws: 0 applied if uniform < p; 1 sigma, uniform in its range. Weight i of the window is
-floor(2**16 * g(i) + 0.5), g(i) = exp(-(i / sigma)**2 / 2) over the sum of the window; the middle one
-takes what is missing to 2**16. Sums, rounding and edges: `stoker.ops.windows`.
+floor(2**16 * g(i) + 0.5), g(i) = exp(-(i / sigma)**2 / 2) over the sum of the window; the middle
+one takes what is missing to 2**16. Sums, rounding and edges: `stoker.ops.windows`.
 """
 
 from dataclasses import dataclass

@@ -1,0 +1,172 @@
+"""Add Gaussian noise, with probability p: every value of every pixel its own, out of one counter.
+
+Draws: 0 applied if uniform < p; 1 sigma, uniform in its range; 2 words 0 and 1: a Philox key, the
+record's `seed`. Value n of the image, in memory order, takes bytes 2n and 2n + 1 of the blocks
+0, 1, ... of that key (counter (b, 0, 0, 0), words little-endian), so any value can be had alone.
+
+A byte stands for one of 256 equally likely points of the normal distribution; the noise is the sum
+of two, scaled to the variance sigma**2, in units of 2**-16 level. It is bell-shaped to 4.08 sigma,
+where it ends; its excess kurtosis is above -0.1.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.ops import checks
+from stoker.ops.color import level
+from stoker.ops.contract import Kernel, State, Value
+from stoker.ops.pixelwise import APPLY, LEVELS, PixelOp, begin
+from stoker.ops.registry import register
+from stoker.rng.draws import bernoulli, uniform_range, word
+from stoker.rng.jit import kernel
+from stoker.rng.maths import floor, sqrt
+from stoker.rng.normals import inverse_normal
+from stoker.rng.philox import MASK, MULTIPLIER_0, MULTIPLIER_1, ROUNDS, WEYL_0, WEYL_1, philox4x64
+
+MOST: Final = 128.0
+BLOCKS: Final = 64
+"""Blocks that are made at a time."""
+VALUES: Final = 16
+"""Values that one block serves."""
+TABLE: Final = 4 * LEVELS
+ZERO: Final = np.uint64(0)
+TWO: Final = np.uint64(2)
+ONE: Final = np.uint64(1)
+FOUR: Final = np.uint64(4)
+SHIFT: Final = np.int32(16)
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
+    record["sigma"] = uniform_range(key, 1, params["low"], params["high"])
+    record["seed"][0] = word(key, 2, 0)
+    record["seed"][1] = word(key, 2, 1)
+
+
+@kernel
+def fill_points(sigma: float, table: Any) -> None:
+    """Write the noise of each byte, in units of 2**-16 level; two bytes have variance sigma**2."""
+    total = 0.0
+    for i in range(LEVELS):
+        point = inverse_normal((i + 0.5) / 256.0)
+        total += point * point
+    scale = sigma * 65536.0 / sqrt(total / 128.0)
+    for i in range(LEVELS):
+        table[i] = floor(inverse_normal((i + 0.5) / 256.0) * scale + 0.5)
+
+
+@kernel
+def fill_blocks(words: Any, first: int, count: int, seed: Any) -> None:
+    """Write `count` blocks from block `first` on, four words each."""
+    key = (seed[0], seed[1])
+    for i in range(count):
+        k = FOUR * np.uint64(i)
+        counter: Any = (np.uint64(first + i), ZERO, ZERO, ZERO)
+        a, b, c, d = philox4x64(counter, key)
+        words[k] = a
+        words[k + ONE] = b
+        words[k + TWO] = c
+        words[k + TWO + ONE] = d
+
+
+@kernel
+def add_noise(image: Any, start: Any, count: Any, table: Any, noise: Any) -> None:
+    """Add the noise of two bytes to each of `count` values of a flat image, from `start` on."""
+    for i in range(count):
+        at, k = start + i, TWO * i
+        both = np.int32(table[np.uint64(noise[k])] + table[np.uint64(noise[k + ONE])])
+        image[at] = level(np.int32(np.int32(np.int32(image[at]) << SHIFT) + both))
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"]:
+        table = scratch[:TABLE].view(np.int32)
+        noise = scratch[TABLE : TABLE + 32 * BLOCKS]
+        words = noise.view(np.uint64)
+        fill_points(record["sigma"], table)
+        for first in range(0, (image.size + VALUES - 1) // VALUES, BLOCKS):
+            start = first * VALUES
+            count = min(BLOCKS * VALUES, image.size - start)
+            fill_blocks(words, first, (count + VALUES - 1) // VALUES, record["seed"])
+            add_noise(image, np.uint64(start), np.uint64(count), table, noise)
+
+
+def plain_blocks(count: int, seed: tuple[int, int]) -> np.ndarray:
+    """Return the bytes of the blocks 0 ... count - 1 of a Philox key, with NumPy."""
+    c = [np.arange(count, dtype=np.uint64), *(np.zeros(count, np.uint64) for _ in range(3))]
+    k0, k1 = seed
+    for _ in range(ROUNDS):
+        high0, low0 = plain_wide(c[0], MULTIPLIER_0)
+        high1, low1 = plain_wide(c[2], MULTIPLIER_1)
+        c = [high1 ^ c[1] ^ np.uint64(k0), low1, high0 ^ c[3] ^ np.uint64(k1), low0]
+        k0, k1 = (k0 + WEYL_0) & MASK, (k1 + WEYL_1) & MASK
+    return np.stack(c, -1).astype("<u8").view(np.uint8).ravel()
+
+
+def plain_wide(a: np.ndarray, b: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the upper and the lower halves of 128-bit products."""
+    low, s32 = np.uint64(2**32 - 1), np.uint64(32)
+    b0, b1 = np.uint64(b % 2**32), np.uint64(b >> 32)
+    a0, a1 = a & low, a >> s32
+    middle = a1 * b0 + (a0 * b0 >> s32)
+    other = a0 * b1 + (middle & low)
+    return a1 * b1 + (middle >> s32) + (other >> s32), a * np.uint64(b)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src
+    if record["apply"]:
+        table = np.zeros(LEVELS, np.int64)
+        fill_points(float(record["sigma"]), table)
+        seed = (int(record["seed"][0]), int(record["seed"][1]))
+        noise = plain_blocks(-(-src.size // VALUES), seed)[: 2 * src.size].reshape(-1, 2)
+        total = (src.astype(np.int64) << 16) + table[noise].sum(-1).reshape(src.shape)
+        dst[...] = np.clip((total + 2**15) >> 16, 0, 255)
+
+
+@register
+@dataclass(frozen=True)
+class GaussianNoise(PixelOp):
+    """Add Gaussian noise.
+
+    Attributes:
+        sigma_range: (low, high) of the standard deviation, in grey levels, from 0 to 128.
+        p: probability.
+    """
+
+    sigma_range: tuple[float, float] = (2.0, 12.0)
+    p: float = 0.5
+
+    name: ClassVar[str] = "gaussian_noise"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("p", "f8"), ("low", "f8"), ("high", "f8")])
+    record: ClassVar[np.dtype[Any]] = np.dtype([("seed", "u8", (2,)), ("sigma", "f8"), APPLY])
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    draw = staticmethod(_draw)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(sigma_range=checks.span(self.name, "sigma_range", self.sigma_range, 0.0, MOST))
+        self.check_p()
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((self.p, *self.sigma_range), self.parameters)
+
+    def scratch(self, state: State) -> int:
+        """Return the bytes of the table and of the blocks made at a time."""
+        return TABLE + 32 * BLOCKS
+
+
+def gaussian_noise(
+    *values: Value,
+    sigma_range: tuple[float, float] = (2.0, 12.0),
+    p: float = 0.5,
+    stream: str | None = None,
+) -> Any:
+    """Add noise to images of a pipeline; see `GaussianNoise`."""
+    return GaussianNoise(sigma_range, p)(*values, stream=stream)
