@@ -14,6 +14,7 @@ from stoker.ops.color_jitter import ColorJitter, color_jitter
 from stoker.ops.contract import Kernel, Op, ParameterError, State, StateError, Value
 from stoker.ops.contrast import Contrast, contrast
 from stoker.ops.equalize import Equalize, equalize
+from stoker.ops.erase import Erase, erase
 from stoker.ops.gamma import Gamma, gamma
 from stoker.ops.gaussian_blur import GaussianBlur, gaussian_blur
 from stoker.ops.gaussian_noise import GaussianNoise, gaussian_noise
@@ -49,6 +50,7 @@ __all__ = [
     "ColorJitter",
     "Contrast",
     "Equalize",
+    "Erase",
     "Gamma",
     "GaussianBlur",
     "GaussianNoise",
@@ -87,6 +89,7 @@ __all__ = [
     "color_jitter",
     "contrast",
     "equalize",
+    "erase",
     "gamma",
     "gaussian_blur",
     "gaussian_noise",

@@ -1,0 +1,164 @@
+"""Fill a random box, with probability p, in image and mask alike, as torchvision's RandomErasing.
+
+Draws: 0 applied if uniform < p. Then up to ten attempts, each with an area uniform in `scale` times
+the image's and a ratio, height / width, log-uniform in `ratio`; the first box that is smaller than
+the image in both directions is placed uniformly. Attempt a reads draws 4a + 1 (area), 4a + 2
+(ratio), 4a + 3 (top), 4a + 4 (left). Sides are rounded to floor(x + 0.5). If none fits the box is
+empty.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.ops import checks
+from stoker.ops.contract import Kernel, State, Value
+from stoker.ops.cut import fill_levels, fill_run, require_fill
+from stoker.ops.pixelwise import APPLY, PixelOp, begin
+from stoker.ops.random_resized_crop import ATTEMPTS, LOWEST_RATIO
+from stoker.ops.registry import register
+from stoker.rng.draws import bernoulli, integers, log_uniform, uniform_range
+from stoker.rng.jit import kernel
+from stoker.rng.maths import floor, sqrt
+
+LOWEST: Final = -(2**31)
+HIGHEST: Final = 2**31 - 1
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
+    record["top"] = record["left"] = record["height"] = record["width"] = 0
+    area = float(height * width)
+    for attempt in range(ATTEMPTS):
+        k = 4 * attempt
+        target = area * uniform_range(key, k + 1, params["scale_low"], params["scale_high"])
+        ratio = log_uniform(key, k + 2, params["ratio_low"], params["ratio_high"])
+        h = floor(sqrt(target * ratio) + 0.5)
+        w = floor(sqrt(target / ratio) + 0.5)
+        if 0 < w < width and 0 < h < height:
+            record["top"] = int(integers(key, k + 3, height - h + 1))
+            record["left"] = int(integers(key, k + 4, width - w + 1))
+            record["height"] = h
+            record["width"] = w
+            return
+
+
+@kernel
+def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    _, width, channels = src.shape
+    image = begin(src, dst)
+    if record["apply"]:
+        top, left, count = np.int64(record["top"]), np.int64(record["left"]), record["width"]
+        for y in range(top, top + np.int64(record["height"])):
+            fill_run(image, (y * width + left) * channels, count, channels, params["fill"])
+
+
+@kernel
+def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    width = src.shape[1]
+    image = begin(src, dst)
+    if record["apply"]:
+        top, left = np.int64(record["top"]), np.int64(record["left"])
+        for y in range(top, top + np.int64(record["height"])):
+            start = np.uint64(y * width + left)
+            for x in range(np.uint64(record["width"])):
+                image[start + x] = params["mask_fill"]
+
+
+def _box(record: Any) -> tuple[slice, slice]:
+    top, left = int(record["top"]), int(record["left"])
+    return slice(top, top + int(record["height"])), slice(left, left + int(record["width"]))
+
+
+def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src
+    if record["apply"]:
+        dst[_box(record)] = params["fill"][: src.shape[2]]
+
+
+def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src
+    if record["apply"]:
+        dst[_box(record)] = params["mask_fill"]
+
+
+@register
+@dataclass(frozen=True)
+class Erase(PixelOp):
+    """Fill a random box.
+
+    Attributes:
+        scale: (low, high) of the box's area, as parts of the image's area.
+        ratio: (low, high) of the box's height / width.
+        fill: grey level of erased pixels, or one for each channel.
+        mask_fill: class number of erased pixels.
+        p: probability.
+    """
+
+    scale: tuple[float, float] = (0.02, 0.33)
+    ratio: tuple[float, float] = (0.3, 3.3)
+    fill: int | tuple[int, ...] = 0
+    mask_fill: int = 0
+    p: float = 0.5
+
+    name: ClassVar[str] = "erase"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [
+            ("p", "f8"),
+            ("scale_low", "f8"),
+            ("scale_high", "f8"),
+            ("ratio_low", "f8"),
+            ("ratio_high", "f8"),
+            ("mask_fill", "i4"),
+            ("fill", "u1", (4,)),
+        ]
+    )
+    record: ClassVar[np.dtype[Any]] = np.dtype(
+        [("top", "i4"), ("left", "i4"), ("height", "i4"), ("width", "i4"), APPLY]
+    )
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_image, _plain_image, in_place=True),
+        "mask": Kernel(_run_mask, _plain_mask, in_place=True),
+    }
+    draw = staticmethod(_draw)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            scale=checks.interval(self.name, "scale", self.scale, 0.0, 1.0),
+            ratio=checks.interval(self.name, "ratio", self.ratio, LOWEST_RATIO, checks.MAX_SIDE),
+            fill=checks.levels(self.name, "fill", self.fill),
+            mask_fill=checks.integer(self.name, "mask_fill", self.mask_fill, LOWEST, HIGHEST),
+        )
+        self.check_p()
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """The fill as a tuple."""
+        return self.fill if isinstance(self.fill, tuple) else (self.fill,)
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        fill = fill_levels(self.levels)
+        return np.array((self.p, *self.scale, *self.ratio, self.mask_fill, fill), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return the states as they are."""
+        declared = super().declare(states)
+        require_fill(self.name, states, self.levels, self.mask_fill)
+        return declared
+
+
+def erase(
+    *values: Value,
+    scale: tuple[float, float] = (0.02, 0.33),
+    ratio: tuple[float, float] = (0.3, 3.3),
+    fill: int | tuple[int, ...] = 0,
+    mask_fill: int = 0,
+    p: float = 0.5,
+    stream: str | None = None,
+) -> Any:
+    """Fill a random box of values of a pipeline; see `Erase`."""
+    return Erase(scale, ratio, fill, mask_fill, p)(*values, stream=stream)
