@@ -44,6 +44,10 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "gaussian_blur": [{"p": 0.9}, {"kernel_size": 23, "sigma_range": (1, 9), "p": 0.5}],
     "gaussian_noise": [{"p": 0.9}, {"sigma_range": (0, 128), "p": 0.5}],
     "grayscale": [{"p": 0.5}, {"p": 1}],
+    "grid_mask": [
+        {"fill": 114, "mask_fill": 200, "p": 0.9},
+        {"unit_range": (5, 20), "ratio": 0.3, "p": 0.5},
+    ],
     "horizontal_flip": [{"p": 0.5}, {"p": 1}],
     "hue": [{"p": 0.9}, {"turn_range": (-0.5, 0.5), "p": 0.5}],
     "invert": [{"p": 0.5}, {"p": 1}],

@@ -19,6 +19,7 @@ from stoker.ops.gamma import Gamma, gamma
 from stoker.ops.gaussian_blur import GaussianBlur, gaussian_blur
 from stoker.ops.gaussian_noise import GaussianNoise, gaussian_noise
 from stoker.ops.grayscale import Grayscale, grayscale
+from stoker.ops.grid_mask import GridMask, grid_mask
 from stoker.ops.horizontal_flip import HorizontalFlip, horizontal_flip
 from stoker.ops.hue import Hue, hue
 from stoker.ops.invert import Invert, invert
@@ -55,6 +56,7 @@ __all__ = [
     "GaussianBlur",
     "GaussianNoise",
     "Grayscale",
+    "GridMask",
     "HorizontalFlip",
     "Hue",
     "Invert",
@@ -94,6 +96,7 @@ __all__ = [
     "gaussian_blur",
     "gaussian_noise",
     "grayscale",
+    "grid_mask",
     "horizontal_flip",
     "hue",
     "invert",
