@@ -68,6 +68,10 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"padding": (2, 5), "mode": "edge", "multiple": (16, 24)},
         {"padding": (3, 0, 9, 50), "fill": (7, 8, 9, 10), "mask_fill": 200},
     ],
+    "perspective": [
+        {"p": 0.7, "fill": 114, "mask_fill": 7},
+        {"distortion_scale": 0.6, "p": 0.9, "interpolation": "nearest"},
+    ],
     "posterize": [{"p": 0.5}, {"bits": 2, "p": 1}],
     "random_crop": [
         {"size": (20, 30), "padding": 4, "fill": 114, "mask_fill": 255},

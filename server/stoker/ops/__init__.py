@@ -26,6 +26,7 @@ from stoker.ops.invert import Invert, invert
 from stoker.ops.letterbox import Letterbox, letterbox
 from stoker.ops.normalize import Normalize, normalize
 from stoker.ops.pad import Pad, pad
+from stoker.ops.perspective import Perspective, perspective
 from stoker.ops.posterize import Posterize, posterize
 from stoker.ops.random_crop import RandomCrop, random_crop
 from stoker.ops.random_resized_crop import RandomResizedCrop, random_resized_crop
@@ -66,6 +67,7 @@ __all__ = [
     "Op",
     "Pad",
     "ParameterError",
+    "Perspective",
     "Posterize",
     "RandomCrop",
     "RandomResizedCrop",
@@ -105,6 +107,7 @@ __all__ = [
     "make",
     "normalize",
     "pad",
+    "perspective",
     "posterize",
     "random_crop",
     "random_resized_crop",
