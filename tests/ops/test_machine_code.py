@@ -55,6 +55,11 @@ LOOPS = {
     "horizontal_flip": ["mirror1", "mirror3", "copy"],
     "half": ["to_half"],
     "normalize": ["line_hwc", "line_chw"],
+    "invert": ["invert_levels"],
+    "solarize": ["invert_from"],
+    "posterize": ["mask_levels"],
+    "sharpness": ["sharpen_row"],
+    "windows": ["begin_sums", "add_pair", "store_row", "store_levels"],
 }
 BLENDS = [f"blend.{name}" for name in LOOPS["blend"]]
 BLENDS += ["color.blend_with", "color.saturate", "color.rotate_hue"]
@@ -64,6 +69,11 @@ GLUE = {
     "color_jitter": ["_run"],
     "random_resized_crop": ["_run_image", "_run_mask"],
     "normalize": ["_run"],
+    "gamma": ["_draw", "_run"],
+    "autocontrast": ["_run"],
+    "gaussian_blur": ["_draw", "_run"],
+    "gaussian_noise": ["_draw", "_run"],
+    "erase": ["_draw", "_run_image", "_run_mask"],
 }
 LIBM = r"@(exp|log|pow|sin|cos|tan|sqrt|fmod|round|lround|rint|floor|ceil|fma)[fl]?\("
 

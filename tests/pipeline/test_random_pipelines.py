@@ -14,7 +14,27 @@ from stoker.pipeline import Row
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.plan import bind
 
+CHANGES_OF_LEVELS = (
+    "autocontrast",
+    "brightness",
+    "channel_shuffle",
+    "contrast",
+    "equalize",
+    "erase",
+    "gamma",
+    "gaussian_blur",
+    "gaussian_noise",
+    "grayscale",
+    "grid_mask",
+    "hue",
+    "invert",
+    "posterize",
+    "saturation",
+    "sharpness",
+    "solarize",
+)
 PARAMS = {
+    **{name: lambda r: {"p": float(r.uniform())} for name in CHANGES_OF_LEVELS},
     "random_resized_crop": lambda r: {"size": [pick(r, (24, 40)), 32], "scale": [0.2, 1.0]},
     "resize": lambda r: {"size": [32, pick(r, (24, 48))]},
     "random_crop": lambda r: {"size": [16, 24], "padding": pick(r, (0, 4))},

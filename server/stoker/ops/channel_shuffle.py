@@ -63,7 +63,7 @@ class ChannelShuffle(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "channel_shuffle"
-    record: ClassVar[np.dtype[Any]] = np.dtype([APPLY, ("order", "u1", (4,))])
+    record: ClassVar[np.dtype[Any]] = np.dtype([("order", "u1", (4,)), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     draw = staticmethod(_draw)
 

@@ -106,13 +106,13 @@ class Erase(PixelOp):
     name: ClassVar[str] = "erase"
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [
-            ("p", "f8"),
             ("scale_low", "f8"),
             ("scale_high", "f8"),
             ("ratio_low", "f8"),
             ("ratio_high", "f8"),
             ("mask_fill", "i4"),
             ("fill", "u1", (4,)),
+            ("p", "f8"),
         ]
     )
     record: ClassVar[np.dtype[Any]] = np.dtype(
@@ -142,7 +142,7 @@ class Erase(PixelOp):
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
         fill = fill_levels(self.levels)
-        return np.array((self.p, *self.scale, *self.ratio, self.mask_fill, fill), self.parameters)
+        return np.array((*self.scale, *self.ratio, self.mask_fill, fill, self.p), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states as they are."""

@@ -36,8 +36,8 @@ class FactorOp(PixelOp):
     factor_range: tuple[float, float] = (0.6, 1.4)
     p: float = 0.5
 
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("p", "f8"), ("low", "f8"), ("high", "f8")])
-    record: ClassVar[np.dtype[Any]] = np.dtype([APPLY, ("factor", "f8")])
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
+    record: ClassVar[np.dtype[Any]] = np.dtype([("factor", "f8"), APPLY])
     draw = staticmethod(draw_factor)
 
     def check(self) -> None:
@@ -49,4 +49,4 @@ class FactorOp(PixelOp):
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
-        return np.array((self.p, *self.factor_range), self.parameters)
+        return np.array((*self.factor_range, self.p), self.parameters)

@@ -64,8 +64,8 @@ class Gamma(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "gamma"
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("p", "f8"), ("low", "f8"), ("high", "f8")])
-    record: ClassVar[np.dtype[Any]] = np.dtype([APPLY, ("gamma", "f8")])
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
+    record: ClassVar[np.dtype[Any]] = np.dtype([("gamma", "f8"), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     draw = staticmethod(_draw)
 
@@ -78,7 +78,7 @@ class Gamma(PixelOp):
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
-        return np.array((self.p, *self.gamma_range), self.parameters)
+        return np.array((*self.gamma_range, self.p), self.parameters)
 
     def scratch(self, state: State) -> int:
         """Return the bytes of the table."""

@@ -89,9 +89,9 @@ class GaussianBlur(PixelOp):
 
     name: ClassVar[str] = "gaussian_blur"
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("p", "f8"), ("low", "f8"), ("high", "f8"), ("radius", "i4")]
+        [("low", "f8"), ("high", "f8"), ("radius", "i4"), ("p", "f8")]
     )
-    record: ClassVar[np.dtype[Any]] = np.dtype([APPLY, ("sigma", "f8")])
+    record: ClassVar[np.dtype[Any]] = np.dtype([("sigma", "f8"), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     draw = staticmethod(_draw)
 
@@ -106,7 +106,7 @@ class GaussianBlur(PixelOp):
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
-        return np.array((self.p, *self.sigma_range, self.kernel_size // 2), self.parameters)
+        return np.array((*self.sigma_range, self.kernel_size // 2, self.p), self.parameters)
 
     def scratch(self, state: State) -> int:
         """Return the bytes of the weights, a row of sums, and a row with both ends mirrored."""

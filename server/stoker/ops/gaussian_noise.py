@@ -143,7 +143,7 @@ class GaussianNoise(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "gaussian_noise"
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("p", "f8"), ("low", "f8"), ("high", "f8")])
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype([("seed", "u8", (2,)), ("sigma", "f8"), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     draw = staticmethod(_draw)
@@ -155,7 +155,7 @@ class GaussianNoise(PixelOp):
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
-        return np.array((self.p, *self.sigma_range), self.parameters)
+        return np.array((*self.sigma_range, self.p), self.parameters)
 
     def scratch(self, state: State) -> int:
         """Return the bytes of the table and of the blocks made at a time."""

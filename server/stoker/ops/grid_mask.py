@@ -2,8 +2,8 @@
 
 Draws: 0 applied if uniform < p; 1 the grid's unit, an integer in its range; 2 and 3 how far the
 grid is moved up and left, integers below the unit. A square is
-floor(unit * ratio + 0.5) pixels wide, at least 1 and less than the unit; pixel (y, x) is filled where both (y + top) mod unit and
-(x + left) mod unit are below that. Not rotated.
+floor(unit * ratio + 0.5) pixels wide, at least 1 and less than the unit; pixel (y, x) is filled
+where both (y + top) mod unit and (x + left) mod unit are below that. Not rotated.
 """
 
 from dataclasses import dataclass
@@ -104,12 +104,12 @@ class GridMask(PixelOp):
     name: ClassVar[str] = "grid_mask"
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [
-            ("p", "f8"),
             ("ratio", "f8"),
             ("unit_low", "i4"),
             ("unit_high", "i4"),
             ("mask_fill", "i4", (1,)),
             ("fill", "u1", (4,)),
+            ("p", "f8"),
         ]
     )
     record: ClassVar[np.dtype[Any]] = np.dtype(
@@ -144,7 +144,7 @@ class GridMask(PixelOp):
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
         fill = fill_levels(self.levels)
-        values = (self.p, self.ratio, *self.unit_range, (self.mask_fill,), fill)
+        values = (self.ratio, *self.unit_range, (self.mask_fill,), fill, self.p)
         return np.array(values, self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:

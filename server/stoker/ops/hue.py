@@ -52,8 +52,8 @@ class Hue(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "hue"
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("p", "f8"), ("low", "f8"), ("high", "f8")])
-    record: ClassVar[np.dtype[Any]] = np.dtype([APPLY, ("turn", "f8")])
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
+    record: ClassVar[np.dtype[Any]] = np.dtype([("turn", "f8"), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     draw = staticmethod(_draw)
 
@@ -64,7 +64,7 @@ class Hue(PixelOp):
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
-        return np.array((self.p, *self.turn_range), self.parameters)
+        return np.array((*self.turn_range, self.p), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states as they are."""

@@ -25,7 +25,11 @@ LEVELS: Final = 256
 
 @kernel
 def draw_apply(key: Any, params: Any, height: int, width: int, record: Any) -> None:
-    """Decide with draw 0 whether the op is applied."""
+    """Decide with draw 0 whether the op is applied.
+
+    Ops with more parameters put `p` last, and `apply` last in their records: numba takes a record
+    that begins with all fields of another for its subtype, where both reach one function.
+    """
     record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
 
 

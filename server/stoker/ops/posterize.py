@@ -44,7 +44,7 @@ class Posterize(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "posterize"
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("p", "f8"), ("mask", "u1")])
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("mask", "u1"), ("p", "f8")])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
 
     def check(self) -> None:
@@ -54,7 +54,7 @@ class Posterize(PixelOp):
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
-        return np.array((self.p, 256 - (1 << (8 - self.bits))), self.parameters)
+        return np.array((256 - (1 << (8 - self.bits)), self.p), self.parameters)
 
 
 def posterize(*values: Value, bits: int = 4, p: float = 0.5, stream: str | None = None) -> Any:

@@ -49,7 +49,7 @@ class Solarize(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "solarize"
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("p", "f8"), ("threshold", "u2")])
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("threshold", "u2"), ("p", "f8")])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
 
     def check(self) -> None:
@@ -59,7 +59,7 @@ class Solarize(PixelOp):
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
-        return np.array((self.p, self.threshold), self.parameters)
+        return np.array((self.threshold, self.p), self.parameters)
 
 
 def solarize(
