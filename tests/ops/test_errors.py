@@ -170,7 +170,7 @@ def test_unknown_op():
     with pytest.raises(UnknownNameError) as caught:
         lookup("horizontal_flop")
     assert str(caught.value) == "there is no op 'horizontal_flop'; did you mean 'horizontal_flip'?"
-    with pytest.raises(UnknownNameError, match="there is no op 'x'; there are: center_crop, "):
+    with pytest.raises(UnknownNameError, match="there is no op 'x'; there are: affine, "):
         lookup("x")
 
 
