@@ -5,9 +5,7 @@ that is added later is covered as soon as EXAMPLES has a line for it (a test dem
 """
 
 import dataclasses
-import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ from skimage import data
 
 from stoker.ops import Op, State, make, registered
 from stoker.ops.contract import storage
-from stoker.rng.jit import compiled, set_cache_root
+from stoker.rng.jit import compiled
 from stoker.rng.streams import Key, machine_key, make_key, stream_key
 
 GUARD = 64
@@ -113,13 +111,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         pairs = [(n, p) for n in sorted(registered()) for p in EXAMPLES.get(n, [{}])]
         names = [f"{name}-{i}" for i, (name, _) in enumerate(pairs)]
         metafunc.parametrize("example", [make(n, p) for n, p in pairs], ids=names)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Keep kernels out of the user's cache; STOKER_TEST_KERNELS names a folder that stays."""
-    kept = os.environ.get("STOKER_TEST_KERNELS")
-    set_cache_root(Path(kept) if kept else tmp_path_factory.mktemp("kernels"))
 
 
 @pytest.fixture(scope="session")

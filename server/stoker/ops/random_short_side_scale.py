@@ -35,8 +35,8 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 
 @kernel
-def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
-    return int(record["height"]), int(record["width"])
+def _out_size(params: Any, record: Any, height: int, width: int) -> Any:
+    return np.int64(record["height"]), np.int64(record["width"])
 
 
 def _sizes(op: str, value: object) -> tuple[int, int]:
