@@ -2,9 +2,10 @@
 
     python benchmarks/plain_loops.py PACKED --workers 2 --epochs 3
 
-Each process computes every n-th batch into one private slot, over and over. What the daemon and the
-client add is measured against this. The processes begin an epoch together; its time is that of the
-slower one. One JSON line an epoch; the first is the warm-up. CPU time counts all processes.
+Each process computes its share of the rows of every batch into one private slot, over and over, so
+that all have the same number of rows. What the daemon and the client add is measured against this.
+The processes begin an epoch together; its time is that of the slower one. One JSON line an epoch;
+the first is the warm-up. CPU time counts all processes.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from meter import Epoch, busy_s, tree_s
 from w1_pipeline import w1
 
 from stoker.dataset import open_dataset
-from stoker.order.batches import steps_per_epoch
+from stoker.order.batches import rank_rows, steps_per_epoch
 from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.plan import bind
 from stoker.protocol.layout import slot_layout
@@ -34,17 +35,18 @@ from stoker.server.states import field_states
 def loop(
     number: int, arguments: argparse.Namespace, start: Barrier, stop: Barrier, images: SimpleQueue
 ) -> None:
-    """Compute the steps `number`, `number + workers`, ... of each epoch."""
+    """Compute this process's share of the rows of each step."""
     spec = make_spec(arguments.packed, w1.graph(), batch_size=arguments.batch_size)
     dataset = open_dataset(arguments.packed)
     plan = bind(w1.graph(), field_states(dataset))
     layout = slot_layout(plan.outputs, spec.batch_size)
-    computer = RowComputer(spec, dataset, compile_plan(plan), layout)
+    computer = RowComputer(spec, dataset, compile_plan(plan), layout, machine=True)
     slot = np.zeros(layout.slot_bytes, np.uint8)
+    low, high = rank_rows(spec.batch_size, number, arguments.workers)
     for epoch in range(arguments.epochs):
         start.wait()
-        for step in range(number, steps_per_epoch(spec), arguments.workers):
-            computer.fill(slot, epoch, step, 0, spec.batch_size)
+        for step in range(steps_per_epoch(spec)):
+            computer.fill(slot, epoch, step, low, high)
         stop.wait()
     images.put(steps_per_epoch(spec) * spec.batch_size)
     dataset.close()
