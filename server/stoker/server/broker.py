@@ -71,6 +71,7 @@ class Broker:
         self.refused_messages = 0
         self._context = zmq.Context(io_threads=1)
         self._socket = self._context.socket(zmq.ROUTER)
+        self._descriptor = int(self._socket.get(zmq.FD))  # the same for the socket's life
         try:
             self._bind(place)
         except BaseException:
@@ -79,7 +80,7 @@ class Broker:
 
     def fileno(self) -> int:
         """Return ZeroMQ's descriptor; see the module's text before waiting on it."""
-        return int(self._socket.get(zmq.FD))
+        return self._descriptor
 
     def readable(self) -> bool:
         """Whether messages are waiting; must be asked before every sleep."""

@@ -170,7 +170,7 @@ class Daemon:
         self._turns.begin()
         for descriptor in ready:
             calls[descriptor]()
-        if len(self._events) < BACKLOG and self._broker.readable():
+        if (busy or self._broker.fileno() in ready) and len(self._events) < BACKLOG:
             self._broker.drain()
         if self._now() >= self._next_tick:
             self._tick()

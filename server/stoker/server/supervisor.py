@@ -293,9 +293,10 @@ class Supervisor:
         self._await_death(child)
         self._ended(child, "killed with the template process", False)
 
-    def _read_child(self, child: _Child) -> None:
+    def _read_child(self, child: _Child, packets: int = 1) -> None:
+        """Take packets of a child, one by one: the poll is level-triggered and comes back."""
         kinds = FromWorker if child.role == "worker" else BuildResult | Failed
-        for _ in range(_MAX_READS):
+        for _ in range(packets):
             try:
                 received = channel.receive(child.sock, kinds)
             except BlockingIOError:
@@ -346,7 +347,7 @@ class Supervisor:
     def _ended(self, child: _Child, reason: str, blame: bool) -> None:
         # What it said before it died still counts: its last chunk may be done.
         if not child.closed:
-            self._read_child(child)
+            self._read_child(child, _MAX_READS)
         del self._children[child.number]
         if child.role == "worker":
             self._workers.pop(child.build, None)
