@@ -170,13 +170,14 @@ assert seen > 0, "the counter does not count"
 
 
 @pytest.mark.slow
-def test_kernels_allocate_nothing(examples, tmp_path):
+@pytest.mark.timeout(420)  # where the cache is cold it compiles every kernel
+def test_kernels_allocate_nothing(examples, tmp_path, kernel_cache):
     chosen = {name: params[0] for name, params in examples.items() if name != "center_crop"}
     chosen["center_crop"] = {"size": 24}
     subprocess.run(
-        [sys.executable, "-c", ALLOCATIONS, str(tmp_path), repr(chosen)],
+        [sys.executable, "-c", ALLOCATIONS, str(kernel_cache), repr(chosen)],
         check=True,
-        timeout=170,
+        timeout=400,
         env={"NUMBA_NRT_STATS": "1", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
     )
 

@@ -10,6 +10,9 @@ import sys
 
 import pytest
 
+# The code is compiled anew to be read: minutes on a busy machine.
+pytestmark = pytest.mark.timeout(420)
+
 SCRIPT = """
 import json, sys
 import numpy as np
@@ -90,7 +93,7 @@ def code(examples, tmp_path_factory):
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, cache, json.dumps(chosen), json.dumps(wanted)],
         check=True,
-        timeout=170,
+        timeout=400,
         stdout=subprocess.PIPE,
         text=True,
     )
