@@ -69,6 +69,8 @@ def test_a_reader_that_does_not_read_makes_nobody_wait(monkeypatch):
             if select.select([reading], [], [], 0.05)[0]:
                 text += os.read(reading, 65536)
         finish.join()
+        while select.select([reading], [], [], 0)[0]:
+            text += os.read(reading, 65536)
         assert b"log lines: standard error was not read" in text
 
 
