@@ -6,7 +6,7 @@ import select
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -176,3 +176,12 @@ def law() -> SimpleNamespace:
     return SimpleNamespace(
         reference=reference, delivered=delivered, merged=merged, one_rank=one_rank
     )
+
+
+def children(pid: int) -> list[int]:
+    """Return the pids of a process's children; a thread that ends meanwhile has none."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(FileNotFoundError):
+            found += [int(child) for child in (task / "children").read_text().split()]
+    return found

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import law_pipelines
 import pytest
+from law_rig import children
 
 from stoker.client import Loader
 from stoker.protocol.spec import OrderSpec
@@ -117,16 +118,9 @@ def test_worker_that_dies_at_a_point(daemon, law, expected, point, name):
         assert "SIGKILL" in running.log.read_text()
 
 
-def _children(pid: int) -> list[int]:
-    found = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        found += [int(child) for child in (task / "children").read_text().split()]
-    return found
-
-
 def _workers(daemon_pid: int) -> list[int]:
-    (template,) = _children(daemon_pid)
-    return _children(template)
+    (template,) = children(daemon_pid)
+    return children(template)
 
 
 def _state(pid: int) -> str:
@@ -173,7 +167,7 @@ def test_template_killed(daemon, law, expected):
             batches = iter(loader)
             first = next(batches)
             assert first.step == 0
-            os.kill(_children(running.pid)[0], signal.SIGKILL)
+            os.kill(children(running.pid)[0], signal.SIGKILL)
             rest = [batch.step for batch in batches]
             assert rest == list(range(1, len(loader)))
         assert (

@@ -15,6 +15,7 @@ from pathlib import Path
 import law_pipelines
 import numpy as np
 import pytest
+from law_rig import children
 
 from stoker.client import Loader
 from stoker.protocol.digest import batch_digest
@@ -24,14 +25,6 @@ STORMS = int(os.environ.get("STOKER_STORMS", "10"))
 EPOCHS = 3
 KILLS = 20
 PIPELINES = ("crops", "training", "padded", "evaluation")
-
-
-def children(pid: int) -> list[int]:
-    found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            found += [int(child) for child in (task / "children").read_text().split()]
-    return found
 
 
 def kill_one(rng: random.Random, daemon_pid: int) -> bool:
