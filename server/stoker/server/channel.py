@@ -7,6 +7,7 @@ installation, so only size and type are checked.
 
 import os
 import socket
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -61,11 +62,16 @@ def receive(sock: socket.socket, kinds: Any) -> tuple[Any, int | None] | None:
     else:
         data = data[1:]
     try:
-        return msgspec.msgpack.decode(data, type=kinds), descriptor
+        return _decoder(kinds).decode(data), descriptor
     except msgspec.MsgspecError as error:
         if descriptor is not None:
             os.close(descriptor)
         raise ProtocolError(f"packet between daemon and worker: {error}") from None
+
+
+@cache
+def _decoder(kinds: Any) -> msgspec.msgpack.Decoder[Any]:
+    return msgspec.msgpack.Decoder(kinds)
 
 
 def _read_file(descriptor: int | None) -> bytes:

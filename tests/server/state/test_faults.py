@@ -82,7 +82,7 @@ def test_after_a_blamed_death_the_row_is_claimed_alone(lone):
     lone.run(token, granted=1)
     lone.finish(1)
     (claim,) = lone.claims(1)
-    assert (claim.row_lo, claim.row_hi) == (4, 10)
+    assert (claim.row_lo, claim.row_hi) == (4, 16)
     lone.die(1, blame=True, row=7)
     lone.up(2)
     got = []
@@ -91,7 +91,7 @@ def test_after_a_blamed_death_the_row_is_claimed_alone(lone):
         lone.finish(2)
     assert (7, 8) in got
     assert not [1 for lo, hi in got if lo < 7 < hi or lo <= 7 < hi - 1]
-    assert got[:3] == [(4, 7), (7, 8), (8, 10)]
+    assert got[:3] == [(4, 7), (7, 8), (8, 16)]
     assert places(lone, token) == [(0, 0)]
 
 
@@ -380,19 +380,19 @@ def test_the_first_bad_row_of_a_batch_is_the_one_that_is_told(make_rig):
     token = rig.open(batch_size=16)
     rig.run(token, granted=1)
     claims = sorted((w.row_lo, n) for n in (1, 2) for w in rig.claims(n))
-    assert [lo for lo, _ in claims] == [0, 4, 7, 10]
+    assert [lo for lo, _ in claims] == [0, 4, 8, 12]
     assert [n for _, n in claims] == [1, 2, 1, 2]
     rig.finish(2)  # rows 4 to 7
-    rig.fail(2, "row 10")
-    rig.die(1, row=1)  # rows 0 and 7 are lost
+    rig.fail(2, "row 12")
+    rig.die(1, row=1)  # rows 0 and 8 are lost
     assert not rig.errors(token)
-    assert rig.counters()["unclaimed_rows"] > 0, "rows below 10 may be bad as well"
+    assert rig.counters()["unclaimed_rows"] > 0, "rows below 12 may be bad as well"
     while rig.claims(2):
         claim = rig.claims(2)[0]
-        if claim.row_lo > 10:
+        if claim.row_lo > 12:
             rig.finish(2)  # it was claimed before
         else:
-            assert claim.row_hi <= 10
+            assert claim.row_hi <= 12
             rig.fail(2, f"row {claim.row_lo}")
     (error,) = rig.errors(token)
     assert error.message == "row 0"
@@ -563,13 +563,13 @@ def test_rows_above_a_failed_claim_are_not_done_again(make_rig):
     rig.up(1, 2)
     token = rig.open(batch_size=16)
     rig.run(token, granted=1)
-    assert [w.row_lo for w in rig.claims(1)] == [0, 7]
-    assert [w.row_lo for w in rig.claims(2)] == [4, 10]
+    assert [w.row_lo for w in rig.claims(1)] == [0, 8]
+    assert [w.row_lo for w in rig.claims(2)] == [4, 12]
     rig.finish(1)
     rig.fail(2, "row 4")
     rig.finish(1)
     assert rig.counters()["unclaimed_rows"] == 0
-    rig.die(2, row=10)
+    rig.die(2, row=12)
     rig.work((1,))
     assert rig.errors(token)[0].message == "row 4"
     assert rig.counters()["recomputed_rows_total"] == 0
@@ -582,7 +582,7 @@ def test_lost_rows_below_a_failed_claim_are_still_done(make_rig):
     rig.run(token, granted=1)
     rig.die(1)
     rig.fail(2, "row 4")
-    assert [w.row_lo for w in rig.claims(2)] == [10, 0], "rows 0 to 4 had come back"
+    assert [w.row_lo for w in rig.claims(2)] == [12, 0], "rows 0 to 4 had come back"
     rig.finish(2)
     rig.fail(2, "row 0")
     rig.work((2,))

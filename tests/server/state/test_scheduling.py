@@ -47,7 +47,7 @@ def test_chunks_get_smaller_towards_the_end_of_a_step(rig):
                 got += sizes(rig.finish(worker))
     unclaimed, expected = 50, []
     while unclaimed:
-        expected.append(ceil(unclaimed / 4))
+        expected.append(ceil(unclaimed / 2))
         unclaimed -= expected[-1]
     assert got == expected
 
@@ -55,7 +55,7 @@ def test_chunks_get_smaller_towards_the_end_of_a_step(rig):
 def test_a_chunk_is_at_least_a_millisecond_of_work(rig):
     token = rig.open(batch_size=50)
     warm(rig, token, row_s=0.0001)
-    assert sizes(rig.run(token, run=2, granted=1)) == [13, 10, 10, 10]
+    assert sizes(rig.run(token, run=2, granted=1)) == [25, 13, 10, 2]
 
 
 def test_a_chunk_is_never_a_hang(rig):
@@ -83,7 +83,7 @@ def test_each_worker_has_at_most_so_many_claims(make_rig):
 def test_claims_go_to_who_has_fewest(make_rig):
     rig = make_rig(workers=3, outstanding=2)
     rig.up(1, 2, 3)
-    token = rig.open(batch_size=4)
+    token = rig.open(batch_size=5)
     rig.run(token, granted=1)
     assert [len(rig.claims(worker)) for worker in (1, 2, 3)] == [2, 1, 1]
 

@@ -1,7 +1,7 @@
 """Who computes which rows: guided self-scheduling, fair between groups, earliest step first.
 
 Groups with unclaimed rows take turns, a chunk each. A chunk is
-`max(least_rows, ceil(unclaimed / (2 * workers)))` rows of the group's earliest step, at most what
+`max(least_rows, ceil(unclaimed / workers))` rows of the group's earliest step, at most what
 is unclaimed or `most_rows`: large at first, small at the end, so that all workers end together.
 `streams` has the bounds, which follow from what a row costs. After each event the rotation is empty
 or no worker has room: no worker is idle while there is work.
@@ -97,5 +97,5 @@ class Scheduler:
 
     def _chunk(self, group: Group, batch: Batch) -> int:
         stream = group.stream
-        guided = -(-batch.unclaimed // (2 * self._pool.up))
+        guided = -(-batch.unclaimed // self._pool.up)
         return min(max(guided, stream.least_rows), stream.most_rows)
