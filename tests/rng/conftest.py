@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from stoker.rng.jit import set_cache_root
-
 Run = Callable[..., str]
 
 
@@ -37,9 +35,3 @@ def python(tmp_path: Path) -> Run:
         return done.stdout.strip()
 
     return run
-
-
-@pytest.fixture(scope="session", autouse=True)
-def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Keep this process's compiled kernels out of the user's cache."""
-    set_cache_root(tmp_path_factory.mktemp("kernels"))

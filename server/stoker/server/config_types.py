@@ -156,16 +156,18 @@ def decode_hook(kind: type, value: object) -> object:
     """Read a `Size` for msgspec, from a number or from text.
 
     Raises:
+        TypeError: the tree has a key of a type that nobody taught this function; a bug, whatever
+            the value is.
         ValueError: it is no size.
     """
-    if kind is Size:
-        if isinstance(value, str):
-            value = parse_size(value)
-        if type(value) is Size:
-            return value
-        if type(value) is not int:
-            raise ValueError(f"Expected `int | str`, got `{type(value).__name__}`")
-        if value < 1:
-            raise ValueError(f"Expected `int` >= 1, got `{value}`")
-        return Size(value)
-    raise NotImplementedError(kind)
+    if kind is not Size:
+        raise TypeError(f"the configuration cannot read a key of type {kind.__name__}")
+    if isinstance(value, str):
+        value = parse_size(value)
+    if type(value) is Size:
+        return value
+    if type(value) is not int:
+        raise ValueError(f"Expected `int | str`, got `{type(value).__name__}`")
+    if value < 1:
+        raise ValueError(f"Expected `int` >= 1, got `{value}`")
+    return Size(value)

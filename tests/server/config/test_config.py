@@ -10,7 +10,7 @@ import pytest
 from stoker.protocol.errors import ConfigError
 from stoker.server import config
 from stoker.server.config import load, show
-from stoker.server.config_types import Config, Section, key_types, parse_size
+from stoker.server.config_types import Config, Section, decode_hook, key_types, parse_size
 
 DOCS = Path(__file__).parents[3] / "docs" / "configuration.md"
 
@@ -192,6 +192,11 @@ def test_a_mistake_in_the_environment_names_the_variable(name, value, message):
     with pytest.raises(ConfigError) as caught:
         load(environment={name: value})
     assert caught.value.message == message
+
+
+def test_a_key_of_a_type_that_nothing_reads_is_a_bug_of_ours():
+    with pytest.raises(TypeError, match="the configuration cannot read a key of type complex"):
+        decode_hook(complex, 1)
 
 
 def test_a_mistake_in_a_flag_names_the_flag():
