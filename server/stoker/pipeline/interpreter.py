@@ -80,10 +80,14 @@ class Interpreter:
         """
         columns = check_arrays(self.plan, inputs, outputs)
         self.drawn = []
-        run = Run(self, row, columns)
+        run = self.begin(row, columns)
         run.steps(self.plan.steps)
         for (_, value), out in zip(self.plan.graph.outputs, outputs, strict=True):
             _store(run.env[value], out)
+
+    def begin(self, row: Row, columns: Sequence[np.ndarray]) -> Run:
+        """Return a run over a row's inputs; a recorder gives one of its own."""
+        return Run(self, row, columns)
 
     def records(self) -> list[dict[str, Any]]:
         """Return what the last row decided, one entry for each decision that was made."""
