@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -159,6 +159,7 @@ class Op:
         kernels: kind -> Kernel; a kind without a rule is a build error.
         draw: `draw(key, params, height, width, record)`, sizes of the first input.
         out_size: `out_size(params, record, height, width) -> (height, width)`.
+        units: field of the record -> its unit, for people; see `stoker.ops.units`.
     """
 
     name: ClassVar[str]
@@ -169,6 +170,7 @@ class Op:
     kernels: ClassVar[dict[str, Kernel]]
     draw: ClassVar[Callable[..., None]] = staticmethod(no_draw)
     out_size: ClassVar[Callable[..., tuple[int, int]]] = staticmethod(same_size)
+    units: ClassVar[Mapping[str, str]] = {}
 
     def __post_init__(self) -> None:
         """Check the parameters.

@@ -94,6 +94,7 @@ class GaussianBlur(PixelOp):
     record: ClassVar[np.dtype[Any]] = np.dtype([("sigma", "f8"), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     draw = staticmethod(_draw)
+    units: ClassVar[dict[str, str]] = {"sigma": "px"}
 
     def check(self) -> None:
         """Check the parameters."""

@@ -147,6 +147,7 @@ class GaussianNoise(PixelOp):
     record: ClassVar[np.dtype[Any]] = np.dtype([("seed", "u8", (2,)), ("sigma", "f8"), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     draw = staticmethod(_draw)
+    units: ClassVar[dict[str, str]] = {"sigma": "grey levels"}
 
     def check(self) -> None:
         """Check the parameters."""

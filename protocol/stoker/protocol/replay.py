@@ -1,0 +1,240 @@
+"""A replay: what a pipeline did to one sample, step by step; and its form as bytes.
+
+Nothing is recorded while a stream is delivered: a row is a pure function of (seed, id, epoch,
+visit, view), so it is computed again, and this time every decision and every value is kept.
+
+As bytes it is a head and the arrays: the length of the head (8 bytes, little-endian), the head in
+msgpack, then the arrays, row-major, little-endian, each at the next multiple of `ALIGN` behind the
+head. In the head an array is `[dtype, shape, offset]`; an array that occurs twice is stored once.
+Reading checks types, lengths and that every array lies within the bytes; nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+import msgspec
+import numpy as np
+
+from stoker.protocol.errors import ProtocolError, ResourceError
+from stoker.protocol.layout import ALIGN, DTYPES
+
+MAX_HEAD_BYTES: Final = 2**22
+MAX_REPLAY_BYTES: Final = 2**30
+_LENGTH = struct.Struct("<Q")
+
+Name = Annotated[str, msgspec.Meta(max_length=256)]
+Path = Annotated[str, msgspec.Meta(max_length=4096)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Map = Annotated[dict[Name, Any], msgspec.Meta(max_length=256)]
+Units = Annotated[dict[Name, Name], msgspec.Meta(max_length=256)]
+
+
+class ReplayValue(msgspec.Struct, frozen=True, array_like=True, eq=False):
+    """One value on its way through the pipeline.
+
+    Attributes:
+        name: the dataset field that it was made of, or the output that it is.
+        kind: what it means: image, mask, label and so on.
+        number: its number in the graph; -1 for an output.
+        of: number of the recorded value that it was made of; None for a field, and for an output
+            that no op made.
+        array: the value; read-only.
+    """
+
+    name: Name
+    kind: Name
+    number: int
+    of: int | None
+    array: np.ndarray
+
+
+Values = Annotated[tuple[ReplayValue, ...], msgspec.Meta(max_length=4096)]
+
+
+class ReplayStep(msgspec.Struct, frozen=True, array_like=True, eq=False):
+    """One decision of the pipeline, and the values that followed it.
+
+    Attributes:
+        op: name of the op.
+        stream: the stream that it drew from; None if it draws nothing.
+        file: where the user wrote it; empty if the graph has no sources.
+        line: the line there.
+        made: whether the decision was made; False in a branch that was not taken.
+        applied: whether the op did something; False also where its probability was not hit.
+        why: why it was not applied, in words; else empty.
+        settings: the op's own parameters, as they were given to its constructor.
+        parameters: what was decided for this row, by name; empty if nothing was.
+        units: name in `parameters` -> unit, where it has one.
+        values: what came out, one for each value that the op was called with.
+    """
+
+    op: Name
+    stream: Name | None
+    file: Path
+    line: Count
+    made: bool
+    applied: bool
+    why: Path
+    settings: Map
+    parameters: Map
+    units: Units
+    values: Values
+
+
+class Replay(msgspec.Struct, frozen=True, array_like=True, eq=False):
+    """What a pipeline did to one sample.
+
+    Attributes:
+        pipeline_id: identity of the pipeline.
+        seed: seed of the stream.
+        id: sample id.
+        epoch: the epoch.
+        visit: how often the id came before in the epoch.
+        view: view of the position.
+        fields: the fields as they were read, decoded.
+        steps: all decisions of the pipeline, in its order.
+        outputs: what a batch delivers, the same bytes.
+    """
+
+    pipeline_id: Name
+    seed: Count
+    id: Count
+    epoch: Count
+    visit: Count
+    view: Count
+    fields: Values
+    steps: Annotated[tuple[ReplayStep, ...], msgspec.Meta(max_length=4096)]
+    outputs: Values
+
+    def output(self, name: str) -> np.ndarray:
+        """Return an output by name; raises KeyError if there is none of that name."""
+        for value in self.outputs:
+            if value.name == name:
+                return value.array
+        raise KeyError(name)
+
+    def values(self) -> Iterator[ReplayValue]:
+        """Return all recorded values: fields, then those of each step, in order."""
+        yield from self.fields
+        for step in self.steps:
+            yield from step.values
+
+    def to_data(self) -> dict[str, Any]:
+        """Return it as plain data for JSON; of an array its dtype and shape alone."""
+        data: dict[str, Any] = {
+            name: msgspec.to_builtins(getattr(self, name))
+            for name in ("pipeline_id", "seed", "id", "epoch", "visit", "view")
+        }
+        data["fields"] = [_described(value) for value in self.fields]
+        data["steps"] = [
+            {
+                name: [_described(value) for value in step.values]
+                if name == "values"
+                else getattr(step, name)
+                for name in step.__struct_fields__
+            }
+            for step in self.steps
+        ]
+        data["outputs"] = [_described(value) for value in self.outputs]
+        return data
+
+
+def _described(value: ReplayValue) -> dict[str, Any]:
+    return {
+        "name": value.name,
+        "kind": value.kind,
+        "dtype": value.array.dtype.name,
+        "shape": list(value.array.shape),
+    }
+
+
+def replay_to_bytes(replay: Replay) -> bytes:
+    """Return a replay as bytes.
+
+    Raises:
+        ResourceError: it is larger than `MAX_REPLAY_BYTES`.
+    """
+    writer = _Writer()
+    head = msgspec.msgpack.encode(replay, enc_hook=writer.place)
+    start = _up(_LENGTH.size + len(head))
+    total = start + writer.end
+    if total > MAX_REPLAY_BYTES or len(head) > MAX_HEAD_BYTES:
+        raise ResourceError(
+            f"the replay of sample {replay.id} takes {total} bytes, at most {MAX_REPLAY_BYTES} are "
+            "sent; use `stoker replay` on the dataset itself",
+            needed_bytes=total,
+        )
+    data = bytearray(total)
+    _LENGTH.pack_into(data, 0, len(head))
+    data[_LENGTH.size : _LENGTH.size + len(head)] = head
+    for array, offset in writer.placed:
+        raw = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
+        data[start + offset : start + offset + raw.nbytes] = raw.tobytes()
+    return bytes(data)
+
+
+def replay_from_bytes(data: bytes) -> Replay:
+    """Read a replay back; its arrays are read-only views of the bytes.
+
+    Raises:
+        ProtocolError: the bytes are no replay; the message says why.
+    """
+    if len(data) < _LENGTH.size:
+        raise ProtocolError(f"a replay has at least {_LENGTH.size} bytes, got {len(data)}")
+    (length,) = _LENGTH.unpack_from(data)
+    if length > min(MAX_HEAD_BYTES, len(data) - _LENGTH.size):
+        raise ProtocolError(f"a replay of {len(data)} bytes cannot have a head of {length}")
+    body = memoryview(data)[min(_up(_LENGTH.size + length), len(data)) :]
+    head = memoryview(data)[_LENGTH.size : _LENGTH.size + length]
+    try:
+        return msgspec.msgpack.decode(
+            head, type=Replay, dec_hook=lambda kind, placed: _read(kind, placed, body)
+        )
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+        raise ProtocolError(f"this is no replay: {str(error)[:300]}") from None
+
+
+class _Writer:
+    """Gives every array its place behind the head; the same object the same place."""
+
+    def __init__(self) -> None:
+        self.placed: list[tuple[np.ndarray, int]] = []
+        self.end = 0
+        self._known: dict[int, int] = {}
+
+    def place(self, array: Any) -> list[Any]:
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"a replay holds arrays and plain data, got {type(array).__name__}")
+        offset = self._known.get(id(array))
+        if offset is None:
+            offset = self._known[id(array)] = _up(self.end)
+            self.placed.append((array, offset))
+            self.end = offset + array.nbytes
+        return [array.dtype.name, list(array.shape), offset]
+
+
+def _read(kind: Any, placed: Any, body: memoryview) -> np.ndarray:
+    try:
+        dtype, shape, offset = placed
+        item_bytes = DTYPES[dtype]
+        counts = [*shape, offset]
+    except (TypeError, ValueError, KeyError):
+        raise msgspec.ValidationError("expected an array as [dtype, shape, offset]") from None
+    if len(counts) > 17 or any(type(n) is not int or not 0 <= n <= 2**48 for n in counts):
+        raise msgspec.ValidationError("expected a shape of at most 16 sides, and an offset")
+    size_bytes = item_bytes * math.prod(shape)
+    if offset + size_bytes > len(body):
+        raise msgspec.ValidationError(
+            f"an array at bytes {offset} to {offset + size_bytes} lies outside {len(body)} bytes"
+        )
+    raw = body[offset : offset + size_bytes]
+    little = np.dtype(dtype).newbyteorder("<")
+    return np.frombuffer(raw, little).astype(dtype, copy=False).reshape(shape)
+
+
+def _up(value: int) -> int:
+    return -(-value // ALIGN) * ALIGN

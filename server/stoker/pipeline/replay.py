@@ -1,0 +1,171 @@
+"""Replaying a row: the interpreter, with every decision and every value kept.
+
+The steps of a replay are the decisions of the plan, in its order, also those in branches that were
+not taken. The outputs are the interpreter's, so they are the bytes that a batch delivers. Values
+are kept as they are, read-only; no copy is made of them, since the interpreter gives every value
+memory of its own. numba-free; runs anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from stoker.ops.units import switch_of, unit_of
+from stoker.pipeline.engine import Freeze, Row
+from stoker.pipeline.interpreter import Interpreter, Run
+from stoker.pipeline.plan import Plan
+from stoker.pipeline.steps import (
+    ApplyStep,
+    ConvertStep,
+    Decision,
+    DrawStep,
+    IfStep,
+    InputStep,
+    Step,
+)
+from stoker.pipeline.tables import plain_record
+from stoker.protocol.replay import Replay, ReplayStep, ReplayValue
+
+
+def replay(plan: Plan, row: Row, inputs: Sequence[Any], freeze: Freeze | None = None) -> Replay:
+    """Compute a row and return all that happened to it.
+
+    Args:
+        plan: the plan.
+        row: which row.
+        inputs: one for each of `plan.fields`, as `Engine.run` takes them; not kept, but copied.
+        freeze: stream name -> the integer that replaces (id, epoch, visit, view), or "epoch".
+
+    Raises:
+        SampleError: the sample does not fit the plan.
+        UnknownNameError: a freeze names no stream of the plan.
+        UsageError: the number, dtype or rank of inputs is not the plan's.
+    """
+    engine = _Recorder(plan, freeze)
+    outputs = [np.zeros(o.shape, o.dtype) for o in plan.outputs]
+    engine.run(row, [np.array(value) for value in inputs], outputs)
+    return Replay(
+        pipeline_id=plan.pipeline_id,
+        seed=row.seed,
+        id=row.id,
+        epoch=row.epoch,
+        visit=row.visit,
+        view=row.view,
+        fields=tuple(engine.run_of_row.fields),
+        steps=tuple(engine.steps()),
+        outputs=tuple(engine.outputs(outputs)),
+    )
+
+
+class _Recorder(Interpreter):
+    """An interpreter that keeps the run of its last row."""
+
+    run_of_row: _Recording
+
+    def begin(self, row: Row, columns: Sequence[np.ndarray]) -> Run:
+        self.run_of_row = _Recording(self, row, columns)
+        return self.run_of_row
+
+    def steps(self) -> Iterator[ReplayStep]:
+        """Yield one step for each decision of the plan."""
+        for decision in self.plan.decisions:
+            yield self._step(decision, decision.index in self.drawn)
+
+    def _step(self, decision: Decision, made: bool) -> ReplayStep:
+        record = plain_record(self._records, decision) if made else {}
+        switch = switch_of(decision.op)
+        off = made and switch is not None and not record[switch]
+        why = "its probability was not hit" if off else ""
+        if not made:
+            why = self.run_of_row.passed_over[decision.index]
+        return ReplayStep(
+            op=decision.op.name,
+            stream=decision.stream,
+            file=decision.site.file,
+            line=decision.site.line,
+            made=made,
+            applied=made and not off,
+            why=why,
+            settings=dict(decision.op.params_data()),
+            parameters=record,
+            units={name: unit for name in record if (unit := unit_of(decision.op, name))},
+            values=tuple(self.run_of_row.values[decision.index]),
+        )
+
+    def outputs(self, arrays: Sequence[np.ndarray]) -> Iterator[ReplayValue]:
+        """Yield the outputs of the row."""
+        numbers = [value for _, value in self.plan.graph.outputs]
+        for output, number, array in zip(self.plan.outputs, numbers, arrays, strict=True):
+            array.flags.writeable = False
+            of = self.run_of_row.origin.get(number)
+            yield ReplayValue(output.name, output.kind, -1, of, array)
+
+
+class _Recording(Run):
+    """A run that keeps what it makes.
+
+    Attributes:
+        fields: the fields that were taken.
+        values: index of a decision -> what its applies made, in order.
+        origin: value number -> number of the recorded value that it is, through joins and
+            conversions; absent for scalars that are computed.
+        passed_over: index of a decision that was not made -> why.
+    """
+
+    def __init__(self, engine: Interpreter, row: Row, columns: Sequence[np.ndarray]) -> None:
+        super().__init__(engine, row, columns)
+        self.fields: list[ReplayValue] = []
+        self.values: dict[int, list[ReplayValue]] = {d.index: [] for d in engine.plan.decisions}
+        self.origin: dict[int, int] = {}
+        self.passed_over: dict[int, str] = {}
+        self._names: dict[int, str] = {}
+
+    def take(self, step: InputStep) -> None:
+        super().take(step)
+        name = self.plan.fields[step.column]
+        self.fields.append(self._keep(step.dst, name, None))
+
+    def apply(self, step: ApplyStep) -> None:
+        super().apply(step)
+        of = self.origin.get(step.src)
+        value = self._keep(step.dst, self._names.get(of, "") if of is not None else "", of)
+        self.values[step.decision.index].append(value)
+
+    def convert(self, step: ConvertStep) -> None:
+        super().convert(step)
+        self._alias(step.dst, step.src)
+
+    def branch(self, step: IfStep) -> None:
+        super().branch(step)
+        taken = bool(self.number(step.cond) != 0)
+        for join in step.joins:
+            self._alias(join.dst, join.then if taken else join.orelse)
+        site = self.plan.graph.site(step.cond)
+        why = f"its branch was not taken: the condition at {site} was {taken}"
+        for decision in _decisions(step.orelse if taken else step.then):
+            self.passed_over[decision.index] = why
+
+    def _keep(self, number: int, name: str, of: int | None) -> ReplayValue:
+        self.origin[number] = number
+        self._names[number] = name
+        state = self.plan.states[number]
+        array = self.env[number].view(state.dtype)
+        if not state.shape:
+            array = array.reshape(())
+        return ReplayValue(name, state.kind, number, of, array)
+
+    def _alias(self, dst: int, src: int) -> None:
+        if src in self.origin:
+            self.origin[dst] = self.origin[src]
+
+
+def _decisions(steps: Sequence[Step]) -> Iterator[Decision]:
+    """Yield the decisions that a block makes, also in blocks within it."""
+    for step in steps:
+        if isinstance(step, DrawStep):
+            yield step.decision
+        elif isinstance(step, IfStep):
+            yield from _decisions((*step.then, *step.orelse))
