@@ -66,7 +66,7 @@ class RowComputer:
         self._layout = layout
         self._first_row = first_row
         self._order = EpochOrder(spec, machine=machine)
-        self._inputs = _Inputs(dataset, engine.plan.fields)
+        self._inputs = SampleReader(dataset, engine.plan.fields)
         self.home = range(0)
 
     def fill(
@@ -170,7 +170,7 @@ class _Place:
     view: int
 
 
-class _Inputs:
+class SampleReader:
     """Reads the fields that a plan wants, decoding into buffers made once."""
 
     def __init__(self, dataset: Dataset, names: Sequence[str]) -> None:
