@@ -138,6 +138,8 @@ class PrivateDaemon:
         command += ["--dataset", f"{DATASET}={self._dataset}"]
         if self._code is not None:
             command += ["--pipeline", f"{PIPELINE}={self._code}"]
+        # It runs for its user alone, so it may import what its user can.
+        command += ["--op-module", "*"]
         if self._workers is not None:
             command += ["--workers", str(self._workers)]
         if sys.path and sys.path[0] and os.path.isdir(sys.path[0]):

@@ -1,6 +1,8 @@
 """The registry: op name -> op class. Filled by the op modules on import, read by everybody else.
 
-A name can be registered once. The contract tests run over everything that is registered here.
+A name can be registered once. The contract tests run over everything that is registered here. An
+op of a user's is not registered: its name is `module:Class` (`stoker.ops.named`), and its contract
+tests are `stoker.ops.testing.check_op`.
 """
 
 import difflib
@@ -8,8 +10,9 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from stoker.ops.contract import Op, ParameterError
+from stoker.ops.named import reference, resolve
 from stoker.protocol.canonical import Canonical
-from stoker.protocol.errors import UnknownNameError
+from stoker.protocol.errors import BuildError, UnknownNameError
 
 _OPS: dict[str, type[Op]] = {}
 T = TypeVar("T", bound=type[Op])
@@ -27,17 +30,39 @@ def register(cls: T) -> T:
     return cls
 
 
+def name_of(op: Op) -> str:
+    """Return the name that stands in a graph: that of the registry, or `module:Class`.
+
+    Raises:
+        BuildError: the class of a user's op cannot be imported by name, by a worker for example.
+    """
+    cls = type(op)
+    if _OPS.get(cls.name) is cls:
+        return cls.name
+    return reference(cls, f"op {cls.name!r}")
+
+
 def lookup(name: str) -> type[Op]:
-    """Return the op class of that name.
+    """Return the op class of that name, registered or `module:Class`.
 
     Raises:
         UnknownNameError: there is none; the message has the nearest name.
+        BuildError: `module:Class` may not be imported here, cannot be, or is no op.
     """
+    if ":" in name:
+        return _custom(name)
     if name not in _OPS:
         near = difflib.get_close_matches(name, _OPS, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(sorted(_OPS))}"
         raise UnknownNameError(f"there is no op {name!r}; {hint}", op=name)
     return _OPS[name]
+
+
+def _custom(name: str) -> type[Op]:
+    found = resolve(name)
+    if not (isinstance(found, type) and issubclass(found, Op)):
+        raise BuildError(f"{name!r} is no op: expected a class made of stoker.ops.Op", op=name)
+    return found
 
 
 def registered() -> Mapping[str, type[Op]]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from stoker.ops.contract import State
+from stoker.ops.registry import name_of
 from stoker.pipeline import expressions
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.steps import (
@@ -165,7 +166,7 @@ class _Writer:
         return f"v{value}" if in_register else f"v{value}[0]"
 
     def function(self, decision: Decision, what: str, fn: Callable[..., Any], path: str) -> str:
-        op = decision.op.name
+        op = name_of(decision.op)
         name = f"{what}_{op}" if op.isidentifier() else f"{what}_{len(self.imports)}"
         source = f"lookup({op!r}).{path}"
         for known, line in self.imports.items():

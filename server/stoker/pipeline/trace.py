@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from stoker.ops.contract import Op, Value
+from stoker.ops.registry import name_of
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.nodes import (
     MAX_INT,
@@ -247,10 +248,10 @@ class Tracer:
     def _decide(self, op: Op, first: int, stream: str | None) -> int:
         name = self._stream(op, stream)
         params = op.params_data()
-        draw = Draw(op.name, op.version, dict(params), name, (first,))
+        draw = Draw(name_of(op), op.version, dict(params), name, (first,))
         if name is None:
             return self._append(draw)
-        key = (name, op.name, str(op.version), canonical_bytes(params).decode())
+        key = (name, draw.op, str(op.version), canonical_bytes(params).decode())
         for block in reversed(self._open):
             if key in block.decisions:
                 return block.decisions[key]

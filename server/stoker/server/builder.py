@@ -3,7 +3,7 @@
 Runs as a fork of the template, so that the daemon never imports numba or the user's modules. It
 leaves the compiled code in the cache on disk, where every worker finds it, reports what the daemon
 must know (identity, outputs), and ends. A pipeline is named `module:attr` by the operator's
-configuration, or comes as graph data; a name that a client sends is never imported.
+configuration, or comes as graph data; then code is imported only from the operator's `op_modules`.
 """
 
 import importlib
@@ -13,6 +13,7 @@ import sys
 import traceback
 
 from stoker.dataset import open_dataset
+from stoker.ops.named import EVERY_MODULE, allow_modules
 from stoker.pipeline import Pipeline
 from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.graph import Graph
@@ -34,6 +35,8 @@ def build(request: BuildRequest) -> BuildResult:
         StokerError: the dataset or the pipeline cannot be used; the message says why.
     """
     dataset = open_dataset(request.dataset)
+    if request.pipeline:
+        allow_modules(EVERY_MODULE)  # the operator named it, so what it uses is the operator's too
     try:
         graph = _load(request.pipeline) if request.pipeline else graph_from_bytes(request.graph)
         plan = bind(graph, field_states(dataset))
@@ -83,6 +86,7 @@ def serve(sock: socket.socket, number: int) -> int:
     order: Order = first[0]
     fail = FailPoints(order.fail_points, number)
     set_cache_root(order.cache_root)
+    allow_modules(*order.op_modules)
     answer: BuildResult | Failed
     try:
         fail.visit("builder.start")

@@ -218,6 +218,8 @@ def _typed(value: _Value, kind: Any) -> object:
     raw = value.value
     if value.text and value.key == ("daemon", "python_path") and isinstance(raw, str):
         raw = [part for part in raw.split(os.pathsep) if part]
+    if value.text and value.key == ("daemon", "op_modules") and isinstance(raw, str):
+        raw = [part.strip() for part in raw.split(",") if part.strip()]
     try:
         typed = msgspec.convert(raw, kind, strict=not value.text, dec_hook=decode_hook)
     except (msgspec.ValidationError, ValueError) as error:

@@ -14,6 +14,7 @@ _SIZE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(?:([kmgt]?)(i?)b?)\s*$", re.IGNORECA
 
 Positive = Annotated[float, msgspec.Meta(gt=0, le=86400)]
 Target = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+Module = Annotated[str, msgspec.Meta(pattern=r"^(\*|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)$")]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 
 
@@ -33,6 +34,8 @@ class DaemonSection(Section, frozen=True, kw_only=True):
         socket_group: name or number of the Unix group whose members may connect too.
         exit_with_last_client: end once the last client of at least one is gone.
         python_path: folders put before sys.path where pipelines `module:attr` are imported.
+        op_modules: modules whose ops and functions a pipeline that a client sends may name;
+            submodules count too, and "*" is every module.
         cache_root: folder of compiled kernels.
         first_client_s: with `exit_with_last_client`, end if no client came in that time.
         grace_s: how long the first SIGTERM waits for chunks under way.
@@ -43,6 +46,7 @@ class DaemonSection(Section, frozen=True, kw_only=True):
     socket_group: str | None = None
     exit_with_last_client: bool = False
     python_path: tuple[str, ...] = ()
+    op_modules: tuple[Module, ...] = ()
     cache_root: str
     first_client_s: Positive = 30.0
     grace_s: Positive = 10.0
@@ -110,7 +114,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         datasets: name -> folder of a packed dataset.
-        pipelines: name -> `module:attr`; nothing else is ever imported for a client.
+        pipelines: name -> `module:attr`; besides `op_modules`, nothing else is ever imported for
+            a client.
     """
 
     daemon: DaemonSection

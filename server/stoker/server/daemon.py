@@ -112,6 +112,7 @@ class Daemon:
             self._supervisor = supervisor(
                 cache_root=config.daemon.cache_root,
                 python_path=list(config.daemon.python_path),
+                op_modules=config.daemon.op_modules,
                 fail_points=config.testing.fail_points,
                 shares=config.workers.count,
                 on_event=self._events.append,

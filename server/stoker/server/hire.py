@@ -24,8 +24,12 @@ class Hire(msgspec.Struct, frozen=True, array_like=True, tag="hire"):
 
 
 class Order(msgspec.Struct, frozen=True, array_like=True, tag="order"):
-    """First and only packet to a builder."""
+    """First and only packet to a builder.
+
+    `op_modules`: what graph data of a client may name code from.
+    """
 
     request: BuildRequest
     cache_root: str
     fail_points: str
+    op_modules: tuple[str, ...] = ()

@@ -86,8 +86,10 @@ class Supervisor:
         shares: int,
         on_event: OnEvent,
         now: Callable[[], float],
+        op_modules: Sequence[str] = (),
     ) -> None:
         self._cache_root = cache_root
+        self._op_modules = tuple(op_modules)
         self._python_path = list(python_path)
         self._fail_points = fail_points
         self._shares = max(1, shares)
@@ -164,7 +166,9 @@ class Supervisor:
         """Fork a builder; answered by Built or BuildFailed."""
         child = self._fork("builder")
         child.build = request.build
-        self._push(child, Order(request, self._cache_root, self._fail_points), None)
+        self._push(
+            child, Order(request, self._cache_root, self._fail_points, self._op_modules), None
+        )
 
     def send(self, worker: int, record: ToWorker, descriptor: int | None = None) -> None:
         """Send a record to a worker; kept and sent later where its socket is full."""

@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 
 from stoker.dataset import Dataset, open_dataset
+from stoker.ops.named import EVERY_MODULE, allow_modules
 from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.plan import bind
 from stoker.protocol.errors import StokerError
@@ -145,6 +146,7 @@ def serve(sock: socket.socket, number: int) -> int:
     hire, page = first
     assert page is not None
     set_cache_root(hire.cache_root)
+    allow_modules(EVERY_MODULE)  # a builder has let pass what a worker is given
     progress = mmap.mmap(page, mmap.PAGESIZE)
     os.close(page)
     PROGRESS.pack_into(progress, 0, *IDLE)

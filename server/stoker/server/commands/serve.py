@@ -33,6 +33,10 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import pipelines from; repeatable.")
     ] = None,
+    op_module: Annotated[
+        list[str] | None,
+        typer.Option(help="Module whose ops pipelines of clients may name; repeatable."),
+    ] = None,
     socket_group: Annotated[
         str | None, typer.Option(help="Unix group whose members may connect too.")
     ] = None,
@@ -57,6 +61,7 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
                 "daemon.address": address,
                 "daemon.exit_with_last_client": exit_with_last_client,
                 "daemon.python_path": python_path or None,
+                "daemon.op_modules": op_module or None,
                 "daemon.socket_group": socket_group,
                 "datasets": named("--dataset", dataset),
                 "pipelines": named("--pipeline", pipeline),
