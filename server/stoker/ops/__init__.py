@@ -10,6 +10,7 @@ from stoker.ops.autocontrast import Autocontrast, autocontrast
 from stoker.ops.brightness import Brightness, brightness
 from stoker.ops.center_crop import CenterCrop, center_crop
 from stoker.ops.channel_shuffle import ChannelShuffle, channel_shuffle
+from stoker.ops.choices import Chance, Integer, OneOf, SomeOf, Uniform
 from stoker.ops.color_jitter import ColorJitter, color_jitter
 from stoker.ops.contract import Kernel, Op, ParameterError, State, StateError, Value
 from stoker.ops.contrast import Contrast, contrast
@@ -48,6 +49,7 @@ __all__ = [
     "Autocontrast",
     "Brightness",
     "CenterCrop",
+    "Chance",
     "ChannelShuffle",
     "ColorJitter",
     "Contrast",
@@ -60,10 +62,12 @@ __all__ = [
     "GridMask",
     "HorizontalFlip",
     "Hue",
+    "Integer",
     "Invert",
     "Kernel",
     "Letterbox",
     "Normalize",
+    "OneOf",
     "Op",
     "Pad",
     "ParameterError",
@@ -80,9 +84,11 @@ __all__ = [
     "Saturation",
     "Sharpness",
     "Solarize",
+    "SomeOf",
     "State",
     "StateError",
     "Transpose",
+    "Uniform",
     "Value",
     "VerticalFlip",
     "affine",

@@ -66,8 +66,13 @@ def _custom(name: str) -> type[Op]:
 
 
 def registered() -> Mapping[str, type[Op]]:
-    """Return all registered op classes by name."""
-    return dict(_OPS)
+    """Return all registered op classes that have a kernel, by name; see `choices`."""
+    return {name: cls for name, cls in _OPS.items() if cls.kernels}
+
+
+def choices() -> Mapping[str, type[Op]]:
+    """Return the registered op classes without a kernel, by name: `stoker.ops.choices`."""
+    return {name: cls for name, cls in _OPS.items() if not cls.kernels}
 
 
 def make(name: str, params: Mapping[str, Canonical]) -> Op:

@@ -6,8 +6,22 @@ this package never imports numba.
 """
 
 from stoker.pipeline.authoring import Pipeline, branching, pipeline
+from stoker.pipeline.choices import one_of, random_apply, some_of
+from stoker.pipeline.context import Context
 from stoker.pipeline.engine import Engine, Row
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.trace import scope
 
-__all__ = ["Engine", "Graph", "Pipeline", "Row", "branching", "pipeline", "scope"]
+__all__ = [
+    "Context",
+    "Engine",
+    "Graph",
+    "Pipeline",
+    "Row",
+    "branching",
+    "one_of",
+    "pipeline",
+    "random_apply",
+    "scope",
+    "some_of",
+]

@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar, cast
 import numpy as np
 
 from stoker.ops.contract import State
+from stoker.pipeline.context import Context
 from stoker.pipeline.engine import Engine, Freeze, Row
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.interpreter import Interpreter
@@ -28,13 +29,13 @@ from stoker.pipeline.plan import Plan, bind
 from stoker.pipeline.rewrite import rewritten
 from stoker.pipeline.sites import Site, raised_at
 from stoker.pipeline.trace import Tracer
-from stoker.pipeline.values import Sample, TracedValue, Unusable, fault
+from stoker.pipeline.values import Sample, TracedValue, Unusable, fault, tracer_of
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.protocol.layout import MAX_OUTPUTS, META
 
 MAX_ENGINES: Final = 32
 F = TypeVar("F", bound=Callable[..., Any])
-Define = Callable[[Sample], Mapping[str, Any]]
+Define = Callable[..., Mapping[str, Any]]
 
 
 class Pipeline:
@@ -61,12 +62,12 @@ class Pipeline:
             raise BuildError(
                 f"@pipeline: expected a function of a sample, got {type(define).__name__}"
             )
-        count = len(inspect.signature(define).parameters)
-        if count != 1:
+        names = _required(define)
+        if len(names) != 1 and names[1:] != ["ctx"]:
             raise BuildError(
                 f"{_site_of(define)}: @pipeline: expected a function of one argument, the sample, "
-                f"got one of {count}; parameters belong to a class with define(self, sample), or "
-                f"to functools.partial"
+                f"or of (sample, ctx), got one of {len(names)}; parameters belong to a class with "
+                f"define(self, sample), or to functools.partial"
             )
         return cls(define, name or str(getattr(define, "__name__", type(define).__name__)))
 
@@ -117,7 +118,7 @@ class Pipeline:
             SampleError: their sizes do not match each other.
         """
         if isinstance(fields, Sample):
-            return rewritten(self._define)(fields)
+            return _run(self._define, fields)
         if not isinstance(fields, Mapping):
             raise UsageError(f"{self.name}: expected a dict of fields, got {type(fields).__name__}")
         engine = self._engine(fields, freeze or {}, compiled)
@@ -190,7 +191,7 @@ def trace(define: Define, name: str) -> Graph:
     """
     tracer = Tracer()
     try:
-        result = rewritten(define)(Sample(tracer))
+        result = _run(define, Sample(tracer))
     except BuildError as error:
         if "file" in error.details:
             raise
@@ -211,6 +212,21 @@ def state_of(value: np.ndarray) -> State:
     if value.ndim == 0:
         kind = "label" if value.dtype.kind in "iu" else "scalar"
     return State.fixed(kind, value.dtype.name, value.shape)
+
+
+def _run(define: Define, sample: Sample) -> Mapping[str, Any]:
+    """Call a pipeline function, with `ctx` too if it takes that."""
+    arguments: tuple[Any, ...] = (sample,)
+    if len(_required(define)) == 2:
+        arguments = (sample, Context(tracer_of(sample)))
+    result: Mapping[str, Any] = rewritten(define)(*arguments)
+    return result
+
+
+def _required(define: Define) -> list[str]:
+    """Return the names of the arguments that have no default."""
+    parameters = inspect.signature(define).parameters
+    return [name for name, found in parameters.items() if found.default is found.empty]
 
 
 def _outputs(result: object, name: str, site: Site) -> dict[str, TracedValue]:

@@ -115,11 +115,23 @@ class Tracer:
     def apply(self, op: Op, values: Sequence[Value], stream: str | None) -> tuple[Value, ...]:
         """Append a call of an op: its decision, unless it is there already, and an apply each."""
         numbers = tuple(self.number_of(value, op.name) for value in values)
-        draw = self._decide(op, numbers[0], stream)
+        draw = self._decide(op, numbers[:1], stream, op.name)
         return tuple(
             TracedValue(self, self._append(Apply(draw, (number,), 1)), f"the result of {op.name}")
             for number in numbers
         )
+
+    def choose(self, op: Op, field: str, stream: str | None, default: str) -> TracedValue:
+        """Append a decision that touches no value, and return a number of its record.
+
+        Args:
+            op: an op without kernels.
+            field: which number of its record.
+            stream: stream name; None for `default` behind the open scopes.
+            default: the default stream name.
+        """
+        draw = self._decide(op, (), stream, default)
+        return TracedValue(self, self._append(Expr("record", (draw,), field)), f"{default}'s draw")
 
     def expr(self, op: str, *args: object) -> TracedValue:
         """Append an expression over values and Python numbers."""
@@ -245,10 +257,10 @@ class Tracer:
         """Number of the block that is being traced; 0 outside of every `if`."""
         return self._open[-1].id
 
-    def _decide(self, op: Op, first: int, stream: str | None) -> int:
-        name = self._stream(op, stream)
+    def _decide(self, op: Op, of: tuple[int, ...], stream: str | None, default: str) -> int:
+        name = self._stream(op, stream, default)
         params = op.params_data()
-        draw = Draw(name_of(op), op.version, dict(params), name, (first,))
+        draw = Draw(name_of(op), op.version, dict(params), name, of)
         if name is None:
             return self._append(draw)
         key = (name, draw.op, str(op.version), canonical_bytes(params).decode())
@@ -259,7 +271,7 @@ class Tracer:
         self._open[-1].decisions[key] = number
         return number
 
-    def _stream(self, op: Op, stream: str | None) -> str | None:
+    def _stream(self, op: Op, stream: str | None, default: str) -> str | None:
         if not op.random:
             if stream is not None:
                 raise fault(
@@ -279,14 +291,14 @@ class Tracer:
         seen = self._instances.get(id(op))
         if seen is not None:
             return seen.stream
-        return self._default_stream(op)
+        return self._default_stream(op, default)
 
-    def _default_stream(self, op: Op) -> str:
-        named = _Named(op, "/".join((*_scopes.get(), op.name)), user_site())
+    def _default_stream(self, op: Op, default: str) -> str:
+        named = _Named(op, "/".join((*_scopes.get(), default)), user_site())
         before = self._default_names.get(named.stream)
         if before is not None:
             raise fault(
-                f"{op.name}: the default stream name {named.stream!r} is taken by the call at "
+                f"{default}: the default stream name {named.stream!r} is taken by the call at "
                 f"{before.site}. If both calls shall make the same decision, give both the same "
                 f"stream='...' (or call one instance twice, or call the op once with all fields); "
                 f"if each shall decide for itself, give this one a stream='...' of its own, or put "

@@ -172,3 +172,8 @@ class Sample:
             "the fields of a sample cannot be iterated over: which there are is known when a "
             "dataset is bound; name those that you use"
         )
+
+
+def tracer_of(sample: Sample) -> Tracer:
+    """Return the pipeline under construction; no member, as any name may be a field's."""
+    return sample._tracer

@@ -1,0 +1,58 @@
+"""The second argument of a pipeline function, `ctx`: facts about the row, and draws of one's own.
+
+    @pipeline
+    def train(sample, ctx):
+        image = sample.image
+        if ctx.epoch >= 10 and ctx.chance(0.3):
+            image = ops.gaussian_blur(image)
+
+The facts follow from a row's place in the stream, so they hold in every worker and right after a
+resume. Draws have stream names as those of ops do. numba-free.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stoker.ops.choices import Chance, Integer, Uniform
+from stoker.pipeline.values import TracedValue, fault
+
+if TYPE_CHECKING:
+    from stoker.pipeline.trace import Tracer
+
+
+class Context:
+    """What a pipeline may know of a row besides its sample; every member is a traced value."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+
+    @property
+    def epoch(self) -> TracedValue:
+        """The epoch, from 0."""
+        return self._tracer.input("stoker.epoch")
+
+    @property
+    def view(self) -> TracedValue:
+        """The view of the position, from 0."""
+        return self._tracer.input("stoker.view")
+
+    def chance(self, p: float, *, stream: str | None = None) -> TracedValue:
+        """Return a truth value that is true with probability p; default stream `chance`."""
+        return self._tracer.choose(Chance(p), "apply", stream, "chance") == 1
+
+    def uniform(self, low: float, high: float, *, stream: str | None = None) -> TracedValue:
+        """Return a number, uniform in [low, high]; default stream `uniform`."""
+        return self._tracer.choose(Uniform(low, high), "number", stream, "uniform")
+
+    def integer(self, first: int, last: int, *, stream: str | None = None) -> TracedValue:
+        """Return a whole number from first to last, both included; default stream `integer`."""
+        return self._tracer.choose(Integer(first, last), "number", stream, "integer")
+
+    def __getattr__(self, name: str) -> TracedValue:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise fault(
+            f"ctx has no {name!r}; it has epoch, view, chance(p), uniform(low, high) and "
+            "integer(first, last)"
+        )
