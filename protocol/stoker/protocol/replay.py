@@ -11,6 +11,7 @@ Reading checks types, lengths and that every array lies within the bytes; nothin
 
 from __future__ import annotations
 
+import hashlib
 import math
 import struct
 from collections.abc import Iterator
@@ -124,7 +125,7 @@ class Replay(msgspec.Struct, frozen=True, array_like=True, eq=False):
             yield from step.values
 
     def to_data(self) -> dict[str, Any]:
-        """Return it as plain data for JSON; of an array its dtype and shape alone."""
+        """Return it as plain data for JSON; of an array dtype, shape and hash."""
         data: dict[str, Any] = {
             name: msgspec.to_builtins(getattr(self, name))
             for name in ("pipeline_id", "seed", "id", "epoch", "visit", "view")
@@ -149,7 +150,12 @@ def _described(value: ReplayValue) -> dict[str, Any]:
         "kind": value.kind,
         "dtype": value.array.dtype.name,
         "shape": list(value.array.shape),
+        "blake2b": hashlib.blake2b(_little(value.array).tobytes(), digest_size=16).hexdigest(),
     }
+
+
+def _little(array: np.ndarray) -> np.ndarray:
+    return array.astype(array.dtype.newbyteorder("<"), copy=False)
 
 
 def replay_to_bytes(replay: Replay) -> bytes:
@@ -172,8 +178,7 @@ def replay_to_bytes(replay: Replay) -> bytes:
     _LENGTH.pack_into(data, 0, len(head))
     data[_LENGTH.size : _LENGTH.size + len(head)] = head
     for array, offset in writer.placed:
-        raw = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
-        data[start + offset : start + offset + raw.nbytes] = raw.tobytes()
+        data[start + offset : start + offset + array.nbytes] = _little(array).tobytes()
     return bytes(data)
 
 

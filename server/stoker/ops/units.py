@@ -32,12 +32,12 @@ COMMON: Final = {
 }  # fmt: skip
 
 
-def unit_of(op: Op, field: str) -> str:
+def unit_of(op: Op | type[Op], field: str) -> str:
     """Return the unit of a field of an op's record; empty for a plain number."""
     return op.units.get(field, COMMON.get(field, ""))
 
 
-def switch_of(op: Op) -> str | None:
+def switch_of(op: Op | type[Op]) -> str | None:
     """Return the record field that is 0 where the op changes nothing; None if it has no such."""
     names = op.record.names or ()
     return next((name for name in SWITCHES if name in names), None)

@@ -94,7 +94,8 @@ class _Dry(Run):
         if value in self.unknown:
             site = self.plan.graph.site(value)
             raise UsageError(
-                f"decide: a condition reads a number that is made of pixels at {site}: run the "
-                "sample with the interpreter instead"
+                f"decide: a condition reads a number that is made of pixels at {site}, so the "
+                "parameters cannot be told without them: replay the sample instead (`stoker "
+                "replay` without --params-only)"
             )
         return super().number(value)

@@ -1,11 +1,18 @@
 """A plan as text, for people: what runs, on which states, where it lies, and what it draws from.
 
-Both the steps and the memory plan are shown; the generated source is a file of its own
-(`Executor.source`). numba-free.
+Steps, memory plan and conditions are shown; the generated source is `stoker.pipeline.glue`'s, and a
+file of its own once it is compiled (`Executor.source`). numba-free.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from stoker.pipeline.graph import Graph
+from stoker.pipeline.nodes import If, Node
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.steps import (
     ApplyStep,
@@ -24,17 +31,99 @@ from stoker.pipeline.steps import (
 
 
 def explain(plan: Plan) -> str:
-    """Return the plan as text, one line for each step."""
+    """Return the plan as text: one line for each step, then memory, conditions and outputs."""
     lines = [
         f"pipeline {plan.pipeline_id}",
         f"streams: {', '.join(plan.streams) or 'none'}",
-        f"scratch arena: {plan.arena_bytes} bytes",
         "steps:",
         *_lines(plan, plan.steps, "  "),
+        "memory:",
+        *_memory(plan),
+        "conditions:",
+        *(_conditions(plan, plan.steps) or ["  none: every step runs for every row"]),
         "outputs:",
     ]
     lines += [f"  {o.name}: {o.kind} {o.dtype} {o.shape}" for o in plan.outputs]
     return "\n".join(lines) + "\n"
+
+
+def graph_text(graph: Graph) -> str:
+    """Return the normal form of a graph as text: one line for each node, values by number."""
+    lines, _ = _nodes(graph.nodes, 0, "")
+    lines += [f"output {name!r} = {value}" for name, value in graph.outputs]
+    return "\n".join(lines) + "\n"
+
+
+def _nodes(nodes: tuple[Node, ...], number: int, pad: str) -> tuple[list[str], int]:
+    lines: list[str] = []
+    for node in nodes:
+        if isinstance(node, If):
+            lines.append(f"{pad}if {node.cond}:")
+            for word, block in (("", node.then), (f"{pad}else:", node.orelse)):
+                lines += [word] if word else []
+                inner, number = _nodes(block.nodes, number, pad + "  ")
+                lines += [*inner, f"{pad}  gives {_numbers(block.results)}"]
+        else:
+            made = range(number, number + node.width)
+            data = msgspec.to_builtins(node)
+            kind = data.pop("node")
+            rest = ", ".join(f"{key} {_plain(value)}" for key, value in data.items() if value != "")
+            lines.append(f"{pad}{_numbers(made)} = {kind} {rest}")
+        number += node.width
+        if isinstance(node, If) and node.width:
+            made = range(number - node.width, number)
+            lines.append(f"{pad}{_numbers(made)} = what the block that ran gives")
+    return lines, number
+
+
+def _numbers(values: Iterable[int]) -> str:
+    return ", ".join(map(str, values)) or "nothing"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"({_numbers(value)})"
+    return repr(value)
+
+
+def _memory(plan: Plan) -> list[str]:
+    """Say what a row needs besides its inputs and outputs, and what shares bytes."""
+    held: dict[int, list[int]] = {}
+    for value, place in plan.places.items():
+        if place.kind == "arena":
+            held.setdefault(place.index, []).append(value)
+    lines = [f"  scratch arena: {plan.arena_bytes} bytes, made once; nothing grows with the pixels"]
+    for start, values in sorted(held.items()):
+        most = max(plan.states[value].bound_bytes for value in values)
+        names = ", ".join(f"v{value}" for value in sorted(values))
+        shared = ", one after the other" if len(values) > 1 else ""
+        lines.append(f"  bytes {start} to {start + most}: {names}{shared}")
+    lines += [
+        f"  from byte {start}: scratch of the kernel that makes v{value}"
+        for value, start in sorted(plan.scratch.items(), key=lambda item: item[1])
+    ]
+    direct = [value for value, place in plan.places.items() if place.kind == "output"]
+    if direct:
+        names = ", ".join(f"v{value}" for value in sorted(direct))
+        lines.append(f"  written straight into the slot: {names}")
+    return lines
+
+
+def _conditions(plan: Plan, steps: tuple[Step, ...]) -> list[str]:
+    """Name what is decided for each row, and how much stands on either side."""
+    lines: list[str] = []
+    for step in steps:
+        if isinstance(step, IfStep):
+            sides = " or ".join(
+                f"{count} step{'' if count == 1 else 's'}"
+                for count in (len(step.then), len(step.orelse))
+            )
+            lines.append(
+                f"  v{step.cond} at {plan.graph.site(step.cond)}: decided for each row, {sides}; "
+                "both are compiled, one runs"
+            )
+            lines += _conditions(plan, (*step.then, *step.orelse))
+    return lines
 
 
 def _lines(plan: Plan, steps: tuple[Step, ...], pad: str) -> list[str]:

@@ -18,6 +18,8 @@ COMMANDS = {
     "pack": ("stoker.server.commands.dataset", "pack"),
     "verify": ("stoker.server.commands.dataset", "verify"),
     "ls": ("stoker.server.commands.dataset", "ls"),
+    "explain": ("stoker.server.commands.explain", "explain"),
+    "replay": ("stoker.server.commands.replay", "replay"),
     "config": ("stoker.server.commands.config", "config"),
 }
 

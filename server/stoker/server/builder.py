@@ -35,10 +35,11 @@ def build(request: BuildRequest) -> BuildResult:
         StokerError: the dataset or the pipeline cannot be used; the message says why.
     """
     dataset = open_dataset(request.dataset)
-    if request.pipeline:
+    named = bool(request.pipeline)
+    if named:
         allow_modules(EVERY_MODULE)  # the operator named it, so what it uses is the operator's too
     try:
-        graph = _load(request.pipeline) if request.pipeline else graph_from_bytes(request.graph)
+        graph = load_pipeline(request.pipeline) if named else graph_from_bytes(request.graph)
         plan = bind(graph, field_states(dataset))
         compile_plan(plan, {})
         return BuildResult(
@@ -54,7 +55,12 @@ def build(request: BuildRequest) -> BuildResult:
         dataset.close()
 
 
-def _load(name: str) -> Graph:
+def load_pipeline(name: str) -> Graph:
+    """Import `module:attribute` and return the graph of the pipeline that it names.
+
+    Raises:
+        BuildError: there is no such pipeline, importing it failed, or it cannot be traced.
+    """
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
         raise BuildError(f"pipeline {name!r}: expected `module:attribute`")

@@ -1,0 +1,69 @@
+"""`stoker explain`: what a pipeline becomes over a dataset; nothing is compiled, no pixel is read.
+
+The graph in its normal form, the fields and how each is read, the steps with the state and place of
+every value, the memory plan, the conditions, and the generated source.
+"""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.text import Text
+
+from stoker.pipeline.explain import explain as plan_text
+from stoker.pipeline.explain import graph_text
+from stoker.pipeline.glue import write_glue
+from stoker.server.rows import ENCODED
+from stoker.server.subject import Subject, open_subject
+
+
+def explain(
+    pipeline: Annotated[str, typer.Argument(help="module:attribute of the pipeline.")],
+    dataset: Annotated[str, typer.Argument(help="Folder of the dataset.")],
+    python_path: Annotated[
+        list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
+    ] = None,
+) -> None:
+    """Show a pipeline's graph, states, memory plan and generated source."""
+    with open_subject(pipeline, dataset, python_path or ()) as subject:
+        console = Console(soft_wrap=True)
+        _section(console, "Fields", "\n".join(field_lines(subject)))
+        _section(console, "Graph", graph_text(subject.plan.graph))
+        _section(console, "Plan", plan_text(subject.plan))
+        source = write_glue(subject.plan).text
+        console.print(Text("Generated source", "bold"))
+        console.print(Syntax(source, "python") if console.is_terminal else Text(source))
+
+
+def field_lines(subject: Subject) -> list[str]:
+    """Say how each field that the pipeline reads gets into memory, and what that means for speed.
+
+    A field that a Python library decodes makes a worker go row by row: decode, then one compiled
+    call; with none, a whole chunk could be one call.
+    """
+    fields = {field.name: field for field in subject.dataset.schema.fields}
+    lines = []
+    for name, state in zip(subject.plan.fields, subject.plan.inputs, strict=True):
+        encoding = fields[name].encoding
+        how = "mapped as it is stored"
+        if encoding in ENCODED:
+            how = f"decoded ({encoding}) in Python into memory of {state.bound_bytes} bytes"
+        lines.append(f"{name}: {state}, {how}")
+    unread = [name for name in fields if name not in subject.plan.fields]
+    if unread:
+        lines.append(f"not read: {', '.join(unread)}")
+    stages = [name for name in subject.plan.fields if fields[name].encoding in ENCODED]
+    lines.append(
+        f"Python stages: decoding of {', '.join(stages)}; rows are computed one by one"
+        if stages
+        else "Python stages: none"
+    )
+    return lines
+
+
+def _section(console: Console, title: str, text: str) -> None:
+    console.print(Text(title, "bold"))
+    for line in text.rstrip("\n").split("\n"):
+        console.print(Text(f"  {line}"))
+    console.print()

@@ -1,0 +1,137 @@
+"""`stoker replay`: what a pipeline did to one sample, step by step.
+
+The dataset and the pipeline suffice: nothing was recorded, and no daemon is asked. The outputs are
+the bytes that a batch of that row holds; their hashes are printed, and `--out` writes them and
+every intermediate value.
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from stoker.ops.registry import lookup
+from stoker.ops.units import unit_of
+from stoker.pipeline.engine import Row
+from stoker.protocol.replay import Replay, ReplayValue
+from stoker.protocol.spec import MAX_SEED
+from stoker.server.pictures import save
+from stoker.server.subject import Subject, freezes, open_subject
+
+
+def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
+    pipeline: Annotated[str, typer.Argument(help="module:attribute of the pipeline.")],
+    dataset: Annotated[str, typer.Argument(help="Folder of the dataset.")],
+    id: Annotated[int, typer.Option("--id", min=0, help="Sample id.")],  # noqa: A002
+    epoch: Annotated[int, typer.Option(min=0, help="The epoch, from 0.")],
+    visit: Annotated[
+        int, typer.Option(min=0, max=2**48, help="How often the id came before in the epoch.")
+    ] = 0,
+    view: Annotated[int, typer.Option(min=0, max=2**16 - 1, help="View of the position.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of the stream.")] = 0,
+    freeze: Annotated[
+        list[str] | None, typer.Option(help="NAME=NUMBER or NAME=epoch; repeatable.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the value after every step, made if missing.")
+    ] = None,
+    params_only: Annotated[
+        bool, typer.Option("--params-only", help="Decide without decoding or computing a pixel.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    python_path: Annotated[
+        list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
+    ] = None,
+) -> None:
+    """Show what a pipeline did to one sample: every step, its parameters and values."""
+    row = Row(seed, id, epoch, visit, view)
+    frozen = freezes(freeze or ())
+    with open_subject(pipeline, dataset, python_path or ()) as subject:
+        if params_only:
+            decided = subject.decisions(row, frozen)
+            if as_json:
+                typer.echo(json.dumps(decided))
+            else:
+                _print_decisions(decided)
+            return
+        found = subject.replay(row, frozen)
+        if out is not None:
+            write(found, out)
+        if as_json:
+            typer.echo(json.dumps(found.to_data()))
+        else:
+            _print(found, subject)
+
+
+def write(found: Replay, folder: Path) -> None:
+    """Write a replay as files: `replay.json`, and every value in the order of the steps."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "replay.json").write_text(json.dumps(found.to_data(), indent=1))
+    groups = [("field", found.fields)]
+    groups += [(step.op.replace("/", "_"), step.values) for step in found.steps]
+    groups += [("output", found.outputs)]
+    for number, (what, values) in enumerate(groups):
+        for value in values:
+            save(value, folder / f"{number:03}-{what}-{value.name or value.number}")
+
+
+def _print(found: Replay, subject: Subject) -> None:
+    source = subject.dataset.source(found.id)
+    _say(
+        f"sample {found.id}{f' ({source})' if source else ''}, epoch {found.epoch}, visit "
+        f"{found.visit}, view {found.view}, seed {found.seed}"
+    )
+    _say(f"pipeline {found.pipeline_id}")
+    _step(0, "fields", _shapes(found.fields))
+    for number, step in enumerate(found.steps, 1):
+        _step(
+            number,
+            step.op,
+            "" if step.applied else f"not applied: {step.why}",
+            _drawn(step.stream, step.parameters, step.units),
+            _shapes(step.values),
+            f"at {step.file}:{step.line}" if step.file else "",
+        )
+    outputs = [
+        f"{data['name']}: {data['kind']} {data['dtype']} {tuple(data['shape'])}, BLAKE2b "
+        f"{data['blake2b']}"
+        for data in found.to_data()["outputs"]
+    ]
+    _step(len(found.steps) + 1, "outputs", *outputs)
+
+
+def _print_decisions(decided: list[dict[str, Any]]) -> None:
+    for number, entry in enumerate(decided, 1):
+        op, record = lookup(entry["op"]), entry["record"]
+        units = {name: unit_of(op, name) for name in record}
+        _step(number, entry["op"], _drawn(entry["stream"], record, units), f"at {entry['site']}")
+
+
+def _step(number: int, title: str, *lines: str) -> None:
+    _say(f"{number:3} {title}", "bold")
+    for line in filter(None, lines):
+        _say(f"    {line}")
+
+
+def _say(text: str, style: str = "") -> None:
+    Console(soft_wrap=True).print(Text(text, style))
+
+
+def _drawn(stream: str | None, record: dict[str, Any], units: dict[str, str]) -> str:
+    words = [f"{name} {_number(v)} {units.get(name, '')}".rstrip() for name, v in record.items()]
+    return f"stream {stream}: {', '.join(words)}" if stream and words else ", ".join(words)
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, list):
+        return f"({', '.join(map(_number, value))})"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _shapes(values: Iterable[ReplayValue]) -> str:
+    words = (f"{value.name} {value.array.dtype} {value.array.shape}" for value in values)
+    return "; ".join(words).strip()

@@ -1,0 +1,120 @@
+"""A pipeline over a dataset, opened to be looked at: for `stoker replay`, `preview`, `explain`.
+
+Nothing is compiled and no daemon is asked: rows come from the interpreter, whose bytes are those of
+a batch. Runs in the process of a command, where the caller's own modules may be imported, and in
+the one-off child that replays for a client, where only graph data is used.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from stoker.dataset import Dataset, open_dataset
+from stoker.pipeline.decisions import decide
+from stoker.pipeline.engine import Freeze, Row
+from stoker.pipeline.graph import Graph
+from stoker.pipeline.plan import bind
+from stoker.pipeline.replay import replay
+from stoker.protocol.errors import UsageError
+from stoker.protocol.replay import Replay
+from stoker.server.builder import load_pipeline
+from stoker.server.rows import SampleReader
+from stoker.server.states import field_states
+
+
+class Subject:
+    """A pipeline bound to an open dataset.
+
+    Attributes:
+        dataset: the dataset; closed by whoever opened it.
+        plan: the pipeline, bound to its fields.
+    """
+
+    def __init__(self, dataset: Dataset, graph: Graph) -> None:
+        """Bind the pipeline.
+
+        Raises:
+            BuildError: the pipeline does not fit the dataset.
+        """
+        self.dataset = dataset
+        self.plan = bind(graph, field_states(dataset))
+        self._reader = SampleReader(dataset, self.plan.fields)
+
+    def replay(self, row: Row, freeze: Freeze | None = None) -> Replay:
+        """Compute a row and return all that happened to it.
+
+        Raises:
+            SampleError: the sample cannot be read, or does not fit.
+            UnknownNameError: a freeze names no stream of the pipeline.
+            UsageError: the dataset has no such id.
+        """
+        self._check_id(row.id)
+        return replay(self.plan, row, self._reader.read(row.id), freeze)
+
+    def decisions(self, row: Row, freeze: Freeze | None = None) -> list[dict[str, Any]]:
+        """Return what a row decides, without decoding a picture; see `stoker.pipeline.decisions`.
+
+        Raises:
+            UnknownNameError: a freeze names no stream of the pipeline.
+            UsageError: the dataset has no such id, or a condition reads pixels.
+        """
+        self._check_id(row.id)
+        kinds = {field.name: field for field in self.dataset.schema.fields}
+        pictures = [name for name in self.plan.fields if kinds[name].is_picture]
+        sizes = {name: self.dataset.size(name, row.id) for name in pictures}
+        scalars = {
+            name: self.dataset.read(name, row.id)
+            for name, state in zip(self.plan.fields, self.plan.inputs, strict=True)
+            if not state.shape
+        }
+        return decide(self.plan, row, sizes, scalars, freeze)
+
+    def _check_id(self, number: int) -> None:
+        if number >= len(self.dataset):
+            raise UsageError(
+                f"id {number}: the dataset has {len(self.dataset)} samples, ids 0 to "
+                f"{len(self.dataset) - 1}"
+            )
+
+
+@contextmanager
+def open_subject(
+    pipeline: str, dataset: str | Path, python_path: Sequence[str] = ()
+) -> Iterator[Subject]:
+    """Open `module:attribute` over a packed dataset.
+
+    Args:
+        pipeline: what to import; the working directory and `python_path` are looked in first.
+        dataset: folder of the dataset.
+        python_path: further folders to import from.
+
+    Raises:
+        BuildError: the pipeline cannot be imported, or does not fit the dataset.
+        DatasetError: the dataset cannot be opened.
+    """
+    before = list(sys.path)
+    sys.path[:0] = [*python_path, str(Path.cwd())]
+    try:
+        with open_dataset(dataset) as opened:
+            yield Subject(opened, load_pipeline(pipeline))
+    finally:
+        sys.path[:] = before
+
+
+def freezes(values: Sequence[str]) -> Freeze:
+    """Read repeated NAME=NUMBER or NAME=epoch flags.
+
+    Raises:
+        UsageError: one is neither.
+    """
+    found: dict[str, Any] = {}
+    for text in values:
+        name, _, value = text.rpartition("=")
+        if not name or not (value == "epoch" or value.isdecimal()):
+            raise UsageError(f"--freeze {text!r}: expected NAME=NUMBER or NAME=epoch")
+        found[name] = value if value == "epoch" else int(value)
+    return found

@@ -1,0 +1,125 @@
+"""`stoker replay` shows every step of a sample; its bytes are those of the stream."""
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from stoker.dataset import open_dataset
+from stoker.protocol.errors import BuildError, UnknownNameError, UsageError
+from stoker.server.builder import load_pipeline
+from stoker.server.commands.replay import replay
+from stoker.server.pictures import palette
+from stoker.server.reference import make_spec, reference_batches
+
+PIPELINE = "command_pipelines:train"
+
+
+@pytest.fixture
+def delivered(photos, run, monkeypatch):
+    """(id, epoch) -> the outputs that the stream holds for it, by the reference of the law."""
+    monkeypatch.syspath_prepend(".")
+    graph = load_pipeline(PIPELINE)
+    spec = make_spec(photos, graph, batch_size=1, seed=5, freeze={"horizontal_flip": "epoch"})
+
+    def of(number, epoch):
+        for _, batch in reference_batches(photos, graph, spec, epoch=epoch):
+            if batch["index"][0] == number:
+                return {name: batch[name][0] for name in ("image", "mask", "label")}
+        raise AssertionError(f"no row of id {number}")
+
+    return of
+
+
+def test_json_has_every_step_and_the_hashes_of_the_delivered_bytes(photos, run, delivered):
+    for number in (0, 3):
+        out = run(
+            replay, PIPELINE, photos, "--id", number, "--epoch", 2, "--seed", 5, "--json",
+            "--freeze", "horizontal_flip=epoch",
+        )  # fmt: skip
+        data = json.loads(out)
+        assert (data["id"], data["epoch"], data["seed"], data["view"]) == (number, 2, 5, 0)
+        assert [step["op"] for step in data["steps"]] == [
+            "random_resized_crop", "horizontal_flip", "brightness", "invert", "normalize",
+        ]  # fmt: skip
+        made = [step["made"] for step in data["steps"]]
+        assert made in ([True, True, True, False, True], [True, True, False, True, True])
+        expected = delivered(number, 2)
+        assert {output["name"]: output["blake2b"] for output in data["outputs"]} == {
+            name: hashlib.blake2b(array.tobytes(), digest_size=16).hexdigest()
+            for name, array in expected.items()
+        }
+
+
+def test_out_has_every_value_as_a_file(photos, run, tmp_path, delivered):
+    flags = ("--seed", 5, "--freeze", "horizontal_flip=epoch", "--out", tmp_path / "o")
+    run(replay, PIPELINE, photos, "--id", 1, "--epoch", 0, *flags)
+    data = json.loads((tmp_path / "o" / "replay.json").read_text())
+    names = sorted(path.name for path in (tmp_path / "o").iterdir())
+    branch = "003-brightness" if data["steps"][2]["made"] else "004-invert"
+    assert names == [
+        "000-field-image.png", "000-field-label.npy", "000-field-mask.png",
+        "001-random_resized_crop-image.png", "001-random_resized_crop-mask.png",
+        "002-horizontal_flip-image.png", "002-horizontal_flip-mask.png",
+        f"{branch}-image.png", "005-normalize-image.npy",
+        "006-output-image.npy", "006-output-label.npy", "006-output-mask.png", "replay.json",
+    ]  # fmt: skip
+    expected = delivered(1, 0)
+    assert np.array_equal(np.load(tmp_path / "o" / "006-output-image.npy"), expected["image"])
+    with Image.open(tmp_path / "o" / "006-output-mask.png") as mask:
+        assert mask.mode == "P"
+        assert np.array_equal(np.asarray(mask), expected["mask"])
+    with open_dataset(photos) as dataset, Image.open(tmp_path / "o" / names[0]) as image:
+        buffer = np.empty(np.asarray(image).size, np.uint8)
+        assert np.array_equal(np.asarray(image), dataset.decode("image", 1, buffer))
+
+
+def test_text_names_what_was_decided(photos, run):
+    out = run(replay, PIPELINE, photos, "--id", 2, "--epoch", 0)
+    assert out.startswith("sample 2 (images/")
+    assert "  1 random_resized_crop\n    stream random_resized_crop: top " in out
+    assert " px, left " in out
+    assert "not applied: its branch was not taken: the condition at " in out
+    assert "command_pipelines.py:11 was " in out
+    assert "    image: array float16 (3, 48, 64), BLAKE2b " in out
+
+
+def test_parameters_without_pixels_are_those_of_the_replay(photos, run):
+    flags = (PIPELINE, photos, "--id", 4, "--epoch", 1, "--view", 1)
+    decided = json.loads(run(replay, *flags, "--params-only", "--json"))
+    steps = json.loads(run(replay, *flags, "--json"))["steps"]
+    assert [(entry["op"], entry["record"]) for entry in decided] == [
+        (step["op"], step["parameters"]) for step in steps if step["made"]
+    ]
+    text = run(replay, *flags, "--params-only")
+    assert "  2 horizontal_flip\n    stream horizontal_flip: flip " in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (("--id", 6), UsageError, "id 6: the dataset has 6 samples, ids 0 to 5"),
+        (("--id", 6, "--params-only"), UsageError, "id 6: the dataset has 6 samples"),
+        (("--id", 0, "--freeze", "flip"), UsageError, "expected NAME=NUMBER or NAME=epoch"),
+        (("--id", 0, "--freeze", "flip=-1"), UsageError, "expected NAME=NUMBER or NAME=epoch"),
+        (("--id", 0, "--freeze", "flip=1"), UnknownNameError, "there is no stream 'flip'"),
+    ],
+)
+def test_what_cannot_be_is_an_error(photos, run, arguments, error, message):
+    with pytest.raises(error, match=message):
+        run(replay, PIPELINE, photos, "--epoch", 0, *arguments)
+
+
+def test_an_unknown_pipeline_is_an_error(photos, run):
+    with pytest.raises(BuildError, match="has no pipeline 'absent'"):
+        run(replay, "command_pipelines:absent", photos, "--id", 0, "--epoch", 0)
+
+
+def test_the_palette_is_that_of_pascal_voc():
+    assert palette()[:6].tolist() == [
+        [0, 0, 0], [128, 0, 0], [0, 128, 0], [128, 128, 0], [0, 0, 128], [128, 0, 128],
+    ]  # fmt: skip
+    assert palette()[8].tolist() == [64, 0, 0]
+    assert len(np.unique(palette(), axis=0)) == 256
