@@ -10,6 +10,7 @@ from stoker.pipeline.choices import one_of, random_apply, some_of
 from stoker.pipeline.context import Context
 from stoker.pipeline.engine import Engine, Row
 from stoker.pipeline.graph import Graph
+from stoker.pipeline.lists import pipelines, sync_seed
 from stoker.pipeline.trace import scope
 
 __all__ = [
@@ -21,7 +22,9 @@ __all__ = [
     "branching",
     "one_of",
     "pipeline",
+    "pipelines",
     "random_apply",
     "scope",
     "some_of",
+    "sync_seed",
 ]
