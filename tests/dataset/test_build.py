@@ -47,7 +47,7 @@ def test_values_that_do_not_fit(tmp_path, field, value, message):
         ((schema.array("a", "int8", (2, None)),), "expected a shape whose first side alone"),
         ((schema.array("a", "int8", (0,)),), "expected sides of 1 to 2147483647"),
         ((schema.array("a", "int8", (2**30, 2)),), "column 'a': an item has at most"),
-        ((Field(name="x", kind="boxes"),), "expected a kind among image, mask, label"),
+        ((Field(name="x", kind="video"),), "expected a kind among image, mask, boxes"),
         ((Field(name="x", kind="label", dtype="int8"),), "expected dtype int64 of a label"),
         ((Field(name="x", kind="label", dtype="int64", shape=(1,)),), r"shape \(\) of kind"),
         ((Field(name="x", kind="scalar", encoding="png"),), "expected encoding raw of kind scalar"),

@@ -55,7 +55,7 @@ def test_a_newer_version_names_both_and_the_remedy(folder):
     assert caught.value.details["found"] == 2
 
 
-@pytest.mark.parametrize(("key", "value"), [("encoding", "jpeg-grid"), ("kind", "boxes")])
+@pytest.mark.parametrize(("key", "value"), [("encoding", "jpeg-grid"), ("kind", "video")])
 def test_a_newer_encoding_or_kind_asks_for_an_update(folder, key, value):
     change(folder, lambda data: data["schema"]["fields"][0].update({key: value}))
     with pytest.raises(VersionError, match=rf"field 'image' is of kind .*{value}.* update Stoker"):

@@ -86,6 +86,9 @@ def test_unknown_trailing_fields_are_ignored(vectors) -> None:
 def test_appended_fields_have_defaults(vectors) -> None:
     """An ERROR of a side that does not know `run` yet."""
     assert decode("daemon", ["error", 0, "data", "m", {}]) == messages.Error(0, "data", "m", {})
+    opened = next(c["record"] for c in vectors("messages")["records"] if c["record"][0] == "opened")
+    older = [*opened[:-1], [output[:4] for output in opened[-1][:2]]]
+    assert [output.items for output in decode("daemon", older).outputs] == [(), ()]
 
 
 def usual(vectors, tag: str) -> tuple[str, list]:

@@ -6,7 +6,7 @@ import typing
 import msgspec
 import pytest
 
-from stoker.protocol import codec, cursor, layout, messages, version
+from stoker.protocol import codec, cursor, layout, messages, ragged, version
 from stoker.protocol.errors import StokerError, _by_code
 
 DIRECTIONS = {
@@ -132,7 +132,7 @@ def test_tables_of_records(page: str, title: str) -> None:
 
 def test_table_of_fields(page: str) -> None:
     kinds = [kind for union in DIRECTIONS.values() for kind in typing.get_args(union)]
-    kinds = [*dict.fromkeys(kinds), layout.Output, layout.Placed]
+    kinds = [*dict.fromkeys(kinds), layout.Output, layout.Placed, ragged.ItemField]
     expected = [line for kind in kinds for line in fields(kind)]
     found = rows(section(page, "Fields"))
     assert [row[:3] for row in found] == expected

@@ -3,7 +3,8 @@
 BLAKE2b-128 over, in this order: epoch and step as unsigned 64-bit little-endian integers; then for
 each array in order of its name (by code point): the name in UTF-8 and the NumPy name of the dtype,
 each behind its length in bytes, then the number of sides and every side of the shape, then the
-elements in row-major order, little-endian. Lengths and sides are unsigned 64-bit little-endian.
+elements in row-major order, little-endian. Lengths and sides are unsigned 64-bit little-endian. A
+ragged output stands as several arrays, its counts and its items' fields (`Ragged.parts`).
 """
 
 import hashlib
@@ -13,19 +14,24 @@ from typing import Any
 
 import numpy as np
 
+from stoker.protocol.ragged import Ragged
+
 
 def batch_digest(arrays: Mapping[str, Any], epoch: int, step: int) -> str:
     """Return the digest of one batch, 32 lower-case hex digits.
 
     Args:
         arrays: outputs by name, `index`, `requested` and `valid` among them; NumPy arrays or
-            whatever `numpy.asarray` takes without a copy, such as tensors in host memory.
+            whatever `numpy.asarray` takes without a copy, such as tensors in host memory; `Ragged`.
         epoch: the batch's epoch, from 0.
         step: the batch's step in the epoch, from 0.
     """
     digest = hashlib.blake2b(struct.pack("<2Q", epoch, step), digest_size=16)
-    for name in sorted(arrays):
-        array = np.asarray(arrays[name], order="C")
+    plain: dict[str, Any] = {}
+    for name, array in arrays.items():
+        plain |= array.parts(name) if isinstance(array, Ragged) else {name: array}
+    for name in sorted(plain):
+        array = np.asarray(plain[name], order="C")
         array = array.astype(array.dtype.newbyteorder("<"), copy=False)
         for text in (name.encode(), array.dtype.name.encode()):
             digest.update(struct.pack("<Q", len(text)) + text)

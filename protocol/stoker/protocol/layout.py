@@ -4,7 +4,7 @@ A slot holds the outputs of one batch one after the other, each contiguous in ro
 aligned to `ALIGN` bytes, then three columns about the rows: `index` (the id delivered), `requested`
 (the id ordered) and `valid`. No control state lies in a slot. A slot's size is rounded up to
 `PAGE` bytes, so slots can be mapped and registered one by one. A row's place is fixed by its number
-alone: `offset + row * row_bytes`.
+alone: `offset + row * row_bytes`. A ragged output is two outputs, see `stoker.protocol.ragged`.
 """
 
 import math
@@ -13,6 +13,7 @@ from typing import Annotated
 import msgspec
 
 from stoker.protocol.errors import UsageError
+from stoker.protocol.ragged import COUNT, WORD, ItemFields, item_words
 
 ALIGN = 64
 PAGE = 4096
@@ -32,12 +33,16 @@ Shape = Annotated[
 
 
 class Output(msgspec.Struct, frozen=True, array_like=True):
-    """One named output of a pipeline: dtype and the shape of one row."""
+    """One named output of a pipeline: dtype and the shape of one row.
+
+    `items` are the fields of an item where the output is ragged; then the shape is (bound, words).
+    """
 
     name: Name
     dtype: Word
     shape: Shape
     kind: Word = "array"
+    items: ItemFields = ()
 
     @property
     def row_bytes(self) -> int:
@@ -91,6 +96,26 @@ def check_outputs(outputs: tuple[Output, ...]) -> None:
                 f"output {output.name!r}: every side of a shape is at least 1, got {output.shape}"
             )
         seen.add(output.name)
+    for output in outputs:
+        if output.items:
+            _check_ragged(output, seen)
+
+
+def _check_ragged(output: Output, names: set[str]) -> None:
+    """Check that an output's shape is that of its items, and that its parts' names are free."""
+    fields = [field.name for field in output.items]
+    known = all(field.dtype in DTYPES for field in output.items)
+    if not known or output.dtype != WORD or output.shape[1:] != (item_words(output.items),):
+        raise UsageError(
+            f"output {output.name!r}: items of {[msgspec.to_builtins(f) for f in output.items]} do "
+            f"not lie in {output.dtype} {output.shape}"
+        )
+    others = {name for name in names if name.startswith(f"{output.name}.")}
+    if others != {f"{output.name}.{COUNT}"} or len(set(fields)) != len(fields):
+        raise UsageError(
+            f"output {output.name!r}: it is delivered as {output.name}.offsets and so on, so no "
+            f"other output may be named like that; got {', '.join(sorted(others)) or 'none'}"
+        )
 
 
 def slot_layout(outputs: tuple[Output, ...], rows: int) -> SlotLayout:

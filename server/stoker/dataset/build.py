@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.dataset.cells import Value, make_cell
+from stoker.dataset.cells import Value, make_cells
 from stoker.dataset.fingerprint import dataset_fingerprint
 from stoker.dataset.inspect import Scratches
 from stoker.dataset.limits import CodecError
@@ -90,14 +90,10 @@ def write_dataset(
                             f"row {count}: expected the fields {', '.join(sorted(names))}, "
                             f"got {', '.join(sorted(row))}"
                         )
-                    cells = {}
-                    for field in schema.fields:
-                        try:
-                            cells[field.name] = make_cell(field, row[field.name], scratch)
-                        except CodecError as error:
-                            raise DatasetError(
-                                f"row {count}, field {field.name!r}: {error}"
-                            ) from None
+                    try:
+                        cells = make_cells(schema.fields, row, scratch)
+                    except CodecError as error:
+                        raise DatasetError(f"row {count}, {error}") from None
                     writer.add(cells, f"row {count}")
                     count += 1
                     if writer.rows >= cut.rows or writer.data_bytes >= cut.data_bytes:

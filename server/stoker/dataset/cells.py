@@ -6,16 +6,31 @@ width (two unsigned 32-bit integers), because its bytes alone do not tell its sh
 
 import io
 import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from msgspec import UNSET
 from PIL import Image
 
 from stoker.dataset.inspect import Scratches, inspect_picture
+from stoker.dataset.items import items_of
 from stoker.dataset.limits import CodecError, check_pixels
+from stoker.dataset.numbers import exactly
 from stoker.dataset.schema import Field
 
-Value = bytes | bytearray | memoryview | np.ndarray | np.generic | int | float | bool
+Value = (
+    bytes
+    | bytearray
+    | memoryview
+    | np.ndarray
+    | np.generic
+    | int
+    | float
+    | bool
+    | Mapping[str, Any]
+)
 
 
 @dataclass(frozen=True)
@@ -41,8 +56,31 @@ class Cell:
     notes: tuple[str, ...] = ()
 
 
+def make_cells(
+    fields: Sequence[Field], row: Mapping[str, Value], scratch: Scratches
+) -> dict[str, Cell]:
+    """Convert the values of a row; boxes and keypoints are checked against their pictures.
+
+    Raises:
+        CodecError: a value does not fit its field; the text begins with the field's name.
+    """
+    cells: dict[str, Cell] = {}
+    for field in sorted(fields, key=lambda field: field.items is not UNSET):  # pictures first
+        try:
+            if field.items is UNSET:
+                cells[field.name] = make_cell(field, row[field.name], scratch)
+            else:
+                picture = None if field.items.of is None else cells[field.items.of]
+                size = None if picture is None else (picture.items, picture.width)
+                items = items_of(field, row[field.name], size)
+                cells[field.name] = Cell(items.astype("<u4").tobytes(), items=len(items))
+        except CodecError as error:
+            raise CodecError(f"field {field.name!r}: {error}") from None
+    return cells
+
+
 def make_cell(field: Field, value: Value, scratch: Scratches) -> Cell:
-    """Convert a value to what is stored.
+    """Convert a value of any kind but boxes and keypoints to what is stored.
 
     Raises:
         CodecError: the value does not fit its field, or is a picture that cannot be decoded.
@@ -103,19 +141,13 @@ def _check_pixels(field: Field, value: np.ndarray) -> tuple[int, int]:
 def _numbers(field: Field, value: Value) -> Cell:
     if isinstance(value, bytes | bytearray | memoryview):
         raise CodecError(f"expected {field.dtype} of shape {field.shape}, got bytes")
-    given = np.asarray(value)
-    integers = given.dtype.kind in "iu" and np.dtype(field.dtype).kind in "iu"
-    if not integers and not np.can_cast(given.dtype, field.dtype, "same_kind"):
-        raise CodecError(f"expected {field.dtype}, got {given.dtype}")
-    fits = given.ndim == len(field.shape) and all(
-        want is None or want == got for want, got in zip(field.shape, given.shape, strict=True)
+    exact = exactly(field.dtype, value)
+    fits = exact.ndim == len(field.shape) and all(
+        want is None or want == got for want, got in zip(field.shape, exact.shape, strict=True)
     )
     if not fits:
-        raise CodecError(f"expected shape {field.shape}, got {given.shape}")
-    exact = given.astype(field.dtype)
-    if integers and not np.array_equal(exact, given):
-        raise CodecError(f"a value does not fit {field.dtype}")
+        raise CodecError(f"expected shape {field.shape}, got {exact.shape}")
     if field.kind == "label" and field.classes is not None and not 0 <= exact < len(field.classes):
         raise CodecError(f"expected a class from 0 to {len(field.classes) - 1}, got {exact}")
     stored = exact.astype(exact.dtype.newbyteorder("<"), copy=False).tobytes()
-    return Cell(stored, items=given.shape[0] if given.ndim else 0)
+    return Cell(stored, items=exact.shape[0] if exact.ndim else 0)

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from stoker.dataset.reader import Dataset
 from stoker.dataset.schema import Field
@@ -62,4 +63,5 @@ def _value(dataset: Dataset, field: Field, number: int) -> str | int | float | b
         assert isinstance(plain, int | float | bool)
         return plain
     assert isinstance(value, np.ndarray)
-    return f"{value.dtype} {value.shape}: {', '.join(map(str, value.reshape(-1)[:_SHOWN]))}"
+    shown = f"{value.dtype} {value.shape}: {', '.join(map(str, value.reshape(-1)[:_SHOWN]))}"
+    return shown if field.items is UNSET else f"{len(value)} {field.kind}"

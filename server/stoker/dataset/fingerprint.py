@@ -10,9 +10,12 @@ import hashlib
 import struct
 from collections.abc import Iterable, Sequence
 
+import msgspec
+from msgspec import UNSET
+
 from stoker.dataset.cells import Cell
 from stoker.dataset.schema import Field
-from stoker.protocol.canonical import canonical_bytes
+from stoker.protocol.canonical import Canonical, canonical_bytes
 
 VERSION = 1
 
@@ -40,17 +43,7 @@ def dataset_fingerprint(
     described = canonical_bytes(
         {
             "version": VERSION,
-            "fields": [
-                {
-                    "name": field.name,
-                    "kind": field.kind,
-                    "encoding": field.encoding,
-                    "dtype": field.dtype,
-                    "shape": field.shape,
-                    "classes": field.classes,
-                }
-                for field in fields
-            ],
+            "fields": [_described(field) for field in fields],
         }
     )
     digest = hashlib.blake2b(digest_size=16)
@@ -58,3 +51,18 @@ def dataset_fingerprint(
     for piece in digests:
         digest.update(piece)
     return f"content:{digest.hexdigest()}"
+
+
+def _described(field: Field) -> dict[str, Canonical]:
+    """Return what a field means; a field that is not ragged has no `items`."""
+    described: dict[str, Canonical] = {
+        "name": field.name,
+        "kind": field.kind,
+        "encoding": field.encoding,
+        "dtype": field.dtype,
+        "shape": field.shape,
+        "classes": field.classes,
+    }
+    if field.items is not UNSET:
+        described["items"] = msgspec.to_builtins(field.items)
+    return described

@@ -7,13 +7,25 @@ docs/contracts/dataset.md; a new encoding or side column needs no new format ver
 """
 
 import re
+from collections.abc import Mapping
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from stoker.dataset.arrow import ITEM_BYTES, ColumnType, parse_type
 from stoker.protocol.errors import UsageError
+from stoker.protocol.ragged import (
+    COORDINATES,
+    COUNT,
+    MAX_WIDTH,
+    OFFSETS,
+    WORD,
+    ItemField,
+    item_words,
+)
+from stoker.protocol.ragged import MAX_FIELDS as MAX_ITEM_FIELDS
 
-KINDS = ("image", "mask", "label", "scalar", "array", "bytes")
+KINDS = ("image", "mask", "boxes", "keypoints", "label", "scalar", "array", "bytes")
 ENCODINGS = ("raw", "jpeg", "png", "encoded")
 PICTURES = ("image", "mask")
 MAX_FIELDS = 256
@@ -23,6 +35,7 @@ DIGEST_TYPE = "fixed_size_binary[16]"
 SOURCE = "stoker.source"
 SOURCE_TYPE = "large_utf8"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_ITEM = re.compile(r"([a-z]+[0-9]*)(?:\[([1-9][0-9]{0,3})\])?")
 
 
 class Side(msgspec.Struct, frozen=True):
@@ -30,6 +43,18 @@ class Side(msgspec.Struct, frozen=True):
 
     name: str
     type: str
+
+
+class Items(msgspec.Struct, frozen=True, kw_only=True):
+    """What an item of a ragged field is.
+
+    Attributes:
+        of: the image or mask whose pixels the coordinates count; None if they belong to none.
+        fields: of an item, the coordinates first; see `stoker.protocol.ragged`.
+    """
+
+    of: str | None
+    fields: tuple[ItemField, ...]
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +70,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         bound: the largest extent of each side over all rows.
         classes: names of a label's values 0, 1, ..., if it has such.
         side: the field's side columns.
+        items: of boxes and keypoints: what an item is; its shape is (None, words of an item).
     """
 
     name: str
@@ -55,6 +81,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     bound: tuple[int, ...] = ()
     classes: tuple[str, ...] | None = None
     side: tuple[Side, ...] = ()
+    items: Items | UnsetType = UNSET
 
     @property
     def is_picture(self) -> bool:
@@ -121,6 +148,46 @@ def blob(name: str) -> Field:
     return Field(name=name, kind="bytes", shape=(None,))
 
 
+def boxes(
+    name: str = "boxes", fields: Mapping[str, str] | None = None, of: str | None = "image"
+) -> Field:
+    """Declare boxes, any number for each sample.
+
+    Args:
+        name: an identifier.
+        fields: what each box has besides its coordinates: name -> dtype, or dtype[n] for n numbers.
+        of: the image or mask whose pixels the coordinates count; None if they belong to none.
+    """
+    return _ragged(name, "boxes", fields or {}, of)
+
+
+def keypoints(
+    name: str = "keypoints", fields: Mapping[str, str] | None = None, of: str | None = "image"
+) -> Field:
+    """Declare keypoints, any number for each sample; the arguments are those of `boxes`."""
+    return _ragged(name, "keypoints", fields or {}, of)
+
+
+def _ragged(name: str, kind: str, fields: Mapping[str, str], of: str | None) -> Field:
+    coordinates, width = COORDINATES[kind]
+    items = [ItemField(coordinates, "float32", width)]
+    for part, text in fields.items():
+        found = _ITEM.fullmatch(text)
+        if found is None or found[1] not in ITEM_BYTES:
+            raise UsageError(
+                f"field {name!r}: {part!r}: expected a dtype, or dtype[n], such as 'int64' or "
+                f"'float32[3]', got {text!r}"
+            )
+        items.append(ItemField(part, found[1], int(found[2] or 1)))
+    return Field(
+        name=name,
+        kind=kind,
+        dtype=WORD,
+        shape=(None, item_words(items)),
+        items=Items(of=of, fields=tuple(items)),
+    )
+
+
 def _picture(name: str, kind: str, encoding: str) -> Field:
     shape = (None, None, 3) if kind == "image" else (None, None)
     sides = [Side(f"{name}.height", "int32"), Side(f"{name}.width", "int32")]
@@ -145,6 +212,14 @@ def check_schema(schema: Schema) -> None:
             raise UsageError(f"column {name!r} is named twice; choose another name for one")
         seen.add(name)
         column_type(name, kind)
+    for field in schema.fields:
+        if field.items is not UNSET and field.items.of is not None:
+            picture = schema.field(field.items.of)
+            if picture is None or not picture.is_picture:
+                raise UsageError(
+                    f"field {field.name!r}: its coordinates are said to count pixels of "
+                    f"{field.items.of!r}, which is no image or mask; give of= another name, or None"
+                )
 
 
 def column_type(name: str, kind: str) -> ColumnType:
@@ -187,3 +262,24 @@ def _check_field(field: Field) -> None:
     if field.kind == "array":
         fits = len(field.shape) >= 1 and None not in field.shape[1:]
         expect(fits, "a shape whose first side alone may be None", field.shape)
+    expect((field.items is not UNSET) == (field.kind in COORDINATES), "items", field.items)
+    if field.items is not UNSET:
+        _check_items(field, field.items.fields)
+
+
+def _check_items(field: Field, items: tuple[ItemField, ...]) -> None:
+    name, width = COORDINATES[field.kind]
+    names = [item.name for item in items]
+    good = (
+        1 <= len(items) <= MAX_ITEM_FIELDS
+        and items[0] == ItemField(name, "float32", width)
+        and len({*names, COUNT, OFFSETS}) == len(names) + 2
+        and all(_NAME.fullmatch(item.name) and item.dtype in ITEM_BYTES for item in items)
+        and all(1 <= item.width <= MAX_WIDTH for item in items)
+    )
+    if not good or (field.dtype, field.shape) != (WORD, (None, item_words(items))):
+        raise UsageError(
+            f"field {field.name!r}: expected items of {name} (float32, {width} numbers) and up to "
+            f"{MAX_ITEM_FIELDS - 1} fields with identifiers other than {COUNT} and {OFFSETS} as "
+            f"names, in a shape of their words, got {msgspec.to_builtins(items)} in {field.shape}"
+        )
