@@ -28,6 +28,7 @@ import numpy as np
 from stoker.protocol.canonical import Canonical
 from stoker.protocol.errors import BuildError
 from stoker.rng.jit import kernel
+from stoker.rng.streams import check_stream_name, make_key, stream_key
 
 IMAGE_KINDS = ("image", "mask")
 
@@ -199,6 +200,46 @@ class Op:
     def params_data(self) -> dict[str, Canonical]:
         """Return the constructor's parameters as plain data; they stand in the graph."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    def sample(
+        self,
+        height: int,
+        width: int,
+        *,
+        seed: int = 0,
+        epoch: int = 0,
+        id: int = 0,  # noqa: A002 - the glossary's word
+        visit: int = 0,
+        view: int = 0,
+        stream: str | None = None,
+    ) -> dict[str, Any]:
+        """Return what the op decides for a row of a stream: its record, without any pixel.
+
+        Args:
+            height: height in pixels of the first value that the op is applied to.
+            width: its width in pixels.
+            seed: seed of the stream.
+            epoch: epoch, from 0.
+            id: sample id.
+            visit: how often the id came before in this epoch.
+            view: view of the position.
+            stream: stream name; by default the op's name.
+
+        Returns:
+            Field of the record -> number, or list of numbers; empty for an op that decides nothing.
+
+        Raises:
+            UsageError: a number or the name is out of its range.
+        """
+        name = check_stream_name(self.name if stream is None else stream)
+        params, record = (
+            np.zeros(1, np.dtype((np.record, d))) for d in (self.parameters, self.record)
+        )
+        params[0] = self.params()[()]
+        key = make_key(seed, stream_key(name), id, epoch, visit, view)
+        type(self).draw(key, params[0], height, width, record[0])
+        drawn = record[0]
+        return {field: drawn[field].tolist() for field in drawn.dtype.names if field != "none"}
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states that come out and the scratch bytes one call of a kernel needs.

@@ -23,6 +23,7 @@ import numpy as np
 from stoker.ops.contract import State
 from stoker.pipeline.context import Context
 from stoker.pipeline.engine import Engine, Freeze, Row
+from stoker.pipeline.frames import is_frames, split_frames
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import Plan, bind
@@ -101,7 +102,8 @@ class Pipeline:
         """Run one sample in process; with the sample of another pipeline, become part of that.
 
         Args:
-            fields: field name -> image (H, W, C) uint8, mask (H, W) uint8, scalar or other array.
+            fields: field name -> image (H, W, C) uint8, mask (H, W) uint8, scalar or other array;
+                or a list of frames, arrays of one shape: one decision for all of them.
             seed: seed of the stream.
             epoch: epoch, from 0.
             id: sample id.
@@ -111,21 +113,28 @@ class Pipeline:
             compiled: run machine code instead of the interpreter; the bytes are the same.
 
         Returns:
-            Output name -> new array.
+            Output name -> new array; with frames, name -> list of arrays, one for each frame.
 
         Raises:
             BuildError: the pipeline does not fit these fields.
             SampleError: their sizes do not match each other.
+            UsageError: the fields are no dict, or frames do not fit each other.
         """
         if isinstance(fields, Sample):
             return _run(self._define, fields)
         if not isinstance(fields, Mapping):
             raise UsageError(f"{self.name}: expected a dict of fields, got {type(fields).__name__}")
-        engine = self._engine(fields, freeze or {}, compiled)
-        outputs = {o.name: np.zeros(o.shape, o.dtype) for o in engine.plan.outputs}
-        inputs = [np.asarray(fields[name]) for name in engine.plan.fields]
-        engine.run(Row(seed, id, epoch, visit, view), inputs, list(outputs.values()))
-        return outputs
+        frames = split_frames(self.name, fields)
+        engine = self._engine(frames[0], freeze or {}, compiled)
+        row = Row(seed, id, epoch, visit, view)
+        made = [_outputs_of(engine, row, frame) for frame in frames]
+        if not any(is_frames(value) for value in fields.values()):
+            return made[0]
+        return {name: [outputs[name] for outputs in made] for name in made[0]}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel as graph data, to a worker of a torch DataLoader for example; never as code."""
+        return _from_graph, (self.graph().to_data(), self.name)
 
     def plan_for(self, fields: Mapping[str, Any]) -> Plan:
         """Bind the pipeline to the fields of one sample; the kind of each follows from its shape.
@@ -212,6 +221,22 @@ def state_of(value: np.ndarray) -> State:
     if value.ndim == 0:
         kind = "label" if value.dtype.kind in "iu" else "scalar"
     return State.fixed(kind, value.dtype.name, value.shape)
+
+
+def _outputs_of(engine: Engine, row: Row, fields: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    outputs = {o.name: np.zeros(o.shape, o.dtype) for o in engine.plan.outputs}
+    inputs = [np.asarray(fields[name]) for name in engine.plan.fields]
+    engine.run(row, inputs, list(outputs.values()))
+    return outputs
+
+
+def _from_graph(data: dict[str, Any], name: str) -> Pipeline:
+    def define(sample: Sample) -> Mapping[str, Any]:
+        raise fault(f"{name}: this pipeline came as data, so it cannot become part of another one")
+
+    made = Pipeline(define, name)
+    made._graph = Graph.from_data(data)
+    return made
 
 
 def _run(define: Define, sample: Sample) -> Mapping[str, Any]:
