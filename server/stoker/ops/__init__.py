@@ -29,6 +29,7 @@ from stoker.ops.normalize import Normalize, normalize
 from stoker.ops.pad import Pad, pad
 from stoker.ops.perspective import Perspective, perspective
 from stoker.ops.posterize import Posterize, posterize
+from stoker.ops.python_call import PythonCall, python
 from stoker.ops.random_crop import RandomCrop, random_crop
 from stoker.ops.random_resized_crop import RandomResizedCrop, random_resized_crop
 from stoker.ops.random_short_side_scale import RandomShortSideScale, random_short_side_scale
@@ -73,6 +74,7 @@ __all__ = [
     "ParameterError",
     "Perspective",
     "Posterize",
+    "PythonCall",
     "RandomCrop",
     "RandomResizedCrop",
     "RandomShortSideScale",
@@ -115,6 +117,7 @@ __all__ = [
     "pad",
     "perspective",
     "posterize",
+    "python",
     "random_crop",
     "random_resized_crop",
     "random_short_side_scale",

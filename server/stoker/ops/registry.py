@@ -15,6 +15,7 @@ from stoker.protocol.canonical import Canonical
 from stoker.protocol.errors import BuildError, UnknownNameError
 
 _OPS: dict[str, type[Op]] = {}
+_ADAPTERS: set[str] = set()
 T = TypeVar("T", bound=type[Op])
 
 
@@ -28,6 +29,16 @@ def register(cls: T) -> T:
         raise ValueError(f"op {cls.name!r} is registered twice: {_OPS[cls.name]} and {cls}")
     _OPS[cls.name] = cls
     return cls
+
+
+def register_adapter(cls: T) -> T:
+    """Register an op class whose algorithm is code of a user's; no contract test can know it.
+
+    Raises:
+        ValueError: the name is taken.
+    """
+    _ADAPTERS.add(cls.name)
+    return register(cls)
 
 
 def name_of(op: Op) -> str:
@@ -66,8 +77,8 @@ def _custom(name: str) -> type[Op]:
 
 
 def registered() -> Mapping[str, type[Op]]:
-    """Return all registered op classes that have a kernel, by name; see `choices`."""
-    return {name: cls for name, cls in _OPS.items() if cls.kernels}
+    """Return all registered op classes that have a kernel of ours, by name; see `choices`."""
+    return {n: cls for n, cls in _OPS.items() if cls.kernels and n not in _ADAPTERS}
 
 
 def choices() -> Mapping[str, type[Op]]:

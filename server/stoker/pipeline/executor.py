@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from stoker.ops.python_call import PythonCall, failure
 from stoker.pipeline.build import load_glue
 from stoker.pipeline.engine import Freeze, Row, check_freeze
-from stoker.pipeline.faults import sample_error
+from stoker.pipeline.faults import call_error, sample_error
 from stoker.pipeline.glue import Glue, write_glue
 from stoker.pipeline.interpreter import check_arrays
 from stoker.pipeline.plan import Plan
@@ -131,6 +132,7 @@ class Executor:
         )
         dtypes = [*(s.dtype for s in plan.inputs), *(o.dtype for o in plan.outputs)]
         self._halves = "float16" in dtypes
+        self._calls = any(isinstance(d.op, PythonCall) for d in plan.decisions)
 
     def run(self, row: Row, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> None:
         """Compute one row; see `Engine.run`.
@@ -146,8 +148,7 @@ class Executor:
             status = self._fast(inputs, outputs)
         except (TypeError, AttributeError, ValueError):
             status = self._careful(inputs, outputs)
-        if status:
-            self._refuse(status, row)
+        self._end(status, row)
 
     def run_rows(
         self,
@@ -172,13 +173,34 @@ class Executor:
         self._check_chunk(rows, index, columns, outputs)
         if not count:
             return
+        if self._calls:  # a function's failure stops at its row, and is told with it
+            for place in range(count):
+                self._run_chunk(
+                    rows[place : place + 1],
+                    index[place : place + 1],
+                    columns,
+                    [out[place : place + 1] for out in outputs],
+                    place,
+                )
+            return
+        self._run_chunk(rows, index, columns, outputs, 0)
+
+    def _run_chunk(
+        self,
+        rows: np.ndarray,
+        index: np.ndarray,
+        columns: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+        first: int,
+    ) -> None:
         views = [column.view(physical(column.dtype.name)) for column in columns]
         into = [out.view(physical(out.dtype.name)) for out in outputs]
         status = self._function(rows, index, *self._tables, *views, *into)
-        if status:
-            seed, sample, epoch, lane = (int(word) for word in rows[self._found[0]])
-            failed = Row(seed, sample, epoch, lane >> 16, lane & 65535)
-            self._refuse(status, failed, place=int(self._found[0]))
+        place = int(self._found[0]) if status else 0
+        if status or self._calls:
+            seed, sample, epoch, lane = (int(word) for word in rows[place])
+            row = Row(seed, sample, epoch, lane >> 16, lane & 65535)
+            self._end(status, row, place=first + place)
 
     def records(self) -> list[dict[str, Any]]:
         """Return the records of the last row, one entry for each decision of the plan.
@@ -219,6 +241,14 @@ class Executor:
         ]
         into = [out.view(physical(out.dtype.name))[None] for out in outputs]
         return self._function(self._rows, self._zero, *self._tables, *columns, *into)
+
+    def _end(self, status: int, row: Row, **details: int) -> None:
+        """Raise what went wrong with a row, if anything."""
+        failed = failure() if self._calls else None
+        if failed is not None:
+            raise call_error(row, failed, **details) from failed.__cause__
+        if status:
+            self._refuse(status, row, **details)
 
     def _refuse(self, status: int, row: Row, **details: int) -> None:
         got = (int(self._found[1]), int(self._found[2]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stoker.ops.foreign import CallError
 from stoker.protocol.errors import SampleError
 
 if TYPE_CHECKING:
@@ -45,4 +46,14 @@ def sample_error(plan: Plan, row: Row, status: int, got: Sides, other: Sides) ->
         field=check.field,
         file=check.site.file,
         line=check.site.line,
+    )
+
+
+def call_error(row: Row, failure: BaseException, **details: int) -> BaseException:
+    """Return the error of a user's function that failed on a row; an interrupt stays itself."""
+    if not isinstance(failure, CallError):
+        return failure
+    return SampleError(
+        f"sample {row.id}: {failure}",
+        **{"id": row.id, "epoch": row.epoch, "seed": row.seed, "view": row.view, **details},
     )

@@ -14,9 +14,10 @@ from typing import Any, Literal
 import numpy as np
 
 from stoker.ops.contract import State
+from stoker.ops.foreign import CallError
 from stoker.pipeline import expressions
 from stoker.pipeline.engine import Freeze, Row, check_freeze
-from stoker.pipeline.faults import Sides, sample_error
+from stoker.pipeline.faults import Sides, call_error, sample_error
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.steps import (
     ApplyStep,
@@ -81,7 +82,10 @@ class Interpreter:
         columns = check_arrays(self.plan, inputs, outputs)
         self.drawn = []
         run = self.begin(row, columns)
-        run.steps(self.plan.steps)
+        try:
+            run.steps(self.plan.steps)
+        except CallError as failure:
+            raise call_error(row, failure) from failure.__cause__
         for (_, value), out in zip(self.plan.graph.outputs, outputs, strict=True):
             _store(run.env[value], out)
 

@@ -1,0 +1,105 @@
+"""What code of users' is: source and versions, as they stand in a pipeline's identity.
+
+Followed from the module that a name lies in: whatever its globals come from. A module that no
+installed distribution owns is the user's own: its source file counts, and is followed in turn. A
+module of a distribution counts by that distribution's name and version. The standard library and
+Stoker itself do not count: the interpreter is part of the installation, and ops have versions.
+
+Only names that are there at the top level of a module are seen; what a function imports inside
+itself is not.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from stoker.protocol.errors import BuildError
+
+
+class Provenance(NamedTuple):
+    """Where code comes from.
+
+    Attributes:
+        source: BLAKE2b-128 over the source files, 32 hex digits.
+        distributions: `name version` of every distribution it uses directly, sorted.
+    """
+
+    source: str
+    distributions: tuple[str, ...]
+
+
+def provenance(module: str, thing: Any) -> Provenance:
+    """Return where a function or object of a module comes from.
+
+    Args:
+        module: name of a module that is imported.
+        thing: what lies in it; its class may come from elsewhere.
+
+    Raises:
+        BuildError: the module has no source file.
+    """
+    pending = [module, *_modules_of(thing)]
+    sources: dict[str, str] = {}
+    distributions: set[str] = set()
+    seen: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name in seen or _is_part_of_python(name):
+            continue
+        seen.add(name)
+        owner = _distribution(name.partition(".")[0])
+        if owner:
+            distributions.add(owner)
+        if not owner or name == module:
+            sources[name] = _source_digest(name)
+            space = list(vars(sys.modules[name]).values())
+            pending += [origin for value in space for origin in _modules_of(value)]
+    total = hashlib.blake2b(digest_size=16)
+    for name, digest in sorted(sources.items()):
+        total.update(f"{name}={digest}\n".encode())
+    return Provenance(total.hexdigest(), tuple(sorted(distributions)))
+
+
+def _modules_of(value: Any) -> list[str]:
+    """Return the modules that a global comes from: a module, or where it or its class was made."""
+    if isinstance(value, ModuleType):
+        return [value.__name__]
+    found = [getattr(value, "__module__", None), type(value).__module__]
+    return [name for name in found if isinstance(name, str) and name in sys.modules]
+
+
+def _is_part_of_python(name: str) -> bool:
+    top = name.partition(".")[0]
+    return top in sys.stdlib_module_names or top in sys.builtin_module_names or top == "stoker"
+
+
+def _source_digest(name: str) -> str:
+    path = getattr(sys.modules.get(name), "__file__", None)
+    try:
+        return hashlib.blake2b(Path(path or "").read_bytes(), digest_size=16).hexdigest()
+    except OSError:
+        raise BuildError(
+            f"module {name!r} has no source file, so nobody could tell whether its code changed: "
+            "put the code into a file"
+        ) from None
+
+
+@functools.cache
+def _distribution(top: str) -> str:
+    """Return `name version` of the distribution that a top-level package belongs to, or ""."""
+    names = _owners().get(top, ())
+    if not names:
+        return ""
+    return " ".join((names[0].lower(), importlib.metadata.version(names[0])))
+
+
+@functools.cache
+def _owners() -> dict[str, tuple[str, ...]]:
+    found = importlib.metadata.packages_distributions()
+    return {top: tuple(sorted(set(names))) for top, names in found.items()}

@@ -1,0 +1,71 @@
+"""Python functions as a user puts them into a pipeline: good ones, and ones that break the law.
+
+The functions that draw from global generators stand here on purpose.
+"""
+
+import itertools
+import random
+
+import numpy as np
+
+from stoker import ops
+from stoker.pipeline import pipeline
+
+SOURCE = np.random.default_rng()
+COUNT = itertools.count()
+
+
+def jitter(image, rng):
+    shift = rng.integers(-20, 21, image.shape[-1])
+    return np.clip(image.astype(np.int64) + shift, 0, 255).astype(np.uint8)
+
+
+def roll(array, rng):
+    return np.roll(array, int(rng.integers(array.shape[0])), axis=0)
+
+
+def negative(image):
+    image ^= 255  # what a function is given is its own
+    return image
+
+
+def thumbnail(image):
+    return image[:8, :12].mean(axis=2, keepdims=True).astype(np.float32)
+
+
+def noisy(image):
+    add = np.random.randint(0, 30, image.shape) + random.randrange(10)
+    return np.clip(image + add, 0, 255).astype(np.uint8)
+
+
+def own_generator(image):
+    return np.clip(image + SOURCE.integers(0, 9, image.shape), 0, 255).astype(np.uint8)
+
+
+def counting(image):
+    image[0, 0, 0] = next(COUNT) % 256
+    return image
+
+
+def grown(image, rng):
+    return np.concatenate([image, image])
+
+
+def fails_on_bright(image):
+    if image.mean() > 200:
+        raise ValueError("too bright")
+    return image
+
+
+def fails(image, rng):
+    raise RuntimeError("no")
+
+
+NOT_A_FUNCTION = 3
+
+
+@pipeline
+def noisy_corners(sample):
+    image = ops.center_crop(sample.image, size=16)
+    image = ops.python(jitter, image)
+    return {"image": ops.python("custom_functions:noisy", image, randomness="global")}
