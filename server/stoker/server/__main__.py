@@ -19,6 +19,7 @@ COMMANDS = {
     "verify": ("stoker.server.commands.dataset", "verify"),
     "ls": ("stoker.server.commands.dataset", "ls"),
     "explain": ("stoker.server.commands.explain", "explain"),
+    "preview": ("stoker.server.commands.preview", "preview"),
     "replay": ("stoker.server.commands.replay", "replay"),
     "config": ("stoker.server.commands.config", "config"),
 }

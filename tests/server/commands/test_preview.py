@@ -1,0 +1,119 @@
+"""`stoker preview` shows what a batch would hold: right pictures, targets where they belong."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from stoker.pipeline.engine import Row
+from stoker.protocol.errors import UsageError
+from stoker.protocol.replay import Replay, ReplayValue
+from stoker.server.commands.preview import preview
+from stoker.server.pictures import palette
+from stoker.server.preview import CAPTION, CELL, GAP, Shown, augmented, picture_output, sheet
+from stoker.server.subject import open_subject
+
+PIPELINE = "command_pipelines:train"
+NO_BOXES = np.zeros((0, 4), np.float32)
+
+
+def cell(page: np.ndarray, row: int, column: int) -> np.ndarray:
+    top, left = GAP + row * (CELL + CAPTION + GAP), GAP + column * (CELL + GAP)
+    return page[top : top + CELL, left : left + CELL]
+
+
+@pytest.fixture(scope="module")
+def replays(photos):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(__file__).rpartition("/")[0])
+        with open_subject(PIPELINE, photos) as subject:
+            return [subject.replay(Row(0, number, 3)) for number in range(6)]
+
+
+def test_the_sheet_has_a_line_for_each_sample(photos, run, tmp_path):
+    out = run(
+        preview, PIPELINE, photos, "--out", tmp_path / "s.png", "--ids", "1,4", "--columns", 3
+    )
+    with Image.open(tmp_path / "s.png") as page:
+        assert page.size == (GAP + 4 * (CELL + GAP), GAP + 2 * (CELL + CAPTION + GAP))
+        pixels = np.asarray(page)
+    assert all(cell(pixels, row, column).std() > 10 for row in (0, 1) for column in range(4))
+    assert not np.array_equal(cell(pixels, 0, 1), cell(pixels, 0, 2))
+    assert "2 samples, 3 epochs from 0" in out
+    assert "  random_resized_crop: applied in 6 of 6" in out
+    taken = [line.split(" in ")[1] for line in out.splitlines() if "brightness" in line]
+    assert taken[0] in {f"{count} of 6" for count in range(7)}
+
+
+def test_by_default_eight_samples_are_spread_over_the_dataset(photos, run, tmp_path):
+    out = run(preview, PIPELINE, photos, "--out", tmp_path / "s.png", "--columns", 1)
+    assert "6 samples, 1 epochs" in out
+
+
+def test_a_normalised_output_is_shown_as_it_was_before(replays):
+    for replay in replays:
+        shown = augmented(replay, "image", {"label": ("day", "night")})
+        assert shown.pixels.shape == (48, 64, 3)
+        back = replay.output("image").astype(np.float32) * 0.25 + 0.5
+        assert np.abs(shown.pixels - np.moveaxis(back, 0, -1) * 255).max() < 0.5
+        assert np.array_equal(shown.mask, replay.output("mask"))
+        assert shown.caption == f"epoch 3\n{('day', 'night')[int(replay.output('label'))]}"
+
+
+def test_an_output_without_8_bit_image_is_stretched():
+    field = ReplayValue("image", "image", 0, None, np.zeros((9, 9, 3), np.uint8))
+    array = np.linspace(-2, 3, 4 * 5 * 3, dtype=np.float32).reshape(3, 4, 5)
+    output = ReplayValue("x", "array", -1, 0, array)
+    replay = Replay("", 0, 1, 2, 0, 0, (field,), (), (output,))
+    pixels = augmented(replay, "x", {}).pixels
+    assert pixels.shape == (4, 5, 3)
+    assert np.array_equal(pixels[..., 0], np.round((array[0] + 2) * 51))
+    assert (pixels.min(), pixels.max()) == (0, 255)
+
+
+def test_masks_and_boxes_lie_where_they_belong():
+    mask = np.zeros((CELL // 2, CELL // 2), np.int32)
+    mask[:, 60:] = 257  # shown by its lowest 8 bits
+    boxes = np.array([[10, 20, 40, 50]], np.float32)
+    grey = np.full((CELL // 2, CELL // 2, 3), 100, np.uint8)
+    got = cell(np.asarray(sheet([[Shown(grey, mask, boxes, "id 1\nday")]])), 0, 0)
+    red = palette()[1]
+    assert got[200, 60].tolist() == [100, 100, 100]
+    assert np.abs(got[200, 160] - (100 * 0.55 + red * 0.45)).max() <= 1
+    assert [got[y, x].tolist() for y, x in ((40, 40), (100, 40), (40, 80), (70, 20))] == [
+        red.tolist()
+    ] * 4
+    assert got[70, 60].tolist() == [100, 100, 100]
+
+
+def test_a_wide_picture_keeps_its_ratio_and_grey_is_shown():
+    grey = np.full((20, 80, 1), 9, np.uint8)
+    wide = np.broadcast_to(grey, (20, 80, 3))
+    got = cell(np.asarray(sheet([[Shown(wide, None, NO_BOXES, "")]])), 0, 0)
+    assert (got[: CELL // 4] == 9).all()
+    assert (got[CELL // 4 :] == 255).all()
+
+
+def test_which_output_is_shown(replays):
+    assert picture_output(replays[0]) == ("image", "image")
+    with pytest.raises(UsageError, match="expected an output made of an image: image; got mask"):
+        picture_output(replays[0], "mask")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--ids", "1,b"), "--ids '1,b': expected numbers separated by commas"),
+        (("--ids", "1," * 99 + "1", "--columns", "64"), "at most 4096 pictures, got 100 x 64"),
+        (("--ids", "9"), "id 9: the dataset has 6 samples"),
+        (("--output", "x"), "an output made of an image: image; got x"),
+    ],
+)
+def test_what_cannot_be_is_an_error(photos, run, tmp_path, arguments, message):
+    with pytest.raises(UsageError, match=message):
+        run(preview, PIPELINE, photos, "--out", tmp_path / "s.png", *arguments)
+    assert not (tmp_path / "s.png").exists()
+
+
+def test_a_pipeline_without_pictures_is_an_error(photos, run, tmp_path):
+    with pytest.raises(UsageError, match="there is none; got a pipeline without one"):
+        run(preview, "command_pipelines:labels", photos, "--out", tmp_path / "s.png")
