@@ -1,0 +1,120 @@
+"""Run what a documentation page shows, as a reader would: in order, in one module, in this folder.
+
+    python tests/docs/run_page.py PAGE [OLD NEW ...]
+
+Each OLD in a block is replaced by NEW: what a test must have otherwise, such as an address. Python
+blocks become one module, whose file holds them at the very lines that they have on the page, so
+that pipelines find their source and a fault is told by page and line. Console blocks that are to
+run (`page_blocks`) have their `stoker` commands run by the command line of this environment; a
+daemon that `stoker serve` starts ends with the page.
+"""
+
+import contextlib
+import os
+import shlex
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from page_blocks import Block, blocks
+
+STOKER = str(Path(sys.executable).with_name("stoker"))
+
+
+def commands(text: str) -> list[list[str]]:
+    """Return the `stoker` commands of a console block, as words."""
+    lines = text.replace("\\\n", " ").splitlines()
+    return [shlex.split(line, comments=True) for line in lines if line.startswith("stoker ")]
+
+
+def run(page: Path, replaced: dict[str, str]) -> int:
+    """Run a page in the working folder; return the exit status, having told what failed."""
+    found = [block._replace(text=_replaced(block.text, replaced)) for block in blocks(page)]
+    source = Path(f"page_{page.stem.replace('-', '_').lower()}.py").absolute()
+    source.write_text(_aligned(found), encoding="utf-8")
+    module = ModuleType(source.stem)
+    module.__file__ = str(source)
+    sys.modules[source.stem] = module
+    sys.path.insert(0, os.getcwd())
+    with contextlib.ExitStack() as daemons:
+        for block in found:
+            try:
+                _run_block(block, source, module, daemons)
+            except Exception as error:
+                line = max(_lines(error, source), default=block.line)
+                sys.stderr.write(f"{traceback.format_exc()}\n{page}:{line}: {_summary(error)}\n")
+                return 1
+    return 0
+
+
+def _run_block(
+    block: Block, source: Path, module: ModuleType, daemons: contextlib.ExitStack
+) -> None:
+    if block.word == "file":
+        Path(block.rest).write_text(block.text, encoding="utf-8")
+    elif block.word == "run" and block.language == "console":
+        for command in commands(block.text):
+            _command([STOKER, *command[1:]], daemons)
+    elif block.word == "run":
+        padded = "\n" * (block.line - 1) + block.text
+        exec(compile(padded, source, "exec"), module.__dict__)
+
+
+def _command(words: list[str], daemons: contextlib.ExitStack) -> None:
+    if words[1] == "serve":
+        daemons.enter_context(_serving(words))
+    else:
+        subprocess.run(words, check=True)
+
+
+@contextlib.contextmanager
+def _serving(words: list[str]) -> Iterator[None]:
+    """Run a daemon that is ready, or raise what it says."""
+    read, write = os.pipe()
+    with os.fdopen(read) as ready:
+        daemon = subprocess.Popen([*words, "--ready-fd", str(write)], pass_fds=[write])
+        os.close(write)
+        with daemon:
+            try:
+                line = ready.readline()
+                if '"address"' not in line:
+                    raise RuntimeError(f"stoker serve: {line or 'ended before it was ready'}")
+                yield
+            finally:
+                daemon.terminate()
+
+
+def _replaced(text: str, replaced: dict[str, str]) -> str:
+    for old, new in replaced.items():
+        text = text.replace(old, new)
+    return text
+
+
+def _aligned(found: list[Block]) -> str:
+    """Return the source of the module: the blocks that run, each at its line on the page."""
+    lines: list[str] = []
+    for block in found:
+        if block.word == "run" and block.language == "python":
+            lines += [""] * (block.line - 1 - len(lines)) + block.text.splitlines()
+    return "\n".join(lines) + "\n"
+
+
+def _lines(error: Exception, source: Path) -> Iterator[int]:
+    """Yield the last line of the page that an error came through, if there is one."""
+    if isinstance(error, SyntaxError) and error.filename == str(source):
+        yield error.lineno or 0
+    frames = traceback.extract_tb(error.__traceback__)
+    seen = [frame.lineno or 0 for frame in frames if frame.filename == str(source)]
+    yield from seen[-1:]
+
+
+def _summary(error: Exception) -> str:
+    return traceback.format_exception_only(error)[-1].strip()
+
+
+if __name__ == "__main__":
+    olds, news = sys.argv[2::2], sys.argv[3::2]
+    sys.exit(run(Path(sys.argv[1]), dict(zip(olds, news, strict=True))))

@@ -1,0 +1,80 @@
+"""All Python of all pages runs, or says why not; and the runner tells a fault by page and line."""
+
+from pathlib import Path
+
+import pytest
+from page_blocks import PageError, blocks, is_run, pages
+
+ROOT = Path(__file__).parents[2]
+REPLACED = {
+    "docs/client.md": {
+        "batch_size=256": "batch_size=16",
+        "batch_size=64": "batch_size=16",
+        "reshape(256,": "reshape(16,",
+        "range(90)": "range(2)",
+        "/data/packed": "packed",
+        "workers=8": "workers=2",
+    },
+    "docs/getting-started.md": {"batch_size=64": "batch_size=16", "range(90)": "range(2)"},
+}
+"""Page -> what is otherwise with 37 photographs."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [p for p in pages(ROOT) if is_run(ROOT / p) and p != "README.md"])
+def test_a_page_does_what_it_shows(page, run_page):
+    run_page(ROOT / page, REPLACED.get(page))
+
+
+@pytest.fixture
+def written(tmp_path):
+    """written(text) -> a page of that text."""
+
+    def write(text: str) -> Path:
+        page = tmp_path / "shown.md"
+        page.write_text(text)
+        return page
+
+    return write
+
+
+def test_a_fault_is_told_by_page_and_line(written, run_page):
+    page = written(
+        "# Title\n\n```python\nx = 1\n```\n\nProse.\n\n```python\n\nassert x == 2, x\n```\n"
+    )
+    with pytest.raises(pytest.fail.Exception, match=r"shown\.md:11: AssertionError: 1$"):
+        run_page(page)
+    with pytest.raises(pytest.fail.Exception, match=r"shown\.md:4: SyntaxError: "):
+        run_page(written("\n\n```python\nx = = 1\n```\n"))
+    with pytest.raises(pytest.fail.Exception, match=r"shown\.md:3: FileNotFoundError: "):
+        run_page(written("<!-- file: nowhere/x.toml -->\n```toml\n```\n"))
+
+
+def test_blocks_share_a_module_files_are_written_and_commands_run(written, run_page):
+    page = written(
+        "<!-- file: helper.py -->\n```python\nBORN = 1\n```\n```text\nx\n```\n"
+        "<!-- run -->\n```console\nstoker --help\nmake no-such-target\n```\n"
+        "<!-- hidden\n```python\ngiven = 2\n```\n-->\n"
+        "<!--\n```console\nstoker ls --help\n```\n-->\n"
+        "```python\nfrom helper import BORN\n```\n"
+        "```python\nprint('sum', OLD + BORN + given)\n```\n"
+        "<!-- not run: there is no such module -->\n```python\nimport no_such_module\n```\n"
+    )
+    printed = run_page(page, {"OLD": "40"})
+    assert printed.count("Usage") == 2
+    assert printed.splitlines()[-1] == "sum 43"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("<!-- skip -->\n```python\n```\n", r"shown\.md:1: <!-- skip --> means nothing above"),
+        ("\n<!-- not run -->\n```python\n```\n", r"shown\.md:2: <!-- not run --> means nothing"),
+        ("<!-- run -->\n```toml\n```\n", r"means nothing above a block of 'toml'"),
+        ("```python\nx = 1\n", r"shown\.md: a fence is not closed"),
+        ("```python hl\n```\n", r"or not of the form ```language"),
+    ],
+)
+def test_what_means_nothing_is_refused(written, text, message):
+    with pytest.raises(PageError, match=message):
+        blocks(written(text))
