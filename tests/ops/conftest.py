@@ -15,6 +15,7 @@ from skimage import data
 
 from stoker.ops import Op, State, make, registered
 from stoker.ops.contract import storage
+from stoker.ops.records import machine_record
 from stoker.rng.jit import compiled
 from stoker.rng.streams import Key, machine_key, make_key, stream_key
 
@@ -143,7 +144,7 @@ def untouched(whole: np.ndarray, inner: np.ndarray) -> bool:
 
 def structured(dtype: np.dtype[Any], value: np.ndarray | None = None) -> Any:
     """Return a record (np.void) that kernels take, with memory of its own."""
-    array = np.zeros(1, dtype)
+    array = np.zeros(1, machine_record(dtype))
     if value is not None:
         array[0] = value[()]
     return array[0]

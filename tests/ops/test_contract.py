@@ -126,6 +126,7 @@ import numba, numpy as np
 from numba.core.runtime import rtsys
 from stoker.ops import State, make, registered
 from stoker.ops.contract import storage
+from stoker.ops.records import machine_record
 from stoker.rng.jit import compiled, set_cache_root
 from stoker.rng.streams import machine_key, make_key
 
@@ -137,7 +138,7 @@ def repeat(run, times, src, dst, params, record, scratch):
         run(src, dst, params, record, scratch)
 
 def record_of(dtype, value=None):
-    array = np.zeros(1, dtype)
+    array = np.zeros(1, machine_record(dtype))
     if value is not None:
         array[0] = value[()]
     return array[0]

@@ -13,7 +13,6 @@ numba errors never reach a user: the op whose kernel cannot be typed is named in
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -66,8 +65,6 @@ def compile_plan(plan: Plan, freeze: Freeze | None = None) -> Executor:
 
 def _compile(plan: Plan, fast: Any) -> None:
     """Compile a glue for the types of a plan; calls with other types will be refused."""
-    from numba.core.errors import NumbaExperimentalFeatureWarning  # noqa: PLC0415 - loads numba
-
     from stoker.pipeline.diagnose import explain_failure  # noqa: PLC0415 - loads numba
     from stoker.pipeline.signature import glue_types  # noqa: PLC0415
 
@@ -77,13 +74,7 @@ def _compile(plan: Plan, fast: Any) -> None:
             return
         fast.disable_compile(False)
         try:
-            # A record that begins as another one does may reach code that was compiled for that
-            # one, and is read there by the fields they share: numba warns, but nothing is lost.
-            with warnings.catch_warnings():
-                warnings.filterwarnings(
-                    "ignore", ".* has been considered a subtype", NumbaExperimentalFeatureWarning
-                )
-                fast.compile(types)
+            fast.compile(types)
         except StokerError:
             raise
         except Exception as error:  # numba lets KeyError and others of its own through

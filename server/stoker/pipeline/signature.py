@@ -12,6 +12,7 @@ import numpy as np
 from numba import from_dtype, types
 
 from stoker.ops.contract import State
+from stoker.ops.records import machine_record
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.tables import params_table, physical, physical_rank, records_table
 
@@ -49,7 +50,7 @@ def view_type(state: State) -> Any:
 
 def record_type(dtype: np.dtype[Any]) -> Any:
     """Return the type of one parameter or draw record."""
-    return from_dtype(dtype)
+    return from_dtype(machine_record(dtype))
 
 
 def draw_types(parameters: np.dtype[Any], record: np.dtype[Any]) -> Sequence[Any]:

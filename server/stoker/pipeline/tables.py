@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from stoker.ops.contract import State
+from stoker.ops.records import machine_record
 from stoker.pipeline.steps import Decision
 from stoker.rng.streams import stream_key
 
@@ -93,4 +94,4 @@ def _nested(dtypes: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
         end += -(-dtype.itemsize // RECORD_ALIGN) * RECORD_ALIGN
     if not names:
         return np.dtype([("none", "u1")])
-    return np.dtype({"names": names, "formats": list(dtypes), "offsets": offsets, "itemsize": end})
+    return np.dtype({"names": names, "formats": [machine_record(d) for d in dtypes], "offsets": offsets, "itemsize": end})

@@ -1,0 +1,193 @@
+"""The guarded engine: compiled kernels, each call between margins. A debug mode for ops.
+
+The executor runs all kernels of a row in one arena, so a kernel that writes beyond its memory
+spoils some other value, or the heap, and shows late or never. This engine walks the plan as the
+interpreter does, runs the same machine code of every draw and kernel, and gives each call memory
+of its own: destination, scratch and record lie between painted margins of `MARGIN` bytes. After
+the call the margins, the source and the parameters must be as they were. Each kernel runs twice,
+on memory that is painted with different bytes: where the results differ, it read what nobody wrote
+(undefined scratch, bytes beyond its source) or left a part of its destination unwritten. What is
+found is a `BuildError` that names op, line, sample and place: the op is at fault, no sample is.
+
+Bit for bit it computes what the executor computes, several times slower; memory is allocated per
+sample. What is written further away than the margins reach is not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stoker.ops.records import machine_record
+from stoker.pipeline.engine import Row
+from stoker.pipeline.interpreter import Interpreter, Run, key_of
+from stoker.pipeline.sites import Site
+from stoker.pipeline.steps import ApplyStep, Decision
+from stoker.pipeline.tables import physical
+from stoker.protocol.errors import BuildError
+from stoker.protocol.layout import ALIGN
+from stoker.rng.jit import compiled
+from stoker.rng.streams import machine_key
+
+MARGIN = 64 * ALIGN
+PAINTS = (0xA5, 0x3C)
+
+
+class Guarded(Interpreter):
+    """Computes rows of a plan by machine code under guard; see `stoker.pipeline.engine.Engine`."""
+
+    def begin(self, row: Row, columns: Sequence[np.ndarray]) -> Run:
+        """Return a run whose kernels are compiled and guarded."""
+        return _GuardedRun(self, row, columns)
+
+    def draw(self, decision: Decision, row: Row, size: tuple[int, int]) -> None:
+        """Fill the record of a decision for a row.
+
+        Raises:
+            BuildError: the draw wrote outside of its record, left a field of it unwritten, or
+                changed its parameters.
+        """
+        op, name = decision.op, f"d{decision.index}"
+        key = machine_key(key_of(decision, row, self._freeze))
+        results = []
+        for paint in (0, PAINTS[1]):
+            memory = Memory.painted("record", op.record.itemsize, paint)
+            record = memory.inner.view(machine_record(op.record))
+            params = _alone(self._params, name)
+            before = params.tobytes()
+            compiled(op.draw)(key, params, *size, record[0])
+            fault = memory.fault()
+            if params.tobytes() != before:
+                fault = "changed its parameters"
+            if fault:
+                raise _fault(decision, "draw", op.draw, decision.site, fault, row)
+            results.append(record)
+        for field in op.record.names or ():
+            if field != "none" and results[0][field].tobytes() != results[1][field].tobytes():
+                fault = f"did not write all of its record: field {field!r} keeps what was there"
+                raise _fault(decision, "draw", op.draw, decision.site, fault, row)
+        self._records[name] = results[0][0]
+        self.drawn.append(decision.index)
+
+    def record(self, decision: Decision) -> tuple[Any, Any]:
+        """Return copies of parameters and record of a decision, as kernels take them."""
+        name = f"d{decision.index}"
+        return _alone(self._params, name), _alone(self._records, name)
+
+
+class _GuardedRun(Run):
+    """One row; kernels run between margins."""
+
+    engine: Guarded
+
+    def compute(self, step: ApplyStep, shape: tuple[int, ...]) -> np.ndarray:
+        dtype = np.dtype(physical(self.plan.states[step.dst].dtype))
+        size = int(np.prod(shape)) * dtype.itemsize
+        results = []
+        for paint in PAINTS:
+            dst = Memory.painted("destination", size, paint)
+            scratch = Memory.painted("scratch", step.scratch_bytes, paint)
+            into = dst.inner.view(dtype).reshape(shape)
+            self.call(step, into, (dst, scratch))
+            results.append(into)
+        if results[0].tobytes() != results[1].tobytes():
+            differs = int((results[0] != results[1]).sum())
+            fault = (
+                f"gave other results for other contents of its memory, in {differs} of "
+                f"{results[0].size} elements: it reads what nobody wrote, or does not write all of "
+                "its destination"
+            )
+            raise self.refuse(step, fault)
+        results[0].flags.writeable = False
+        return results[0]
+
+    def call(self, step: ApplyStep, dst: np.ndarray, memories: tuple[Memory, Memory]) -> None:
+        """Run a kernel and look at everything round it."""
+        given = np.ascontiguousarray(self.env[step.src])
+        src = Memory.painted("source", given.nbytes, PAINTS[0])
+        src.inner[:] = given.view(np.uint8).reshape(-1)
+        view = src.inner.view(given.dtype).reshape(given.shape)
+        params, record = self.engine.record(step.decision)
+        before = params.tobytes(), record.tobytes()
+        compiled(step.kernel.run)(view, dst, params, record, memories[1].inner)
+        faults = [memory.fault() for memory in (src, *memories)]
+        if src.inner.tobytes() != given.tobytes():
+            faults.append("changed its source")
+        if (params.tobytes(), record.tobytes()) != before:
+            faults.append("changed its parameters or its record")
+        for fault in filter(None, faults):
+            raise self.refuse(step, fault)
+
+    def refuse(self, step: ApplyStep, fault: str) -> BuildError:
+        """Return the error about a kernel."""
+        what = f"{step.kind} kernel"
+        return _fault(step.decision, what, step.kernel.run, step.site, fault, self.row)
+
+
+@dataclass
+class Memory:
+    """Bytes between painted margins.
+
+    Attributes:
+        name: what they are, for messages.
+        whole: margins and bytes, one dimension of uint8.
+        start: where in `whole` the bytes begin; their address is a multiple of `ALIGN`.
+        size: how many there are.
+        paint: what everything was painted with.
+    """
+
+    name: str
+    whole: np.ndarray
+    start: int
+    size: int
+    paint: int
+
+    @property
+    def inner(self) -> np.ndarray:
+        """The bytes."""
+        return self.whole[self.start : self.start + self.size]
+
+    @staticmethod
+    def painted(name: str, size: int, paint: int) -> Memory:
+        """Return `size` painted bytes between painted margins."""
+        whole = np.full(size + 2 * MARGIN + ALIGN, paint, np.uint8)
+        start = MARGIN + -(whole.ctypes.data + MARGIN) % ALIGN
+        return Memory(name, whole, start, size, paint)
+
+    def fault(self) -> str | None:
+        """Say where a margin was written to, if it was."""
+        before = np.flatnonzero(self.whole[: self.start] != self.paint)
+        after = np.flatnonzero(self.whole[self.start + self.size :] != self.paint)
+        if before.size:
+            distance = self.start - int(before[-1])
+            return f"wrote {distance} bytes before the start of its {self.name}"
+        if after.size:
+            return (
+                f"wrote {int(after[0])} bytes after the end of its {self.name} of {self.size} bytes"
+            )
+        return None
+
+
+def _alone(table: np.ndarray, name: str) -> Any:
+    """Return a copy of a sub-record as kernels take it."""
+    return np.array(table[name])[0]
+
+
+def _fault(
+    decision: Decision, what: str, fn: Callable[..., Any], site: Site, fault: str, row: Row
+) -> BuildError:
+    code, name = fn.__code__, decision.op.name
+    return BuildError(
+        f"{site}: op {name!r}: its {what} ({code.co_filename}:{code.co_firstlineno}) {fault}, at "
+        f"sample {row.id}, epoch {row.epoch}, seed {row.seed}. Correct the op: every index of a "
+        "kernel lies inside the sides of its arrays, and `declare` asks for all scratch it uses",
+        op=name,
+        id=row.id,
+        epoch=row.epoch,
+        seed=row.seed,
+        file=site.file,
+        line=site.line,
+    )
