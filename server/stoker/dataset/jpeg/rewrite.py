@@ -1,0 +1,261 @@
+"""Lossless rewriting of a JPEG onto a grid of restart intervals.
+
+The quantised coefficients stay as they are, so every decoder gives the same pixels; they are coded
+anew: baseline, one interleaved scan, a restart marker after every `interval` MCUs, and Huffman
+tables that fit this picture, which pay for the markers. Order of the new file: JFIF segment, the
+other APPn and comments, then all that decoding needs. A progressive file becomes baseline.
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from stoker.dataset.jpeg.bits import category, flush, put
+from stoker.dataset.jpeg.coefficients import Coefficients, read_coefficients
+from stoker.dataset.jpeg.grid import Grid
+from stoker.dataset.jpeg.huffman import best_table, codes_of
+from stoker.dataset.jpeg.segments import EOI, SOI, Segments, Table, UnindexableError, read_segments
+from stoker.rng.jit import compiled, kernel
+
+NEAR: Final = 4
+"""MCUs that an interval has where the columns allow it."""
+TOO_LARGE: Final = -1
+_ADOBE: Final = 0xEE
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A rewritten file and its grid."""
+
+    data: bytes
+    grid: Grid
+
+
+def interval_of(columns: int) -> int:
+    """Return the divisor of the MCU columns, other than 1, that is nearest to 4; ties up."""
+    divisors = [d for d in range(2, columns + 1) if columns % d == 0] or [1]
+    return min(divisors, key=lambda d: (abs(d - NEAR), -d))
+
+
+def rewrite(data: bytes) -> Rewritten:
+    """Rewrite a JPEG on a grid.
+
+    Raises:
+        UnindexableError: it is of a sort that cannot be rewritten.
+        CodecError: it is damaged.
+    """
+    found = read_segments(data)
+    coefficients = read_coefficients(data, found)
+    interval = interval_of(coefficients.mcu_columns)
+    shape = np.array(
+        [
+            (plane.h, plane.v, plane.columns, plane.start, min(i, 1))
+            for i, plane in enumerate(coefficients.planes)
+        ],
+        np.int64,
+    )
+    scan, tables, offsets = _encode(coefficients, shape, interval)
+    jfif, others, adobe = _sorted(found)
+    frame = _frame(found)
+    head = b"".join([*adobe, _quantisers(found)])
+    after = b"".join([_huffman(tables), _restart(interval), _scan_head(found)])
+    before = SOI + jfif + others
+    start = len(before) + len(head) + len(frame) + len(after)
+    grid = Grid(
+        8 * found.h_max,
+        8 * found.v_max,
+        interval,
+        coefficients.mcu_columns // interval,
+        coefficients.mcu_rows,
+        2 + len(jfif),
+        len(before),
+        len(before) + len(head) + 5,
+        (offsets + start).astype(np.uint32),
+    )
+    return Rewritten(before + head + frame + after + scan + EOI, grid)
+
+
+def _encode(
+    coefficients: Coefficients, shape: np.ndarray, interval: int
+) -> tuple[bytes, list[Table], np.ndarray]:
+    """Code all blocks: (scan, its tables: DC, AC, DC, AC, offsets of intervals and beyond EOI)."""
+    run = compiled(_code)
+    sizes = np.array([coefficients.mcu_columns, coefficients.mcu_rows, interval], np.int64)
+    intervals = coefficients.mcu_columns // interval * coefficients.mcu_rows
+    offsets = np.zeros(intervals + 1, np.int64)
+    frequencies = np.zeros((4, 256), np.int64)
+    codes, lengths = np.zeros((4, 256), np.int64), np.zeros((4, 256), np.int64)
+    nothing = np.zeros(0, np.uint8)
+    values = coefficients.values
+    bits = run(values, shape, sizes, codes, lengths, frequencies, nothing, offsets)
+    if bits == TOO_LARGE:
+        raise UnindexableError("a coefficient that baseline files cannot hold")
+    used = 4 if len(coefficients.planes) > 1 else 2
+    tables = [best_table(counted) for counted in frequencies[:used]]
+    for i, table in enumerate(tables):
+        codes[i], lengths[i] = codes_of(table)
+    bits += int((frequencies * lengths).sum())
+    out = np.empty(2 * (bits // 8 + intervals) + 2 * intervals + 8, np.uint8)
+    end = run(values, shape, sizes, codes, lengths, frequencies, out, offsets)
+    return out[:end].tobytes(), tables, offsets
+
+
+@kernel
+def _code(
+    values: Any,
+    shape: Any,
+    sizes: Any,
+    codes: Any,
+    lengths: Any,
+    frequencies: Any,
+    out: Any,
+    offsets: Any,
+) -> Any:
+    """Write all blocks, or without memory to write to count their symbols.
+
+    Returns the bytes written, or when counting the bits beside the codes; or TOO_LARGE.
+
+    Args:
+        values: all coefficients.
+        shape: (components, 5): sampling h and v, block columns, first coefficient, table.
+        sizes: MCU columns and rows, MCUs of an interval.
+        codes: (4, 256) codes of DC, AC, DC, AC.
+        lengths: their lengths.
+        frequencies: (4, 256) counts.
+        out: memory.
+        offsets: where intervals begin.
+    """
+    state, last_dc = np.zeros(3, np.int64), np.zeros(shape.shape[0], np.int64)
+    writer = (codes, lengths, frequencies, out, state)
+    extra = np.int64(0)
+    for number in range(sizes[0] * sizes[1]):
+        if number % sizes[2] == 0:
+            _interval(out, state, number // sizes[2], offsets)
+            last_dc[:] = 0
+        more = _mcu(writer, values, shape, last_dc, number // sizes[0], number % sizes[0])
+        if more < 0:
+            return TOO_LARGE
+        extra += more
+    if out.size == 0:
+        return extra
+    flush(out, state)
+    offsets[offsets.size - 1] = state[0] + 2
+    return state[0]
+
+
+@kernel
+def _interval(out: Any, state: Any, turn: int, offsets: Any) -> None:
+    """Begin a restart interval."""
+    if out.size == 0:
+        return
+    flush(out, state)
+    if turn:
+        out[state[0]], out[state[0] + 1] = 0xFF, 0xD0 + ((turn - 1) & 7)
+        state[0] += 2
+    offsets[turn] = state[0]
+
+
+@kernel
+def _mcu(writer: Any, values: Any, shape: Any, last_dc: Any, y: int, x: int) -> Any:
+    """Code the blocks of an MCU; returns the bits beside the codes, or TOO_LARGE."""
+    extra = np.int64(0)
+    for i in range(shape.shape[0]):
+        wide, high = shape[i, 0], shape[i, 1]
+        for k in range(wide * high):
+            number = (y * high + k // wide) * shape[i, 2] + x * wide + k % wide
+            at = shape[i, 3] + 64 * number
+            block = values[at : at + 64]
+            more = _block(writer, block, block[0] - last_dc[i], 2 * shape[i, 4])
+            if more < 0:
+                return TOO_LARGE
+            extra += more
+            last_dc[i] = block[0]
+    return extra
+
+
+@kernel
+def _block(writer: Any, block: Any, difference: Any, table: Any) -> Any:
+    """Code a block (T.81, F.1.2); returns the bits beside its codes, or TOO_LARGE."""
+    bits = category(difference)
+    if bits > 11:
+        return TOO_LARGE
+    _one(writer, table, bits, difference, bits)
+    extra, zeros = bits, 0
+    for k in range(1, 64):
+        value = np.int64(block[k])
+        if value == 0:
+            zeros += 1
+            continue
+        while zeros > 15:
+            _one(writer, table + 1, 0xF0, 0, 0)
+            zeros -= 16
+        bits = category(value)
+        if bits > 10:
+            return TOO_LARGE
+        _one(writer, table + 1, zeros << 4 | bits, value, bits)
+        extra += bits
+        zeros = 0
+    if zeros:
+        _one(writer, table + 1, 0, 0, 0)
+    return extra
+
+
+@kernel
+def _one(writer: Any, table: Any, found: int, value: Any, bits: int) -> None:
+    """Write a symbol and the bits of its number, or count it."""
+    codes, lengths, frequencies, out, state = writer
+    if out.size == 0:
+        frequencies[table, found] += 1
+        return
+    put(out, state, codes[table, found], lengths[table, found])
+    put(out, state, value if value >= 0 else value - 1, bits)
+
+
+def _sorted(found: Segments) -> tuple[bytes, bytes, list[bytes]]:
+    """Part the kept segments: the JFIF one, those that decoding can do without, Adobe's."""
+    jfif = [s for s in found.kept if s[1] == 0xE0 and s[4:9] == b"JFIF\0"][:1]
+    adobe = [s for s in found.kept if s[1] == _ADOBE and s[4:9] == b"Adobe"]
+    others = [s for s in found.kept if s not in jfif and s not in adobe]
+    return b"".join(jfif), b"".join(others), adobe
+
+
+def _segment(marker: int, body: bytes) -> bytes:
+    return struct.pack(">BBH", 0xFF, marker, len(body) + 2) + body
+
+
+def _quantisers(found: Segments) -> bytes:
+    used = sorted({part.quantiser for part in found.components})
+    for number in used:
+        if number not in found.quantisers:
+            raise UnindexableError("a quantisation table is missing")
+    parts = [(found.quantisers[n][0] - 1, n, found.quantisers[n][1]) for n in used]
+    return _segment(0xDB, b"".join(bytes([wide << 4 | n]) + table for wide, n, table in parts))
+
+
+def _frame(found: Segments) -> bytes:
+    wide = any(found.quantisers[part.quantiser][0] == 2 for part in found.components)
+    body = struct.pack(">BHHB", 8, found.height, found.width, len(found.components))
+    for part in found.components:
+        body += bytes([part.id, part.h << 4 | part.v, part.quantiser])
+    return _segment(0xC1 if wide else 0xC0, body)
+
+
+def _huffman(tables: list[Table]) -> bytes:
+    kinds = (0x00, 0x10, 0x01, 0x11)
+    return _segment(
+        0xC4,
+        b"".join(
+            bytes([kind]) + t.counts + t.symbols for kind, t in zip(kinds, tables, strict=False)
+        ),
+    )
+
+
+def _restart(interval: int) -> bytes:
+    return _segment(0xDD, struct.pack(">H", interval))
+
+
+def _scan_head(found: Segments) -> bytes:
+    parts = [bytes([part.id, 0x11 * min(i, 1)]) for i, part in enumerate(found.components)]
+    return _segment(0xDA, bytes([len(parts)]) + b"".join(parts) + bytes([0, 63, 0]))

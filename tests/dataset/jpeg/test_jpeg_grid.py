@@ -1,0 +1,207 @@
+"""Rewritten JPEGs show the same pixels, whole and in windows; damage is refused.
+
+The reference is libjpeg-turbo, through simplejpeg: the original file decoded, then cropped.
+"""
+
+import heapq
+import io
+
+import numpy as np
+import pytest
+import simplejpeg
+from PIL import Image
+
+from stoker.dataset.jpeg import Grid, UnindexableError, rewrite, splice, window_of
+from stoker.dataset.jpeg.huffman import best_table, codes_of
+from stoker.dataset.jpeg.rewrite import interval_of
+from stoker.dataset.jpeg.segments import read_segments
+from stoker.dataset.limits import CodecError
+
+SIZES = [(150, 200), (101, 97), (64, 64), (7, 9), (1, 1), (90, 33), (50, 185)]
+
+
+def pixels_of(data):
+    """Decode strictly, in the file's own number of channels."""
+    space = simplejpeg.decode_jpeg_header(data)[2]
+    return simplejpeg.decode_jpeg(data, colorspace="GRAY" if space == "Gray" else "RGB")
+
+
+def windows_differ(data, crops, seed):
+    """Count random crops that differ between the original and windows of the rewritten file."""
+    whole, made = pixels_of(data), rewrite(data)
+    grid = Grid.from_bytes(made.grid.to_bytes(), len(made.data))
+    file, memory = np.frombuffer(made.data, np.uint8), np.empty(len(made.data), np.uint8)
+    height, width = whole.shape[:2]
+    rng, wrong = np.random.default_rng(seed), 0
+    for _ in range(crops):
+        h, w = int(rng.integers(1, height + 1)), int(rng.integers(1, width + 1))
+        top, left = int(rng.integers(0, height - h + 1)), int(rng.integers(0, width - w + 1))
+        window = window_of(grid, (height, width), top, left, h, w)
+        got = pixels_of(splice(file, grid, window, memory).tobytes())
+        assert got.shape[:2] == (window.height, window.width)
+        y, x = top - window.top, left - window.left
+        box = got[y : y + h, x : x + w]
+        wrong += not np.array_equal(box, whole[top : top + h, left : left + w])
+    return wrong
+
+
+@pytest.mark.parametrize("subsampling", [0, 1, 2], ids=["444", "422", "420"])
+@pytest.mark.parametrize("progressive", [False, True], ids=["baseline", "progressive"])
+@pytest.mark.parametrize("grey", [False, True], ids=["colour", "grey"])
+def test_every_pixel_is_that_of_the_original(photographs, to_jpeg, subsampling, progressive, grey):
+    photograph = photographs["flower"]
+    for number, (height, width) in enumerate(SIZES):
+        pixels = photograph[:height, :width]
+        pixels = pixels[..., 1] if grey else pixels
+        data = to_jpeg(
+            pixels, quality=(75, 97)[number % 2], subsampling=subsampling, progressive=progressive
+        )
+        assert np.array_equal(pixels_of(rewrite(data).data), pixels_of(data))
+        assert windows_differ(data, 30, number) == 0
+
+
+@pytest.mark.parametrize("subsampling", ["440", "411", "444"])
+def test_rarer_subsampling(photographs, subsampling):
+    pixels = np.ascontiguousarray(photographs["coffee"])
+    data = simplejpeg.encode_jpeg(pixels, 88, colorsubsampling=subsampling)
+    assert windows_differ(data, 150, 3) == 0
+
+
+def test_restart_markers_tables_and_segments_of_the_source_do_not_matter(photographs, to_jpeg):
+    pixels = photographs["china"]
+    profile, comment = b"not a profile" * 400, b"a comment"
+    plain = to_jpeg(pixels)
+    for options in (
+        {"restart_marker_blocks": 3},
+        {"restart_marker_rows": 1},
+        {"optimize": True},
+        {"icc_profile": profile},
+        {"comment": comment},
+        {"orientation": 6},
+        {"qtables": [[1] * 64, [2] * 64]},
+    ):
+        data = to_jpeg(pixels, **options)
+        made = rewrite(data)
+        assert np.array_equal(pixels_of(made.data), pixels_of(data))
+        assert windows_differ(data, 10, 5) == 0
+        before, after = (Image.open(io.BytesIO(d)) for d in (data, made.data))
+        assert before.info.get("icc_profile") == after.info.get("icc_profile")
+        assert before.info.get("comment") == after.info.get("comment")
+        assert before.getexif() == after.getexif()
+    assert len(rewrite(plain).data) < len(plain) * 1.02, "best tables pay for the markers"
+
+
+def test_a_window_leaves_out_what_decoding_does_not_need(photographs, to_jpeg):
+    data = to_jpeg(photographs["china"], icc_profile=b"x" * 50000)
+    made = rewrite(data)
+    window = window_of(made.grid, photographs["china"].shape[:2], 40, 60, 20, 20)
+    file = np.frombuffer(made.data, np.uint8)
+    assert splice(file, made.grid, window, np.empty_like(file)).size < 5000
+
+
+@pytest.mark.parametrize(
+    ("columns", "interval"),
+    [(32, 4), (31, 31), (33, 3), (25, 5), (121, 11), (1, 1), (2, 2), (49, 7), (35, 5), (6, 3)],
+)
+def test_the_interval_is_the_divisor_nearest_to_four(columns, interval):
+    assert interval_of(columns) == interval
+
+
+def test_codes_are_as_short_as_an_independent_huffman_says():
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        counted = (rng.pareto(1.0, 256) * rng.integers(0, 2, 256) * 50).astype(np.int64)
+        counted[7] = 5
+        _, lengths = codes_of(best_table(counted))
+        assert (lengths[counted > 0] > 0).all()
+        assert lengths.max() <= 16
+        assert sum(2.0**-length for length in lengths[lengths > 0]) < 1
+        total = int((lengths * counted).sum())
+        assert least_bits([*counted[counted > 0], 1]) <= total + lengths.max()
+        if lengths.max() < 16:
+            longest = int(lengths.max())
+            assert total <= least_bits([*counted[counted > 0], 1]) <= total + longest
+
+
+def least_bits(counts):
+    """Bits of a Huffman code without a limit of length: the sum of all merges."""
+    heap, total = [int(count) for count in counts], 0
+    heapq.heapify(heap)
+    while len(heap) > 1:
+        merged = heapq.heappop(heap) + heapq.heappop(heap)
+        total += merged
+        heapq.heappush(heap, merged)
+    return total
+
+
+def test_other_sorts_are_refused_with_the_reason(photographs):
+    pixels = photographs["china"]
+    out = io.BytesIO()
+    Image.fromarray(pixels).convert("CMYK").save(out, "JPEG")
+    with pytest.raises(UnindexableError, match="4 components"):
+        rewrite(out.getvalue())
+    baseline = bytearray(simplejpeg.encode_jpeg(np.ascontiguousarray(pixels)))
+    frame = baseline.index(b"\xff\xc0")
+    for marker, why in ((0xC9, "frame type 0xc9"), (0xC3, "frame type 0xc3")):
+        baseline[frame + 1] = marker
+        with pytest.raises(UnindexableError, match=why):
+            rewrite(bytes(baseline))
+    baseline[frame + 1], baseline[frame + 4] = 0xC1, 12
+    with pytest.raises(UnindexableError, match="12 bits"):
+        rewrite(bytes(baseline))
+
+
+@pytest.mark.parametrize("progressive", [False, True])
+def test_damage_never_changes_a_pixel_in_silence(photographs, to_jpeg, progressive):
+    """What is rewritten shows what libjpeg-turbo shows of the damaged file; all else is refused."""
+    data = to_jpeg(photographs["rocket"][:60, :70], progressive=progressive)
+    rng, refused, kept = np.random.default_rng(2), 0, 0
+    for _ in range(250):
+        broken = bytearray(data)
+        for _ in range(int(rng.integers(1, 4))):
+            broken[int(rng.integers(2, len(data)))] ^= 1 << int(rng.integers(0, 8))
+        if rng.integers(0, 4) == 0:
+            del broken[int(rng.integers(2, len(broken))) :]
+        try:
+            made = rewrite(bytes(broken))
+        except CodecError:
+            refused += 1
+            continue
+        try:
+            expected = pixels_of(bytes(broken))
+        except ValueError:
+            continue
+        kept += 1
+        assert np.array_equal(pixels_of(made.data), expected)
+    assert refused > 50
+    assert kept > 5
+
+
+def test_a_grid_that_does_not_fit_its_file_is_refused(photographs, to_jpeg):
+    made = rewrite(to_jpeg(photographs["china"]))
+    good = made.grid.to_bytes()
+    assert Grid.from_bytes(good, len(made.data)).to_bytes() == good
+    rng, refused = np.random.default_rng(4), 0
+    for _ in range(400):
+        broken = bytearray(good)
+        broken[int(rng.integers(0, len(good)))] ^= 1 << int(rng.integers(0, 8))
+        try:
+            grid = Grid.from_bytes(bytes(broken), len(made.data))
+        except CodecError:
+            refused += 1
+        else:  # what passes cannot lead out of the file
+            assert int(grid.offsets.max()) <= len(made.data)
+            assert grid.frame + 4 <= grid.offsets[0]
+    assert refused > 100
+    for cut in (0, 3, len(good) - 4, len(good) - 1):
+        with pytest.raises(CodecError, match="grid"):
+            Grid.from_bytes(good[:cut], len(made.data))
+    with pytest.raises(CodecError, match="grid"):
+        Grid.from_bytes(good, len(made.data) - 1)
+
+
+def test_segments_are_read_as_they_stand(photographs, to_jpeg):
+    found = read_segments(to_jpeg(photographs["china"], subsampling=2, progressive=True))
+    assert (found.height, found.width, found.progressive) == (*photographs["china"].shape[:2], True)
+    assert [(part.h, part.v) for part in found.components] == [(2, 2), (1, 1), (1, 1)]
+    assert len(found.scans) > 5
