@@ -4,8 +4,7 @@
 that is added later is covered as soon as EXAMPLES has a line for it (a test demands one).
 """
 
-import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,7 @@ from PIL import Image
 from skimage import data
 
 from stoker.ops import Op, State, make, registered
-from stoker.ops.contract import storage
-from stoker.ops.records import machine_record
-from stoker.rng.jit import compiled
-from stoker.rng.streams import Key, machine_key, make_key, stream_key
-
-GUARD = 64
-PAINT = 0xA5
+from stoker.ops.testing import OpRunner, structured
 
 EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "affine": [
@@ -120,122 +113,10 @@ def examples() -> dict[str, list[dict[str, Any]]]:
     return EXAMPLES
 
 
-@dataclasses.dataclass
-class Applied:
-    """What one application of an op gave."""
-
-    outputs: list[np.ndarray]
-    record: np.ndarray
-    states: tuple[State, ...]
-
-
-def guarded(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (whole, inner): `inner` of `size` bytes, 64-byte aligned, painted margins round it."""
-    whole = np.full(size + 2 * GUARD + 64, PAINT, np.uint8)
-    start = GUARD + (-(whole.ctypes.data + GUARD)) % 64
-    return whole, whole[start : start + size]
-
-
-def untouched(whole: np.ndarray, inner: np.ndarray) -> bool:
-    """Whether the margins are as they were painted."""
-    start = inner.ctypes.data - whole.ctypes.data
-    return bool((whole[:start] == PAINT).all() and (whole[start + inner.size :] == PAINT).all())
-
-
-def structured(dtype: np.dtype[Any], value: np.ndarray | None = None) -> Any:
-    """Return a record (np.void) that kernels take, with memory of its own."""
-    array = np.zeros(1, machine_record(dtype))
-    if value is not None:
-        array[0] = value[()]
-    return array[0]
-
-
-class Runner:
-    """Runs ops, plain or compiled, and checks on every run what the op contract promises."""
-
-    def __call__(
-        self,
-        op: Op,
-        values: Sequence[tuple[str, np.ndarray]],
-        key: Key | int = 0,
-        machine: bool = True,
-        bound: tuple[int, int] | None = None,
-        record: np.ndarray | None = None,
-    ) -> Applied:
-        """Apply an op to (kind, array) pairs; `bound` makes the sizes differ from row to row."""
-        states = tuple(self.state(kind, array, bound) for kind, array in values)
-        declared, scratch_bytes = op.declare(states)
-        params = structured(op.parameters, op.params())
-        height, width = values[0][1].shape[:2]
-        drawn = record if record is not None else self.draw(op, key, height, width, machine)
-        size = op.out_size(params, drawn, height, width)
-        outputs = [
-            self.kernel(op, kind, array, after, (params, drawn, size, scratch_bytes), machine)
-            for (kind, array), after in zip(values, declared, strict=True)
-        ]
-        return Applied(outputs, drawn, declared)
-
-    def state(self, kind: str, array: np.ndarray, bound: tuple[int, int] | None) -> State:
-        """Return the state of an array."""
-        if bound is None:
-            return State.fixed(kind, str(array.dtype), array.shape)
-        rest = array.shape[2:]
-        return State(kind, str(array.dtype), (None, None, *rest), (*bound, *rest))
-
-    def draw(self, op: Op, key: Key | int, height: int, width: int, machine: bool = True) -> Any:
-        """Draw a record."""
-        if isinstance(key, int):
-            key = make_key(3, stream_key(op.name), key, 1)
-        params = structured(op.parameters, op.params())
-        record = structured(op.record)
-        if machine:
-            compiled(op.draw)(machine_key(key), params, height, width, record)
-        else:
-            op.draw(key, params, height, width, record)
-        return record
-
-    def kernel(
-        self, op: Op, kind: str, src: np.ndarray, after: State, rest: Any, machine: bool
-    ) -> np.ndarray:
-        """Run one kernel between guards; return its output in the declared dtype."""
-        params, record, size, scratch_bytes = rest
-        shape = self.shape(src, after, size)
-        dtype = np.dtype(after.dtype)
-        whole, inner = guarded(int(np.prod(shape)) * dtype.itemsize)
-        dst = inner.view(storage(after.dtype)).reshape(shape)
-        scratch_whole, scratch = guarded(scratch_bytes)
-        before, params_before, record_before = src.copy(), params.copy(), record.copy()
-        if machine:
-            compiled(op.kernels[kind].run)(src, dst, params, record, scratch)
-        else:
-            op.kernels[kind].plain(src, dst, params, record, None)
-        assert untouched(whole, inner), f"{op.name} {kind}: wrote outside of dst"
-        assert untouched(scratch_whole, scratch), f"{op.name} {kind}: wrote outside of scratch"
-        assert (src == before).all(), f"{op.name} {kind}: changed its source"
-        assert params == params_before, f"{op.name} {kind}: changed its parameters"
-        assert record == record_before, f"{op.name} {kind}: changed its record"
-        return inner.view(dtype).reshape(shape)
-
-    def shape(self, src: np.ndarray, after: State, size: tuple[int, int]) -> tuple[int, ...]:
-        """Return the shape that comes out; it must agree with what was declared."""
-        if len(after.shape) == 2:
-            shape: tuple[int, ...] = size
-        elif after.kind != "image" and after.shape[0] == src.shape[2] and after.shape[2] is None:
-            shape = (src.shape[2], *size)
-        elif None in after.shape:
-            shape = (*size, src.shape[2])
-        else:
-            shape = tuple(int(side or 0) for side in after.shape)
-        for side, declared, most in zip(shape, after.shape, after.bound, strict=True):
-            assert declared in (None, side), f"declared {after}, got {shape}"
-            assert side <= most, f"declared {after}, got {shape}"
-        return shape
-
-
 @pytest.fixture(scope="session")
-def run_op() -> Runner:
+def run_op() -> OpRunner:
     """Run an op: `run_op(op, [("image", array)], key, machine=True)`."""
-    return Runner()
+    return OpRunner()
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,399 @@
+"""The op contract as tests, for users' ops and for our own: one call proves what an op promises.
+
+    from stoker.ops.testing import check_op
+
+    def test_blur():
+        check_op(Blur(radius=3))
+
+`OpRunner` runs one op, plain or compiled, and holds the contract on every run: guard bytes round
+`dst` and `scratch` stay untouched, source, parameters and record are not changed, the size that
+comes out is the one that was declared. `check_op` runs it over sizes, keys and engines. It
+compiles the op's kernels, so a first call takes seconds; the compiled code is kept.
+
+What it cannot see: whether a kernel calls the platform's maths library (use `stoker.rng.maths`),
+and whether the pixels are what you mean (compare with a reference of your own).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+
+from stoker.ops.contract import Op, State, StateError, storage
+from stoker.ops.records import machine_record
+from stoker.ops.registry import make, name_of
+from stoker.protocol.canonical import canonical_bytes
+from stoker.rng.jit import compiled
+from stoker.rng.streams import Key, machine_key, make_key, stream_key
+
+GUARD: Final = 64
+PAINT: Final = 0xA5
+OTHER_PAINT: Final = 0x3C
+SIZES: Final = ((17, 13), (33, 64), (1, 9), (8, 1), (49, 97))
+CHANNELS: Final = (3, 1, 4, 2)
+
+Values = Sequence[tuple[str, np.ndarray]]
+
+
+class ContractError(AssertionError):
+    """An op does not keep the contract; the message says which part, and how it was seen."""
+
+
+@dataclass
+class Applied:
+    """What one application of an op gave.
+
+    Attributes:
+        outputs: one array for each value, in the declared dtype.
+        record: what was drawn.
+        states: what was declared.
+    """
+
+    outputs: list[np.ndarray]
+    record: Any
+    states: tuple[State, ...]
+
+
+def guarded(size: int, paint: int = PAINT) -> tuple[np.ndarray, np.ndarray]:
+    """Return (whole, inner): `inner` of `size` bytes, 64-byte aligned, painted margins round it."""
+    whole = np.full(size + 2 * GUARD + 64, paint, np.uint8)
+    start = GUARD + (-(whole.ctypes.data + GUARD)) % 64
+    return whole, whole[start : start + size]
+
+
+def untouched(whole: np.ndarray, inner: np.ndarray, paint: int = PAINT) -> bool:
+    """Whether the margins are as they were painted."""
+    start = inner.ctypes.data - whole.ctypes.data
+    return bool((whole[:start] == paint).all() and (whole[start + inner.size :] == paint).all())
+
+
+def structured(dtype: np.dtype[Any], value: np.ndarray | None = None, paint: int = 0) -> Any:
+    """Return a record (np.void) that kernels take, with memory of its own."""
+    array = np.full(dtype.itemsize, paint, np.uint8).view(machine_record(dtype))
+    if value is not None:
+        array[0] = value[()]
+    return array[0]
+
+
+class OpRunner:
+    """Runs ops, plain or compiled, and checks on every run what the op contract promises."""
+
+    def __call__(
+        self,
+        op: Op,
+        values: Values,
+        key: Key | int = 0,
+        machine: bool = True,
+        bound: tuple[int, int] | None = None,
+        record: Any = None,
+    ) -> Applied:
+        """Apply an op to (kind, array) pairs.
+
+        Args:
+            op: the op.
+            values: what it is applied to, by one decision.
+            key: what it draws with; a number makes a key of its own.
+            machine: run the compiled form, else the plain one.
+            bound: (height, width): declare sizes that differ from row to row up to this.
+            record: what was drawn, where it shall not be drawn anew.
+
+        Raises:
+            ContractError: the op breaks the contract.
+        """
+        states = tuple(state_of(kind, array, bound) for kind, array in values)
+        declared, scratch_bytes = op.declare(states)
+        params = structured(op.parameters, op.params())
+        height, width = values[0][1].shape[:2]
+        drawn = record if record is not None else self.draw(op, key, height, width, machine)
+        size = op.out_size(params, drawn, height, width)
+        outputs = [
+            self.kernel(op, kind, array, after, (params, drawn, size, scratch_bytes), machine)
+            for (kind, array), after in zip(values, declared, strict=True)
+        ]
+        return Applied(outputs, drawn, declared)
+
+    def draw(
+        self,
+        op: Op,
+        key: Key | int,
+        height: int,
+        width: int,
+        machine: bool = True,
+        paint: int = 0,
+    ) -> Any:
+        """Draw a record, over memory of that paint."""
+        if isinstance(key, int):
+            key = make_key(3, stream_key(op.name), key, 1)
+        params = structured(op.parameters, op.params())
+        record = structured(op.record, paint=paint)
+        if machine:
+            compiled(op.draw)(machine_key(key), params, height, width, record)
+        else:
+            op.draw(key, params, height, width, record)
+        return record
+
+    def kernel(
+        self,
+        op: Op,
+        kind: str,
+        src: np.ndarray,
+        after: State,
+        rest: Any,
+        machine: bool,
+        paint: int = PAINT,
+    ) -> np.ndarray:
+        """Run one kernel between guards; return its output in the declared dtype.
+
+        Args:
+            op: the op.
+            kind: of the value.
+            src: the value.
+            after: the state that was declared.
+            rest: parameters, record, the size that comes out, bytes of scratch.
+            machine: run the compiled form.
+            paint: what `dst` and the guards hold before.
+
+        Raises:
+            ContractError: the op breaks the contract.
+        """
+        params, record, size, scratch_bytes = rest
+        shape = _shape(op, after, size)
+        dtype = np.dtype(after.dtype)
+        whole, inner = guarded(int(np.prod(shape)) * dtype.itemsize, paint)
+        dst = inner.view(storage(after.dtype)).reshape(shape)
+        scratch_whole, scratch = guarded(scratch_bytes, paint)
+        before, params_before, record_before = src.copy(), params.copy(), record.copy()
+        if machine:
+            compiled(op.kernels[kind].run)(src, dst, params, record, scratch)
+        else:
+            op.kernels[kind].plain(src, dst, params, record, None)
+        _hold(untouched(whole, inner, paint), op, f"the {kind} kernel wrote outside of dst")
+        _hold(
+            untouched(scratch_whole, scratch, paint),
+            op,
+            f"the {kind} kernel wrote outside of scratch: declare more bytes",
+        )
+        _hold(src.tobytes() == before.tobytes(), op, f"the {kind} kernel changed its source")
+        _hold(params == params_before, op, f"the {kind} kernel changed its parameters")
+        _hold(record == record_before, op, f"the {kind} kernel changed its record")
+        return inner.view(dtype).reshape(shape)
+
+
+def state_of(kind: str, array: np.ndarray, bound: tuple[int, int] | None = None) -> State:
+    """Return the state of an array; with `bound` one whose height and width differ by row."""
+    if bound is None:
+        return State.fixed(kind, str(array.dtype), array.shape)
+    rest = array.shape[2:]
+    return State(kind, str(array.dtype), (None, None, *rest), (*bound, *rest))
+
+
+def check_op(op: Op, values: Sequence[Values] | None = None, *, rows: int = 12) -> None:
+    """Prove that an op keeps the contract (docs/contracts/op.md).
+
+    Args:
+        op: the op, with parameters that make it do something.
+        values: what to try it on: each is a list of (kind, array) of one size, as one call of the
+            op would get them. By default noise of five sizes, an image and masks for the kinds the
+            op has a rule for.
+        rows: how many rows are tried on each.
+
+    Raises:
+        ContractError: it does not; the message says which part.
+        BuildError: a kernel cannot be compiled, or no worker could import the op by its name.
+        StateError: the op has no rule for any of the values.
+    """
+    run = OpRunner()
+    tried = list(values) if values is not None else list(_examples(op))
+    _check_graph_form(op)
+    _check_draws(op, run, rows)
+    for number, given in enumerate(tried):
+        _check_declaration(op, run, given)
+        _check_values(op, run, given, range(number * rows, (number + 1) * rows))
+        for kind, array in given:
+            _check_kernel(op, run, kind, array)
+
+
+def _check_graph_form(op: Op) -> None:
+    """What stands in a graph gives the op back: same parameters, same identity."""
+    data = op.params_data()
+    try:
+        canonical_bytes(data)
+    except (TypeError, ValueError) as error:
+        raise ContractError(
+            f"{op.name}: its parameters cannot stand in a graph ({error}): params_data() returns "
+            "text, numbers, truth values, None, lists and dicts of them"
+        ) from None
+    again = make(name_of(op), data)
+    _hold(again == op, op, f"made again of its plain parameters {data} it is another op: {again}")
+    _hold(hash(again) == hash(op), op, "an equal op has another hash")
+    same = again.params().tobytes() == op.params().tobytes()
+    _hold(same, op, "params() of an equal op gives other bytes")
+    _hold(op.params().dtype == op.parameters, op, "params() is not of the dtype `parameters`")
+
+
+def _check_draws(op: Op, run: OpRunner, rows: int) -> None:
+    """A draw is a function of key and size, fills the record, and is the same compiled."""
+    for key in range(rows):
+        plain = run.draw(op, key, 300, 411, machine=False).tobytes()
+        again = run.draw(op, key, 300, 411, machine=False, paint=PAINT).tobytes()
+        fast = run.draw(op, key, 300, 411, machine=True, paint=OTHER_PAINT).tobytes()
+        _hold(
+            _fields(op, plain) == _fields(op, again),
+            op,
+            "draw gives another record for the same key: it leaves a field as it was, or reads "
+            "something else than key, parameters and size",
+        )
+        _hold(_fields(op, plain) == _fields(op, fast), op, "the compiled draw gives another record")
+        if not op.random:
+            first = run.draw(op, 0, 300, 411, machine=False).tobytes()
+            _hold(
+                _fields(op, plain) == _fields(op, first),
+                op,
+                "draw reads its key, but `random` is false: set random = True",
+            )
+
+
+def _check_values(op: Op, run: OpRunner, given: Values, keys: range) -> None:
+    """Compiled and plain give the same bytes, for fixed and for varying sizes."""
+    height, width = given[0][1].shape[:2]
+    varied = _accepts(op, [state_of(kind, array, (height, width)) for kind, array in given])
+    for key in keys:
+        slow = run(op, given, key, machine=False)
+        others = {"compiled": run(op, given, key)}
+        if varied:
+            others["compiled for sizes that differ"] = run(op, given, key, bound=(height, width))
+        for how, other in others.items():
+            for (kind, _), left, right in zip(given, slow.outputs, other.outputs, strict=True):
+                same = left.shape == right.shape and left.tobytes() == right.tobytes()
+                _hold(
+                    same,
+                    op,
+                    f"the {kind} kernel, {how}, gives other bytes than its plain form for a value "
+                    f"of {height}x{width} and key {key}{_first_difference(left, right)}",
+                )
+                if getattr(op, "p", None) == 0:
+                    source = dict(given)[kind]
+                    _hold(np.array_equal(left, source), op, f"p is 0, but the {kind} changes")
+
+
+def _check_declaration(op: Op, run: OpRunner, given: Values) -> None:
+    """`declare` is a function of its arguments, tells the size, and refuses what is foreign."""
+    states = tuple(state_of(kind, array) for kind, array in given)
+    _hold(
+        op.declare(states) == op.declare(states), op, "declare gives two answers for one question"
+    )
+    strange = State.fixed("no such kind", "uint8", (8, 8, 3))
+    _hold(not _accepts(op, [strange]), op, "declare accepts a kind that no kernel has a rule for")
+    record = run.draw(op, 0, *given[0][1].shape[:2], machine=False)
+    size = op.out_size(structured(op.parameters, op.params()), record, *given[0][1].shape[:2])
+    for (kind, array), after in zip(given, op.declare(states)[0], strict=True):
+        if after.is_fixed and after.shape[2:] == array.shape[2:]:  # no other layout
+            told = after.shape[:2] == tuple(size)
+            _hold(told, op, f"it declared {after}, but out_size gives {tuple(size)}")
+        rest = array.shape[2:]
+        steps = [State.fixed(kind, str(array.dtype), (s, s, *rest)) for s in (16, 64, 257)]
+        for small, large in pairwise(steps):
+            if _accepts(op, [small]) and _accepts(op, [large]):
+                grows = op.declare((small,))[1] <= op.declare((large,))[1]
+                _hold(grows, op, f"scratch for {large} is smaller than for {small}")
+
+
+def _check_kernel(op: Op, run: OpRunner, kind: str, array: np.ndarray) -> None:
+    """A kernel writes all of dst whatever was there, and in place what it writes elsewhere."""
+    params = structured(op.parameters, op.params())
+    (after,), scratch_bytes = op.declare((state_of(kind, array),))
+    record = run.draw(op, 1, *array.shape[:2], machine=False)
+    rest = (params, record, op.out_size(params, record, *array.shape[:2]), scratch_bytes)
+    for machine, form in ((True, "compiled"), (False, "plain")):
+        left = run.kernel(op, kind, array, after, rest, machine, PAINT)
+        right = run.kernel(op, kind, array, after, rest, machine, OTHER_PAINT)
+        _hold(
+            left.tobytes() == right.tobytes(),
+            op,
+            f"the {form} {kind} kernel leaves parts of dst or reads what lay there",
+        )
+    if op.kernels[kind].in_place and left.shape == array.shape and left.dtype == array.dtype:
+        both = array.copy()
+        scratch = guarded(scratch_bytes)[1]
+        compiled(op.kernels[kind].run)(both, both, params, record, scratch)
+        _hold(both.tobytes() == left.tobytes(), op, f"the {kind} kernel gives other bytes in place")
+
+
+def _examples(op: Op) -> Iterator[Values]:
+    """Noise of several sizes, for the kinds that the op has a rule for.
+
+    Raises:
+        StateError: the op has no rule for images or masks of any number of channels.
+    """
+    refused: StateError | None = None
+    found = False
+    for number, (height, width) in enumerate(SIZES):
+        noise = np.random.default_rng(number).integers  # noqa: TID251 - of its own
+        for channels in CHANNELS:
+            values: list[tuple[str, np.ndarray]] = []
+            if "image" in op.kernels:
+                values.append(("image", noise(0, 256, (height, width, channels), np.uint8)))
+            if "mask" in op.kernels:
+                values.append(("mask", noise(0, 200, (height, width), np.uint8)))
+            try:
+                op.declare(tuple(state_of(kind, array) for kind, array in values))
+            except StateError as error:
+                refused = error
+                continue
+            if values:
+                found = True
+                yield values
+                break
+    if not found:
+        raise refused or StateError(
+            f"{op.name} has rules for {', '.join(op.kernels)} only: say what to try it on with "
+            "values="
+        )
+
+
+def _accepts(op: Op, states: Sequence[State]) -> bool:
+    try:
+        op.declare(tuple(states))
+    except StateError:
+        return False
+    return True
+
+
+def _shape(op: Op, after: State, size: tuple[int, int]) -> tuple[int, ...]:
+    """Return the shape that comes out; it must agree with what was declared."""
+    if len(after.shape) == 2:
+        shape: tuple[int, ...] = size
+    else:
+        open_sides = iter(size)
+        shape = tuple(next(open_sides) if side is None else side for side in after.shape)
+    for side, declared, most in zip(shape, after.shape, after.bound, strict=True):
+        fits = declared in (None, side) and side <= most
+        _hold(fits, op, f"it declared {after}, but out_size gives {shape}")
+    return shape
+
+
+def _fields(op: Op, data: bytes) -> list[Any]:
+    """Return a record's fields; padding between them means nothing."""
+    record = np.frombuffer(data, op.record)[0]
+    return [record[name].tobytes() for name in op.record.names or () if name != "none"]
+
+
+def _first_difference(left: np.ndarray, right: np.ndarray) -> str:
+    if left.shape != right.shape:
+        return f": {left.shape} and {right.shape}"
+    places = np.argwhere(
+        left.view(storage(left.dtype.name)) != right.view(storage(right.dtype.name))
+    )
+    if not len(places):
+        return ""
+    place = tuple(int(axis) for axis in places[0])
+    return f": at {place} {left[place]} and {right[place]}, and {len(places) - 1} places more"
+
+
+def _hold(good: bool, op: Op, what: str) -> None:
+    if not good:
+        raise ContractError(f"{op.name}: {what}")
