@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from skimage import data
 
-from stoker.ops import Op, State, make, registered
+from stoker.ops import Op, State, StateError, make, registered
 from stoker.ops.testing import OpRunner, structured
 
 EXAMPLES: dict[str, list[dict[str, Any]]] = {
@@ -22,8 +22,11 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"degrees": (5, 9), "scale": (0.5, 0.6), "fill": (1, 2, 3, 4)},
     ],
     "autocontrast": [{"p": 0.5}, {"p": 1}],
+    "box_blur": [{"p": 0.9}, {"size_range": (1, 31), "p": 0.5}],
     "brightness": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],
+    "cast": [{"dtype": "float16"}, {"dtype": "float32"}, {"dtype": "int64"}],
     "center_crop": [{"size": 24, "fill": (7, 8, 9, 10), "mask_fill": 200}, {"size": (9, 40)}],
+    "channel_drop": [{"p": 0.9}, {"count_range": (1, 3), "fill": (7, 8, 9), "p": 0.5}],
     "channel_shuffle": [{"p": 0.9}, {"p": 0.5}],
     "color_jitter": [
         {"brightness": 0.4, "contrast": 0.5, "saturation": 0.6, "hue": 0.2},
@@ -41,13 +44,17 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"unit_range": (5, 20), "ratio": 0.3, "p": 0.5},
     ],
     "horizontal_flip": [{"p": 0.5}, {"p": 1}],
+    "hsv_to_rgb": [{}],
     "hue": [{"p": 0.9}, {"turn_range": (-0.5, 0.5), "p": 0.5}],
     "invert": [{"p": 0.5}, {"p": 1}],
+    "layout": [{}],
     "letterbox": [
         {"size": (30, 44), "fill": 114, "mask_fill": 255},
         {"size": 37, "interpolation": "bicubic"},
         {"size": (20, 9), "interpolation": "nearest", "fill": (1, 2, 3, 4)},
     ],
+    "median_blur": [{"p": 0.9}, {"size_range": (1, 15), "p": 0.5}],
+    "motion_blur": [{"p": 0.9}, {"size_range": (1, 31), "degrees": (-90, 270), "p": 0.5}],
     "normalize": [
         {},
         {"dtype": "float16"},
@@ -55,10 +62,15 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"mean": 0.5, "std": 1e-7, "dtype": "float16", "layout": "CHW"},
         {"mean": (0.1, 0.2, 0.3, 0.4), "std": (3e4, 3, 5e4, 1)},
     ],
+    "one_hot": [{"classes": 7}, {"classes": 200, "dtype": "float16"}],
     "pad": [
         {"padding": 30, "mode": "reflect"},
         {"padding": (2, 5), "mode": "edge", "multiple": (16, 24)},
         {"padding": (3, 0, 9, 50), "fill": (7, 8, 9, 10), "mask_fill": 200},
+    ],
+    "pad_to_size": [
+        {"size": (1000, 300), "fill": 114, "mask_fill": 200},
+        {"size": (999, 301), "place": "center"},
     ],
     "perspective": [
         {"p": 0.7, "fill": 114, "mask_fill": 7},
@@ -88,13 +100,21 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"size": 24, "max_size": 60},
         {"size": 30, "max_size": 31, "interpolation": "nearest"},
     ],
+    "rgb_to_hsv": [{}],
+    "rgb_to_ycbcr": [{}],
     "rot90": [{}, {"turns": 3, "p": 1}],
     "rotate": [{"degrees": 45}, {"degrees": (80, 100), "interpolation": "nearest", "fill": 9}],
+    "salt_and_pepper": [{"p": 0.9}, {"amount_range": (0, 1), "p": 0.5}],
     "saturation": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],
     "sharpness": [{"p": 0.9}, {"factor_range": (0, 5), "p": 0.5}],
     "solarize": [{"p": 0.5}, {"threshold": 200, "p": 1}],
     "transpose": [{"p": 0.5}, {"p": 1}],
     "vertical_flip": [{"p": 0.5}, {"p": 1}],
+    "ycbcr_to_rgb": [{}],
+    "zoom_out": [
+        {"fill": 114, "mask_fill": 200, "p": 0.9},
+        {"side_range": (1, 2), "fill": (1, 2, 3, 4), "p": 0.5},
+    ],
 }
 MASK_DTYPES = ("uint8", "uint16", "int32")
 
@@ -145,7 +165,14 @@ def noise() -> Callable[..., np.ndarray]:
 
 @pytest.fixture(scope="session")
 def values_of(examples: dict[str, Any]) -> Callable[..., list[tuple[str, np.ndarray]]]:
-    """Make values of one size for every kind that an op has a rule for."""
+    """Make values of one size: an image, and a mask of every dtype that an op has a rule for."""
+
+    def accepts(op: Op, mask: np.ndarray) -> bool:
+        try:
+            op.declare((State.fixed("mask", str(mask.dtype), mask.shape),))
+        except StateError:
+            return False
+        return True
 
     def make_values(op: Op, height: int, width: int, channels: int = 3, seed: int = 0) -> Any:
         draw = np.random.default_rng(seed)
@@ -156,7 +183,8 @@ def values_of(examples: dict[str, Any]) -> Callable[..., list[tuple[str, np.ndar
         if "mask" in op.kernels:
             for dtype in MASK_DTYPES:
                 mask = draw.integers(0, 200, (height, width)).astype(dtype)
-                values.append(("mask", mask))
+                if accepts(op, mask):
+                    values.append(("mask", mask))
         return values
 
     return make_values

@@ -5,7 +5,8 @@ import pytest
 from scipy import stats
 
 from stoker.ops import GaussianNoise, ParameterError
-from stoker.ops.gaussian_noise import fill_points, plain_blocks
+from stoker.ops.gaussian_noise import fill_points
+from stoker.ops.random_bytes import plain_blocks
 
 
 def added(run_op, as_record, sigma, key=0, shape=(300, 400, 3)):
@@ -54,7 +55,8 @@ def test_bytes_are_numpys_philox():
         key=np.array(seed, np.uint64), counter=np.array([0, 0, 0, 0], np.uint64)
     )
     expected = bits.random_raw(400)  # NumPy counts up first: its first block is block 1
-    assert (plain_blocks(101, seed)[32:].view("<u8") == expected).all()
+    blocks = plain_blocks(np.arange(101, dtype=np.uint64), seed)
+    assert (blocks[32:].view("<u8") == expected).all()
 
 
 def test_sigma_0_changes_nothing(run_op, as_record):

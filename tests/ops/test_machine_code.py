@@ -34,7 +34,7 @@ for name, choices in json.loads(sys.argv[2]).items():
     for given in choices:
         op = make(name, given)
         for kind in op.kernels:
-            shape = (40, 50, 3) if kind == "image" else (40, 50)
+            shape = (40, 50, 3) if kind in ("image", "array") else (40, 50)
             (after,), need = op.declare((State.fixed(kind, "uint8", shape),))
             record, params = record_of(op.record), record_of(op.parameters, op.params())
             key = machine_key(make_key(1, 2, 3, 4))
@@ -62,6 +62,10 @@ LOOPS = {
     "solarize": ["invert_from"],
     "posterize": ["mask_levels"],
     "sharpness": ["sharpen_row"],
+    "box_blur": ["add_line", "swap_line", "store_means"],
+    "median_blur": ["sort_columns", "store_middles", "count_from", "keep_bit"],
+    "ycbcr_to_rgb": ["to_rgb"],
+    "rgb_to_ycbcr": ["to_ycbcr"],
     "windows": ["begin_sums", "add_pair", "store_row", "store_levels"],
 }
 BLENDS = [f"blend.{name}" for name in LOOPS["blend"]]

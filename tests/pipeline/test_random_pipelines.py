@@ -24,7 +24,9 @@ COMPILED = int(os.environ.get("STOKER_PIPELINES", "8"))
 INTERPRETED = 2000
 CHANGES_OF_LEVELS = (
     "autocontrast",
+    "box_blur",
     "brightness",
+    "channel_drop",
     "channel_shuffle",
     "contrast",
     "equalize",
@@ -36,7 +38,10 @@ CHANGES_OF_LEVELS = (
     "grid_mask",
     "hue",
     "invert",
+    "median_blur",
+    "motion_blur",
     "posterize",
+    "salt_and_pepper",
     "saturation",
     "sharpness",
     "solarize",
@@ -60,6 +65,12 @@ PARAMS = {
     "affine": lambda r: {"degrees": 30, "translate": 0.1, "scale": [0.8, 1.2], "shear": 5},
     "rotate": lambda r: {"degrees": pick(r, (20, 180))},
     "perspective": lambda r: {"p": float(r.uniform())},
+    "pad_to_size": lambda r: {"size": 300, "place": pick(r, ("top_left", "center"))},
+    "zoom_out": lambda r: {"side_range": [1.0, 1.5], "p": float(r.uniform())},
+    "rgb_to_hsv": lambda r: {},
+    "hsv_to_rgb": lambda r: {},
+    "rgb_to_ycbcr": lambda r: {},
+    "ycbcr_to_rgb": lambda r: {},
     "toy_flip": lambda r: {"p": 0.5},
     "toy_crop": lambda r: {"side": 12},
     "toy_trim": lambda r: {},
@@ -175,7 +186,7 @@ class Writer:
 
 def test_examples_cover_all_ops():
     """An op that is added joins this test, unless its result cannot be the next op's input."""
-    terminal = {"normalize", "toy_scale", "edited", "broken_kernel", "broken_draw"}
+    terminal = {"cast", "layout", "normalize", "one_hot", "toy_scale", "edited", "broken_kernel", "broken_draw"}
     known = {name for name in registered() if name.startswith("toy") or not name.startswith("x")}
     package = {n for n in known if lookup(n).__module__.startswith(("stoker.", "tests."))}
     missing = {n for n in package if lookup(n).__module__.startswith("stoker.")} - set(PARAMS)

@@ -7,8 +7,11 @@ this package registers all of its ops and imports no numba.
 
 from stoker.ops.affine import Affine, affine
 from stoker.ops.autocontrast import Autocontrast, autocontrast
+from stoker.ops.box_blur import BoxBlur, box_blur
 from stoker.ops.brightness import Brightness, brightness
+from stoker.ops.cast import Cast, cast
 from stoker.ops.center_crop import CenterCrop, center_crop
+from stoker.ops.channel_drop import ChannelDrop, channel_drop
 from stoker.ops.channel_shuffle import ChannelShuffle, channel_shuffle
 from stoker.ops.choices import Chance, Integer, OneOf, SomeOf, Uniform
 from stoker.ops.color_jitter import ColorJitter, color_jitter
@@ -22,11 +25,17 @@ from stoker.ops.gaussian_noise import GaussianNoise, gaussian_noise
 from stoker.ops.grayscale import Grayscale, grayscale
 from stoker.ops.grid_mask import GridMask, grid_mask
 from stoker.ops.horizontal_flip import HorizontalFlip, horizontal_flip
+from stoker.ops.hsv_to_rgb import HsvToRgb, hsv_to_rgb
 from stoker.ops.hue import Hue, hue
 from stoker.ops.invert import Invert, invert
+from stoker.ops.layout import Layout, layout
 from stoker.ops.letterbox import Letterbox, letterbox
+from stoker.ops.median_blur import MedianBlur, median_blur
+from stoker.ops.motion_blur import MotionBlur, motion_blur
 from stoker.ops.normalize import Normalize, normalize
+from stoker.ops.one_hot import OneHot, one_hot
 from stoker.ops.pad import Pad, pad
+from stoker.ops.pad_to_size import PadToSize, pad_to_size
 from stoker.ops.perspective import Perspective, perspective
 from stoker.ops.posterize import Posterize, posterize
 from stoker.ops.python_call import PythonCall, python
@@ -37,20 +46,28 @@ from stoker.ops.registry import lookup, make, register, registered
 from stoker.ops.resize import Resize, resize
 from stoker.ops.resize_long import ResizeLong, resize_long
 from stoker.ops.resize_short import ResizeShort, resize_short
+from stoker.ops.rgb_to_hsv import RgbToHsv, rgb_to_hsv
+from stoker.ops.rgb_to_ycbcr import RgbToYcbcr, rgb_to_ycbcr
 from stoker.ops.rot90 import Rot90, rot90
 from stoker.ops.rotate import Rotate, rotate
+from stoker.ops.salt_and_pepper import SaltAndPepper, salt_and_pepper
 from stoker.ops.saturation import Saturation, saturation
 from stoker.ops.sharpness import Sharpness, sharpness
 from stoker.ops.solarize import Solarize, solarize
 from stoker.ops.transpose import Transpose, transpose
 from stoker.ops.vertical_flip import VerticalFlip, vertical_flip
+from stoker.ops.ycbcr_to_rgb import YcbcrToRgb, ycbcr_to_rgb
+from stoker.ops.zoom_out import ZoomOut, zoom_out
 
 __all__ = [
     "Affine",
     "Autocontrast",
+    "BoxBlur",
     "Brightness",
+    "Cast",
     "CenterCrop",
     "Chance",
+    "ChannelDrop",
     "ChannelShuffle",
     "ColorJitter",
     "Contrast",
@@ -62,15 +79,21 @@ __all__ = [
     "Grayscale",
     "GridMask",
     "HorizontalFlip",
+    "HsvToRgb",
     "Hue",
     "Integer",
     "Invert",
     "Kernel",
+    "Layout",
     "Letterbox",
+    "MedianBlur",
+    "MotionBlur",
     "Normalize",
+    "OneHot",
     "OneOf",
     "Op",
     "Pad",
+    "PadToSize",
     "ParameterError",
     "Perspective",
     "Posterize",
@@ -81,8 +104,11 @@ __all__ = [
     "Resize",
     "ResizeLong",
     "ResizeShort",
+    "RgbToHsv",
+    "RgbToYcbcr",
     "Rot90",
     "Rotate",
+    "SaltAndPepper",
     "Saturation",
     "Sharpness",
     "Solarize",
@@ -93,10 +119,15 @@ __all__ = [
     "Uniform",
     "Value",
     "VerticalFlip",
+    "YcbcrToRgb",
+    "ZoomOut",
     "affine",
     "autocontrast",
+    "box_blur",
     "brightness",
+    "cast",
     "center_crop",
+    "channel_drop",
     "channel_shuffle",
     "color_jitter",
     "contrast",
@@ -108,13 +139,19 @@ __all__ = [
     "grayscale",
     "grid_mask",
     "horizontal_flip",
+    "hsv_to_rgb",
     "hue",
     "invert",
+    "layout",
     "letterbox",
     "lookup",
     "make",
+    "median_blur",
+    "motion_blur",
     "normalize",
+    "one_hot",
     "pad",
+    "pad_to_size",
     "perspective",
     "posterize",
     "python",
@@ -126,11 +163,16 @@ __all__ = [
     "resize",
     "resize_long",
     "resize_short",
+    "rgb_to_hsv",
+    "rgb_to_ycbcr",
     "rot90",
     "rotate",
+    "salt_and_pepper",
     "saturation",
     "sharpness",
     "solarize",
     "transpose",
     "vertical_flip",
+    "ycbcr_to_rgb",
+    "zoom_out",
 ]

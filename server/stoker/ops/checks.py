@@ -128,3 +128,16 @@ def choice(op: str, parameter: str, value: object, options: tuple[str, ...]) -> 
     if isinstance(value, str) and value in options:
         return value
     raise refuse(op, parameter, f"one of {', '.join(options)}", value)
+
+
+def integer_span(op: str, parameter: str, value: object, low: int, high: int) -> tuple[int, int]:
+    """Return (lower, upper), whole numbers with low <= lower <= upper <= high.
+
+    Raises:
+        ParameterError: it is no such pair.
+    """
+    ends: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else ()
+    if len(ends) == 2 and all(is_integer(e) for e in ends) and low <= ends[0] <= ends[1] <= high:
+        return int(ends[0]), int(ends[1])
+    expected = f"(low, high), integers with {low} <= low <= high <= {high}"
+    raise refuse(op, parameter, expected, value)

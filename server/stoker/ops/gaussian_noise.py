@@ -18,23 +18,17 @@ from stoker.ops import checks
 from stoker.ops.color import level
 from stoker.ops.contract import Kernel, State, Value
 from stoker.ops.pixelwise import APPLY, LEVELS, PixelOp, begin
+from stoker.ops.random_bytes import BLOCKS, VALUES, fill_blocks, plain_blocks
 from stoker.ops.registry import register
 from stoker.rng.draws import bernoulli, uniform_range, word
 from stoker.rng.jit import kernel
 from stoker.rng.maths import floor, sqrt
 from stoker.rng.normals import inverse_normal
-from stoker.rng.philox import MASK, MULTIPLIER_0, MULTIPLIER_1, ROUNDS, WEYL_0, WEYL_1, philox4x64
 
 MOST: Final = 128.0
-BLOCKS: Final = 64
-"""Blocks that are made at a time."""
-VALUES: Final = 16
-"""Values that one block serves."""
 TABLE: Final = 4 * LEVELS
-ZERO: Final = np.uint64(0)
 TWO: Final = np.uint64(2)
 ONE: Final = np.uint64(1)
-FOUR: Final = np.uint64(4)
 SHIFT: Final = np.int32(16)
 
 
@@ -56,20 +50,6 @@ def fill_points(sigma: float, table: Any) -> None:
     scale = sigma * 65536.0 / sqrt(total / 128.0)
     for i in range(LEVELS):
         table[i] = floor(inverse_normal((i + 0.5) / 256.0) * scale + 0.5)
-
-
-@kernel
-def fill_blocks(words: Any, first: int, count: int, seed: Any) -> None:
-    """Write `count` blocks from block `first` on, four words each."""
-    key = (seed[0], seed[1])
-    for i in range(count):
-        k = FOUR * np.uint64(i)
-        counter: Any = (np.uint64(first + i), ZERO, ZERO, ZERO)
-        a, b, c, d = philox4x64(counter, key)
-        words[k] = a
-        words[k + ONE] = b
-        words[k + TWO] = c
-        words[k + TWO + ONE] = d
 
 
 @kernel
@@ -96,35 +76,14 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
             add_noise(image, np.uint64(start), np.uint64(count), table, noise)
 
 
-def plain_blocks(count: int, seed: tuple[int, int]) -> np.ndarray:
-    """Return the bytes of the blocks 0 ... count - 1 of a Philox key, with NumPy."""
-    c = [np.arange(count, dtype=np.uint64), *(np.zeros(count, np.uint64) for _ in range(3))]
-    k0, k1 = seed
-    for _ in range(ROUNDS):
-        high0, low0 = plain_wide(c[0], MULTIPLIER_0)
-        high1, low1 = plain_wide(c[2], MULTIPLIER_1)
-        c = [high1 ^ c[1] ^ np.uint64(k0), low1, high0 ^ c[3] ^ np.uint64(k1), low0]
-        k0, k1 = (k0 + WEYL_0) & MASK, (k1 + WEYL_1) & MASK
-    return np.stack(c, -1).astype("<u8").view(np.uint8).ravel()
-
-
-def plain_wide(a: np.ndarray, b: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the upper and the lower halves of 128-bit products."""
-    low, s32 = np.uint64(2**32 - 1), np.uint64(32)
-    b0, b1 = np.uint64(b % 2**32), np.uint64(b >> 32)
-    a0, a1 = a & low, a >> s32
-    middle = a1 * b0 + (a0 * b0 >> s32)
-    other = a0 * b1 + (middle & low)
-    return a1 * b1 + (middle >> s32) + (other >> s32), a * np.uint64(b)
-
-
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     dst[...] = src
     if record["apply"]:
         table = np.zeros(LEVELS, np.int64)
         fill_points(float(record["sigma"]), table)
         seed = (int(record["seed"][0]), int(record["seed"][1]))
-        noise = plain_blocks(-(-src.size // VALUES), seed)[: 2 * src.size].reshape(-1, 2)
+        blocks = np.arange(-(-src.size // VALUES), dtype=np.uint64)
+        noise = plain_blocks(blocks, seed)[: 2 * src.size].reshape(-1, 2)
         total = (src.astype(np.int64) << 16) + table[noise].sum(-1).reshape(src.shape)
         dst[...] = np.clip((total + 2**15) >> 16, 0, 255)
 

@@ -1,0 +1,155 @@
+"""Make every level the median of its window, with probability p: OpenCV's medianBlur.
+
+Draws: `stoker.ops.window`. The outermost pixels are repeated beyond the edges.
+
+A window of 3 sorts each column of three once, for the three windows it is in: the median of all
+nine is the median of (greatest of the lows, median of the middles, least of the highs). Larger
+windows find the median's bits from the highest on: a bit is set if more than half of the window is
+at least the number that it makes. Counts fit a byte up to a side of 15. Both walk along rows,
+many levels at a time.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.ops.contract import Kernel, State, Value
+from stoker.ops.pixelwise import begin
+from stoker.ops.registry import register
+from stoker.ops.resample import padded
+from stoker.ops.window import WindowOp, bordered, bordered_bytes, plain_shifts
+from stoker.rng.jit import kernel
+
+
+@kernel
+def middle(a: Any, b: Any, c: Any) -> Any:
+    """Return the median of three."""
+    return max(min(a, b), min(max(a, b), c))
+
+
+@kernel
+def sort_columns(image: Any, at: Any, stride: Any, low: Any, mid: Any, high: Any) -> None:
+    """Sort the three levels of each column of a line of windows, from index `at` on."""
+    for j in range(np.uint64(low.size)):
+        k = at + j
+        a, b, c = image[k], image[k + stride], image[k + stride + stride]
+        low[j] = min(a, b, c)
+        mid[j] = middle(a, b, c)
+        high[j] = max(a, b, c)
+
+
+@kernel
+def store_middles(low: Any, mid: Any, high: Any, step: Any, image: Any, at: Any, n: Any) -> None:
+    """Write `n` medians of nine out of sorted columns, `step` values apart."""
+    for j in range(n):
+        k, m = j + step, j + step + step
+        most = max(low[j], low[k], low[m])
+        least = min(high[j], high[k], high[m])
+        image[at + j] = middle(most, middle(mid[j], mid[k], mid[m]), least)
+
+
+@kernel
+def try_bit(levels: Any, bit: Any, trial: Any, counts: Any) -> None:
+    """Set a bit of every level for trial, and every count to 0."""
+    for j in range(np.uint64(levels.size)):
+        trial[j] = np.uint8(levels[j] | bit)
+        counts[j] = 0
+
+
+@kernel
+def count_from(image: Any, at: Any, trial: Any, counts: Any) -> None:
+    """Count where the line from index `at` on is at least the trial's level."""
+    for j in range(np.uint64(trial.size)):
+        counts[j] = np.uint8(counts[j] + np.uint8(image[at + j] >= trial[j]))
+
+
+@kernel
+def keep_bit(trial: Any, counts: Any, half: Any, levels: Any) -> None:
+    """Keep the trial's level where more than half of the window is at least that."""
+    for j in range(np.uint64(trial.size)):
+        levels[j] = trial[j] if counts[j] > half else levels[j]
+
+
+@kernel
+def median_line(image: Any, at: int, size: int, steps: Any, lines: Any) -> None:
+    """Write the medians of a line of windows to `lines[0]`.
+
+    Args:
+        image: the image with its border, flat.
+        at: index of the first window's first level.
+        size: side of the window.
+        steps: (to a pixel, to a row), in values.
+        lines: (levels, trial, counts), each uint8, one value for each window.
+    """
+    step, stride = steps
+    levels, trial, counts = lines
+    half = np.uint8(size * size // 2)
+    levels[:] = 0
+    for place in range(8):
+        try_bit(levels, np.uint8(128 >> place), trial, counts)
+        for y in range(size):
+            for x in range(size):
+                count_from(image, np.uint64(at + y * stride + x * step), trial, counts)
+        keep_bit(trial, counts, half, levels)
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    size = int(record["size"])
+    if not record["apply"] or size == 1:
+        begin(src, dst)
+        return
+    height, width, channels = src.shape
+    radius, count = size // 2, width * channels
+    stride = count + 2 * radius * channels
+    image = bordered(src, radius, 0, scratch)
+    rest = scratch[bordered_bytes(height, width, channels, radius) :]
+    result, line = dst.reshape(dst.size), padded(stride)
+    if size == 3:
+        low, mid, high = (
+            rest[:stride],
+            rest[line : line + stride],
+            rest[2 * line : 2 * line + stride],
+        )
+        for y in range(height):
+            sort_columns(image, np.uint64(y * stride), np.uint64(stride), low, mid, high)
+            to = np.uint64(y * count)
+            store_middles(low, mid, high, np.uint64(channels), result, to, np.uint64(count))
+    else:
+        lines = (rest[:count], rest[line : line + count], rest[2 * line : 2 * line + count])
+        for y in range(height):
+            median_line(image, y * stride, size, (channels, stride), lines)
+            result[y * count : (y + 1) * count] = lines[0]
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src
+    if record["apply"]:
+        dst[...] = np.median(plain_shifts(src, int(record["size"]), "edge"), 0)
+
+
+@register
+@dataclass(frozen=True)
+class MedianBlur(WindowOp):
+    """Make every level the median of its window; parameters as `WindowOp`, sides up to 15."""
+
+    name: ClassVar[str] = "median_blur"
+    largest: ClassVar[int] = 15
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+
+    def scratch(self, state: State) -> int:
+        """Return the bytes of the image with its border and of three lines."""
+        _, width, channels = state.bound
+        line = padded((width + 2 * (self.size_range[1] // 2)) * channels)
+        return self.border(state) + 3 * line
+
+
+def median_blur(
+    *values: Value,
+    size_range: tuple[int, int] = (3, 7),
+    p: float = 0.5,
+    stream: str | None = None,
+) -> Any:
+    """Make levels of images of a pipeline medians; see `MedianBlur`."""
+    return MedianBlur(size_range, p)(*values, stream=stream)

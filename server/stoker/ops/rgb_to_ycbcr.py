@@ -1,0 +1,47 @@
+"""Turn red, green and blue into luma, blue and red difference, as in JPEG files. No randomness."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.ops.color import K1, K2, K3, luma
+from stoker.ops.colour_space import ColourSpaceOp, plain_form
+from stoker.ops.contract import Kernel, Value
+from stoker.ops.pixelwise import begin
+from stoker.ops.registry import register
+from stoker.ops.ycbcr import chroma, plain_to_ycbcr
+from stoker.rng.jit import kernel
+
+
+@kernel
+def to_ycbcr(image: Any) -> None:
+    """Convert a flat image in place."""
+    for i in range(np.uint64(image.size // 3)):
+        k = K3 * i
+        red, green, blue = np.int32(image[k]), np.int32(image[k + K1]), np.int32(image[k + K2])
+        cb, cr = chroma(red, green, blue)
+        image[k] = np.uint8(luma(red, green, blue))
+        image[k + K1] = np.uint8(cb)
+        image[k + K2] = np.uint8(cr)
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    to_ycbcr(begin(src, dst))
+
+
+@register
+@dataclass(frozen=True)
+class RgbToYcbcr(ColourSpaceOp):
+    """Turn red, green and blue into Y, Cb and Cr."""
+
+    name: ClassVar[str] = "rgb_to_ycbcr"
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run, plain_form(plain_to_ycbcr), in_place=True)
+    }
+
+
+def rgb_to_ycbcr(*values: Value, stream: str | None = None) -> Any:
+    """Turn images of a pipeline into Y, Cb and Cr; see `RgbToYcbcr`."""
+    return RgbToYcbcr()(*values, stream=stream)
