@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from stoker.ops import checks
-from stoker.ops.affinity import inverse_steps, spread
+from stoker.ops.affinity import forward, inverse_steps, spread
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.cut import fill_levels, require_fill
 from stoker.ops.registry import register
@@ -44,11 +44,16 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 
 @kernel
-def _steps(record: Any, height: int, width: int) -> Any:
+def _decision(record: Any) -> Any:
     angle, scale = float(record["angle"]), float(record["scale"])
     shear_x, shear_y = float(record["shear_x"]), float(record["shear_y"])
     move_x, move_y = float(record["translate_x"]), float(record["translate_y"])
-    return inverse_steps((angle, shear_x, shear_y, scale, move_x, move_y), height, width)
+    return angle, shear_x, shear_y, scale, move_x, move_y
+
+
+@kernel
+def _steps(record: Any, height: int, width: int) -> Any:
+    return inverse_steps(_decision(record), height, width)
 
 
 @kernel
@@ -87,6 +92,11 @@ def _shear(op: str, value: object) -> tuple[float, float, float, float]:
         x = spread(op, "shear", tuple(value[:2]), MOST_SHEAR)
         return *x, *spread(op, "shear", tuple(value[2:]), MOST_SHEAR)
     return *spread(op, "shear", value, MOST_SHEAR), 0.0, 0.0
+
+
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    return forward(_decision(record), sizes[0], sizes[1])
 
 
 @register
@@ -148,6 +158,7 @@ class Affine(Op):
         "mask": Kernel(_run_mask, _plain_mask),
     }
     draw = staticmethod(_draw)
+    forward = staticmethod(_forward)
 
     def check(self) -> None:
         """Check the parameters."""

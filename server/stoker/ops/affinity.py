@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from stoker.ops import checks
+from stoker.ops.points import inverse
 from stoker.ops.warp import fixed
 from stoker.rng.jit import kernel
 from stoker.rng.maths import cos, sin
@@ -19,7 +20,22 @@ RADIANS: Final = float.fromhex("0x1.1df46a2529d39p-6")
 
 @kernel
 def inverse_steps(decision: Any, height: int, width: int) -> Any:
-    """Return the steps (ax, bx, cx, ay, by, cy) that `warp_affine` takes.
+    """Return the steps (ax, bx, cx, ay, by, cy) that `warp_affine` takes; see `backward`."""
+    a, b, c, d, e, f = backward(decision, height, width)
+    return fixed(a), fixed(b), fixed(c), fixed(d), fixed(e), fixed(f)
+
+
+@kernel
+def forward(decision: Any, height: int, width: int) -> Any:
+    """Return where points come to lie, as `stoker.ops.points` has it; see `backward`."""
+    a, b, c, d, e, f = backward(decision, height, width)
+    c, f = c - 0.5 * (a + b), f - 0.5 * (d + e)  # of points, where `backward` is of pixels
+    return inverse((a, b, c, d, e, f, 0.0, 0.0, 1.0))
+
+
+@kernel
+def backward(decision: Any, height: int, width: int) -> Any:
+    """Return (a, b, c, d, e, f): output pixel (x, y) is (ax + by + c, dx + ey + f) of the source.
 
     Args:
         decision: (angle, shear_x, shear_y) in degrees, scale, and (translate_x, translate_y) in
@@ -40,7 +56,7 @@ def inverse_steps(decision: Any, height: int, width: int) -> Any:
     middle_x, middle_y = width * 0.5, height * 0.5
     c = a * (0.5 - middle_x - move_x) + b * (0.5 - middle_y - move_y) + middle_x
     f = d * (0.5 - middle_x - move_x) + e * (0.5 - middle_y - move_y) + middle_y
-    return fixed(a), fixed(b), fixed(c), fixed(d), fixed(e), fixed(f)
+    return a, b, c, d, e, f
 
 
 def spread(op: str, parameter: str, value: object, most: float) -> tuple[float, float]:

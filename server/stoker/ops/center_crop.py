@@ -13,6 +13,7 @@ import numpy as np
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.cut import cut, fill_levels, plain_cut, require_fill
+from stoker.ops.points import scaled
 from stoker.ops.registry import register
 from stoker.ops.rules import require_pixels
 from stoker.rng.jit import kernel
@@ -55,6 +56,12 @@ def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, i
     return int(params["height"]), int(params["width"])
 
 
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    top, left = offset(sizes[0], sizes[2]), offset(sizes[1], sizes[3])
+    return scaled(1.0, 1.0, -left, -top)
+
+
 @register
 @dataclass(frozen=True)
 class CenterCrop(Op):
@@ -79,6 +86,7 @@ class CenterCrop(Op):
         "mask": Kernel(_run_mask, _plain_mask),
     }
     out_size = staticmethod(_out_size)
+    forward = staticmethod(_forward)
 
     def check(self) -> None:
         """Check the parameters."""

@@ -27,10 +27,12 @@ import numpy as np
 
 from stoker.protocol.canonical import Canonical
 from stoker.protocol.errors import BuildError
+from stoker.protocol.ragged import COORDINATES, WORD, ItemField, item_words
 from stoker.rng.jit import kernel
 from stoker.rng.streams import check_stream_name, make_key, stream_key
 
 IMAGE_KINDS = ("image", "mask")
+ITEM_KINDS = tuple(COORDINATES)
 
 
 class ParameterError(BuildError):
@@ -46,21 +48,39 @@ class State:
     """What the compiler knows of a value before it runs.
 
     Attributes:
-        kind: what the value means: image, mask, label, scalar, array or bytes.
+        kind: what the value means: image, mask, boxes, keypoints, label, scalar, array or bytes.
         dtype: NumPy name of the element type.
         shape: sides of one sample's value; None where the side differs from sample to sample.
         bound: for every side the greatest value it can have; equals the side where it is fixed.
+        items: of boxes and keypoints: the fields of an item, the coordinates first; such a value
+            is (n, words) uint32, see `stoker.protocol.ragged`, and n may be 0.
+        of: of boxes and keypoints: the field whose pixels they count where they come from; empty
+            where nobody said.
     """
 
     kind: str
     dtype: str
     shape: tuple[int | None, ...]
     bound: tuple[int, ...]
+    items: tuple[ItemField, ...] = ()
+    of: str = ""
 
     @staticmethod
     def fixed(kind: str, dtype: str, shape: tuple[int, ...]) -> State:
         """Return a state whose shape is the same for every sample."""
         return State(kind, dtype, shape, shape)
+
+    @staticmethod
+    def ragged(kind: str, items: tuple[ItemField, ...], bound: int, of: str = "") -> State:
+        """Return the state of up to `bound` boxes or keypoints."""
+        words = item_words(items)
+        return State(kind, WORD, (None, words), (max(bound, 1), words), items, of)
+
+    @property
+    def least(self) -> tuple[int, ...]:
+        """For every side the smallest value it can have."""
+        free = 0 if self.items else 1
+        return tuple(free if side is None else side for side in self.shape)
 
     @property
     def is_fixed(self) -> bool:
@@ -79,6 +99,9 @@ class State:
         )
 
     def __str__(self) -> str:
+        if self.items:
+            more = "".join(f", {f.name} {f.dtype}" for f in self.items[1:])
+            return f"{self.kind}[<={self.bound[0]}: {self.items[0].name}{more}]"
         sides = "x".join(
             str(s) if s is not None else f"<={b}"
             for s, b in zip(self.shape, self.bound, strict=True)
@@ -112,6 +135,21 @@ class Kernel:
     run: Run
     plain: Run
     in_place: bool = False
+
+
+@dataclass(frozen=True)
+class ItemsKernel:
+    """How one ragged kind is transformed where that is no matter of `Op.forward`.
+
+    Attributes:
+        run: `run(src, dst, params, record, sizes) -> count`: writes the first `count` items of
+            `dst`, at most as many as `src` has, and returns how many. `src` is (n, words) uint32,
+            `dst` (bound, words) uint32; `sizes` are height and width of the image before and after
+            the op, four numbers, 0 where the op was not called with an image. It is Python until
+            it is compiled, and the interpreter runs it as it stands.
+    """
+
+    run: Callable[[np.ndarray, np.ndarray, Any, Any, Any], int]
 
 
 class Tracer(Protocol):
@@ -158,6 +196,10 @@ class Op:
         parameters: dtype of the run-time parameters that `params()` returns.
         record: dtype of the draw record: all that one decision decided.
         kernels: kind -> Kernel; a kind without a rule is a build error.
+        forward: `forward(params, record, sizes) -> nine numbers`: the projective map from places in
+            the input to places in the output, see `stoker.ops.points`; `sizes` are height and width
+            before and after. It is the rule for boxes and keypoints; None: there is none.
+        items: kind -> ItemsKernel, for boxes and keypoints that are not just moved.
         draw: `draw(key, params, height, width, record)`, sizes of the first input.
         out_size: `out_size(params, record, height, width) -> (height, width)`.
         units: field of the record -> its unit, for people; see `stoker.ops.units`.
@@ -171,6 +213,8 @@ class Op:
     kernels: ClassVar[dict[str, Kernel]]
     draw: ClassVar[Callable[..., None]] = staticmethod(no_draw)
     out_size: ClassVar[Callable[..., tuple[int, int]]] = staticmethod(same_size)
+    forward: ClassVar[Callable[..., Any] | None] = None
+    items: ClassVar[dict[str, ItemsKernel]] = {}
     units: ClassVar[Mapping[str, str]] = {}
 
     def __post_init__(self) -> None:
@@ -258,10 +302,38 @@ class Op:
         """
         for state in states:
             if state.kind not in self.kernels:
-                raise StateError(
-                    f"{self.name} has no rule for a {state.kind}; it has rules for: "
-                    f"{', '.join(sorted(self.kernels))}. Leave the {state.kind} out of this call"
-                )
+                raise self._no_rule(state)
+
+    @classmethod
+    def kinds(cls) -> tuple[str, ...]:
+        """Return the kinds that the op has a rule for."""
+        moved = ITEM_KINDS if cls.forward is not None else ()
+        return tuple(sorted({*cls.kernels, *cls.items, *moved}))
+
+    def declare_items(self, state: State) -> State:
+        """Return the state that comes out for boxes or keypoints.
+
+        Raises:
+            StateError: there is no rule for the kind, or the coordinates are no longer those that
+                ops transform.
+        """
+        if state.kind not in self.kinds():
+            raise self._no_rule(state)
+        native = COORDINATES[state.kind][0]
+        if state.items[0].name != native:
+            raise StateError(
+                f"{self.name} takes {state.kind} as {native}, got {state.items[0].name}: convert "
+                "them after all other ops",
+                op=self.name,
+            )
+        return state
+
+    def _no_rule(self, state: State) -> StateError:
+        some = "" if state.kind in ITEM_KINDS else "a "
+        return StateError(
+            f"{self.name} has no rule for {some}{state.kind}; it has rules for: "
+            f"{', '.join(self.kinds())}. Leave the {state.kind} out of this call"
+        )
 
     def __call__(self, *values: Value, stream: str | None = None) -> Any:
         """Apply the op to values of a pipeline: one decision for all of them.

@@ -15,6 +15,7 @@ from stoker.ops import checks
 from stoker.ops.contract import Kernel, State, Value
 from stoker.ops.cut import fill_levels, fill_run, require_fill
 from stoker.ops.pixelwise import APPLY, PixelOp, begin
+from stoker.ops.points import stay
 from stoker.ops.registry import register
 from stoker.rng.draws import bernoulli, integers
 from stoker.rng.jit import kernel
@@ -120,6 +121,7 @@ class GridMask(PixelOp):
         "mask": Kernel(_run_mask, _plain_mask, in_place=True),
     }
     draw = staticmethod(_draw)
+    forward = staticmethod(stay)
 
     def check(self) -> None:
         """Check the parameters."""

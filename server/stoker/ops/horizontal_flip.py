@@ -10,6 +10,7 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
+from stoker.ops.points import scaled
 from stoker.ops.registry import register
 from stoker.ops.rules import require_pixels
 from stoker.rng.draws import bernoulli
@@ -91,6 +92,13 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     dst[...] = src[:, ::-1] if record["flip"] else src
 
 
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    if record["flip"]:
+        return scaled(-1.0, 1.0, sizes[1], 0.0)
+    return scaled(1.0, 1.0, 0.0, 0.0)
+
+
 @register
 @dataclass(frozen=True)
 class HorizontalFlip(Op):
@@ -111,6 +119,7 @@ class HorizontalFlip(Op):
         "mask": Kernel(_run_mask, _plain),
     }
     draw = staticmethod(_draw)
+    forward = staticmethod(_forward)
 
     def check(self) -> None:
         """Check the parameters."""

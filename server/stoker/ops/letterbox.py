@@ -14,6 +14,7 @@ from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.cut import cut, fill_levels, plain_cut, require_fill
 from stoker.ops.fit import fit_scratch
 from stoker.ops.nearest import nearest
+from stoker.ops.points import scaled
 from stoker.ops.registry import register
 from stoker.ops.resample import padded, resample
 from stoker.ops.resize import BICUBIC, INTERPOLATIONS, NEAREST, plain_image
@@ -86,6 +87,14 @@ def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, i
     return int(params["height"]), int(params["width"])
 
 
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    height, width, tall, wide = sizes
+    size_y, size_x = fit_inside(height, width, tall, wide)
+    top, left = (tall - size_y) // 2, (wide - size_x) // 2
+    return scaled(size_x / width, size_y / height, left, top)
+
+
 @register
 @dataclass(frozen=True)
 class Letterbox(Op):
@@ -118,6 +127,7 @@ class Letterbox(Op):
         "mask": Kernel(_run_mask, _plain_mask),
     }
     out_size = staticmethod(_out_size)
+    forward = staticmethod(_forward)
 
     def check(self) -> None:
         """Check the parameters."""

@@ -14,6 +14,7 @@ from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, StateError, Value
 from stoker.ops.cut import cut, fill_levels, plain_cut, require_fill
 from stoker.ops.extend import extend, plain_extend
+from stoker.ops.points import scaled
 from stoker.ops.registry import register
 from stoker.ops.rules import require_pixels
 from stoker.rng.jit import kernel
@@ -89,6 +90,11 @@ def _padding(op: str, value: object) -> tuple[int, int, int, int]:
     raise checks.refuse(op, "padding", expected, value)
 
 
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    return scaled(1.0, 1.0, int(params["left"]), int(params["top"]))
+
+
 @register
 @dataclass(frozen=True)
 class Pad(Op):
@@ -129,6 +135,7 @@ class Pad(Op):
         "mask": Kernel(_run_mask, _plain_mask),
     }
     out_size = staticmethod(_out_size)
+    forward = staticmethod(_forward)
 
     def check(self) -> None:
         """Check the parameters."""

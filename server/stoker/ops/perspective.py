@@ -16,7 +16,8 @@ import numpy as np
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.cut import fill_levels, require_fill
-from stoker.ops.projection import plain_projection, projection, warp_projection
+from stoker.ops.points import scaled
+from stoker.ops.projection import forward_projection, plain_projection, projection, warp_projection
 from stoker.ops.registry import register
 from stoker.ops.reorder import copy_run
 from stoker.ops.rules import require_pixels
@@ -79,6 +80,13 @@ def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
     _plain(src, dst, record, 0, np.asarray(params["mask_fill"]))
 
 
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    if record["applied"]:
+        return forward_projection(record["corners"], sizes[0], sizes[1])
+    return scaled(1.0, 1.0, 0.0, 0.0)
+
+
 @register
 @dataclass(frozen=True)
 class Perspective(Op):
@@ -115,6 +123,7 @@ class Perspective(Op):
         "mask": Kernel(_run_mask, _plain_mask),
     }
     draw = staticmethod(_draw)
+    forward = staticmethod(_forward)
 
     def check(self) -> None:
         """Check the parameters."""

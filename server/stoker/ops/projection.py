@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from stoker.ops.cut import fill_run
+from stoker.ops.points import inverse
 from stoker.ops.warp import BITS, UNIT, fixed, sample
 from stoker.rng.jit import kernel
 
@@ -50,6 +51,15 @@ def projection(corners: Any, height: int, width: int) -> Any:
         z1,
         z2,
     )
+
+
+@kernel
+def forward_projection(corners: Any, height: int, width: int) -> Any:
+    """Return where points of the source come to lie, as `stoker.ops.points` has it."""
+    a, b, c, d, e, f, g, h, i = projection(corners, height, width)
+    # Of points, where `projection` is of pixels: the middle of pixel 0 is the point 0.5.
+    c, f, i = c - 0.5 * (a + b), f - 0.5 * (d + e), i - 0.5 * (g + h)
+    return inverse((a, b, c, d, e, f, g, h, i))
 
 
 @kernel

@@ -13,6 +13,7 @@ import numpy as np
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.cut import cut, fill_levels, plain_cut, require_fill
+from stoker.ops.points import scaled
 from stoker.ops.registry import register
 from stoker.ops.rules import require_pixels
 from stoker.rng.draws import integers
@@ -56,6 +57,11 @@ def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, i
     return int(params["height"]), int(params["width"])
 
 
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    return scaled(1.0, 1.0, -int(record["left"]), -int(record["top"]))
+
+
 @register
 @dataclass(frozen=True)
 class RandomCrop(Op):
@@ -92,6 +98,7 @@ class RandomCrop(Op):
     }
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
+    forward = staticmethod(_forward)
 
     def check(self) -> None:
         """Check the parameters."""

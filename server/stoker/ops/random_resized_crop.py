@@ -15,6 +15,7 @@ import numpy as np
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.nearest import nearest
+from stoker.ops.points import scaled
 from stoker.ops.registry import register
 from stoker.ops.resample import resample
 from stoker.ops.resize import (
@@ -101,6 +102,13 @@ def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, i
     return int(params["height"]), int(params["width"])
 
 
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    top, left, height, width = _box(record)
+    x, y = sizes[3] / width, sizes[2] / height
+    return scaled(x, y, -left * x, -top * y)
+
+
 @register
 @dataclass(frozen=True)
 class RandomResizedCrop(Op):
@@ -140,6 +148,7 @@ class RandomResizedCrop(Op):
     }
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
+    forward = staticmethod(_forward)
 
     def check(self) -> None:
         """Check the parameters."""

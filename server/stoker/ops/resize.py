@@ -11,6 +11,7 @@ import numpy as np
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.nearest import nearest, nearest_bytes, plain_nearest
+from stoker.ops.points import fill_frame
 from stoker.ops.registry import register
 from stoker.ops.resample import plain_resample, resample, scratch_bytes
 from stoker.ops.rules import require_pixels
@@ -102,6 +103,7 @@ class Resize(Op):
         "mask": Kernel(_run_mask, _plain_mask),
     }
     out_size = staticmethod(_out_size)
+    forward = staticmethod(fill_frame)
 
     def check(self) -> None:
         """Check the parameters."""

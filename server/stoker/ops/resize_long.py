@@ -8,6 +8,7 @@ import numpy as np
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.fit import FIT_KERNELS, fit_long, fit_scratch
+from stoker.ops.points import fill_frame
 from stoker.ops.registry import register
 from stoker.ops.resize import INTERPOLATIONS
 from stoker.ops.rules import require_pixels
@@ -36,6 +37,7 @@ class ResizeLong(Op):
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("size", "i4"), ("interpolation", "u1")])
     kernels: ClassVar[dict[str, Kernel]] = FIT_KERNELS
     out_size = staticmethod(_out_size)
+    forward = staticmethod(fill_frame)
 
     def check(self) -> None:
         """Check the parameters."""

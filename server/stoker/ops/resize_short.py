@@ -19,6 +19,7 @@ from stoker.ops.fit import (
     short_most,
     short_state,
 )
+from stoker.ops.points import fill_frame
 from stoker.ops.registry import register
 from stoker.ops.resize import INTERPOLATIONS
 from stoker.ops.rules import require_pixels
@@ -52,6 +53,7 @@ class ResizeShort(Op):
     )
     kernels: ClassVar[dict[str, Kernel]] = FIT_KERNELS
     out_size = staticmethod(_out_size)
+    forward = staticmethod(fill_frame)
 
     def check(self) -> None:
         """Check the parameters."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
+from stoker.ops.points import turned as turned_by
 from stoker.ops.registry import register
 from stoker.ops.reorder import reorder, swapped, turned
 from stoker.ops.rules import require_pixels
@@ -51,6 +52,11 @@ def _turns(op: str, value: object) -> tuple[int, ...]:
     raise checks.refuse(op, "turns", "an integer from 0 to 3, or several", value)
 
 
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    return turned_by(int(record["turns"]), sizes[0], sizes[1])
+
+
 @register
 @dataclass(frozen=True)
 class Rot90(Op):
@@ -76,6 +82,7 @@ class Rot90(Op):
     }
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
+    forward = staticmethod(_forward)
 
     def check(self) -> None:
         """Check the parameters."""

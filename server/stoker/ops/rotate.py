@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoker.ops import checks
-from stoker.ops.affinity import inverse_steps, spread
+from stoker.ops.affinity import forward, inverse_steps, spread
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.cut import fill_levels, require_fill
 from stoker.ops.registry import register
@@ -28,9 +28,13 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 
 @kernel
+def _decision(record: Any) -> Any:
+    return -float(record["angle"]), 0.0, 0.0, 1.0, 0.0, 0.0
+
+
+@kernel
 def _steps(record: Any, height: int, width: int) -> Any:
-    angle = -float(record["angle"])
-    return inverse_steps((angle, 0.0, 0.0, 1.0, 0.0, 0.0), height, width)
+    return inverse_steps(_decision(record), height, width)
 
 
 @kernel
@@ -53,6 +57,11 @@ def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> 
 
 def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     plain_warp_affine(src, dst, _steps(record, *src.shape), 0, np.asarray(params["mask_fill"]))
+
+
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    return forward(_decision(record), sizes[0], sizes[1])
 
 
 @register
@@ -89,6 +98,7 @@ class Rotate(Op):
         "mask": Kernel(_run_mask, _plain_mask),
     }
     draw = staticmethod(_draw)
+    forward = staticmethod(_forward)
 
     def check(self) -> None:
         """Check the parameters."""

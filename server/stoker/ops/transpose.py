@@ -11,6 +11,7 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
+from stoker.ops.points import scaled
 from stoker.ops.registry import register
 from stoker.ops.reorder import reorder, swapped
 from stoker.ops.rules import require_pixels
@@ -43,6 +44,13 @@ def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, i
     return (width, height) if record["swap"] else (height, width)
 
 
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    if record["swap"]:
+        return 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0
+    return scaled(1.0, 1.0, 0.0, 0.0)
+
+
 @register
 @dataclass(frozen=True)
 class Transpose(Op):
@@ -64,6 +72,7 @@ class Transpose(Op):
     }
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
+    forward = staticmethod(_forward)
 
     def check(self) -> None:
         """Check the parameters."""

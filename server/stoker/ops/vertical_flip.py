@@ -10,6 +10,7 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
+from stoker.ops.points import scaled
 from stoker.ops.registry import register
 from stoker.ops.reorder import reorder
 from stoker.ops.rules import require_pixels
@@ -35,6 +36,13 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     dst[...] = src[::-1] if record["flip"] else src
 
 
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    if record["flip"]:
+        return scaled(1.0, -1.0, 0.0, sizes[0])
+    return scaled(1.0, 1.0, 0.0, 0.0)
+
+
 @register
 @dataclass(frozen=True)
 class VerticalFlip(Op):
@@ -55,6 +63,7 @@ class VerticalFlip(Op):
         "mask": Kernel(_run, _plain),
     }
     draw = staticmethod(_draw)
+    forward = staticmethod(_forward)
 
     def check(self) -> None:
         """Check the parameters."""

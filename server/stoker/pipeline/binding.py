@@ -15,14 +15,13 @@ from typing import NoReturn, TypeVar
 
 import numpy as np
 
-from stoker.ops.contract import IMAGE_KINDS, Op, State, same_size
+from stoker.ops.contract import IMAGE_KINDS, ITEM_KINDS, Op, State, same_size
 from stoker.ops.registry import make
 from stoker.pipeline import expressions
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.joining import join_states
 from stoker.pipeline.nodes import (
     Apply,
-    Block,
     Const,
     Context,
     Draw,
@@ -43,6 +42,7 @@ from stoker.pipeline.steps import (
     ExprStep,
     IfStep,
     InputStep,
+    ItemsStep,
     Join,
     RecordStep,
     SameSizeStep,
@@ -51,6 +51,7 @@ from stoker.pipeline.steps import (
 )
 from stoker.protocol.errors import BuildError, StokerError, UsageError, VersionError
 from stoker.protocol.layout import DTYPES, Output, check_outputs
+from stoker.protocol.ragged import COUNT
 
 Size = tuple[object, ...]
 T = TypeVar("T")
@@ -64,7 +65,7 @@ class Binder:
         graph: the normal form.
         fields: field name -> value number.
         states: value number -> state.
-        decisions, checks, outputs, steps: see `Plan`.
+        decisions, checks, outputs, stores, steps: see `Plan`.
         registers: values that are scalars in registers: constants, expressions, joins of scalars.
     """
 
@@ -76,6 +77,7 @@ class Binder:
         self.decisions: list[Decision] = []
         self.checks: list[Check] = []
         self.outputs: list[Output] = []
+        self.stores: list[int] = []
         self.steps: tuple[Step, ...] = ()
         self.registers: set[int] = set()
         self._draws: dict[int, Decision] = {}
@@ -91,15 +93,29 @@ class Binder:
         """
         steps: list[Step] = []
         self._nodes(self.graph.nodes, 0, steps)
-        for index, (name, value) in enumerate(self.graph.outputs):
-            self.outputs.append(self._output(name, value))
-            steps.append(StoreStep(index, value))
+        for name, value in self.graph.outputs:
+            self._store(self._output(name, value), value, steps)
+            if self.states[value].items:
+                count = self._new_value()
+                self._scalar(count, int)
+                steps.append(ExprStep(count, "count", (value,), ("",)))
+                self._store(Output(f"{name}.{COUNT}", "int64", (), "count"), count, steps)
         try:
             check_outputs(tuple(self.outputs))
         except UsageError as error:
             raise BuildError(error.message) from None
         self.steps = tuple(steps)
         return self
+
+    def _store(self, output: Output, value: int, steps: list[Step]) -> None:
+        steps.append(StoreStep(len(self.outputs), value))
+        self.outputs.append(output)
+        self.stores.append(value)
+
+    def _new_value(self) -> int:
+        """Return the number of a value that the graph does not have."""
+        self._next += 1
+        return self._next - 1
 
     def _nodes(self, nodes: tuple[Node, ...], start: int, steps: list[Step]) -> None:
         for node, first in number_nodes(nodes, start)[0]:
@@ -143,6 +159,10 @@ class Binder:
         steps.append(InputStep(value, len(self.fields), check))
         self.fields[node.field] = value
         self.states[value] = state
+        if state.kind in IMAGE_KINDS:
+            self._sizes[value] = ("field", node.field)
+        elif state.items:
+            self._sizes[value] = ("field", state.of) if state.of else ("free", value)
 
     def _scalar(self, value: int, kind: type | str) -> None:
         names: dict[type, str] = {bool: "bool", int: "int64", float: "float64"}
@@ -170,6 +190,9 @@ class Binder:
     def _apply(self, node: Apply, value: int, steps: list[Step]) -> None:
         decision, src = self._draws[node.draw], node.to[0]
         op, state = decision.op, self.states[src]
+        if state.kind in ITEM_KINDS:
+            self._apply_items(decision, src, value, steps)
+            return
         result, scratch = self._declared(op, state, value)
         if src in self.registers:
             src = self._convert(src, state, steps, register=False)
@@ -181,6 +204,49 @@ class Binder:
         self._sizes[value] = self._out_size(decision, src)
         site = self.graph.site(value)
         steps.append(ApplyStep(decision, state.kind, src, value, scratch, check, site))
+
+    def _apply_items(self, decision: Decision, src: int, value: int, steps: list[Step]) -> None:
+        op, state, of = decision.op, self.states[src], decision.of
+        self.states[value] = self._within(
+            value, f"{op.name} on {state}", lambda: op.declare_items(state)
+        )
+        frame = of if of is not None and self.states[of].kind in IMAGE_KINDS else None
+        if frame is not None:
+            self._same_frame(decision, frame, src, steps)
+        elif state.kind not in op.items:
+            self._fail(
+                value,
+                f"{op.name} moves {state.kind} along with an image: call it with both, the image "
+                f"first, as in {op.name}(image, {state.kind}), or call the same instance with the "
+                "image before",
+                op=op.name,
+            )
+        self._sizes[value] = self._out_size(decision, src)
+        check = self._check("items", f"{op.name} on {state}", value)
+        site = self.graph.site(value)
+        steps.append(ItemsStep(decision, state.kind, src, value, frame, check, site))
+
+    def _same_frame(self, decision: Decision, frame: int, src: int, steps: list[Step]) -> None:
+        """Make sure that items count in pixels of the size that an image has here."""
+        have, need = self._size(src), self._size(frame)
+        if have == need:
+            return
+        kinds = {have[0], need[0]}
+        if have[0] != "free" and kinds != {"field"}:
+            self._fail(
+                src,
+                f"{decision.op.name} (at {decision.site}) is applied to {self._named(frame)} and "
+                f"to {self._named(src)}, but these {self.states[src].kind} do not count in pixels "
+                "of the size that it has there: what is done to an image is done to its "
+                f"{self.states[src].kind} in the same call",
+                op=decision.op.name,
+            )
+        other = self.fields.get(str(have[1]))
+        if have[0] == "field" and other is not None:
+            what = f"{decision.op.name} on {self._named(frame)} and {self._named(src)}"
+            check = self._check("same_size", what, src)
+            steps.append(SameSizeStep(decision, frame, other, check))
+        self._equal[have] = need
 
     def _declared(self, op: Op, state: State, value: int) -> tuple[State, int]:
         states, scratch = self._within(value, f"{op.name} on {state}", lambda: op.declare((state,)))
@@ -271,14 +337,12 @@ class Binder:
             self._nodes(block.nodes, start, inner[-1])
             self._equal = proved
         joins = tuple(
-            self._join(first + index, pair, (node.then, node.orelse), inner)
+            self._join(first, first + index, pair, inner)
             for index, pair in enumerate(zip(node.then.results, node.orelse.results, strict=True))
         )
         steps.append(IfStep(node.cond, tuple(inner[0]), tuple(inner[1]), joins))
 
-    def _join(
-        self, value: int, pair: tuple[int, int], _: tuple[Block, Block], inner: list[list[Step]]
-    ) -> Join:
+    def _join(self, first: int, value: int, pair: tuple[int, int], inner: list[list[Step]]) -> Join:
         left, right = (self.states[side] for side in pair)
         try:
             state = join_states(left, right)
@@ -289,8 +353,9 @@ class Binder:
                 f"from {self.graph.site(pair[1])}: {error.message}",
             )
         self.states[value] = state
-        same = self._size(pair[0]) == self._size(pair[1])
-        self._sizes[value] = self._size(pair[0]) if same else ("value", value)
+        sides_of = self._size(pair[0]), self._size(pair[1])
+        same = sides_of[0] == sides_of[1]
+        self._sizes[value] = sides_of[0] if same else ("join", first, *sides_of)
         if not state.shape:
             self.registers.add(value)
         sides = [
@@ -309,8 +374,7 @@ class Binder:
 
     def _convert(self, src: int, state: State, steps: list[Step], *, register: bool) -> int:
         """Append a copy of a value with the dtype and rank of a state; it keeps its own sides."""
-        own, dst = self.states[src], self._next
-        self._next += 1
+        own, dst = self.states[src], self._new_value()
         extra = (1,) * (len(state.shape) - len(own.shape))
         self.states[dst] = State(
             state.kind, state.dtype, (*own.shape, *extra), (*own.bound, *extra)
@@ -323,6 +387,8 @@ class Binder:
 
     def _output(self, name: str, value: int) -> Output:
         state = self.states[value]
+        if state.items:
+            return Output(name, state.dtype, state.bound, state.kind, state.items)
         if not state.is_fixed:
             self._fail(
                 value,
@@ -356,6 +422,10 @@ def _argument_types(op: str, states: list[State]) -> list[str]:
     if op in ("height", "width"):
         if states[0].kind not in IMAGE_KINDS:
             raise BuildError(f"{op} is that of an image or mask, got {states[0]}")
+        return [""]
+    if op == "count":
+        if not states[0].items:
+            raise BuildError(f"count is that of boxes or keypoints, got {states[0]}")
         return [""]
     for state in states:
         if state.shape:

@@ -8,7 +8,7 @@ so. numba-free.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from stoker.pipeline.engine import Freeze, Row
 from stoker.pipeline.interpreter import Interpreter, Run
 from stoker.pipeline.plan import Plan
-from stoker.pipeline.steps import ApplyStep, ConvertStep
+from stoker.pipeline.steps import ApplyStep, ConvertStep, ExprStep, InputStep, ItemsStep, Step
 from stoker.pipeline.tables import physical
 from stoker.protocol.errors import UsageError
 
@@ -34,7 +34,8 @@ def decide(
         plan: the plan.
         row: which row.
         sizes: field -> (height, width), for the images and masks whose size differs per sample.
-        scalars: field -> number, for the labels and scalars that conditions read.
+        scalars: field -> number, for the labels and scalars that conditions read, and of boxes and
+            keypoints how many there are.
         freeze: stream name -> integer or "epoch".
 
     Raises:
@@ -46,7 +47,7 @@ def decide(
         _stand_in(plan, index, name, sizes, scalars or {}) for index, name in enumerate(plan.fields)
     ]
     engine.drawn = []
-    _Dry(engine, row, columns).steps(plan.steps)
+    _Dry(engine, row, columns, scalars or {}).steps(plan.steps)
     return engine.records()
 
 
@@ -62,6 +63,8 @@ def _stand_in(
         if name not in scalars:
             raise UsageError(f"decide: field {name!r} is {state}: give its value in scalars")
         return np.array([scalars[name]], state.dtype)
+    if state.items:
+        return np.zeros((int(scalars.get(name, 0)), state.bound[1]), state.dtype)
     shape = list(state.shape)
     if name in sizes:
         shape[:2] = sizes[name][: len(shape)]
@@ -75,15 +78,35 @@ def _shape_only(shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 
 class _Dry(Run):
-    """A run without kernels; `unknown` holds the values that only pixels would tell."""
+    """A run without kernels; `unknown` holds the values that only pixels or boxes would tell.
 
-    def __init__(self, engine: Interpreter, row: Row, columns: list[np.ndarray]) -> None:
+    `counted` are the fields of boxes and keypoints whose number is known.
+    """
+
+    def __init__(
+        self, engine: Interpreter, row: Row, columns: list[np.ndarray], counted: Container[str]
+    ) -> None:
         super().__init__(engine, row, columns)
         self.unknown: set[int] = set()
+        self.counted = counted
 
     def compute(self, step: ApplyStep, shape: tuple[int, ...]) -> np.ndarray:
         self.unknown.add(step.dst)
         return _shape_only(shape, self.plan.states[step.dst].dtype)
+
+    def take(self, step: InputStep) -> None:
+        super().take(step)
+        if self.plan.states[step.dst].items and self.plan.fields[step.column] not in self.counted:
+            self.unknown.add(step.dst)
+
+    def items(self, step: ItemsStep) -> None:
+        self.unknown.add(step.dst)
+        self.env[step.dst] = self.env[step.src][:0]
+
+    def scalar(self, step: Step) -> None:
+        super().scalar(step)
+        if isinstance(step, ExprStep) and step.op == "count" and step.args[0] in self.unknown:
+            self.unknown.add(step.dst)
 
     def convert(self, step: ConvertStep) -> None:
         super().convert(step)
@@ -94,7 +117,7 @@ class _Dry(Run):
         if value in self.unknown:
             site = self.plan.graph.site(value)
             raise UsageError(
-                f"decide: a condition reads a number that is made of pixels at {site}, so the "
+                f"decide: a condition reads a number made of pixels or boxes at {site}, so the "
                 "parameters cannot be told without them: replay the sample instead (`stoker "
                 "replay` without --params-only)"
             )

@@ -12,9 +12,10 @@ from typing import Any
 
 from numba import types
 
+from stoker.ops.contract import State
 from stoker.pipeline.plan import Plan
-from stoker.pipeline.signature import SCRATCH, draw_types, record_type, view_type
-from stoker.pipeline.steps import ApplyStep, Decision, IfStep, Step
+from stoker.pipeline.signature import SCRATCH, SIZES, draw_types, record_type, view_type
+from stoker.pipeline.steps import ApplyStep, Decision, IfStep, ItemsStep, Step
 from stoker.protocol.errors import BuildError, StokerError
 from stoker.rng.jit import compiled
 
@@ -66,6 +67,9 @@ def _parts(plan: Plan) -> Iterator[Part]:
     for step in _applies(plan.steps):
         op = type(step.decision.op)
         src, dst = plan.states[step.src], plan.states[step.dst]
+        if isinstance(step, ItemsStep):
+            yield _items_part(step, src, dst)
+            continue
         args = (
             view_type(src),
             view_type(dst),
@@ -77,9 +81,21 @@ def _parts(plan: Plan) -> Iterator[Part]:
         yield step.decision, f"{step.kind} kernel", step.kernel.run, args, states
 
 
-def _applies(steps: tuple[Step, ...]) -> Iterator[ApplyStep]:
+def _items_part(step: ItemsStep, src: State, dst: State) -> Part:
+    """Return what an op says of boxes or keypoints: a kernel, or where points come to lie."""
+    op = type(step.decision.op)
+    records = record_type(op.parameters), record_type(op.record)
+    on = f" on {src} to {dst}"
+    if step.kernel is not None:
+        args = (view_type(src), view_type(dst), *records, SIZES)
+        return step.decision, f"{step.kind} kernel", step.kernel.run, args, on
+    assert op.forward is not None
+    return step.decision, "forward", op.forward, (*records, SIZES), on
+
+
+def _applies(steps: tuple[Step, ...]) -> Iterator[ApplyStep | ItemsStep]:
     for step in steps:
-        if isinstance(step, ApplyStep):
+        if isinstance(step, ApplyStep | ItemsStep):
             yield step
         elif isinstance(step, IfStep):
             yield from _applies(step.then)

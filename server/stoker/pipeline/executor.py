@@ -265,6 +265,11 @@ class Executor:
                 f"got {len(columns)} and {len(outputs)}"
             )
         for name, state, column in zip(self.plan.fields, self.plan.inputs, columns, strict=True):
+            if state.items:
+                raise UsageError(
+                    f"column {name!r}: {state.kind} differ in number from row to row; call run() "
+                    "for each row"
+                )
             if not len(column):
                 raise UsageError(f"column {name!r} is empty")
             _expect(f"column {name!r}", column, state.dtype, (len(column), *column.shape[1:]))

@@ -23,6 +23,7 @@ from stoker.pipeline.steps import (
     ExprStep,
     IfStep,
     InputStep,
+    ItemsStep,
     RecordStep,
     SameSizeStep,
     Step,
@@ -150,7 +151,7 @@ def _line(plan: Plan, step: Step) -> str:
             return f"d{d.index} = draw {d.op.name}{of}, {stream} ({d.site})"
         case SameSizeStep():
             return f"check: v{step.left} and v{step.right} have one size"
-        case ApplyStep(decision=d):
+        case ApplyStep(decision=d) | ItemsStep(decision=d):
             return f"v{step.dst} = {d.op.name} d{d.index} of v{step.src}{_about(plan, step.dst)}"
         case StoreStep():
             return f"output {plan.outputs[step.output].name!r} = v{step.src}"

@@ -50,7 +50,7 @@ def result_type(op: str, types: list[str]) -> str:
     """
     if op in COMPARISONS or op in LOGIC:
         return "bool"
-    if op in ("height", "width"):
+    if op in ("height", "width", "count"):
         return "int64"
     if "float64" in types and op in ("floordiv", "mod"):
         raise BuildError(f"{ARITHMETIC[op]} takes integers; use / and a comparison instead")

@@ -21,7 +21,7 @@ def sample_error(plan: Plan, row: Row, status: int, got: Sides, other: Sides) ->
         plan: the plan that ran.
         row: the row that failed.
         status: index into the plan's checks, plus 1.
-        got: height and width found.
+        got: height and width found; for "items" how many came out and went in.
         other: for "same_size" those of the second value, else unused.
     """
     check = plan.checks[status - 1]
@@ -35,6 +35,11 @@ def sample_error(plan: Plan, row: Row, status: int, got: Sides, other: Sides) ->
         text = (
             f"{check.what}: fields that are transformed together have one height and width, got "
             f"{found} and {other[0]}x{other[1]}"
+        )
+    elif check.kind == "items":
+        text = (
+            f"{check.what}: the op's kernel returned {got[0]} items for {got[1]}; it may keep or "
+            "leave out, not add"
         )
     else:
         text = f"{check.what} gives a size of {found}, which is out of the bounds it declared"

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from stoker.ops.contract import State
+from stoker.ops.contract import State, same_size
+from stoker.ops.points import MOVERS
 from stoker.ops.registry import name_of
 from stoker.pipeline import expressions
 from stoker.pipeline.plan import Plan
@@ -29,6 +30,7 @@ from stoker.pipeline.steps import (
     ExprStep,
     IfStep,
     InputStep,
+    ItemsStep,
     RecordStep,
     SameSizeStep,
     Step,
@@ -81,7 +83,7 @@ def write_glue(plan: Plan) -> Glue:
     )
     ops = ", ".join(dict.fromkeys(d.op.name for d in plan.decisions)) or "no op"
     lines = [
-        *writer.imports.values(),
+        *sorted(writer.imports.values(), key=lambda line: not line.startswith("from")),
         "",
         "",
         "@kernel",
@@ -146,6 +148,8 @@ class _Writer:
                 lines = self.same_size(step)
             case ApplyStep():
                 lines = self.apply(step)
+            case ItemsStep():
+                lines = self.items(step)
             case ConvertStep():
                 lines = self.convert(step)
             case StoreStep():
@@ -182,8 +186,8 @@ class _Writer:
 
     def out_of_bounds(self, sides: tuple[str, ...], state: State) -> str:
         tests = []
-        for side, fixed, bound in zip(sides, state.shape, state.bound, strict=False):
-            low = self.number(1 if fixed is None else fixed)
+        for side, least, bound in zip(sides, state.least, state.bound, strict=False):
+            low = self.number(least)
             tests.append(f"{side} < {low} or {side} > {self.number(bound)}")
         return " or ".join(tests)
 
@@ -218,16 +222,12 @@ class _Writer:
         return self.refuse(test, step.check, left, *right)
 
     def apply(self, step: ApplyStep) -> list[str]:
-        k, op = step.decision.index, type(step.decision.op)
+        k = step.decision.index
         lines: list[str] = []
         sides: tuple[str, str] | None = None
         if step.check is not None:
-            size = self.function(step.decision, "size", op.out_size, "out_size")
-            height, width = self.sides(step.src)
             sides = (f"h{step.dst}", f"w{step.dst}")
-            lines.append(
-                f'{sides[0]}, {sides[1]} = {size}(p["d{k}"], d["d{k}"], {height}, {width})'
-            )
+            lines.append(self.out_size(step.decision, step.src, sides))
             test = self.out_of_bounds(sides, self.plan.states[step.dst])
             lines += self.refuse(test, step.check, sides)
         path = f"kernels[{step.kind!r}].run"
@@ -237,6 +237,37 @@ class _Writer:
         lines.append(f"v{step.dst} = {self.memory(step.dst, sides)}")
         lines.append(f'{run}(v{step.src}, v{step.dst}, p["d{k}"], d["d{k}"], {scratch})')
         return lines
+
+    def out_size(self, decision: Decision, src: int, sides: tuple[str, str]) -> str:
+        k, (height, width) = decision.index, self.sides(src)
+        size = self.function(decision, "size", type(decision.op).out_size, "out_size")
+        return f'{sides[0]}, {sides[1]} = {size}(p["d{k}"], d["d{k}"], {height}, {width})'
+
+    def items(self, step: ItemsStep) -> list[str]:
+        decision, op = step.decision, type(step.decision.op)
+        memory, parts = f"m{step.dst}", f'p["d{decision.index}"], d["d{decision.index}"]'
+        lines = [f"{memory} = {self.memory(step.dst, None)}"]
+        sizes, given = f"s{step.dst}", "0, 0, 0, 0"
+        if step.frame is not None:
+            after = self.sides(step.frame)
+            if op.out_size is not same_size:
+                after = (f"h{step.dst}", f"w{step.dst}")
+                lines.append(self.out_size(decision, step.frame, after))
+            given = ", ".join((*self.sides(step.frame), *after))
+        lines.append(f"{sizes} = ({given})")
+        if step.kernel is not None:
+            path = f"items[{step.kind!r}].run"
+            run = self.function(decision, f"{step.kind}", step.kernel.run, path)
+            call = f"{run}(v{step.src}, {memory}, {parts}, {sizes})"
+        else:
+            forward = self.function(decision, "forward", op.forward, "forward")
+            run = MOVERS[step.kind].__name__
+            self.imports[run] = f"from {MOVERS[step.kind].__module__} import {run}"
+            call = f"{run}(v{step.src}, {memory}, {forward}({parts}, {sizes}), {sizes})"
+        count, most = f"c{step.dst}", f"v{step.src}.shape[0]"
+        lines.append(f"{count} = {call}")
+        lines += self.refuse(f"{count} < 0 or {count} > {most}", step.check, (count, most))
+        return [*lines, f"v{step.dst} = {memory}[:{count}]"]
 
     def memory(self, value: int, sides: tuple[str, str] | None) -> str:
         """Source of the view of a value's place; `sides` are height and width if they vary."""
@@ -284,6 +315,8 @@ class _Writer:
                 source = f"np.{_numpy_name(np.dtype(step.type_))}({read})"
             case ExprStep(op="height" | "width"):
                 source = self.sides(step.args[0])[step.op == "width"]
+            case ExprStep(op="count"):
+                source = f"v{step.args[0]}.shape[0]"
             case ExprStep():
                 args = [self.scalar(arg) for arg in step.args]
                 source = expressions.source(step.op, args, list(step.types))

@@ -15,6 +15,7 @@ import numpy as np
 
 from stoker.ops.contract import State
 from stoker.ops.foreign import CallError
+from stoker.ops.points import MOVERS
 from stoker.pipeline import expressions
 from stoker.pipeline.engine import Freeze, Row, check_freeze
 from stoker.pipeline.faults import Sides, call_error, sample_error
@@ -29,6 +30,7 @@ from stoker.pipeline.steps import (
     ExprStep,
     IfStep,
     InputStep,
+    ItemsStep,
     RecordStep,
     SameSizeStep,
     Step,
@@ -86,7 +88,7 @@ class Interpreter:
             run.steps(self.plan.steps)
         except CallError as failure:
             raise call_error(row, failure) from failure.__cause__
-        for (_, value), out in zip(self.plan.graph.outputs, outputs, strict=True):
+        for value, out in zip(self.plan.stores, outputs, strict=True):
             _store(run.env[value], out)
 
     def begin(self, row: Row, columns: Sequence[np.ndarray]) -> Run:
@@ -159,6 +161,8 @@ class Run:
                 self.same_size(step)
             case ApplyStep():
                 self.apply(step)
+            case ItemsStep():
+                self.items(step)
             case IfStep():
                 self.branch(step)
             case StoreStep():
@@ -201,6 +205,24 @@ class Run:
         dst.flags.writeable = False
         return dst
 
+    def items(self, step: ItemsStep) -> None:
+        """Run a kernel of boxes or keypoints into new memory."""
+        src, decision = self.env[step.src], step.decision
+        params, record = self.engine.parts(decision)
+        sizes = (0, 0, 0, 0)
+        if step.frame is not None:
+            before = size_of(self.env[step.frame])
+            sizes = (*before, *map(int, type(decision.op).out_size(params, record, *before)))
+        dst = np.zeros(self.plan.states[step.dst].bound, src.dtype)
+        if step.kernel is not None:
+            count = int(step.kernel.run(src, dst, params, record, sizes))
+        else:
+            count = MOVERS[step.kind](src, dst, decision.op.forward(params, record, sizes), sizes)
+        if not 0 <= count <= len(src):
+            raise sample_error(self.plan, self.row, step.check, (count, len(src)), (0, 0))
+        self.env[step.dst] = dst[:count]
+        self.env[step.dst].flags.writeable = False
+
     def branch(self, step: IfStep) -> None:
         """Execute one of two blocks and join."""
         taken = bool(self.number(step.cond) != 0)
@@ -222,6 +244,8 @@ class Run:
                 self.env[step.dst] = self.row.epoch if step.name == "epoch" else self.row.view
             case ExprStep(op="height" | "width"):
                 self.env[step.dst] = size_of(self.env[step.args[0]])[step.op == "width"]
+            case ExprStep(op="count"):
+                self.env[step.dst] = len(self.env[step.args[0]])
             case ExprStep():
                 numbers = [_python(self.number(arg)) for arg in step.args]
                 self.env[step.dst] = expressions.evaluate(step.op, numbers, list(step.types))
@@ -249,7 +273,10 @@ def _python(value: Any) -> Any:
 
 def _store(value: Any, out: np.ndarray) -> None:
     flat = out.view(physical(out.dtype.name))
-    flat[...] = np.reshape(value, out.shape)
+    if np.shape(value)[1:] == out.shape[1:] and np.ndim(value) > 1:  # items: as many as there are
+        flat[: len(value)] = value
+    else:
+        flat[...] = np.reshape(value, out.shape)
 
 
 def fits(shape: tuple[int, ...], state: State) -> bool:
@@ -257,8 +284,8 @@ def fits(shape: tuple[int, ...], state: State) -> bool:
     if not state.shape:
         return shape == (1,)
     return len(shape) == len(state.shape) and all(
-        side == fixed if fixed is not None else 1 <= side <= bound
-        for side, fixed, bound in zip(shape, state.shape, state.bound, strict=True)
+        least <= side <= bound
+        for side, least, bound in zip(shape, state.least, state.bound, strict=True)
     )
 
 

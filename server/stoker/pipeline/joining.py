@@ -27,6 +27,8 @@ def join_states(left: State, right: State) -> State:
         return State.fixed(left.kind if left.kind == right.kind else "scalar", dtype, ())
     if left.kind != right.kind:
         raise BuildError(f"a {left.kind} is no {right.kind}; give both branches the same kind")
+    if left.items != right.items:
+        raise BuildError(f"items of other fields do not join: {left} and {right}")
     left, right = _with_channel(left, right), _with_channel(right, left)
     if len(left.shape) != len(right.shape) or left.shape[2:] != right.shape[2:]:
         raise BuildError("their shapes differ; convert one branch with an op (gray, to_rgb, ...)")
@@ -34,7 +36,8 @@ def join_states(left: State, right: State) -> State:
         raise BuildError("their shapes differ; give both branches one shape")
     bound = tuple(max(a, b) for a, b in zip(left.bound, right.bound, strict=True))
     shape = tuple(a if a == b else None for a, b in zip(left.shape, right.shape, strict=True))
-    return State(left.kind, _promoted(left.dtype, right.dtype), shape, bound)
+    of = left.of if left.of == right.of else ""
+    return State(left.kind, _promoted(left.dtype, right.dtype), shape, bound, left.items, of)
 
 
 def _with_channel(state: State, other: State) -> State:

@@ -24,11 +24,15 @@ from stoker.pipeline.steps import (
     ConvertStep,
     ExprStep,
     IfStep,
+    ItemsStep,
     Place,
     Step,
     StoreStep,
 )
 from stoker.protocol.layout import ALIGN
+
+_Makers = ApplyStep | ItemsStep | ConvertStep
+"""Steps whose result has memory of its own."""
 
 
 class Bound(Protocol):
@@ -102,7 +106,7 @@ class _Planner:
 
     def trace_roots(self, event: _Event) -> None:
         step = event.step
-        if isinstance(step, ApplyStep | ConvertStep) and step.dst not in self.bound.registers:
+        if isinstance(step, _Makers) and step.dst not in self.bound.registers:
             self.roots[step.dst] = frozenset((step.dst,))
             self.last[step.dst] = event.time
         elif isinstance(step, IfStep):
@@ -113,7 +117,7 @@ class _Planner:
 
     def region(self, event: _Event) -> None:
         step = event.step
-        if not isinstance(step, ApplyStep | ConvertStep) or step.dst not in self.roots:
+        if not isinstance(step, _Makers) or step.dst not in self.roots:
             return
         death = self.last[step.dst]
         if isinstance(step, ApplyStep):
@@ -221,9 +225,9 @@ def _events(steps: tuple[Step, ...], depth: int, clock: list[int]) -> Iterator[_
 def _reads(step: Step) -> tuple[int, ...]:
     """Values whose memory a step reads; looking at a size reads no memory."""
     match step:
-        case ApplyStep() | ConvertStep() | StoreStep():
+        case ApplyStep() | ItemsStep() | ConvertStep() | StoreStep():
             return (step.src,)
-        case ExprStep(op="height" | "width"):
+        case ExprStep(op="height" | "width" | "count"):
             return ()
         case ExprStep():
             return step.args

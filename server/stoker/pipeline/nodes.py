@@ -23,7 +23,7 @@ Number = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 Numbers = Annotated[tuple[Number, ...], msgspec.Meta(max_length=MAX_ARGS)]
 Nodes = Annotated[tuple["Node", ...], msgspec.Meta(max_length=MAX_NODES)]
 
-UNARY: Final = ("neg", "not", "height", "width", "record")
+UNARY: Final = ("neg", "not", "height", "width", "count", "record")
 BINARY: Final = (
     "add", "sub", "mul", "div", "floordiv", "mod", "lt", "le", "gt", "ge", "eq", "ne", "and", "or",
 )  # fmt: skip
@@ -89,7 +89,8 @@ class Apply(_Struct, frozen=True, tag="apply"):
 class Expr(_Struct, frozen=True, tag="expr"):
     """A scalar made of values. `name` is the record's field for `record`, else empty.
 
-    `height` and `width` take one image or mask, `record` takes a draw, the others take scalars.
+    `height` and `width` take one image or mask, `count` takes boxes or keypoints, `record` a draw,
+    the others take scalars.
     """
 
     op: Name

@@ -32,7 +32,8 @@ class Plan:
         graph: the normal form.
         fields: dataset fields that are read, in the order in which an engine takes them.
         inputs: their states.
-        outputs: what a row consists of.
+        outputs: what a row consists of; a ragged one is followed by its count.
+        stores: for each output the value that is stored there.
         streams: names of the streams that are drawn from; these can be frozen.
         decisions: the draws, by index.
         steps: what happens for a row, in order.
@@ -47,6 +48,7 @@ class Plan:
     fields: tuple[str, ...]
     inputs: tuple[State, ...]
     outputs: tuple[Output, ...]
+    stores: tuple[int, ...]
     streams: tuple[str, ...]
     decisions: tuple[Decision, ...]
     steps: tuple[Step, ...]
@@ -82,6 +84,7 @@ def bind(graph: Graph, states: Mapping[str, State]) -> Plan:
         fields=tuple(bound.fields),
         inputs=tuple(bound.states[value] for value in bound.fields.values()),
         outputs=tuple(bound.outputs),
+        stores=tuple(bound.stores),
         streams=tuple(sorted({d.stream for d in bound.decisions if d.stream is not None})),
         decisions=tuple(bound.decisions),
         steps=layout.steps,

@@ -19,6 +19,7 @@ from stoker.pipeline.tables import params_table, physical, physical_rank, record
 _tuple: Any = types.UniTuple
 KEY = _tuple(types.uint64, 5)
 SCRATCH = types.Array(types.uint8, 1, "C")
+SIZES = _tuple(types.int64, 4)
 
 
 def glue_types(plan: Plan) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stoker.ops.contract import Kernel, Op
+from stoker.ops.contract import ItemsKernel, Kernel, Op
 from stoker.pipeline.sites import Site
 
 
@@ -77,6 +77,28 @@ class ApplyStep:
     def kernel(self) -> Kernel:
         """The kernel that runs."""
         return self.decision.op.kernels[self.kind]
+
+
+@dataclass(frozen=True)
+class ItemsStep:
+    """Apply a decision to boxes or keypoints, from `src` to `dst`.
+
+    `frame` is the image or mask whose size they count in; None if the op was called with none.
+    `check` is the status for a kernel that returns a count which cannot be.
+    """
+
+    decision: Decision
+    kind: str
+    src: int
+    dst: int
+    frame: int | None
+    check: int
+    site: Site
+
+    @property
+    def kernel(self) -> ItemsKernel | None:
+        """The kernel that runs; None: the op says where points come to lie."""
+        return self.decision.op.items.get(self.kind)
 
 
 @dataclass(frozen=True)
@@ -155,6 +177,7 @@ Step = (
     | DrawStep
     | SameSizeStep
     | ApplyStep
+    | ItemsStep
     | ConvertStep
     | ConstStep
     | ContextStep
@@ -170,7 +193,7 @@ class Check:
     """What a status other than 0 means.
 
     Attributes:
-        kind: "input", "same_size" or "out_size".
+        kind: "input", "same_size", "out_size" or "items".
         what: text about the values, for the message.
         field: the dataset field, where the fault is that of one field.
         site: where the user wrote the op.

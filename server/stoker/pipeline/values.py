@@ -57,6 +57,11 @@ class TracedValue(Value):
         """Width of an image or mask in pixels, of each sample."""
         return self.tracer.expr("width", self)
 
+    @property
+    def count(self) -> TracedValue:
+        """Number of boxes or keypoints of each sample."""
+        return self.tracer.expr("count", self)
+
     def __bool__(self) -> bool:
         raise fault(
             f"{self.what} is decided for each sample, so Python cannot branch on it here. In a "
