@@ -1,7 +1,7 @@
 """Pipelines of the Law test, served by name: every feature adds one."""
 
 from stoker import ops
-from stoker.pipeline import pipeline
+from stoker.pipeline import one_of, pipeline, random_apply, some_of
 
 
 @pipeline
@@ -41,3 +41,17 @@ def evaluation(sample):
     image, mask = ops.center_crop(image, mask, size=48)
     image = ops.normalize(image, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
     return {"image": image, "mask": mask, "label": sample.label}
+
+
+@pipeline
+def scheduled(sample, ctx):
+    """Parameters and conditions that follow the place in the stream, and choices."""
+    most = 10 if ctx.epoch < 1 else 10 + 40 * ctx.progress
+    image, mask = ops.random_resized_crop(sample.image, sample.mask, size=48)
+    turn = ops.Rotate((-most, most))
+    image, mask = one_of(image, mask, choices={"flip": ops.HorizontalFlip(1.0), "turn": turn})
+    image = random_apply(image, apply=ops.Invert(1.0), p=ctx.progress)
+    if ctx.step % 2 == 1 and ctx.progress > 0.25:
+        image = some_of(image, choices=[ops.Grayscale(1.0), ops.Solarize(p=1.0)], n=(0, 2))
+    weight = ctx.uniform(0.0, 2.0) if ctx.chance(0.5) else 1.0
+    return {"image": image, "mask": mask, "weight": weight * ctx.progress, "step": ctx.step}

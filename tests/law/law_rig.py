@@ -69,7 +69,7 @@ def _daemon(
     folder: Path, datasets: dict[str, Path], workers: int, fail_points: str = ""
 ) -> Iterator[SimpleNamespace]:
     address = f"ipc://{folder}/stoker.sock"
-    names = ("crops", "training", "padded", "evaluation")
+    names = ("crops", "training", "padded", "evaluation", "scheduled")
     config = [
         "[daemon]",
         f"python_path = [{json.dumps(str(HERE))}]",

@@ -27,6 +27,7 @@ STREAMS = {
     "padded": {"pipeline": "padded", "batch_size": 10, "seed": 0, "tail": "pad"},
     "evaluation": {"pipeline": "evaluation", "batch_size": 9, "shuffle": False, "tail": "pad"},
     "views": {"pipeline": "crops", "batch_size": 5, "seed": 9, "views": 3},
+    "scheduled": {"pipeline": "scheduled", "batch_size": 7, "seed": 11, "total_epochs": 2},
     "frozen": {
         "pipeline": "training",
         "batch_size": 7,
@@ -176,7 +177,7 @@ def test_template_killed(daemon, law, expected):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["crops", "padded", "views"])
+@pytest.mark.parametrize("name", ["crops", "padded", "views", "scheduled"])
 def test_resume_anywhere_with_another_rank_count(daemon, law, expected, name):
     rng = random.Random(name)
     with daemon(2) as running:

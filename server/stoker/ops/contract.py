@@ -218,12 +218,28 @@ class Op:
     units: ClassVar[Mapping[str, str]] = {}
 
     def __post_init__(self) -> None:
-        """Check the parameters.
+        """Check the parameters; those that follow a schedule are checked once they are numbers.
 
         Raises:
             ParameterError: a parameter is of the wrong type or out of bounds.
         """
-        self.check()
+        if not self.varying():
+            self.check()
+
+    def varying(self) -> list[tuple[str, int | None, Value]]:
+        """Return the parameters that are values of a pipeline: (name, place in it or None, value).
+
+        Such an op stands in a pipeline under construction only; see `stoker.pipeline.schedule`.
+        """
+        found: list[tuple[str, int | None, Value]] = []
+        for field in dataclasses.fields(self):
+            given = getattr(self, field.name)
+            if isinstance(given, Value):
+                found.append((field.name, None, given))
+            elif isinstance(given, tuple | list):
+                places = enumerate(given)
+                found += [(field.name, at, part) for at, part in places if isinstance(part, Value)]
+        return found
 
     def check(self) -> None:
         """Check the parameters; ops override this.

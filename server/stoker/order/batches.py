@@ -30,6 +30,18 @@ def steps_per_epoch(spec: StreamSpec) -> int:
     return rows // size
 
 
+def progress(spec: StreamSpec, epoch: int, step: int) -> float | None:
+    """Return how much of the training is over before a step, in [0, 1]; None if it has no length.
+
+    It is (steps before this one) / (steps of `total_epochs` epochs), rounded once, and 1 beyond.
+    """
+    if spec.total_epochs is None:
+        return None
+    steps = steps_per_epoch(spec)
+    whole = spec.total_epochs * steps
+    return min(epoch * steps + step, whole) / whole
+
+
 def positions(spec: StreamSpec, step: int) -> tuple[int, int]:
     """Return (start, stop), the positions of a step, pad positions included.
 

@@ -87,7 +87,7 @@ class Pipeline:
         """Identity of the pipeline, 32 hex digits; see `Graph.pipeline_id`."""
         return self.graph().pipeline_id
 
-    def __call__(
+    def __call__(  # noqa: PLR0913 - the parts of a row
         self,
         fields: Any,
         *,
@@ -96,6 +96,8 @@ class Pipeline:
         id: int = 0,  # noqa: A002 - the glossary's word
         visit: int = 0,
         view: int = 0,
+        step: int | None = None,
+        progress: float | None = None,
         freeze: Freeze | None = None,
         compiled: bool = False,
     ) -> Any:
@@ -109,6 +111,8 @@ class Pipeline:
             id: sample id.
             visit: how often the id came before in this epoch.
             view: view of the position.
+            step: step in the epoch, for pipelines that read it.
+            progress: how much of the training is over, in [0, 1], for pipelines that read it.
             freeze: stream name -> integer or "epoch".
             compiled: run machine code instead of the interpreter; the bytes are the same.
 
@@ -126,7 +130,7 @@ class Pipeline:
             raise UsageError(f"{self.name}: expected a dict of fields, got {type(fields).__name__}")
         frames = split_frames(self.name, fields)
         engine = self._engine(frames[0], freeze or {}, compiled)
-        row = Row(seed, id, epoch, visit, view)
+        row = Row(seed, id, epoch, visit, view, step, progress)
         made = [_outputs_of(engine, row, frame) for frame in frames]
         if not any(is_frames(value) for value in fields.values()):
             return made[0]

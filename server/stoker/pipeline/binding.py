@@ -31,6 +31,7 @@ from stoker.pipeline.nodes import (
     Node,
 )
 from stoker.pipeline.normal import first_inside, number_nodes
+from stoker.pipeline.schedule import FIRST, Formulas
 from stoker.pipeline.steps import (
     ApplyStep,
     Check,
@@ -84,6 +85,7 @@ class Binder:
         self._sizes: dict[int, Size] = {}
         self._equal: dict[Size, Size] = {}
         self._next = number_nodes(graph.nodes, 0)[1]
+        self._formulas = Formulas(graph)
 
     def bind(self) -> Binder:
         """Walk the graph.
@@ -126,7 +128,7 @@ class Binder:
                     self._scalar(first, type(node.value))
                     steps.append(ConstStep(first, node.value))
                 case Context():
-                    self._scalar(first, int)
+                    self._scalar(first, float if node.name == "progress" else int)
                     steps.append(ContextStep(first, node.name))
                 case Draw():
                     self._draw(node, first, steps)
@@ -172,7 +174,9 @@ class Binder:
 
     def _draw(self, node: Draw, value: int, steps: list[Step]) -> None:
         site = self.graph.site(value)
-        op = self._within(value, node.op, lambda: make(node.op, node.params))
+        schedule = self._within(value, node.op, lambda: self._formulas.schedule(node))
+        params = schedule.at(FIRST) if schedule else node.params
+        op = self._within(value, node.op, lambda: make(node.op, params))
         if op.version != node.version:
             raise VersionError(
                 f"{site}: {node.op}: the pipeline was made for version {node.version}, here is "
@@ -180,7 +184,7 @@ class Binder:
                 op=node.op,
             )
         of = node.of[0] if node.of else None
-        decision = Decision(len(self.decisions), op, node.stream, of, site)
+        decision = Decision(len(self.decisions), op, node.stream, of, site, schedule)
         if op.random and node.stream is None:
             self._fail(value, f"{op.name} is random and needs a stream name", op=op.name)
         self.decisions.append(decision)

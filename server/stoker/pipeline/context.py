@@ -7,7 +7,8 @@
             image = ops.gaussian_blur(image)
 
 The facts follow from a row's place in the stream, so they hold in every worker and right after a
-resume. Draws have stream names as those of ops do. numba-free.
+resume. Epoch, step and progress may stand in op parameters too (`stoker.pipeline.schedule`). Draws
+have stream names as those of ops do. numba-free.
 """
 
 from __future__ import annotations
@@ -33,6 +34,16 @@ class Context:
         return self._tracer.input("stoker.epoch")
 
     @property
+    def step(self) -> TracedValue:
+        """The step in the epoch, from 0; one for all rows of a global batch."""
+        return self._tracer.input("stoker.step")
+
+    @property
+    def progress(self) -> TracedValue:
+        """How much of the training is over, from 0 to 1: steps done of all in `total_epochs`."""
+        return self._tracer.input("stoker.progress")
+
+    @property
     def view(self) -> TracedValue:
         """The view of the position, from 0."""
         return self._tracer.input("stoker.view")
@@ -53,6 +64,6 @@ class Context:
         if name.startswith("__"):
             raise AttributeError(name)
         raise fault(
-            f"ctx has no {name!r}; it has epoch, view, chance(p), uniform(low, high) and "
-            "integer(first, last)"
+            f"ctx has no {name!r}; it has epoch, step, progress, view, chance(p), "
+            "uniform(low, high) and integer(first, last)"
         )

@@ -18,7 +18,9 @@ Freeze = Mapping[str, int | Literal["epoch"]]
 
 
 class Row(NamedTuple):
-    """Which row is computed: all that its draws depend on, besides the stream names.
+    """Which row is computed: all that it depends on, besides the plan and the stream names.
+
+    Draws depend on the first five alone.
 
     Attributes:
         seed: seed of the stream, unsigned 64 bits.
@@ -26,6 +28,8 @@ class Row(NamedTuple):
         epoch: epoch, from 0.
         visit: how often the id came before in this epoch.
         view: view of the position.
+        step: step in the epoch; None where no stream is known.
+        progress: how much of the training is over, in [0, 1]; None where its length is unknown.
     """
 
     seed: int
@@ -33,6 +37,8 @@ class Row(NamedTuple):
     epoch: int
     visit: int = 0
     view: int = 0
+    step: int | None = None
+    progress: float | None = None
 
 
 class Engine(Protocol):

@@ -23,6 +23,7 @@ from stoker.ops.python_call import PythonCall, failure
 from stoker.pipeline.build import load_glue
 from stoker.pipeline.engine import Freeze, Row, check_freeze
 from stoker.pipeline.faults import call_error, sample_error
+from stoker.pipeline.following import Follower
 from stoker.pipeline.glue import Glue, write_glue
 from stoker.pipeline.interpreter import check_arrays
 from stoker.pipeline.plan import Plan
@@ -108,11 +109,14 @@ class Executor:
         self._zero = np.zeros(1, np.int64)
         self._found = np.zeros(5, np.int64)
         self._records = records_table(plan.decisions)
+        params = params_table(plan.decisions)
+        self._follower = Follower(plan, params)
+        self._step, self._progress = glue.step, glue.progress
         self._tables = (
             glue.numbers,
             glue.floats,
             streams_table(plan.decisions, check_freeze(plan, freeze)),
-            params_table(plan.decisions),
+            params,
             self._records,
             aligned_arena(plan.arena_bytes, ALIGN),
             self._found,
@@ -135,11 +139,20 @@ class Executor:
         words = self._row
         words[0], words[1], words[2] = row.seed, row.id, row.epoch
         words[3] = row.visit << 16 | row.view
+        if self._follower.active and self._follower.follow(row):
+            self._place(row)
         try:
             status = self._fast(inputs, outputs)
         except (TypeError, AttributeError, ValueError):
             status = self._careful(inputs, outputs)
         self._end(status, row)
+
+    def _place(self, row: Row) -> None:
+        """Write the facts that conditions read of a row's place in the stream."""
+        if self._step is not None:
+            self._tables[0][self._step] = row.step
+        if self._progress is not None:
+            self._tables[1][self._progress] = row.progress
 
     def run_rows(
         self,
@@ -161,6 +174,11 @@ class Executor:
             UsageError: an array has another dtype or shape than the plan says.
         """
         count = rows.shape[0]
+        if self._follower.active:
+            raise UsageError(
+                "run_rows: the pipeline follows a schedule, and a table of rows does not say their "
+                "steps: use run, row by row"
+            )
         self._check_chunk(rows, index, columns, outputs)
         if not count:
             return

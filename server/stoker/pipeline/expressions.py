@@ -42,6 +42,13 @@ def widened(dtype: str) -> str:
     raise BuildError(f"a scalar of dtype {dtype} cannot stand in an expression or condition")
 
 
+def type_of(value: bool | int | float) -> str:
+    """Return the type of a Python number."""
+    if isinstance(value, bool):
+        return "bool"
+    return "int64" if isinstance(value, int) else "float64"
+
+
 def result_type(op: str, types: list[str]) -> str:
     """Return the type that an expression gives for arguments of these types.
 

@@ -65,6 +65,8 @@ class Glue:
         text: the whole file.
         numbers: the integers `n`.
         floats: the floats `f`.
+        step: where in `numbers` the row's step stands, if the text reads it.
+        progress: where in `floats` the row's progress stands, if the text reads it.
         kernels: functions of ops that the file calls.
     """
 
@@ -72,6 +74,8 @@ class Glue:
     numbers: np.ndarray
     floats: np.ndarray
     kernels: tuple[Callable[..., Any], ...]
+    step: int | None = None
+    progress: int | None = None
 
 
 def write_glue(plan: Plan) -> Glue:
@@ -100,6 +104,8 @@ def write_glue(plan: Plan) -> Glue:
         np.array(writer.numbers or [0], np.int64),
         np.array(writer.floats or [0.0], np.float64),
         tuple(writer.kernels),
+        writer.places.get("step"),
+        writer.places.get("progress"),
     )
 
 
@@ -118,6 +124,7 @@ class _Writer:
     floats: list[float] = field(default_factory=list)
     imports: dict[str, str] = field(default_factory=dict)
     kernels: dict[Callable[..., Any], None] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
 
     def steps(self, steps: tuple[Step, ...], depth: int) -> None:
         for step in steps:
@@ -307,6 +314,13 @@ class _Writer:
             case ConstStep():
                 is_bool = " != 0" if isinstance(step.value, bool) else ""
                 source = self.number(int(step.value)) + is_bool
+            case ContextStep(name="step"):
+                self.places["step"] = len(self.numbers)
+                source = self.number(0)
+            case ContextStep(name="progress"):
+                self.places["progress"] = len(self.floats)
+                self.floats.append(0.0)
+                source = f"f[{len(self.floats) - 1}]"
             case ContextStep():
                 word = "rows[r, 2]" if step.name == "epoch" else "rows[r, 3] & np.uint64(65535)"
                 source = f"np.int64({word})"

@@ -19,6 +19,7 @@ from stoker.ops.points import MOVERS
 from stoker.pipeline import expressions
 from stoker.pipeline.engine import Freeze, Row, check_freeze
 from stoker.pipeline.faults import Sides, call_error, sample_error
+from stoker.pipeline.following import Follower
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.steps import (
     ApplyStep,
@@ -55,6 +56,7 @@ class Interpreter:
     Attributes:
         plan: the plan.
         drawn: indices of the decisions that the last row made.
+        follower: sets the parameters that follow the place in the stream.
     """
 
     def __init__(self, plan: Plan, freeze: Freeze | None = None) -> None:
@@ -73,6 +75,7 @@ class Interpreter:
         self._freeze = check_freeze(plan, freeze)
         self._params = params_table(plan.decisions)
         self._records = records_table(plan.decisions)
+        self.follower = Follower(plan, self._params)
 
     def run(self, row: Row, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> None:
         """Compute one row; see `Engine.run`.
@@ -138,6 +141,8 @@ class Run:
     """One row on its way; `env` holds arrays (a scalar that lies in memory is (1,)) and numbers."""
 
     def __init__(self, engine: Interpreter, row: Row, columns: Sequence[np.ndarray]) -> None:
+        if engine.follower.active:
+            engine.follower.follow(row)
         self.engine = engine
         self.plan = engine.plan
         self.row = row
@@ -241,7 +246,7 @@ class Run:
             case ConstStep():
                 self.env[step.dst] = step.value
             case ContextStep():
-                self.env[step.dst] = self.row.epoch if step.name == "epoch" else self.row.view
+                self.env[step.dst] = getattr(self.row, step.name)
             case ExprStep(op="height" | "width"):
                 self.env[step.dst] = size_of(self.env[step.args[0]])[step.op == "width"]
             case ExprStep(op="count"):

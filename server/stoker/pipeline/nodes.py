@@ -44,9 +44,13 @@ class Input(_Struct, frozen=True, tag="input"):
 
 
 class Context(_Struct, frozen=True, tag="context"):
-    """A fact about the row, an int64; defines one value. Top level only."""
+    """A fact about the row; defines one value. Top level only.
 
-    name: Literal["epoch", "view"]
+    `epoch`, `view` and `step` are int64, `progress` is the float64 in [0, 1] that says how much of
+    the training is over.
+    """
+
+    name: Literal["epoch", "view", "step", "progress"]
 
 
 class Const(_Struct, frozen=True, tag="const"):
@@ -55,7 +59,12 @@ class Const(_Struct, frozen=True, tag="const"):
     value: bool | int | float
 
 
-class Draw(_Struct, frozen=True, tag="draw"):
+Place = Annotated[int, msgspec.Meta(ge=0, lt=MAX_ARGS)]
+Varying = tuple[Name, Place | None, Number]
+"""A parameter's name, the place in it if it is a list, and the value that stands there."""
+
+
+class Draw(_Struct, frozen=True, tag="draw", omit_defaults=True):
     """One decision of an op.
 
     Attributes:
@@ -64,6 +73,8 @@ class Draw(_Struct, frozen=True, tag="draw"):
         params: constructor parameters, plain data.
         stream: stream name that it draws from; None for an op that draws nothing.
         of: values that the decision looks at; the first gives height and width. May be empty.
+        varies: parameters that follow the place in the stream; null in `params`. Their values are
+            made of constants and of the context's epoch, step and progress.
     """
 
     op: Name
@@ -71,6 +82,7 @@ class Draw(_Struct, frozen=True, tag="draw"):
     params: dict[str, Any]
     stream: Name | None
     of: Numbers
+    varies: Annotated[tuple[Varying, ...], msgspec.Meta(max_length=MAX_ARGS)] = ()
 
 
 class Apply(_Struct, frozen=True, tag="apply"):

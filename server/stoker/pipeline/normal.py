@@ -45,7 +45,7 @@ def values_of(node: Node) -> tuple[int, ...]:
     """Return the values that a node itself uses, without those inside its blocks."""
     match node:
         case Draw():
-            return node.of
+            return (*node.of, *(value for _, _, value in node.varies))
         case Apply():
             return (node.draw, *node.to)
         case Expr():
@@ -173,7 +173,8 @@ def renumber(node: Node, env: dict[int, int], index: int) -> Node:
     match node:
         case Draw():
             of = tuple(env[value] for value in node.of)
-            return Draw(node.op, node.version, node.params, node.stream, of)
+            varies = tuple((name, place, env[value]) for name, place, value in node.varies)
+            return Draw(node.op, node.version, node.params, node.stream, of, varies)
         case Apply():
             return Apply(env[node.draw], (env[node.to[index]],), 1)
         case Expr():

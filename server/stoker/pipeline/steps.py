@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stoker.ops.contract import ItemsKernel, Kernel, Op
+from stoker.pipeline.schedule import Schedule
 from stoker.pipeline.sites import Site
 
 
@@ -23,6 +24,8 @@ class Decision:
         stream: stream name; None if the op draws nothing.
         of: value whose height and width the draw sees; None: it sees 0 and 0.
         site: where the user wrote it.
+        schedule: how its parameters follow the place in the stream; None: they do not. Then `op`
+            has the parameters of the first row.
     """
 
     index: int
@@ -30,6 +33,7 @@ class Decision:
     stream: str | None
     of: int | None
     site: Site
+    schedule: Schedule | None = None
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,7 @@ class ConstStep:
 
 @dataclass(frozen=True)
 class ContextStep:
-    """Set a scalar to a fact about the row: "epoch" or "view"."""
+    """Set a scalar to a fact about the row: "epoch", "view", "step" or "progress"."""
 
     dst: int
     name: str

@@ -19,7 +19,7 @@ import contextvars
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from stoker.ops.contract import Op, Value
 from stoker.ops.registry import name_of
@@ -36,14 +36,17 @@ from stoker.pipeline.nodes import (
     If,
     Input,
     Node,
+    Varying,
 )
 from stoker.pipeline.normal import normalise, renumber
+from stoker.pipeline.schedule import FACTS, OF_VALUES, not_a_schedule
 from stoker.pipeline.sites import Site, user_site
 from stoker.pipeline.values import TracedValue, Unusable, fault
 from stoker.protocol.canonical import canonical_bytes
 from stoker.rng.streams import RESERVED_PREFIX
 
 T = TypeVar("T")
+CONTEXT: Final = ("epoch", "view", "step", "progress")
 Written = tuple[Node, int]
 """A node and the number of its first value, in the order of tracing."""
 
@@ -97,14 +100,15 @@ class Tracer:
         self._default_names: dict[str, _Named] = {}
         self._fields: dict[str, TracedValue] = {}
         self._sites: dict[int, Site] = {}
+        self._scheduled: set[int] = set()
 
     def input(self, name: str) -> TracedValue:
         """Return the value of a field; reading a field twice gives the same value."""
         if name not in self._fields:
             node: Node = Input(name)
             if name.startswith("stoker."):
-                if name not in ("stoker.epoch", "stoker.view"):
-                    raise fault(f"{name!r}: there are 'stoker.epoch' and 'stoker.view'")
+                if name.removeprefix("stoker.") not in CONTEXT:
+                    raise fault(f"{name!r}: there are {', '.join(f'stoker.{c}' for c in CONTEXT)}")
                 node = Context(name.removeprefix("stoker."))  # type: ignore[arg-type]
             number = self._number(node)
             self._inputs.append((node, number))
@@ -259,17 +263,33 @@ class Tracer:
 
     def _decide(self, op: Op, of: tuple[int, ...], stream: str | None, default: str) -> int:
         name = self._stream(op, stream, default)
-        params = op.params_data()
-        draw = Draw(name_of(op), op.version, dict(params), name, of)
+        params, varies = self._parameters(op)
+        draw = Draw(name_of(op), op.version, dict(params), name, of, varies)
         if name is None:
             return self._append(draw)
-        key = (name, draw.op, str(op.version), canonical_bytes(params).decode())
+        given = canonical_bytes({"params": params, "varies": varies}).decode()
+        key = (name, draw.op, str(op.version), given)
         for block in reversed(self._open):
             if key in block.decisions:
                 return block.decisions[key]
         number = self._append(draw)
         self._open[-1].decisions[key] = number
         return number
+
+    def _parameters(self, op: Op) -> tuple[dict[str, Any], tuple[Varying, ...]]:
+        """Return an op's parameters as data, and which of them follow a schedule."""
+        params = dict(op.params_data())
+        varies: list[Varying] = []
+        for name, place, value in op.varying():
+            number = self.number_of(value, f"{op.name}: parameter {name!r}")
+            if number not in self._scheduled:
+                raise fault(not_a_schedule(op.name, name), op=op.name)
+            given = params[name]
+            params[name] = None
+            if place is not None and isinstance(given, list | tuple):
+                params[name] = [None if at == place else part for at, part in enumerate(given)]
+            varies.append((name, place, number))
+        return params, tuple(varies)
 
     def _stream(self, op: Op, stream: str | None, default: str) -> str | None:
         if not op.random:
@@ -318,5 +338,22 @@ class Tracer:
     def _number(self, node: Node) -> int:
         first = self._next
         self._next += node.width
+        self._follow(node, first)
         self._sites.update(dict.fromkeys(range(first, self._next), user_site()))
         return first
+
+    def _follow(self, node: Node, first: int) -> None:
+        """Note which values follow the place in the stream alone, so that parameters may."""
+        match node:
+            case Const():
+                self._scheduled.add(first)
+            case Context() if node.name in FACTS:
+                self._scheduled.add(first)
+            case Expr() if node.op not in OF_VALUES and self._scheduled.issuperset(node.args):
+                self._scheduled.add(first)
+            case If() if node.cond in self._scheduled:
+                for index, pair in enumerate(
+                    zip(node.then.results, node.orelse.results, strict=True)
+                ):
+                    if self._scheduled.issuperset(pair):
+                        self._scheduled.add(first + index)

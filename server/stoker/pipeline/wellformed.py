@@ -93,6 +93,7 @@ class _Checker:
     def draw(self, node: Draw, visible: dict[int, bool], where: str) -> None:
         for value in node.of:
             self.use(value, visible, where, draws=False)
+        self.varying(node, visible, where)
         if node.stream is not None and node.stream.startswith(RESERVED_PREFIX):
             raise BuildError(
                 f"graph: {where}: stream {node.stream!r}: names that begin with "
@@ -107,6 +108,19 @@ class _Checker:
                 f"graph: {where}: parameters of {node.op}: at most {MAX_PARAMS_BYTES} bytes, "
                 f"got {size}"
             )
+
+    def varying(self, node: Draw, visible: dict[int, bool], where: str) -> None:
+        for name, place, value in node.varies:
+            self.use(value, visible, where, draws=False)
+            given = node.params.get(name, ...)
+            if place is not None:
+                listed = isinstance(given, list | tuple) and place < len(given)
+                given = given[place] if listed else ...
+            if given is not None:
+                raise BuildError(
+                    f"graph: {where}: parameter {name!r} of {node.op} varies: expected null in its "
+                    f"place, got {node.params.get(name)!r}"
+                )
 
     def apply(self, node: Apply, visible: dict[int, bool], where: str) -> None:
         self.use(node.draw, visible, where, draws=True)

@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 
 from stoker.dataset import Dataset
-from stoker.order.batches import positions
+from stoker.order.batches import positions, progress
 from stoker.order.epoch import EpochOrder
 from stoker.order.substitutes import MAX_ATTEMPTS, substitute
 from stoker.pipeline.engine import Engine, Row
 from stoker.protocol.errors import SampleError
 from stoker.protocol.layout import META, SlotLayout
 from stoker.protocol.spec import StreamSpec
+from stoker.server.schedules import try_schedules
 
 ENCODED = ("jpeg", "png", "encoded")
 Begun = Callable[[int], None]
@@ -68,6 +69,7 @@ class RowComputer:
         self._order = EpochOrder(spec, machine=machine)
         self._inputs = SampleReader(dataset, engine.plan.fields)
         self.home = range(0)
+        try_schedules(engine.plan, spec)
 
     def fill(
         self,
@@ -98,13 +100,14 @@ class RowComputer:
         first = start + row_lo // spec.views
         stop = min(start + (row_hi - 1) // spec.views + 1, spec.dataset_rows)
         ids, visits = self._order.lookup_range(epoch, first, max(first, stop))
+        done_part = progress(spec, epoch, step)
         arrays = _arrays(slot, self._layout)
         outputs, meta = arrays[: -len(META)], arrays[-len(META) :]
         for row in range(row_lo, row_hi):
             begun(row)
             place, view = start + row // spec.views, row % spec.views
             slots = [array[row - self._first_row, ...] for array in outputs]
-            where = _Place(epoch, place, view)
+            where = _Place(epoch, place, view, step, done_part)
             if place < spec.dataset_rows:
                 number = int(ids[place - first])
                 done = self._sample(number, int(visits[place - first]), where, slots, counts)
@@ -159,8 +162,8 @@ class RowComputer:
     def _compute(
         self, number: int, visit: int, place: "_Place", outputs: Sequence[np.ndarray]
     ) -> None:
-        row = Row(self._spec.seed, number, place.epoch, visit, place.view)
-        self._engine.run(row, self._inputs.read(number), outputs)
+        where = (place.epoch, visit, place.view, place.step, place.progress)
+        self._engine.run(Row(self._spec.seed, number, *where), self._inputs.read(number), outputs)
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,8 @@ class _Place:
     epoch: int
     position: int
     view: int
+    step: int
+    progress: float | None
 
 
 class SampleReader:

@@ -170,6 +170,18 @@ def test_total_epochs_counts_where_the_pipeline_reads_it(rig, reads, kept):
     assert opened.spec["total_epochs"] == kept
 
 
+def test_total_epochs_is_asked_for_where_the_pipeline_reads_it(rig, make_open, make_result):
+    token = rig.hello()
+    (build,) = of(rig.send(token, make_open()), ins.StartBuild)
+    rig.do(ev.Built, make_result(build.request.build, reads_schedule=True))
+    (error,) = rig.errors(token)
+    assert error.code == "usage"
+    assert error.message == (
+        "the pipeline reads ctx.progress, so the length of the training must be known: give "
+        "total_epochs= to the Loader"
+    )
+
+
 def test_what_the_request_says_is_in_the_spec(rig):
     token = rig.open(
         tail="pad", shuffle=False, seed=11, freeze={"flip": "epoch", "crop": 3}, views=2,

@@ -134,11 +134,16 @@ def compose(request: Open, build: BuildResult) -> StreamSpec:
     """Return the StreamSpec of a request; `request.batch_size` is that of the global batch.
 
     Raises:
-        UsageError: a value is out of bounds.
+        UsageError: a value is out of bounds, or `total_epochs` is missing.
         UnknownNameError: a stream is frozen that the pipeline does not draw from.
     """
     for name in request.freeze:
         resolve("stream", name, {stream: stream for stream in build.streams}, "this pipeline")
+    if build.reads_schedule and request.total_epochs is None:
+        raise UsageError(
+            "the pipeline reads ctx.progress, so the length of the training must be known: give"
+            " total_epochs= to the Loader"
+        )
     return StreamSpec(
         dataset=build.fingerprint,
         dataset_rows=build.rows,
