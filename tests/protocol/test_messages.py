@@ -127,6 +127,9 @@ BOUNDS = {
     },
     "close": {},
     "ask_status": {},
+    "ask_replay": {
+        "request": SMALL, "id": COUNT, "epoch": COUNT, "visit": COUNT, "view": 2**16 - 2,
+    },
     "welcome": {
         "wire": SMALL,
         "token": [b"", b"x" * 15, b"x" * 17, "x" * 16, "eHh4eHh4eHh4eHh4eHh4eA=="],
@@ -171,6 +174,7 @@ BOUNDS = {
     "attach": {"token": [b"", b"x" * 15, b"x" * 17, None]},
     "attached": {},
     "slab": {"slab": COUNT, "slots": SMALL, "slot_bytes": COUNT, "writable": [0, "yes", None]},
+    "replayed": {"request": SMALL, "size_bytes": 2**30},
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import typing
 import msgspec
 import pytest
 
-from stoker.protocol import codec, cursor, layout, messages, ragged, version
+from stoker.protocol import codec, cursor, layout, messages, ragged, replay, version
 from stoker.protocol.errors import StokerError, _by_code
 
 DIRECTIONS = {
@@ -21,6 +21,7 @@ LIMITS = {
     "elements of a list or map, characters of a text": codec.MAX_LENGTH,
     "outputs of a pipeline": layout.MAX_OUTPUTS,
     "cursor as JSON": cursor.MAX_BYTES,
+    "replay": replay.MAX_REPLAY_BYTES,
 }
 
 

@@ -19,6 +19,7 @@ from stoker.client.private import PrivateDaemon
 from stoker.client.session import Session
 from stoker.client.statistics import Statistics
 from stoker.protocol.errors import UsageError
+from stoker.protocol.replay import Replay, replay_from_bytes
 
 
 class Connection:
@@ -66,6 +67,7 @@ class Connection:
                 undo.callback(daemon.close)
                 session = daemon.connect(time.monotonic() + connect_timeout_s)
             undo.callback(session.close)
+            self._session, self._timeout_s = session, timeout_s
             self.stream = open_stream(session, record, timeout_s)
             self.book = LeaseBook(self.stream.slab)
             self.delivery = Delivery(
@@ -86,7 +88,11 @@ class Connection:
         try:
             self._undo.close()
         finally:
-            del self.source, self.delivery, self.book, self.stream
+            del self.source, self.delivery, self.book, self.stream, self._session
+
+    def replay(self, place: tuple[int, int, int, int]) -> Replay:
+        """Return the replay of (id, epoch, visit, view); see `Loader.replay`."""
+        return replay_from_bytes(self._session.ask_replay(place, self._timeout_s))
 
     def statistics(self) -> Statistics:
         """Return the counters; after `close`, those of that moment."""

@@ -19,14 +19,15 @@ from typing import Any, NoReturn
 from stoker.client.batch import Batch
 from stoker.client.connection import Connection
 from stoker.client.device import Target
-from stoker.client.options import Options
+from stoker.client.options import Options, within
 from stoker.client.ranks import resolve_ranks
 from stoker.client.resume import Place, place_of
 from stoker.client.session import forked_error
 from stoker.client.statistics import Statistics
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.errors import ClosedError, UsageError
-from stoker.protocol.spec import StreamSpec
+from stoker.protocol.replay import Replay
+from stoker.protocol.spec import MAX_VIEWS, StreamSpec
 
 
 class Loader:
@@ -210,6 +211,31 @@ class Loader:
         cursor = Cursor.from_data(dict(state) if isinstance(state, Mapping) else state)
         self._planned = place_of(cursor, self.spec, len(self), self._world_size)
         self._exact = False
+
+    def replay(self, sample_id: int, epoch: int, visit: int = 0, view: int = 0) -> Replay:
+        """Return what the pipeline did to a sample: every step, its parameters, every value.
+
+        Nothing was recorded: the daemon has a process of its own compute that row again, with the
+        stream's seed and freezes. The outputs are the bytes that a batch holds for it. Works at any
+        time, also in the middle of a loop, for any epoch, past or to come.
+
+        Args:
+            sample_id: one of `batch.index`.
+            epoch: the epoch, `batch.epoch`.
+            visit: how often the id came before in the epoch.
+            view: view of the position.
+
+        Raises:
+            SampleError: the sample cannot be read, or does not fit.
+            UsageError: the stream has no such id or view.
+            DatasetError: the dataset changed since the stream was opened.
+            PeerError: the daemon went away or does not answer in time.
+        """
+        self._check_usable()
+        limits = {"sample_id": 2**48, "epoch": 2**48, "visit": 2**48, "view": MAX_VIEWS - 1}
+        asked = zip(limits, (sample_id, epoch, visit, view), strict=True)
+        numbers = [within(name, value, 0, limits[name]) for name, value in asked]
+        return self._connection.replay((numbers[0], numbers[1], numbers[2], numbers[3]))
 
     def statistics(self) -> Statistics:
         """Return the loader's counters; after `close()`, those of that moment."""

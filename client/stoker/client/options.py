@@ -13,6 +13,8 @@ from stoker.protocol.errors import UsageError
 from stoker.protocol.messages import Open
 from stoker.protocol.spec import MAX_BATCH, MAX_SEED, MAX_VIEWS
 
+OPEN_REQUEST = 1
+"""Number of the OPEN; what is asked for later counts up from it."""
 MAX_GRAPH_BYTES = 2**20
 MAX_NAME = 256
 MAX_DEPTH = 4096
@@ -52,7 +54,7 @@ class Options:
         on_error: Any = _one_of("on_error", self.on_error, _ON_ERROR)
         tail: Literal["drop", "pad"] = "drop" if self.drop_last else "pad"
         return Open(
-            request=1,
+            request=OPEN_REQUEST,
             dataset=_name("dataset", self.dataset or ""),
             pipeline=name,
             graph=graph,
@@ -61,14 +63,14 @@ class Options:
             world_size=self.world_size,
             shuffle=bool(self.shuffle),
             tail=tail,
-            seed=_within("seed", self.seed, 0, MAX_SEED),
+            seed=within("seed", self.seed, 0, MAX_SEED),
             freeze=_freeze(self.freeze or {}),
-            views=_within("views", self.views, 1, MAX_VIEWS),
+            views=within("views", self.views, 1, MAX_VIEWS),
             total_epochs=None
             if self.total_epochs is None
-            else _within("total_epochs", self.total_epochs, 1, 2**48),
+            else within("total_epochs", self.total_epochs, 1, 2**48),
             on_error=on_error,
-            prefetch=_within("prefetch", self.prefetch, 1, MAX_DEPTH),
+            prefetch=within("prefetch", self.prefetch, 1, MAX_DEPTH),
             leases=leases,
             group=None if self.group is None else _name("group", self.group),
         )
@@ -81,10 +83,10 @@ class Options:
                 "all ranks)"
             )
         if self.batch_size is not None:
-            return self.world_size * _within(
+            return self.world_size * within(
                 "batch_size", self.batch_size, 1, MAX_BATCH // self.world_size
             )
-        size = _within("global_batch_size", self.global_batch_size, 1, MAX_BATCH)
+        size = within("global_batch_size", self.global_batch_size, 1, MAX_BATCH)
         if size < self.world_size:
             raise UsageError(
                 f"global_batch_size={size}: {self.world_size} ranks need at least one position "
@@ -125,11 +127,23 @@ def _freeze(freeze: Mapping[str, int | str]) -> dict[str, int | Literal["epoch"]
         if value == "epoch":
             checked[stream] = "epoch"
         else:
-            checked[stream] = _within(f"freeze[{stream!r}]", value, 0, MAX_SEED, ' or "epoch"')
+            checked[stream] = within(f"freeze[{stream!r}]", value, 0, MAX_SEED, ' or "epoch"')
     return checked
 
 
-def _within(name: str, value: object, low: int, high: int, otherwise: str = "") -> int:
+def within(name: str, value: object, low: int, high: int, otherwise: str = "") -> int:
+    """Return an argument as an integer.
+
+    Args:
+        name: of the argument, for messages.
+        value: what the caller gave.
+        low: the least it may be.
+        high: the most.
+        otherwise: what else is allowed, for messages.
+
+    Raises:
+        UsageError: it is none, or out of bounds.
+    """
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise UsageError(
             f"{name}={value!r}: expected an integer from {low} to {high}{otherwise}, "

@@ -21,6 +21,7 @@ from typing import TypeVar
 import zmq
 
 from stoker.client.address import check_address, side_path
+from stoker.client.options import OPEN_REQUEST
 from stoker.protocol import version
 from stoker.protocol.codec import decode_from_daemon, decode_packet, encode, encode_packet
 from stoker.protocol.descriptors import receive_packet, send_packet
@@ -34,6 +35,7 @@ from stoker.protocol.errors import (
     from_record,
 )
 from stoker.protocol.messages import (
+    AskReplay,
     Attach,
     Attached,
     Bye,
@@ -44,6 +46,7 @@ from stoker.protocol.messages import (
     Hello,
     Open,
     Opened,
+    Replayed,
     Slab,
     Welcome,
 )
@@ -85,6 +88,9 @@ class Session:
         self.inbox: deque[DaemonRecord] = deque()
         self._raw: deque[bytes] = deque()
         self._slabs: list[tuple[Slab, int]] = []
+        self._replay: tuple[Replayed, int] | None = None
+        self._request = OPEN_REQUEST
+        self._awaited = 0
         self._attached = False
         deadline = time.monotonic() + connect_timeout_s
         self._side = _connect_side(address, connect_timeout_s)
@@ -135,6 +141,49 @@ class Session:
         slab, descriptor = self._slabs.pop()
         return opened, descriptor, slab
 
+    def ask_replay(self, place: tuple[int, int, int, int], timeout_s: float) -> bytes:
+        """Ask for a replay of (id, epoch, visit, view) of the open stream; return its bytes.
+
+        What else the daemon says meanwhile stays in the inbox.
+
+        Raises:
+            StokerError: the daemon refuses, or the sample cannot be replayed; the error is its own.
+            DaemonLostError: the daemon went away.
+            PeerError: no answer in time.
+        """
+        deadline = time.monotonic() + timeout_s
+        self._request += 1
+        self.send(AskReplay(self._request, *place))
+        self._awaited = self._request
+        try:
+            while self._replay is None:
+                self._wait(deadline)
+                self.poll()
+                self._raise_refusal()
+            made, descriptor = self._replay
+            return _read_memory(descriptor, made.size_bytes)
+        finally:
+            self._awaited = 0
+            self._drop_replay()
+
+    def _raise_refusal(self) -> None:
+        """Raise the error that answers the replay asked for, if it is in the inbox."""
+        for number, record in enumerate(self.inbox):
+            if isinstance(record, Error) and record.request == self._awaited:
+                del self.inbox[number]
+                raise from_record(record.code, record.message, record.details)
+
+    def _is_late(self, record: DaemonRecord) -> bool:
+        """Whether a record answers a replay that nobody waits for any more."""
+        if not isinstance(record, Error):
+            return False
+        return record.request > OPEN_REQUEST and record.request != self._awaited
+
+    def _drop_replay(self) -> None:
+        if self._replay is not None:
+            os.close(self._replay[1])
+            self._replay = None
+
     def send(self, *records: ClientRecord) -> None:
         """Send records as one message.
 
@@ -169,7 +218,8 @@ class Session:
                 if self._dealer.getsockopt(zmq.RCVMORE):
                     raise ProtocolError("expected messages of one frame")
         while self._raw:
-            self.inbox.extend(decode_from_daemon(self._raw.popleft())[1])
+            records = decode_from_daemon(self._raw.popleft())[1]
+            self.inbox.extend(record for record in records if not self._is_late(record))
 
     def heed(self, record: DaemonRecord) -> None:
         """Deal with a record that concerns the session as a whole: BYE, or an error, raised."""
@@ -216,6 +266,9 @@ class Session:
             if isinstance(packet, Slab) and descriptor is not None:
                 self._slabs.append((packet, descriptor))
                 descriptor = None
+            elif isinstance(packet, Replayed) and descriptor is not None:
+                if packet.request == self._awaited and self._replay is None:
+                    self._replay, descriptor = (packet, descriptor), None
             elif isinstance(packet, Attached) and descriptor is None:
                 self._attached = True
             elif isinstance(packet, Error):
@@ -249,6 +302,7 @@ class Session:
         for _, descriptor in self._slabs:
             os.close(descriptor)
         self._slabs.clear()
+        self._drop_replay()
         try:
             if self._token and self._lost is None:
                 with contextlib.suppress(zmq.ZMQError):
@@ -267,6 +321,24 @@ def forked_error(pid: int) -> UsageError:
         f"this loader was made in process {pid} and is used in process {os.getpid()}, which was "
         "forked from it; make a Loader in each process that loads, after the fork"
     )
+
+
+def _read_memory(descriptor: int, size_bytes: int) -> bytes:
+    """Copy what a descriptor holds; the daemon may do with the file what it likes.
+
+    Raises:
+        ProtocolError: it holds less than said, or cannot be read.
+    """
+    parts, end = [], 0
+    try:
+        while end < size_bytes and (part := os.pread(descriptor, size_bytes - end, end)):
+            parts.append(part)
+            end += len(part)
+    except OSError as error:
+        raise ProtocolError(f"the replay's memory cannot be read: {error.strerror}") from None
+    if end < size_bytes:
+        raise ProtocolError(f"expected a replay of {size_bytes} bytes, got {end}")
+    return b"".join(parts)
 
 
 def _connect_side(address: str, timeout_s: float) -> socket.socket:

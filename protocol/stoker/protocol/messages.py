@@ -99,6 +99,19 @@ class AskStatus(Record, frozen=True, tag="ask_status"):
     """Ask for STATUS."""
 
 
+class AskReplay(Record, frozen=True, tag="ask_replay"):
+    """Ask what the pipeline did to a sample; answered by REPLAYED or ERROR with `request`.
+
+    Seed and freezes are those of the open stream. One at a time.
+    """
+
+    request: Small
+    id: Count
+    epoch: Count
+    visit: Count
+    view: Annotated[int, msgspec.Meta(ge=0, le=2**16 - 2)]
+
+
 # ---------------------------------------------------------------- daemon -> client
 
 
@@ -144,7 +157,7 @@ class Ready(Record, frozen=True, tag="ready"):
 
 
 class Error(Record, frozen=True, tag="error"):
-    """Something failed; `request` names the OPEN it answers, or is 0 for the session as a whole.
+    """Something failed; `request` names what it answers, or is 0 for the session as a whole.
 
     `run` is the run that stopped, or None where no delivery was concerned.
     """
@@ -168,7 +181,7 @@ class Bye(Record, frozen=True, tag="bye"):
     reason: Text
 
 
-ClientRecord = Hello | Open | Seek | Credit | Release | Close | AskStatus
+ClientRecord = Hello | Open | Seek | Credit | Release | Close | AskStatus | AskReplay
 DaemonRecord = Welcome | Opened | Ready | Error | Status | Bye
 
 
@@ -194,4 +207,11 @@ class Slab(Record, frozen=True, tag="slab"):
     writable: bool
 
 
-SideRecord = Attach | Attached | Slab | Error
+class Replayed(Record, frozen=True, tag="replayed"):
+    """Comes with one descriptor: a memory file of `size_bytes` bytes that holds the replay."""
+
+    request: Small
+    size_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**30)]
+
+
+SideRecord = Attach | Attached | Slab | Replayed | Error

@@ -7,9 +7,7 @@ configuration, or comes as graph data; then code is imported only from the opera
 """
 
 import importlib
-import signal
 import socket
-import sys
 import traceback
 
 from stoker.dataset import open_dataset
@@ -18,14 +16,12 @@ from stoker.pipeline import Pipeline
 from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.plan import bind
+from stoker.pipeline.schedule import facts_read
 from stoker.protocol.errors import BuildError, StokerError
-from stoker.rng.jit import set_cache_root
-from stoker.server import channel
-from stoker.server.failpoints import FailPoints
+from stoker.server import errand
 from stoker.server.graphs import graph_from_bytes, graph_to_bytes
-from stoker.server.hire import Order
 from stoker.server.states import field_states
-from stoker.server.work import BuildRequest, BuildResult, Failed
+from stoker.server.work import BuildRequest, BuildResult
 
 
 def build(request: BuildRequest) -> BuildResult:
@@ -50,6 +46,7 @@ def build(request: BuildRequest) -> BuildResult:
             graph_to_bytes(graph),
             plan.outputs,
             plan.streams,
+            reads_schedule="progress" in facts_read(graph),
         )
     finally:
         dataset.close()
@@ -85,24 +82,5 @@ def load_pipeline(name: str) -> Graph:
 
 def serve(sock: socket.socket, number: int) -> int:
     """Build one pipeline and answer; return the exit code."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    first = channel.receive(sock, Order)
-    if first is None:
-        return 0
-    order: Order = first[0]
-    fail = FailPoints(order.fail_points, number)
-    set_cache_root(order.cache_root)
-    allow_modules(*order.op_modules)
-    answer: BuildResult | Failed
-    try:
-        fail.visit("builder.start")
-        answer = build(order.request)
-        fail.visit("builder.done")
-    except StokerError as error:
-        answer = Failed(0, 0, *error.to_record())
-    except Exception as error:
-        traceback.print_exc(file=sys.stderr)
-        failure = BuildError(f"building the pipeline failed with {type(error).__name__}: {error}")
-        answer = Failed(0, 0, *failure.to_record())
-    channel.send(sock, answer)
-    return 0
+    fault = BuildError("building the pipeline")
+    return errand.serve(sock, number, "builder", lambda request: (build(request), None), fault)

@@ -39,7 +39,14 @@ from stoker.server.state import instructions as ins
 from stoker.server.state.core import Core
 from stoker.server.state.settings import Settings
 from stoker.server.supervisor import Supervisor
-from stoker.server.work import AddSlab, BuildRequest, CloseStream, DropSlab, ToWorker
+from stoker.server.work import (
+    AddSlab,
+    BuildRequest,
+    CloseStream,
+    DropSlab,
+    ReplayRequest,
+    ToWorker,
+)
 
 TICK_S: Final = 0.25
 BUDGET_S: Final = 0.0025
@@ -64,6 +71,15 @@ class Processes(Protocol):
 
     def start_build(self, request: BuildRequest) -> None:
         """Start a one-off builder."""
+
+    def start_replay(self, request: ReplayRequest) -> None:
+        """Start a one-off replayer."""
+
+    def take_replay(self, replay: int) -> int | None:
+        """Return the descriptor of a replay's memory, now the caller's."""
+
+    def drop_replay(self, replay: int) -> None:
+        """End a replay and give its memory back."""
 
     def send(self, worker: int, record: ToWorker, descriptor: int | None = None) -> None:
         """Send a worker a record."""
@@ -259,10 +275,10 @@ class Daemon:
         slab = self._reserver[do.slab]
         record = messages.Slab(do.slab, do.slots, do.slot_bytes, do.writable)
         if do.writable:
-            sent = self._side.send_slab(do.token, record, slab.descriptor)
+            sent = self._side.send_memory(do.token, record, slab.descriptor)
         else:
             descriptor = slab.reopen_read_only()
-            sent = self._side.send_slab(do.token, record, descriptor)
+            sent = self._side.send_memory(do.token, record, descriptor)
             os.close(descriptor)
         if not sent:
             self._lose(do.token, "its lifeline is not up or not read")
@@ -273,6 +289,22 @@ class Daemon:
 
     def _start_build(self, do: ins.StartBuild) -> None:
         self._supervisor.start_build(do.request)
+
+    def _start_replay(self, do: ins.StartReplay) -> None:
+        self._supervisor.start_replay(do.request)
+
+    def _send_replay(self, do: ins.SendReplay) -> None:
+        descriptor = self._supervisor.take_replay(do.replay)
+        if descriptor is None:
+            return  # the session went away in this very turn
+        record = messages.Replayed(do.request, do.size_bytes)
+        sent = self._side.send_memory(do.token, record, descriptor)
+        os.close(descriptor)
+        if not sent:
+            self._lose(do.token, "its lifeline is not up or not read")
+
+    def _drop_replay(self, do: ins.DropReplay) -> None:
+        self._supervisor.drop_replay(do.replay)
 
     def _reserve_slab(self, do: ins.ReserveSlab) -> None:
         refusal = self._reserver.reserve(do.slab, do.size_bytes)
@@ -388,6 +420,9 @@ _DO: Final[dict[type, Callable[[Any, Any], None]]] = {
     ins.SendSlab: Daemon._send_slab,
     ins.EndSession: Daemon._end_session,
     ins.StartBuild: Daemon._start_build,
+    ins.StartReplay: Daemon._start_replay,
+    ins.SendReplay: Daemon._send_replay,
+    ins.DropReplay: Daemon._drop_replay,
     ins.ReserveSlab: Daemon._reserve_slab,
     ins.FreeSlab: Daemon._free_slab,
     ins.StartWorker: Daemon._start_worker,

@@ -22,6 +22,8 @@ POINTS = {
     "worker.chunk_done": "a worker has written a chunk and has not said so",
     "builder.start": "a builder is up",
     "builder.done": "a builder has compiled and has not said so",
+    "replayer.start": "a replayer is up",
+    "replayer.done": "a replayer has computed and has not said so",
 }
 ACTIONS = ("kill", "stop", "segv", "exit", "error")
 

@@ -4,7 +4,7 @@ import struct
 
 import msgspec
 
-from stoker.server.work import BuildRequest
+from stoker.server.work import BuildRequest, ReplayRequest
 
 PROGRESS = struct.Struct("=qq")
 IDLE = (-1, -1)
@@ -24,12 +24,12 @@ class Hire(msgspec.Struct, frozen=True, array_like=True, tag="hire"):
 
 
 class Order(msgspec.Struct, frozen=True, array_like=True, tag="order"):
-    """First and only packet to a builder.
+    """First and only packet to a one-off child: a builder or a replayer.
 
     `op_modules`: what graph data of a client may name code from.
     """
 
-    request: BuildRequest
+    request: BuildRequest | ReplayRequest
     cache_root: str
     fail_points: str
     op_modules: tuple[str, ...] = ()

@@ -68,10 +68,12 @@ class SideSocket:
         """Accept that token, once."""
         self._expected.add(token)
 
-    def send_slab(self, token: bytes, slab: messages.Slab, descriptor: int) -> bool:
-        """Pass a slab to a session; False if its lifeline is not up or it does not read."""
+    def send_memory(
+        self, token: bytes, record: messages.Slab | messages.Replayed, descriptor: int
+    ) -> bool:
+        """Pass memory to a session; False if its lifeline is not up or it does not read."""
         sock = self._lifelines.get(token)
-        return sock is not None and _sent(sock, slab, descriptor)
+        return sock is not None and _sent(sock, record, descriptor)
 
     def forget(self, token: bytes) -> None:
         """Void the token and close its lifeline, if any."""

@@ -22,7 +22,7 @@ from functools import partial
 
 import msgspec
 
-from stoker.protocol.errors import BuildError, ProtocolError
+from stoker.protocol.errors import BuildError, ProtocolError, SampleError
 from stoker.server import channel
 from stoker.server.death import describe
 from stoker.server.hire import IDLE, PROGRESS, Hire, Order
@@ -32,11 +32,23 @@ from stoker.server.state.events import (
     ChunkDone,
     ChunkFailed,
     Event,
+    ReplayEnded,
+    ReplayFailed,
     WorkerDown,
     WorkerUp,
 )
 from stoker.server.template import Ended, Fork, Forked
-from stoker.server.work import BuildRequest, BuildResult, Done, Failed, FromWorker, Hired, ToWorker
+from stoker.server.work import (
+    BuildRequest,
+    BuildResult,
+    Done,
+    Failed,
+    FromWorker,
+    Hired,
+    ReplayMade,
+    ReplayRequest,
+    ToWorker,
+)
 
 OnEvent = Callable[[Event], None]
 # One thread per process: workers are the parallelism, and a fork must not copy a thread pool.
@@ -99,6 +111,7 @@ class Supervisor:
         self._control: socket.socket | None = None
         self._children: dict[int, _Child] = {}
         self._workers: dict[int, int] = {}
+        self._replays: dict[int, int | None] = {}
         self._next_child = 1
 
     # ------------------------------------------------------------ life
@@ -144,6 +157,8 @@ class Supervisor:
             self._close_child(child)
         self._children.clear()
         self._workers.clear()
+        for replay in list(self._replays):
+            self.drop_replay(replay)
 
     # ------------------------------------------------------------ what the daemon asks for
 
@@ -169,6 +184,29 @@ class Supervisor:
         self._push(
             child, Order(request, self._cache_root, self._fail_points, self._op_modules), None
         )
+
+    def start_replay(self, request: ReplayRequest) -> None:
+        """Fork a replayer; answered by ReplayEnded or ReplayFailed."""
+        child = self._fork("replayer")
+        child.build = request.replay
+        self._replays[request.replay] = None
+        self._push(
+            child, Order(request, self._cache_root, self._fail_points, self._op_modules), None
+        )
+
+    def take_replay(self, replay: int) -> int | None:
+        """Return the descriptor of a replay's memory, now the caller's; None if it is not there."""
+        return self._replays.pop(replay, None)
+
+    def drop_replay(self, replay: int) -> None:
+        """End a replay's process if it runs, close its memory if it is there."""
+        descriptor = self._replays.pop(replay, None)
+        if descriptor is not None:
+            os.close(descriptor)
+        for child in self._children.values():
+            if child.role == "replayer" and child.build == replay:
+                child.kill_asked = "nobody wants its replay any more"
+                self._kill(child)
 
     def send(self, worker: int, record: ToWorker, descriptor: int | None = None) -> None:
         """Send a record to a worker; kept and sent later where its socket is full."""
@@ -299,7 +337,7 @@ class Supervisor:
 
     def _read_child(self, child: _Child, packets: int = 1) -> None:
         """Take packets of a child, one by one: the poll is level-triggered and comes back."""
-        kinds = FromWorker if child.role == "worker" else BuildResult | Failed
+        kinds = FromWorker if child.role == "worker" else BuildResult | ReplayMade | Failed
         for _ in range(packets):
             try:
                 received = channel.receive(child.sock, kinds)
@@ -314,10 +352,12 @@ class Supervisor:
                 self._drop_queue(child)
                 self._kill(child)
                 return
-            self._emit(child, received[0])
+            self._emit(child, *received)
         self._flush(child)
 
-    def _emit(self, child: _Child, record: FromWorker | BuildResult) -> None:
+    def _emit(
+        self, child: _Child, record: FromWorker | BuildResult | ReplayMade, descriptor: int | None
+    ) -> None:
         now, worker = self._now(), child.build
         match record:
             case Hired():
@@ -328,10 +368,14 @@ class Supervisor:
             case BuildResult():
                 child.answered = True
                 self._on_event(Built(now, record))
-            case Failed() if child.role == "builder":
+            case ReplayMade():
                 child.answered = True
+                self._keep_replay(child.build, record, descriptor)
+            case Failed() if child.role != "worker":
+                child.answered = True
+                failed = BuildFailed if child.role == "builder" else ReplayFailed
                 self._on_event(
-                    BuildFailed(now, child.build, record.code, record.message, record.details)
+                    failed(now, child.build, record.code, record.message, record.details)
                 )
             case Failed():
                 self._on_event(
@@ -345,6 +389,13 @@ class Supervisor:
                         record.details,
                     )
                 )
+
+    def _keep_replay(self, replay: int, made: ReplayMade, descriptor: int | None) -> None:
+        if descriptor is not None and replay in self._replays:
+            self._replays[replay] = descriptor
+        elif descriptor is not None:
+            os.close(descriptor)  # dropped meanwhile
+        self._on_event(ReplayEnded(self._now(), replay, made.size_bytes))
 
     # ------------------------------------------------------------ deaths
 
@@ -372,7 +423,12 @@ class Supervisor:
             self._on_event(event)
             return
         self._close_child(child)
-        if not child.answered:
+        if not child.answered and child.role == "replayer":
+            death = SampleError(
+                f"the process that replays the sample died ({reason}); reading it or an op crashed"
+            )
+            self._on_event(ReplayFailed(self._now(), child.build, *death.to_record()))
+        elif not child.answered:
             error = BuildError(
                 f"the process that builds the pipeline died ({reason}); its module or an op of it "
                 "crashed while it was imported or compiled"

@@ -26,7 +26,7 @@ from stoker.server import channel
 from stoker.server.death import die_with_parent
 
 UNWANTED = ("torch", "pyarrow", "zmq")
-ROLES = {"worker": "worker", "builder": "builder"}
+ROLES = {"worker": "worker", "builder": "builder", "replayer": "replayer"}
 # Imported where they are first used, so named here: a fork should not have to.
 PRELOAD = (
     "numba",

@@ -29,6 +29,7 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     """What a build found out: all that is needed for a StreamSpec and for a slab.
 
     `streams` are the names of the streams that the pipeline draws from: these can be frozen.
+    `reads_schedule`: whether it reads how much of the training is over, so `total_epochs` counts.
     """
 
     build: int
@@ -39,6 +40,26 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     outputs: tuple[Output, ...]
     streams: tuple[str, ...] = ()
     reads_schedule: bool = False
+
+
+class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):
+    """Replay one sample of a stream; `graph` is the canonical form that its build gave."""
+
+    replay: int
+    dataset: str
+    spec: StreamSpec
+    graph: bytes
+    id: int
+    epoch: int
+    visit: int
+    view: int
+
+
+class ReplayMade(msgspec.Struct, frozen=True, array_like=True, tag="replay_made"):
+    """Comes with a descriptor: a memory file of `size_bytes` bytes that holds the replay."""
+
+    replay: int
+    size_bytes: int
 
 
 class OpenStream(msgspec.Struct, frozen=True, array_like=True, tag="open_stream"):

@@ -17,6 +17,7 @@ from typing import Any
 
 from stoker.protocol.layout import Output
 from stoker.protocol.messages import (
+    AskReplay,
     AskStatus,
     Bye,
     Close,
@@ -39,6 +40,7 @@ from stoker.server.state.slots import SlotState
 from stoker.server.work import BuildResult, Done, OpenStream, Work
 
 LIMIT_S = 2000.0
+REPLAY = 9
 WRITTEN = {SlotState.FILLING, SlotState.CANCELLED, SlotState.RETIRED}
 
 
@@ -80,6 +82,7 @@ class World:
         self.todo = draw.randint(1, 4)
         self.memory: dict[int, list[dict[int, object]]] = {}
         self.reserved: dict[int, int] = {}
+        self.replays: set[int] = set()
         self.core = Core(self.settings)
         self.carry_out(self.core.start())
         for _ in range(self.todo):
@@ -114,10 +117,12 @@ class World:
             self.now, _, call = heapq.heappop(self._queue)
             call()
         left = self.core.counters()
-        for name in ("sessions", "groups", "streams", "claims", "memory_used_bytes", "builds"):
+        kept = ("sessions", "groups", "streams", "claims", "memory_used_bytes", "builds", "replays")
+        for name in kept:
             assert left[name] == 0, (name, left)
         assert left["workers"] == left["workers_up"] == self.settings.workers
         assert not self.reserved
+        assert not self.replays
         core = self.core
         assert not core._openings._waiting
         assert not core._openings._reserving
@@ -192,6 +197,27 @@ class World:
                 self.event(ev.Built, built)
 
         self.later(self.random.uniform(0, 3), end)
+
+    def do_StartReplay(self, do: ins.StartReplay) -> None:
+        number = do.request.replay
+        self.replays.add(number)
+        assert len(self.replays) <= self.settings.concurrent_replays
+
+        def end() -> None:
+            if self.chance(self.faults):
+                self.replays.discard(number)
+                self.event(ev.ReplayFailed, number, "sample", "cannot decode it", {})
+            else:
+                self.event(ev.ReplayEnded, number, 4096)
+
+        self.later(self.random.uniform(0, 3), end)
+
+    def do_SendReplay(self, do: ins.SendReplay) -> None:
+        self.replays.remove(do.replay)
+        assert do.request == REPLAY
+
+    def do_DropReplay(self, do: ins.DropReplay) -> None:
+        self.replays.discard(do.replay)
 
     def do_ReserveSlab(self, do: ins.ReserveSlab) -> None:
         self.reserved[do.slab] = do.size_bytes
@@ -489,7 +515,10 @@ class Client:
     def on_Error(self, record: Error) -> None:
         self.world.seen["error " + record.code] += 1
         self.tries += 1
-        if record.request:
+        if record.request == REPLAY:
+            self.tries -= 1
+            assert record.code in ("sample", "usage")
+        elif record.request:
             if self.tries > 3:
                 self.leave()
             else:
@@ -594,6 +623,8 @@ class Client:
             self.misbehave()
         if self.world.chance(0.03):
             self.seek()
+        if self.world.chance(0.05):
+            self.say(AskReplay(REPLAY, draw.randint(0, 45), 0, 0, 0))
         if self.queue:
             self.take()
         if self.held and not self.hoards and draw.random() < 0.7:

@@ -36,6 +36,7 @@ class Counts:
     replaced_rows: int = 0
     invalid_rows: int = 0
     builds: int = 0
+    replays: int = 0
     errors: int = 0
     worker_starts: int = 0
     worker_deaths: int = 0

@@ -22,6 +22,8 @@ from stoker.server.state.events import (
     LifelineDown,
     LifelineUp,
     Received,
+    ReplayEnded,
+    ReplayFailed,
     SlabRefused,
     SlabReserved,
     StopAsked,
@@ -33,6 +35,7 @@ from stoker.server.state.faults import Faults
 from stoker.server.state.instructions import Instruction
 from stoker.server.state.memory import Budget
 from stoker.server.state.opening import Openings
+from stoker.server.state.replays import Replays
 from stoker.server.state.scheduler import Scheduler
 from stoker.server.state.sessions import Sessions
 from stoker.server.state.settings import Settings
@@ -53,7 +56,10 @@ class Core:
         self._pool = Pool(context)
         self._groups = Groups(context, self._streams, self._budget)
         self._openings = Openings(context, self._builds, self._streams, self._groups, self._budget)
-        self._sessions = Sessions(context, self._openings, self._groups, self._pool, self.counters)
+        self._replays = Replays(context)
+        self._sessions = Sessions(
+            context, self._openings, self._groups, self._pool, self._replays, self.counters
+        )
         self._scheduler = Scheduler(context, self._groups, self._pool)
         self._faults = Faults(context, self._groups, self._pool, self._scheduler, self._builds)
         self._stopping = Stopping(context, self._sessions, self._scheduler, self._pool)
@@ -64,6 +70,8 @@ class Core:
             LifelineDown: lambda event: self._sessions.end(event.token, "lifeline down"),
             Built: lambda event: self._openings.built(event.result),
             BuildFailed: self._openings.build_failed,
+            ReplayEnded: self._replays.ended,
+            ReplayFailed: self._replays.failed,
             SlabReserved: lambda event: self._openings.reserved(event.slab),
             SlabRefused: lambda event: self._openings.refused(event.slab, event.reason),
             WorkerUp: lambda event: self._pool.came_up(event.worker),
@@ -98,6 +106,7 @@ class Core:
             "streams": len(self._streams),
             "groups": len(self._groups.by_number),
             "builds": len(self._builds),
+            "replays": len(self._replays),
             "workers": len(self._pool.workers),
             "workers_up": self._pool.up,
             "claims": self._scheduler.claims,

@@ -66,6 +66,24 @@ class BuildFailed(Event):
 
 
 @dataclass(frozen=True)
+class ReplayEnded(Event):
+    """A replay is made; its bytes are kept for SendReplay or DropReplay."""
+
+    replay: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class ReplayFailed(Event):
+    """A replay failed; the error in wire form."""
+
+    replay: int
+    code: str
+    message: str
+    details: dict[str, Detail]
+
+
+@dataclass(frozen=True)
 class SlabReserved(Event):
     """The memory of a slab is reserved in full."""
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from stoker.protocol.messages import DaemonRecord
-from stoker.server.work import BuildRequest, OpenStream, Work
+from stoker.server.work import BuildRequest, OpenStream, ReplayRequest, Work
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,30 @@ class StartBuild(Instruction):
     """Run a one-off builder; answered by Built or BuildFailed."""
 
     request: BuildRequest
+
+
+@dataclass(frozen=True)
+class StartReplay(Instruction):
+    """Run a one-off replayer; answered by ReplayEnded or ReplayFailed."""
+
+    request: ReplayRequest
+
+
+@dataclass(frozen=True)
+class SendReplay(Instruction):
+    """Pass a replay's descriptor to a session over its lifeline, and keep it no longer."""
+
+    token: bytes
+    replay: int
+    request: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class DropReplay(Instruction):
+    """Nobody wants that replay: end its process if it runs, give its memory back if it is there."""
+
+    replay: int
 
 
 @dataclass(frozen=True)

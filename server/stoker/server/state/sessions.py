@@ -18,6 +18,7 @@ from stoker.protocol.errors import (
     VersionError,
 )
 from stoker.protocol.messages import (
+    AskReplay,
     AskStatus,
     Bye,
     ClientRecord,
@@ -37,6 +38,7 @@ from stoker.server.state.faults import broken
 from stoker.server.state.groups import Group
 from stoker.server.state.instructions import EndSession, SendPeer
 from stoker.server.state.opening import Openings
+from stoker.server.state.replays import Replays
 from stoker.server.state.session import Session
 from stoker.server.state.workers import Pool
 
@@ -53,12 +55,14 @@ class Sessions:
         openings: Openings,
         groups: Groups,
         pool: Pool,
+        replays: Replays,
         status: Callable[[], dict[str, int | float]],
     ) -> None:
         self._context = context
         self._openings = openings
         self._groups = groups
         self._pool = pool
+        self._replays = replays
         self._status = status
         self._unattached: dict[bytes, Session] = {}
         self.by_token: dict[bytes, Session] = {}
@@ -116,6 +120,7 @@ class Sessions:
             return
         self._unattached.pop(token, None)
         self._openings.leave(session)
+        self._replays.leave(token)
         if session.group is not None:
             self._groups.close(session.group, token)
         self._context.out.append(EndSession(token))
@@ -170,6 +175,8 @@ class Sessions:
             self._seek(self._group(session, record), record)
         elif isinstance(record, Open):
             self._open(session, record)
+        elif isinstance(record, AskReplay):
+            self._replays.ask(session.token, self._group(session, record), record)
         elif isinstance(record, AskStatus):
             if not self._told:
                 self._context.send(session.token, Status(self._status()))
@@ -212,7 +219,7 @@ def _name(record: ClientRecord) -> str:
 
 def _concerned(record: ClientRecord, error: StokerError) -> tuple[int, int | None]:
     """Return the request and the run that an error in handling the record concerns."""
-    if isinstance(record, Open):
+    if isinstance(record, Open | AskReplay):
         return record.request, None
     if isinstance(record, Seek) and not isinstance(error, ProtocolError):
         return 0, record.run

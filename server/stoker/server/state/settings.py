@@ -31,6 +31,7 @@ class Settings:
         hello_deadline_s: a session without a lifeline by then is ended.
         concurrent_builds: builds that run at a time; others wait.
         cached_builds: results that are kept.
+        concurrent_replays: replays that are made at a time; others wait.
     """
 
     workers: int
@@ -55,3 +56,4 @@ class Settings:
     hello_deadline_s: float = 10.0
     concurrent_builds: int = 2
     cached_builds: int = 64
+    concurrent_replays: int = 1

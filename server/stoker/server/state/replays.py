@@ -1,0 +1,92 @@
+"""Replays that sessions ask for: each made by a one-off process, one at a time for each session.
+
+At most `concurrent_replays` run at a time, the others wait in order. A session that ends takes its
+replay with it. What a replay costs falls on a process of its own, so delivery does not notice.
+"""
+
+from collections import OrderedDict
+
+from stoker.protocol.errors import UsageError
+from stoker.protocol.messages import AskReplay
+from stoker.server.state.context import Context, error_record
+from stoker.server.state.events import ReplayEnded, ReplayFailed
+from stoker.server.state.groups import Group
+from stoker.server.state.instructions import DropReplay, SendReplay, StartReplay
+from stoker.server.work import ReplayRequest
+
+
+class Replays:
+    """All replays that run or wait."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._numbers = 0
+        self._waiting: OrderedDict[bytes, tuple[AskReplay, ReplayRequest]] = OrderedDict()
+        self._running: dict[int, tuple[bytes, AskReplay]] = {}
+
+    def __len__(self) -> int:
+        """Replays that run or wait."""
+        return len(self._waiting) + len(self._running)
+
+    def ask(self, token: bytes, group: Group, record: AskReplay) -> None:
+        """Begin a replay for a session.
+
+        Raises:
+            UsageError: the stream has no such id or view, or the session has a replay under way.
+        """
+        spec = group.stream.spec
+        if record.id >= spec.dataset_rows:
+            raise UsageError(
+                f"replay: expected an id from 0 to {spec.dataset_rows - 1}, got {record.id}"
+            )
+        if record.view >= spec.views:
+            raise UsageError(
+                f"replay: expected a view from 0 to {spec.views - 1}, got {record.view}"
+            )
+        if token in self._waiting or any(token == owner for owner, _ in self._running.values()):
+            raise UsageError("replay: one is under way; a session has one at a time")
+        self._numbers += 1
+        request = ReplayRequest(
+            self._numbers, group.record.dataset, spec, group.record.graph,
+            record.id, record.epoch, record.visit, record.view,
+        )  # fmt: skip
+        self._waiting[token] = record, request
+        self._start()
+
+    def ended(self, event: ReplayEnded) -> None:
+        """A replay is made."""
+        owner = self._running.pop(event.replay, None)
+        if owner is None:
+            self._context.out.append(DropReplay(event.replay))
+        else:
+            token, record = owner
+            self._context.counts.replays += 1
+            self._context.out.append(
+                SendReplay(token, event.replay, record.request, event.size_bytes)
+            )
+        self._start()
+
+    def failed(self, event: ReplayFailed) -> None:
+        """A replay failed."""
+        owner = self._running.pop(event.replay, None)
+        if owner is not None:
+            token, record = owner
+            self._context.counts.errors += 1
+            error = error_record(event.code, event.message, event.details, record.request)
+            self._context.send(token, error)
+        self._start()
+
+    def leave(self, token: bytes) -> None:
+        """The session goes away."""
+        self._waiting.pop(token, None)
+        for number, (owner, _) in list(self._running.items()):
+            if owner == token:
+                del self._running[number]
+                self._context.out.append(DropReplay(number))
+        self._start()
+
+    def _start(self) -> None:
+        while self._waiting and len(self._running) < self._context.settings.concurrent_replays:
+            token, (record, request) = self._waiting.popitem(last=False)
+            self._running[request.replay] = token, record
+            self._context.out.append(StartReplay(request))

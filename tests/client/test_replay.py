@@ -1,0 +1,132 @@
+"""`loader.replay` through the real daemon: the batch's own bytes, at any time, errors typed."""
+
+import json
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import skimage.data
+from PIL import Image
+
+from stoker.client import Loader
+from stoker.protocol.errors import ClosedError, SampleError, UsageError
+
+pytestmark = pytest.mark.slow
+HERE = Path(__file__).parent
+ROWS = 12
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve crops of photographs in two classes, packed by the command line."""
+    root = tmp_path_factory.mktemp("replay")
+    sources = (skimage.data.astronaut(), skimage.data.chelsea())
+    for number in range(ROWS):
+        folder = root / "source" / ("day", "night")[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        crop = sources[number % 2][number : 110 + 3 * number, 20 : 140 + 2 * number]
+        Image.fromarray(crop).save(folder / f"{number:02}.jpg", quality=92)
+    command = [sys.executable, "-m", "stoker.server", "pack", str(root / "source")]
+    subprocess.run([*command, str(root / "packed")], check=True, capture_output=True, timeout=120)
+    return root / "packed"
+
+
+@contextmanager
+def serving(folder: Path, photos: Path, fail_points: str = "") -> Iterator[str]:
+    """A daemon's address; it has ended well when the block is left."""
+    reader, writer = os.pipe()
+    (folder / "c.toml").write_text(f'[testing]\nfail_points = "{fail_points}"\n')
+    command = [sys.executable, "-m", "stoker.server", "serve", "--config", f"{folder}/c.toml"]
+    command += ["--address", f"ipc://{folder}/stoker.sock", "--dataset", f"photos={photos}"]
+    command += ["--pipeline", "train=client_pipelines:train", "--python-path", str(HERE)]
+    with open(folder / "log", "wb") as log:
+        process = subprocess.Popen(
+            [*command, "--workers", "2", "--ready-fd", str(writer)], pass_fds=[writer], stderr=log
+        )
+    os.close(writer)
+    try:
+        with os.fdopen(reader) as ready:
+            assert select.select([ready], [], [], 60)[0]
+            yield json.loads(ready.readline())["address"]
+    finally:
+        process.terminate()
+        assert process.wait(30) == 0
+
+
+def load(address: str, **more) -> Loader:
+    return Loader(address, pipeline="train", batch_size=4, device="numpy", seed=11, **more)
+
+
+def test_outputs_are_the_bytes_of_the_batches(folder, photos) -> None:
+    freeze = {"horizontal_flip": "epoch"}
+    with serving(folder, photos) as address, load(address, views=2, freeze=freeze) as loader:
+        applied = set()
+        for epoch in (0, 1):
+            for batch in loader:
+                for row in (0, 5):
+                    number = int(batch.index[row])
+                    found = loader.replay(number, epoch, view=row % 2)
+                    assert (found.seed, found.id, found.epoch) == (11, number, epoch)
+                    assert found.pipeline_id == loader.spec.pipeline
+                    for name in ("image", "label"):
+                        assert found.output(name).dtype == batch[name].dtype
+                        assert found.output(name).tobytes() == batch[name][row].tobytes()
+                    crop, flip = found.steps
+                    assert (crop.op, crop.applied, flip.op) == (
+                        "center_crop", True, "horizontal_flip",
+                    )  # fmt: skip
+                    assert flip.applied == bool(flip.parameters["flip"])
+                    turned = crop.values[0].array[:, :: -1 if flip.applied else 1]
+                    assert np.array_equal(flip.values[0].array, turned)
+                    applied.add(flip.applied)
+        assert applied == {True, False}
+
+
+def test_what_cannot_be_is_refused_and_delivery_goes_on(folder, photos) -> None:
+    with serving(folder, photos, "replayer.start:segv:1") as address:
+        with load(address) as loader:
+            batches = iter(loader)
+            next(batches)
+            with pytest.raises(SampleError, match=r"process that replays the sample died \(killed"):
+                loader.replay(0, 0)
+            with pytest.raises(UsageError, match="expected an id from 0 to 11, got 12"):
+                loader.replay(12, 0)
+            with pytest.raises(UsageError, match="expected a view from 0 to 0, got 1"):
+                loader.replay(0, 0, view=1)
+            with pytest.raises(UsageError, match="sample_id=-1: expected an integer from 0"):
+                loader.replay(-1, 0)
+            with pytest.raises(UsageError, match=r"epoch=1\.5: expected an integer from 0"):
+                loader.replay(0, 1.5)
+            assert len(list(batches)) == 2
+        with pytest.raises(ClosedError):
+            loader.replay(0, 0)
+
+
+def test_a_replay_that_is_given_up_disturbs_nobody(folder, photos) -> None:
+    """The replayer stops: the loader gives up in time, and the session's end ends the process."""
+    with serving(folder, photos, "replayer.start:stop:1") as address, load(address) as loader:
+        next(iter(loader))
+        loader._connection._timeout_s = 0.2
+        with pytest.raises(Exception, match="did not answer in time"):
+            loader.replay(0, 0)
+        loader._connection._timeout_s = 60.0
+        with pytest.raises(UsageError, match="one is under way"):
+            loader.replay(0, 0)
+        assert sum(1 for _ in loader) == 3
+
+
+def test_a_private_daemon_replays_too(photos, monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(HERE))
+    with Loader(
+        photos, pipeline="client_pipelines:train", batch_size=4, device="numpy", workers=1
+    ) as loader:
+        batch = next(iter(loader))
+        found = loader.replay(int(batch.index[2]), 0)
+        assert found.output("image").tobytes() == batch.image[2].tobytes()
+        assert {value.name for value in found.fields} == {"label", "image"}

@@ -1,0 +1,81 @@
+"""A replayer with real processes: a replay, a fault, a death, and one that nobody wants."""
+
+import os
+
+import numpy as np
+import pytest
+
+from stoker.protocol.replay import replay_from_bytes
+from stoker.server.state.events import ReplayEnded, ReplayFailed
+from stoker.server.work import ReplayRequest
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def request_of(stream_of):
+    """request_of(**changes) -> a request for sample 3 of the small dataset."""
+
+    def make(**changes) -> ReplayRequest:
+        opened = stream_of()
+        values = {
+            "replay": 5, "dataset": opened.dataset, "spec": opened.spec, "graph": opened.graph,
+            "id": 3, "epoch": 2, "visit": 0, "view": 0,
+        }  # fmt: skip
+        return ReplayRequest(**{**values, **changes})
+
+    return make
+
+
+def test_a_replay_arrives_as_memory(rig, request_of):
+    one = rig()
+    one.supervisor.start_replay(request_of())
+    made = one.wait(ReplayEnded)
+    assert made.replay == 5
+    memory = one.supervisor.take_replay(5)
+    try:
+        found = replay_from_bytes(os.pread(memory, made.size_bytes, 0))
+    finally:
+        os.close(memory)
+    assert (found.id, found.epoch) == (3, 2)
+    assert found.output("image").shape == (16, 16, 3)
+    assert np.array_equal(found.steps[0].values[0].array, found.output("image"))
+    assert one.supervisor.take_replay(5) is None
+
+
+def test_faults_and_deaths_are_typed_errors(rig, request_of):
+    one = rig("replayer.start:segv:1:2,replayer.done:error:1:3")
+    spec = request_of().spec
+    one.supervisor.start_replay(request_of(id=10**6))
+    failed = one.wait(ReplayFailed)
+    assert (failed.replay, failed.code) == (5, "usage")
+    assert "id 1000000: the dataset has 10 samples" in failed.message
+    one.supervisor.start_replay(request_of())
+    assert "died (killed by SIGSEGV)" in one.wait(ReplayFailed).message
+    one.supervisor.start_replay(request_of())
+    assert "replaying the sample failed with RuntimeError" in one.wait(ReplayFailed).message
+    other = type(spec).from_data({**spec.to_data(), "dataset": "content:" + "0" * 32})
+    one.supervisor.start_replay(request_of(spec=other))
+    failed = one.wait(ReplayFailed)
+    assert failed.code == "dataset"
+    assert "as when the stream was opened" in failed.message
+
+
+def test_a_replay_that_nobody_wants_is_ended(rig, request_of):
+    one = rig("replayer.start:stop:1")
+    one.supervisor.start_replay(request_of())
+    one.supervisor.drop_replay(5)
+    assert "nobody wants" not in one.wait(ReplayFailed).message
+    assert one.supervisor.take_replay(5) is None
+    assert not one.supervisor._children
+
+
+def test_memory_of_a_replay_that_was_not_taken_is_given_back(rig, request_of):
+    one = rig()
+    one.supervisor.start_replay(request_of())
+    one.wait(ReplayEnded)
+    one.supervisor.drop_replay(5)
+    assert one.supervisor.take_replay(5) is None
+    one.supervisor.start_replay(request_of(replay=6))
+    one.wait(ReplayEnded)
+    one.supervisor.close()  # the leak fixture looks
