@@ -282,4 +282,4 @@ def _array(words: list[int]) -> np.ndarray:
     shape = tuple(sides[:rank])
     size = int(np.prod(shape)) * dtype.itemsize
     memory = (ctypes.c_uint8 * size).from_address(address)
-    return np.ndarray(shape, dtype, buffer=memory)
+    return np.ndarray(shape, dtype, buffer=memoryview(memory))

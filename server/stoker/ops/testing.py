@@ -288,8 +288,9 @@ def _check_declaration(op: Op, run: OpRunner, given: Values) -> None:
     )
     strange = State.fixed("no such kind", "uint8", (8, 8, 3))
     _hold(not _accepts(op, [strange]), op, "declare accepts a kind that no kernel has a rule for")
-    record = run.draw(op, 0, *given[0][1].shape[:2], machine=False)
-    size = op.out_size(structured(op.parameters, op.params()), record, *given[0][1].shape[:2])
+    height, width = given[0][1].shape[:2]
+    record = run.draw(op, 0, height, width, machine=False)
+    size = op.out_size(structured(op.parameters, op.params()), record, height, width)
     for (kind, array), after in zip(given, op.declare(states)[0], strict=True):
         if after.is_fixed and after.shape[2:] == array.shape[2:]:  # no other layout
             told = after.shape[:2] == tuple(size)
@@ -306,8 +307,9 @@ def _check_kernel(op: Op, run: OpRunner, kind: str, array: np.ndarray) -> None:
     """A kernel writes all of dst whatever was there, and in place what it writes elsewhere."""
     params = structured(op.parameters, op.params())
     (after,), scratch_bytes = op.declare((state_of(kind, array),))
-    record = run.draw(op, 1, *array.shape[:2], machine=False)
-    rest = (params, record, op.out_size(params, record, *array.shape[:2]), scratch_bytes)
+    height, width = array.shape[:2]
+    record = run.draw(op, 1, height, width, machine=False)
+    rest = (params, record, op.out_size(params, record, height, width), scratch_bytes)
     for machine, form in ((True, "compiled"), (False, "plain")):
         left = run.kernel(op, kind, array, after, rest, machine, PAINT)
         right = run.kernel(op, kind, array, after, rest, machine, OTHER_PAINT)
