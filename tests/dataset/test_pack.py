@@ -14,6 +14,7 @@ from stoker.dataset.pack import Options, pack
 from stoker.protocol.errors import DatasetError, ResourceError, UsageError
 
 ONE = Options(workers=1)
+AS_THEY_CAME = Options(workers=1, grid=False)
 
 
 def contents(folder):
@@ -22,7 +23,7 @@ def contents(folder):
 
 
 def test_image_folder(tmp_path, image_folder):
-    report = pack(image_folder, tmp_path / "d", ONE)
+    report = pack(image_folder, tmp_path / "d", AS_THEY_CAME)
     files = sorted(image_folder.rglob("*.*"), key=lambda path: path.relative_to(image_folder).parts)
     assert report.kind == "folder"
     assert report.manifest.rows == len(files) == 6
@@ -39,7 +40,7 @@ def test_image_folder(tmp_path, image_folder):
 
 
 def test_parallel_folders(tmp_path, parallel_folders, photographs):
-    report = pack(parallel_folders, tmp_path / "d", ONE)
+    report = pack(parallel_folders, tmp_path / "d", AS_THEY_CAME)
     assert report.kind == "parallel"
     out = np.empty(10**6, np.uint8)
     with open_dataset(tmp_path / "d") as dataset:
@@ -293,7 +294,7 @@ def test_other_faults_of_the_disk(tmp_path, image_folder, monkeypatch):
 
 
 def test_statistics(tmp_path, parallel_folders, photographs):
-    statistics = pack(parallel_folders, tmp_path / "d", ONE).manifest.statistics.fields
+    statistics = pack(parallel_folders, tmp_path / "d", AS_THEY_CAME).manifest.statistics.fields
     heights = [pixels.shape[0] for pixels in photographs.values()]
     for name, folder in (("image", "images"), ("mask", "masks")):
         sizes = [path.stat().st_size for path in (parallel_folders / folder).iterdir()]

@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import UNSET
 from PIL import Image
 
+from stoker.dataset.gridding import with_grid
 from stoker.dataset.inspect import Scratches, inspect_picture
 from stoker.dataset.items import items_of
 from stoker.dataset.limits import CodecError, check_pixels
@@ -48,7 +49,7 @@ class Cell:
     """
 
     data: bytes | memoryview
-    sides: tuple[int, ...] = ()
+    sides: tuple[int | bytes, ...] = ()
     prefix: bytes = b""
     items: int = 0
     width: int = 0
@@ -108,8 +109,12 @@ def _picture(field: Field, value: Value, scratch: Scratches) -> Cell:
     picture = inspect_picture(bytes(value), field.kind, scratch)
     if field.encoding not in ("encoded", picture.encoding):
         raise CodecError(f"expected encoding {field.encoding}, got {picture.encoding}")
-    sides = (picture.height, picture.width, picture.orientation)
-    return Cell(picture.data, sides, b"", *sides[:2], picture.encoding, picture.notes)
+    sides: tuple[int | bytes, ...] = (picture.height, picture.width, picture.orientation)
+    if field.grid_column is not None:
+        picture = with_grid(picture, scratch)
+        sides = (*sides, picture.grid)
+    size = picture.height, picture.width
+    return Cell(picture.data, sides, b"", *size, picture.encoding, picture.notes)
 
 
 def _as_png(field: Field, value: np.ndarray) -> bytes:

@@ -24,6 +24,7 @@ class Picture:
         height, width: in pixels, after orientation.
         orientation: EXIF orientation, 1..8.
         notes: what its owner should know, such as that it was re-encoded.
+        grid: of a JPEG that was rewritten for crops, else empty.
     """
 
     data: bytes
@@ -32,6 +33,7 @@ class Picture:
     width: int
     orientation: int
     notes: tuple[str, ...] = ()
+    grid: bytes = b""
 
 
 def inspect_picture(data: bytes, kind: str, scratch: "Scratches") -> Picture:
@@ -66,11 +68,18 @@ def inspect_picture(data: bytes, kind: str, scratch: "Scratches") -> Picture:
 
 
 class Scratches:
-    """The two memories that inspecting needs, reused from file to file."""
+    """The memories that inspecting needs, reused from file to file.
+
+    Attributes:
+        pixels: the picture that was inspected last.
+        turned: for pictures on their way to being turned.
+        again: for a second decoding.
+    """
 
     def __init__(self) -> None:
         self.pixels = Scratch()
         self.turned = Scratch()
+        self.again = Scratch()
 
 
 def _png_notes(header: PngHeader, kind: str) -> tuple[str, ...]:

@@ -74,6 +74,8 @@ class FieldStatistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         height, width: (smallest, largest, mean) of pictures.
         turned: pictures whose EXIF orientation is not 1.
         per_class: rows per label value, for labels with class names.
+        gridded: JPEGs that were rewritten on a grid.
+        by_rows: those of them whose grid has rows alone, as their width does not divide.
     """
 
     data_bytes: int
@@ -81,6 +83,8 @@ class FieldStatistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     width: tuple[int, int, float] | None = None
     turned: int = 0
     per_class: tuple[int, ...] | None = None
+    gridded: int = 0
+    by_rows: int = 0
 
 
 class Note(msgspec.Struct, frozen=True):

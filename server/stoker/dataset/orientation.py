@@ -48,6 +48,26 @@ def upright_size(height: int, width: int, orientation: int) -> tuple[int, int]:
     return (width, height) if orientation >= 5 else (height, width)
 
 
+def stored_box(
+    box: tuple[int, int, int, int], size: tuple[int, int], orientation: int
+) -> tuple[int, int, int, int]:
+    """Return where a box of the upright picture lies in the stored one.
+
+    Args:
+        box: (top, left, height, width), upright.
+        size: (height, width) as stored.
+        orientation: 1..8.
+    """
+    top, left, height, width = box
+    if orientation >= 5:
+        top, left, height, width = left, top, width, height
+    if orientation in (3, 4, 6, 7):
+        top = size[0] - top - height
+    if orientation in (2, 3, 7, 8):
+        left = size[1] - left - width
+    return top, left, height, width
+
+
 def _png_exif(view: memoryview) -> memoryview | None:
     for name, body in chunks(view):
         if name == b"eXIf":

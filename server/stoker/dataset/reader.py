@@ -12,9 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from stoker.dataset.boxed import BoxScratch, decode_boxed
 from stoker.dataset.check import check_files, check_manifest
-from stoker.dataset.codecs import CHANNELS, Scratch, decode_picture
+from stoker.dataset.codecs import CHANNELS, decode_picture
 from stoker.dataset.columns import ColumnFiles, FixedColumn, Row, VariableColumn
+from stoker.dataset.jpeg import Grid
 from stoker.dataset.limits import CodecError
 from stoker.dataset.manifest import DataFile, Manifest, read_manifest
 from stoker.dataset.schema import DIGEST, SOURCE, Field
@@ -140,13 +142,7 @@ class Dataset:
         """
         spec = self._picture(field)
         size, turn = self._checked_size(spec, id)
-        needed = size[0] * size[1] * CHANNELS[spec.kind]
-        flat = out.dtype == np.uint8 and out.ndim == 1 and out.flags.c_contiguous
-        if not flat or out.size < needed:
-            raise UsageError(
-                f"field {field!r} of id {id}: expected flat, contiguous uint8 memory of at least "
-                f"{needed} bytes, got {out.dtype} of shape {out.shape}"
-            )
+        needed = self._check_memory(spec, id, size, out)
         data = self.read(field, id)
         if isinstance(data, np.ndarray):
             target = out[:needed].reshape(data.shape)
@@ -154,9 +150,79 @@ class Dataset:
             return target
         assert isinstance(data, memoryview)
         try:
-            return decode_picture(data, spec.kind, size, turn, out, self._scratch())
+            return decode_picture(data, spec.kind, size, turn, out, self._scratch().turned)
         except CodecError as error:
             raise self._sample_error(field, id, f"cannot decode it: {error}") from None
+
+    def decode_box(
+        self,
+        field: str,
+        id: int,  # noqa: A002
+        box: tuple[int, int, int, int],
+        out: np.ndarray,
+    ) -> np.ndarray:
+        """Decode a box of a picture to its place in the caller's memory.
+
+        Outside of the box the pixels mean nothing. A JPEG with a grid is decoded only as far as
+        needed; any other picture is decoded whole.
+
+        Args:
+            field: an image or mask.
+            id: the sample's id.
+            box: (top, left, height, width) in pixels of the upright picture, inside it.
+            out: as for `decode`.
+
+        Returns:
+            As `decode`: the view of the whole picture.
+
+        Raises:
+            UnknownNameError: there is no such field.
+            UsageError: as for `decode`, or the box is not inside the picture.
+            SampleError: as for `decode`.
+        """
+        spec = self._picture(field)
+        grid = self.grid(field, id)
+        if grid is None:
+            return self.decode(field, id, out)
+        size, turn = self._checked_size(spec, id)
+        needed = self._check_memory(spec, id, size, out)
+        top, left, height, width = box
+        if not (0 <= top < top + height <= size[0] and 0 <= left < left + width <= size[1]):
+            raise UsageError(
+                f"field {field!r} of id {id}: box {box} is not inside its {size[0]}x{size[1]} "
+                "pixels"
+            )
+        data = self.read(field, id)
+        assert isinstance(data, memoryview)
+        target = out[:needed].reshape(*size, 3)
+        try:
+            done = decode_boxed(data, grid, size, turn, box, target, self._scratch())
+        except CodecError as error:
+            raise self._sample_error(field, id, f"cannot decode it: {error}") from None
+        return target if done else self.decode(field, id, out)
+
+    def grid(self, field: str, id: int) -> Grid | None:  # noqa: A002
+        """Return the grid of a picture, None if it has none.
+
+        Raises:
+            UnknownNameError: there is no such field.
+            UsageError: the field is no picture, or there is no such id.
+            SampleError: the grid is damaged.
+        """
+        spec = self._picture(field)
+        if spec.grid_column is None:
+            return None
+        row = self._row(id)
+        column, grids = row.columns[field], row.columns[spec.grid_column]
+        assert isinstance(column, VariableColumn)
+        assert isinstance(grids, VariableColumn)
+        data = self._item(field, id, grids, row)
+        if not data:
+            return None
+        try:
+            return Grid.from_bytes(data, len(self._item(field, id, column, row)))
+        except CodecError as error:
+            raise self._sample_error(field, id, str(error)) from None
 
     def source(self, id: int) -> str | None:  # noqa: A002
         """Return the path of the file that the sample came from, if the dataset knows it.
@@ -252,10 +318,27 @@ class Dataset:
         shaped = items.reshape(count, *inner)
         return shaped.astype(np.bool_) if spec.dtype == "bool" else shaped
 
-    def _scratch(self) -> Scratch:
-        scratch: Scratch | None = getattr(self._local, "scratch", None)
+    def _check_memory(
+        self,
+        spec: Field,
+        id: int,  # noqa: A002
+        size: tuple[int, int],
+        out: np.ndarray,
+    ) -> int:
+        """Return the bytes that a picture needs; refuse memory that does not have them."""
+        needed = size[0] * size[1] * CHANNELS[spec.kind]
+        flat = out.dtype == np.uint8 and out.ndim == 1 and out.flags.c_contiguous
+        if not flat or out.size < needed:
+            raise UsageError(
+                f"field {spec.name!r} of id {id}: expected flat, contiguous uint8 memory of at "
+                f"least {needed} bytes, got {out.dtype} of shape {out.shape}"
+            )
+        return needed
+
+    def _scratch(self) -> BoxScratch:
+        scratch: BoxScratch | None = getattr(self._local, "scratch", None)
         if scratch is None:
-            scratch = self._local.scratch = Scratch()
+            scratch = self._local.scratch = BoxScratch()
         return scratch
 
     def _sample_error(self, field: str, id: int, what: str) -> SampleError:  # noqa: A002

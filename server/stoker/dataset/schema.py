@@ -89,6 +89,12 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         return self.kind in PICTURES
 
     @property
+    def grid_column(self) -> str | None:
+        """Name of the side column of the grids of its JPEGs, if it has one."""
+        name = f"{self.name}.grid"
+        return name if any(side.name == name for side in self.side) else None
+
+    @property
     def column_type(self) -> str:
         """Column type of the field's own column."""
         if self.is_picture or self.kind == "bytes":
@@ -118,9 +124,31 @@ class Schema(msgspec.Struct, frozen=True):
         return (*found, *((side.name, side.type) for side in self.side))
 
 
-def image(name: str = "image", encoding: str = "encoded") -> Field:
-    """Declare an image field: (H, W, 3) uint8; sizes are found when rows are written."""
-    return _picture(name, "image", encoding)
+def image(name: str = "image", encoding: str = "encoded", *, grid: bool = False) -> Field:
+    """Declare an image field: (H, W, 3) uint8; sizes are found when rows are written.
+
+    Args:
+        name: an identifier.
+        encoding: raw, jpeg, png, or encoded for either of the two.
+        grid: whether JPEGs are rewritten, with the same pixels, so that crops decode faster.
+    """
+    field = _picture(name, "image", encoding)
+    return with_grid(field) if grid else field
+
+
+def with_grid(field: Field) -> Field:
+    """Return an image field with a column of grids, see docs/contracts/jpeg-grid.md.
+
+    Raises:
+        UsageError: the field's encoding has no JPEGs.
+    """
+    if field.kind != "image" or field.encoding not in ("jpeg", "encoded"):
+        raise UsageError(
+            f"field {field.name!r}: only images that may be JPEGs have grids, got a {field.kind} "
+            f"of encoding {field.encoding}; leave grid out"
+        )
+    side = Side(f"{field.name}.grid", "large_binary")
+    return msgspec.structs.replace(field, side=(*field.side, side))
 
 
 def mask(name: str = "mask", encoding: str = "encoded") -> Field:

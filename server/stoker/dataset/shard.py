@@ -155,7 +155,9 @@ def _write_column(spool: _Spool, put: Callable[[bytes | memoryview], None]) -> N
     put(bytes(-spool.data_bytes % ALIGN))
 
 
-def _little(kind: str, value: int) -> bytes:
+def _little(kind: str, value: int | bytes) -> bytes:
+    if isinstance(value, bytes):
+        return value
     return struct.pack("<i" if kind == "int32" else "<B", value)
 
 
@@ -165,7 +167,8 @@ def _count(seen: FieldSummary, kind: str, cell: Cell) -> None:
     seen.width.add(cell.width)
     if kind in ("image", "mask"):
         seen.encodings[cell.encoding] = seen.encodings.get(cell.encoding, 0) + 1
-        seen.turned += len(cell.sides) == 3 and cell.sides[2] != 1
+        seen.turned += len(cell.sides) > 2 and cell.sides[2] != 1
+        seen.add_grid(cell.sides[3:])
     if kind == "label":
         value = int.from_bytes(cell.data, "little", signed=True)
         seen.classes[value] = seen.classes.get(value, 0) + 1

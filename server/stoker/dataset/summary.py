@@ -5,6 +5,7 @@ Sums are integers, so the result depends on the rows alone, not on how they were
 
 import msgspec
 
+from stoker.dataset.jpeg.grid import intervals_of_a_row
 from stoker.dataset.manifest import FieldStatistics, Note, Statistics
 from stoker.dataset.schema import Field
 
@@ -32,6 +33,8 @@ class SideSummary(msgspec.Struct):
 class FieldSummary(msgspec.Struct):
     """What was seen of one field: bytes, sides, encodings, turned pictures, rows per class.
 
+    Of JPEGs also how many have a grid, and how many of these are cut by rows alone.
+
     `height` of a field that is no picture counts the first side of its items.
     """
 
@@ -41,6 +44,15 @@ class FieldSummary(msgspec.Struct):
     encodings: dict[str, int] = {}
     turned: int = 0
     classes: dict[int, int] = {}
+    gridded: int = 0
+    by_rows: int = 0
+
+    def add_grid(self, sides: tuple[int | bytes, ...]) -> None:
+        """Count the grid of a JPEG, if its field has grids and it has one."""
+        for side in sides:
+            if isinstance(side, bytes) and side:
+                self.gridded += 1
+                self.by_rows += intervals_of_a_row(side) == 1
 
     def merge(self, other: "FieldSummary") -> None:
         """Add another's counts."""
@@ -48,6 +60,8 @@ class FieldSummary(msgspec.Struct):
         self.height.merge(other.height)
         self.width.merge(other.width)
         self.turned += other.turned
+        self.gridded += other.gridded
+        self.by_rows += other.by_rows
         for name, count in other.encodings.items():
             self.encodings[name] = self.encodings.get(name, 0) + count
         for value, count in other.classes.items():
@@ -136,5 +150,7 @@ def _field(field: Field, seen: FieldSummary, rows: int) -> FieldStatistics:
         height=side(seen.height),
         width=side(seen.width),
         turned=seen.turned,
+        gridded=seen.gridded,
+        by_rows=seen.by_rows,
         per_class=per_class,
     )

@@ -75,6 +75,7 @@ def _faults(dataset: Dataset, number: int, out: np.ndarray) -> tuple[list[BadRow
             cells.append(_cell(dataset, field, number))
             if field.is_picture:
                 dataset.decode(field.name, number, out)
+                dataset.grid(field.name, number)
         except SampleError as error:
             faults.append(_bad(dataset, number, field.name, str(error.details["reason"])))
     if not faults and row_digest(cells) != dataset.digest(number):

@@ -18,6 +18,11 @@ VERSION: Final = 1
 _HEAD: Final = struct.Struct("<BBBBHHHHIII")
 
 
+def intervals_of_a_row(data: bytes) -> int:
+    """Return how many intervals an MCU row has, from a side column's bytes that were just made."""
+    return int(_HEAD.unpack_from(data)[5])
+
+
 @dataclass(frozen=True)
 class Grid:
     """The grid of one file.
@@ -43,11 +48,6 @@ class Grid:
     head: int
     frame: int
     offsets: np.ndarray
-
-    @property
-    def is_wide(self) -> bool:
-        """Whether an MCU row has several intervals."""
-        return self.columns > 1
 
     def to_bytes(self) -> bytes:
         """Return the side column's bytes."""

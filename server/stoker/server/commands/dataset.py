@@ -54,6 +54,13 @@ def pack(
         list[str] | None,
         typer.Option(help="FOLDER=image or FOLDER=mask, for parallel folders; repeatable."),
     ] = None,
+    grid: Annotated[
+        bool,
+        typer.Option(
+            "--grid/--no-grid",
+            help="Rewrite JPEGs, with the same pixels, so that crops of them decode faster.",
+        ),
+    ] = True,
 ) -> None:
     """Pack a folder of pictures as a dataset: losslessly, in parallel, resumably."""
     if kind not in _KINDS:
@@ -64,6 +71,7 @@ def pack(
         overwrite=overwrite,
         skip_bad=skip_bad,
         kinds=dict(_assignment(text) for text in field or []),
+        grid=grid,
     )
     with _bar("packing") as bar:
         task = bar.add_task("packing", total=None)
@@ -248,6 +256,9 @@ def _more(field: dict[str, Any], seen: dict[str, Any]) -> str:
     parts = []
     if seen.get("turned"):
         parts.append(f"{seen['turned']} turned by EXIF")
+    if seen.get("gridded"):
+        rows = f", {seen['by_rows']} of them by rows alone" if seen.get("by_rows") else ""
+        parts.append(f"{seen['gridded']} JPEGs with a grid for crops{rows}")
     if field["classes"]:
         counts = seen.get("per_class") or []
         shown = [f"{name}: {count}" for name, count in zip(field["classes"], counts, strict=False)]
