@@ -1,8 +1,8 @@
-"""Which op is at fault when numba refuses a glue.
+"""What the glue of a plan calls, and which op is at fault when numba refuses it.
 
-Every draw, size rule and kernel of the plan is compiled alone, with the types it would be called
-with; the first that fails is named, with the user's line, the states, and the last line of numba's
-message. Imports numba; used only after a failure.
+After a failure every draw, size rule and kernel of the plan is compiled alone, with the types it
+would be called with; the first that fails is named, with the user's line, the states, and the last
+line of numba's message. Imports numba; used while a plan is compiled.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from numba import types
 
-from stoker.ops.contract import State
+from stoker.ops.contract import State, no_draw
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.signature import SCRATCH, SIZES, draw_types, record_type, view_type
 from stoker.pipeline.steps import ApplyStep, Decision, IfStep, ItemsStep, Step
@@ -20,6 +20,16 @@ from stoker.protocol.errors import BuildError, StokerError
 from stoker.rng.jit import compiled
 
 Part = tuple[Decision, str, Callable[..., Any], tuple[Any, ...], str]
+
+
+def calls_apart(plan: Plan) -> Iterator[tuple[Callable[..., Any], tuple[Any, ...]]]:
+    """Yield the draws and kernels that the glue of a plan calls, with the types of each call.
+
+    Rules of a few lines, such as those of sizes, are left out: they are copied into the glue.
+    """
+    for _, what, fn, args, _ in _parts(plan):
+        if fn is not no_draw and (what == "draw" or what.endswith("kernel")):
+            yield fn, args
 
 
 def explain_failure(plan: Plan, error: Exception) -> BuildError:

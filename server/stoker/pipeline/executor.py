@@ -37,7 +37,7 @@ from stoker.pipeline.tables import (
 )
 from stoker.protocol.errors import StokerError, UsageError
 from stoker.protocol.layout import ALIGN
-from stoker.rng.jit import compiled
+from stoker.rng.jit import compiled_apart
 
 _compiling = threading.Lock()
 
@@ -57,30 +57,30 @@ def compile_plan(plan: Plan, freeze: Freeze | None = None) -> Executor:
     """
     glue = write_glue(plan)
     path, run = load_glue(glue)
-    fast = compiled(run)
-    # With NUMBA_DISABLE_JIT=1 the glue stays Python and has no types.
-    if hasattr(fast, "compile"):
-        _compile(plan, fast)
-    return Executor(plan, glue, path, fast, freeze)
+    return Executor(plan, glue, path, _compile(plan, run), freeze)
 
 
-def _compile(plan: Plan, fast: Any) -> None:
-    """Compile a glue for the types of a plan; calls with other types will be refused."""
-    from stoker.pipeline.diagnose import explain_failure  # noqa: PLC0415 - loads numba
+def _compile(plan: Plan, run: Callable[..., int]) -> Any:
+    """Compile a glue for the types of a plan; calls with other types will be refused.
+
+    With NUMBA_DISABLE_JIT=1 it stays Python and has no types.
+    """
+    from stoker.pipeline.diagnose import calls_apart, explain_failure  # noqa: PLC0415 - loads numba
     from stoker.pipeline.signature import glue_types  # noqa: PLC0415
 
-    types = glue_types(plan)
     with _compiling:
-        if types in fast.overloads:
-            return
-        fast.disable_compile(False)
         try:
-            fast.compile(types)
+            fast = compiled_apart(run, calls_apart(plan))
+            types = glue_types(plan)
+            if hasattr(fast, "compile") and types not in fast.overloads:
+                fast.disable_compile(False)
+                fast.compile(types)
+                fast.disable_compile()
         except StokerError:
             raise
         except Exception as error:  # numba lets KeyError and others of its own through
             raise explain_failure(plan, error) from None
-        fast.disable_compile()
+    return fast
 
 
 class Executor:
