@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from stoker.protocol.errors import ConfigError
+from stoker.rng.diskcache import default_cache_root
 from stoker.server import cgroup
 from stoker.server.config_types import Config, decode_hook, key_types
 
@@ -78,7 +79,7 @@ def _defaults(variables: Mapping[str, str]) -> Iterable[_Value]:
     free = cgroup.room()
     computed = {
         ("daemon", "address"): (f"ipc://{_runtime_folder(variables)}/stoker.sock", ""),
-        ("daemon", "cache_root"): (str(_cache_folder(variables)), ""),
+        ("daemon", "cache_root"): (str(default_cache_root(variables)), ""),
         ("workers", "count"): (count, count_why),
         ("memory", "limit"): (
             max(1, int(free.size_bytes * DEFAULT_SHARE)),
@@ -95,11 +96,6 @@ def _runtime_folder(variables: Mapping[str, str]) -> Path:
     if os.geteuid() == 0:
         return Path("/run/stoker")
     return Path(f"/tmp/stoker-{os.geteuid()}")
-
-
-def _cache_folder(variables: Mapping[str, str]) -> Path:
-    base = variables.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "stoker" / "kernels"
 
 
 def _from_file(path: Path) -> Iterable[_Value]:
