@@ -11,7 +11,7 @@ import pytest
 
 from stoker import ops
 from stoker.ops.contract import State, StateError
-from stoker.pipeline import Pipeline, pipeline, scope
+from stoker.pipeline import Pipeline, branching, pipeline, scope
 from stoker.pipeline.plan import bind
 from stoker.protocol.errors import BuildError, SampleError, UsageError
 
@@ -114,6 +114,48 @@ def test_outputs_are_checked(toys, photo):
     assert error.details["output"] == "image"
 
 
+def test_nested_outputs_are_refused(toys):
+    raises(
+        r"output 'pair': outputs are not nested, got dict: .* such as 'pair.left'",
+        lambda s: {"pair": {"left": s.image}},
+    )
+    raises(r"output 'pair': outputs are not nested, got tuple", lambda s: {"pair": (s.a, s.b)})
+
+
+def test_recursion_and_endless_loops_are_refused(toys):
+    def forever(value):
+        return forever(value)
+
+    @branching
+    def until(value):
+        return until(value - 1) if value > 0 else value
+
+    def calls_itself(sample):
+        return {"image": looped(sample)["image"]}
+
+    def many(sample):
+        total = sample.label
+        for _ in range(10**9):
+            total = total + 1
+        return {"x": total}
+
+    looped = pipeline(calls_itself)
+    line = r"test_authoring.py:\d+: "
+    raises(line + "<lambda>: it calls itself without end", lambda s: {"x": forever(s.label)})
+    raises(line + "calls_itself: it calls itself without end", calls_itself)
+    raises(line + r"`if`s on values .* nested deeper than 16.* a function that calls itself",
+           lambda s: {"x": until(s.label)})  # fmt: skip
+    raises(line + r"the pipeline has more than \d+ steps", many)
+
+    def long(sample):
+        total = sample.label
+        for _ in range(3000):
+            total = total * total
+        return {"x": total}
+
+    raises(line + "long: graph: more than 2048 nodes", long)
+
+
 def test_fields_are_checked(toys):
     label = {
         "label": State.fixed("label", "int64", ()),
@@ -130,7 +172,10 @@ def test_fields_are_checked(toys):
         r"field 'x' is array complex64\[2\]: its dtype cannot be used", lambda s: {"x": s.x}, odd
     )
     raises(r"a field is named by text, got 3", lambda s: {"x": s[3]})
-    raises(r"there are 'stoker.epoch' and 'stoker.view'", lambda s: {"x": s["stoker.step"]})
+    raises(
+        r"'stoker.hour': there are stoker.epoch, stoker.view, stoker.step, stoker.progress",
+        lambda s: {"x": s["stoker.hour"]},
+    )
 
 
 def test_values_are_checked(toys):

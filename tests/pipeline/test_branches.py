@@ -217,6 +217,11 @@ def unlike(sample):
     return {"x": sample.label + side}
 
 
+def unlike_dicts(sample):
+    made = {"a": sample.label} if sample.is_night else {"a": sample.label, "b": sample.weight}
+    return {"x": made["a"]}
+
+
 def leaks(sample):
     kept = []
     if sample.is_night:
@@ -248,11 +253,18 @@ def parameter(sample):
         ),
         (unlike, r"variable 'side' .* give str and TracedValue, which cannot join"),
         (
+            unlike_dicts,
+            r"variable 'the ternary' .* give a dict of 'a' and a dict of 'a', 'b', which cannot",
+        ),
+        (
             leaks,
             r"output 'image': the result of horizontal_flip was made inside a branch of an",
         ),
         (helped, r"field 'is_night' is decided for each sample, so Python .* put @branching over"),
-        (parameter, r"horizontal_flip: expected p to be a number from 0 to 1, got <the result of"),
+        (
+            parameter,
+            r"horizontal_flip: parameter 'p' differs from sample to sample; .* with an `if`",
+        ),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

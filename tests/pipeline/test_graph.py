@@ -213,7 +213,23 @@ def nested(depth):
             data_of(image(), draw([0], "stoker/order"), apply(1, 0)),
             "begin with 'stoker/' are reserved",
         ),
-        (data_of({"node": "context", "name": "step"}), "Invalid enum value 'step'"),
+        (data_of({"node": "context", "name": "hour"}), "Invalid enum value 'hour'"),
+        (
+            data_of(image(), draw([0], varies=[["p", None, 3]]), apply(1, 0)),
+            "uses value 3, which is not defined before it",
+        ),
+        (
+            data_of(image(), draw([0], params={"p": 1.0}, varies=[["p", None, 0]]), apply(1, 0)),
+            "parameter 'p' of horizontal_flip varies: expected null in its place, got 1.0",
+        ),
+        (
+            data_of(image(), draw([0], params={"p": [None]}, varies=[["p", 1, 0]]), apply(1, 0)),
+            r"parameter 'p' of horizontal_flip varies: expected null in its place, got \[None\]",
+        ),
+        (
+            data_of(image(), draw([0], varies=[["q", 0, 0]]), apply(1, 0)),
+            "parameter 'q' of horizontal_flip varies: expected null in its place, got no such",
+        ),
         (nested(MAX_DEPTH + 1), "nested deeper than 16"),
         (nested(5000), "nested deeper than 16"),
         (

@@ -31,6 +31,7 @@ from stoker.pipeline.rewrite import rewritten
 from stoker.pipeline.sites import Site, raised_at
 from stoker.pipeline.trace import Tracer
 from stoker.pipeline.values import Sample, TracedValue, Unusable, fault, tracer_of
+from stoker.pipeline.wellformed import check
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.protocol.layout import MAX_OUTPUTS, META
 
@@ -212,10 +213,19 @@ def trace(define: Define, name: str) -> Graph:
         raise type(error)(
             f"{site}: {error.message}", **{"file": site.file, "line": site.line, **error.details}
         ) from None
+    except RecursionError:
+        raise fault(
+            f"{name}: it calls itself without end, or one of its helpers does", _site_of(define)
+        ) from None
     outputs = _outputs(result, name, _site_of(define))
     for key, value in outputs.items():
         tracer.check_visible(value, f"output {key!r}", _site_of(define))
-    return tracer.graph(outputs)
+    graph = tracer.graph(outputs)
+    try:
+        check(graph)
+    except BuildError as error:
+        raise fault(f"{name}: {error.message}", _site_of(define)) from None
+    return graph
 
 
 def state_of(value: np.ndarray) -> State:
@@ -279,6 +289,12 @@ def _outputs(result: object, name: str, site: Site) -> dict[str, TracedValue]:
             )
         if isinstance(value, Unusable):
             value.refuse(site)
+        if isinstance(value, Mapping | tuple | list):
+            raise fault(
+                f"{name}: output {key!r}: outputs are not nested, got {type(value).__name__}: give "
+                f"each value in it a name of its own, such as '{key}.left'",
+                site,
+            )
         if not isinstance(value, TracedValue):
             raise fault(
                 f"{name}: output {key!r}: expected a value made of the sample's fields, got "

@@ -32,6 +32,7 @@ from stoker.pipeline.nodes import (
 )
 from stoker.pipeline.normal import first_inside, number_nodes
 from stoker.pipeline.schedule import FIRST, Formulas
+from stoker.pipeline.statistics import STATISTICS, check_statistic
 from stoker.pipeline.steps import (
     ApplyStep,
     Check,
@@ -430,6 +431,9 @@ def _argument_types(op: str, states: list[State]) -> list[str]:
     if op == "count":
         if not states[0].items:
             raise BuildError(f"count is that of boxes or keypoints, got {states[0]}")
+        return [""]
+    if op in STATISTICS:
+        check_statistic(op, states[0])
         return [""]
     for state in states:
         if state.shape:

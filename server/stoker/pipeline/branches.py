@@ -151,10 +151,17 @@ def _pair(name: str, left: Any, right: Any, leaves: list[tuple[Any, Any]], site:
         return lambda results: {key: part(results) for key, part in entries.items()}
     why = "only one branch of an `if` sets it"
     if not isinstance(left, Missing) and not isinstance(right, Missing):
-        kinds = f"{type(left).__name__} and {type(right).__name__}"
-        why = f"the branches of an `if` give {kinds}, which cannot join"
+        why = f"the branches of an `if` give {_told(left)} and {_told(right)}, which cannot join"
     missing = Missing(name, why, site)
     return lambda _: missing
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"a dict of {', '.join(map(repr, value)) or 'nothing'}"
+    if isinstance(value, tuple | list):
+        return f"a {type(value).__name__} of {len(value)}"
+    return type(value).__name__
 
 
 def _pair_numbers(left: Any, right: Any, leaves: list[tuple[Any, Any]]) -> Build:

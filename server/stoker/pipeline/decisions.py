@@ -16,7 +16,16 @@ import numpy as np
 from stoker.pipeline.engine import Freeze, Row
 from stoker.pipeline.interpreter import Interpreter, Run
 from stoker.pipeline.plan import Plan
-from stoker.pipeline.steps import ApplyStep, ConvertStep, ExprStep, InputStep, ItemsStep, Step
+from stoker.pipeline.statistics import STATISTICS
+from stoker.pipeline.steps import (
+    ApplyStep,
+    ConvertStep,
+    ExprStep,
+    IfStep,
+    InputStep,
+    ItemsStep,
+    Step,
+)
 from stoker.pipeline.tables import physical
 from stoker.protocol.errors import UsageError
 
@@ -104,14 +113,31 @@ class _Dry(Run):
         self.env[step.dst] = self.env[step.src][:0]
 
     def scalar(self, step: Step) -> None:
-        super().scalar(step)
-        if isinstance(step, ExprStep) and step.op == "count" and step.args[0] in self.unknown:
+        if isinstance(step, ExprStep) and self._needs_pixels(step):
             self.unknown.add(step.dst)
+            self.env[step.dst] = 0
+        else:
+            super().scalar(step)
+
+    def _needs_pixels(self, step: ExprStep) -> bool:
+        known_of_all = step.op in ("height", "width")
+        made_of = not known_of_all and self.unknown.intersection(step.args)
+        return step.op in STATISTICS or bool(made_of)
+
+    def branch(self, step: IfStep) -> None:
+        super().branch(step)
+        taken = self.number(step.cond) != 0
+        self.unknown |= {
+            join.dst for join in step.joins if (join.then if taken else join.orelse) in self.unknown
+        }
 
     def convert(self, step: ConvertStep) -> None:
-        super().convert(step)
         if step.src in self.unknown:
             self.unknown.add(step.dst)
+            if self.plan.places[step.dst].kind == "register":
+                self.env[step.dst] = 0
+                return
+        super().convert(step)
 
     def number(self, value: int) -> Any:
         if value in self.unknown:

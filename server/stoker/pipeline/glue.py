@@ -20,6 +20,7 @@ from stoker.ops.points import MOVERS
 from stoker.ops.registry import name_of
 from stoker.pipeline import expressions
 from stoker.pipeline.plan import Plan
+from stoker.pipeline.statistics import STATISTICS
 from stoker.pipeline.steps import (
     ApplyStep,
     ConstStep,
@@ -51,6 +52,7 @@ or the status of the first row that does not fit, with its number and sizes in f
 import numpy as np
 
 from stoker.ops.registry import lookup
+from stoker.pipeline.statistics import max_of, mean_of, min_of
 from stoker.pipeline.support import copy, floordiv, key_of, mod, mutable
 from stoker.rng.jit import kernel
 
@@ -327,14 +329,19 @@ class _Writer:
             case RecordStep():
                 read = f'd["d{step.decision.index}"]["{step.name}"]'
                 source = f"np.{_numpy_name(np.dtype(step.type_))}({read})"
-            case ExprStep(op="height" | "width"):
-                source = self.sides(step.args[0])[step.op == "width"]
-            case ExprStep(op="count"):
-                source = f"v{step.args[0]}.shape[0]"
             case ExprStep():
-                args = [self.scalar(arg) for arg in step.args]
-                source = expressions.source(step.op, args, list(step.types))
+                source = self.expression(step)
         return source
+
+    def expression(self, step: ExprStep) -> str:
+        if step.op in ("height", "width"):
+            return self.sides(step.args[0])[step.op == "width"]
+        if step.op == "count":
+            return f"v{step.args[0]}.shape[0]"
+        if step.op in STATISTICS:
+            return f"{step.op}_of(v{step.args[0]})"
+        args = [self.scalar(arg) for arg in step.args]
+        return expressions.source(step.op, args, list(step.types))
 
 
 def _numpy_name(dtype: np.dtype[Any]) -> str:

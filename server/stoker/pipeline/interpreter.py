@@ -21,6 +21,7 @@ from stoker.pipeline.engine import Freeze, Row, check_freeze
 from stoker.pipeline.faults import Sides, call_error, sample_error
 from stoker.pipeline.following import Follower
 from stoker.pipeline.plan import Plan
+from stoker.pipeline.statistics import STATISTICS, statistic
 from stoker.pipeline.steps import (
     ApplyStep,
     ConstStep,
@@ -251,6 +252,8 @@ class Run:
                 self.env[step.dst] = size_of(self.env[step.args[0]])[step.op == "width"]
             case ExprStep(op="count"):
                 self.env[step.dst] = len(self.env[step.args[0]])
+            case ExprStep() if step.op in STATISTICS:
+                self.env[step.dst] = statistic(step.op, self.env[step.args[0]])
             case ExprStep():
                 numbers = [_python(self.number(arg)) for arg in step.args]
                 self.env[step.dst] = expressions.evaluate(step.op, numbers, list(step.types))

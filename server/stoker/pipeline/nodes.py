@@ -23,7 +23,7 @@ Number = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 Numbers = Annotated[tuple[Number, ...], msgspec.Meta(max_length=MAX_ARGS)]
 Nodes = Annotated[tuple["Node", ...], msgspec.Meta(max_length=MAX_NODES)]
 
-UNARY: Final = ("neg", "not", "height", "width", "count", "record")
+UNARY: Final = ("neg", "not", "height", "width", "count", "mean", "max", "min", "record")
 BINARY: Final = (
     "add", "sub", "mul", "div", "floordiv", "mod", "lt", "le", "gt", "ge", "eq", "ne", "and", "or",
 )  # fmt: skip

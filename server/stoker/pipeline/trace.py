@@ -25,7 +25,9 @@ from stoker.ops.contract import Op, Value
 from stoker.ops.registry import name_of
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.nodes import (
+    MAX_DEPTH,
     MAX_INT,
+    MAX_NODES,
     MIN_INT,
     Apply,
     Block,
@@ -47,6 +49,9 @@ from stoker.rng.streams import RESERVED_PREFIX
 
 T = TypeVar("T")
 CONTEXT: Final = ("epoch", "view", "step", "progress")
+MAX_TRACED: Final = 32 * MAX_NODES
+"""Values that one run of a pipeline function may make; what no output needs is left out later."""
+
 Written = tuple[Node, int]
 """A node and the number of its first value, in the order of tracing."""
 
@@ -201,6 +206,12 @@ class Tracer:
             The results of the `if`, one for each pair.
         """
         condition = self.number_of(cond, "if")
+        if len(self._open) > MAX_DEPTH:
+            raise fault(
+                f"`if`s on values of a sample are nested deeper than {MAX_DEPTH}. Both branches "
+                "are traced, so a function that calls itself until such a condition holds never "
+                "ends: loop over a Python range instead"
+            )
         opened = [_Open([], {}, next(self._ids)) for _ in range(2)]
         with self._inside(opened[0]):
             left = then()
@@ -338,6 +349,11 @@ class Tracer:
     def _number(self, node: Node) -> int:
         first = self._next
         self._next += node.width
+        if self._next > MAX_TRACED:
+            raise fault(
+                f"the pipeline has more than {MAX_TRACED} steps: it describes one sample, so is a "
+                "Python loop too long?"
+            )
         self._follow(node, first)
         self._sites.update(dict.fromkeys(range(first, self._next), user_site()))
         return first

@@ -62,6 +62,18 @@ class TracedValue(Value):
         """Number of boxes or keypoints of each sample."""
         return self.tracer.expr("count", self)
 
+    def mean(self) -> TracedValue:
+        """Mean level of an image or mask, over all pixels and channels; a float64."""
+        return self.tracer.expr("mean", self)
+
+    def max(self) -> TracedValue:
+        """Greatest level of an image or mask; an int64."""
+        return self.tracer.expr("max", self)
+
+    def min(self) -> TracedValue:
+        """Least level of an image or mask; an int64."""
+        return self.tracer.expr("min", self)
+
     def __bool__(self) -> bool:
         raise fault(
             f"{self.what} is decided for each sample, so Python cannot branch on it here. In a "

@@ -117,9 +117,10 @@ class _Checker:
                 listed = isinstance(given, list | tuple) and place < len(given)
                 given = given[place] if listed else ...
             if given is not None:
+                got = repr(node.params[name]) if name in node.params else "no such parameter"
                 raise BuildError(
                     f"graph: {where}: parameter {name!r} of {node.op} varies: expected null in its "
-                    f"place, got {node.params.get(name)!r}"
+                    f"place, got {got}"
                 )
 
     def apply(self, node: Apply, visible: dict[int, bool], where: str) -> None:
