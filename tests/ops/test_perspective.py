@@ -24,7 +24,8 @@ def exact(image, matrix):
     height, width = image.shape[:2]
     y, x = np.mgrid[:height, :width]
     u, v, w = np.tensordot(matrix, np.stack([x, y, np.ones_like(x)]), 1)
-    x, y = u / w, v / w
+    depth = np.where(w > 0, w, 1)  # what lies behind the eye is outside
+    x, y = u / depth, v / depth
     inside = (w > 0) & (x >= -0.5) & (x < width - 0.5) & (y >= -0.5) & (y < height - 0.5)
     at_x, at_y = np.clip(x, 0, width - 1), np.clip(y, 0, height - 1)
     x0, y0 = np.floor(at_x).astype(int), np.floor(at_y).astype(int)

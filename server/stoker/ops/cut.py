@@ -4,12 +4,17 @@ Output pixel (y, x) is source pixel (y + top, x + left), or the fill. The window
 negative positions, be larger than the image, or miss it.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from stoker.ops.contract import State, StateError
+from stoker.ops.reorder import copy_rows
 from stoker.rng.jit import kernel
+
+K1: Final = np.uint64(1)
+K2: Final = np.uint64(2)
+K3: Final = np.uint64(3)
 
 
 @kernel
@@ -28,25 +33,76 @@ def cut(src: Any, dst: Any, top: int, left: int, fill: Any) -> None:
     image, result = src.reshape(src.size), dst.reshape(dst.size)
     x0 = min(max(-left, 0), size_x)
     x1 = max(min(width - left, size_x), x0)
-    for y in range(size_y):
-        row = y * size_x
-        if 0 <= y + top < height:
-            fill_run(result, row * channels, x0, channels, fill)
-            start = np.uint64((row + x0) * channels)
-            source = np.uint64(((y + top) * width + left + x0) * channels)
-            for i in range(np.uint64((x1 - x0) * channels)):
-                result[start + i] = image[source + i]
-            fill_run(result, (row + x1) * channels, size_x - x1, channels, fill)
-        else:
-            fill_run(result, row * channels, size_x, channels, fill)
+    y0 = min(max(-top, 0), size_y)
+    y1 = max(min(height - top, size_y), y0)
+    rows, line = y1 - y0, size_x * channels
+    if rows == 0 or x0 == x1:
+        fill_run(result, np.int64(0), size_y * size_x, channels, fill)
+        return
+    source = (((y0 + top) * width + x0 + left) * channels, width * channels)
+    target = ((y0 * size_x + x0) * channels, line)
+    copy_rows(image, source, result, target, rows, (x1 - x0) * channels)
+    # What is filled after a row and before the next one is one run.
+    before, between = y0 * size_x + x0, size_x - x1 + x0
+    after = (y1 - 1) * size_x + x1
+    fill_run(result, np.int64(0), before, channels, fill)
+    if between > 0:
+        gaps = ((y0 * size_x + x1) * channels, line)
+        fill_rows(result, gaps, rows - 1, between, channels, fill)
+    fill_run(result, after * channels, size_y * size_x - after, channels, fill)
 
 
 @kernel
-def fill_run(result: Any, at: int, count: int, channels: int, fill: Any) -> None:
+def fill_run(result: Any, at: Any, count: Any, channels: int, fill: Any) -> None:
     """Write `count` pixels of the fill into a flat image, beginning at index `at`."""
-    for x in range(count):
-        for c in range(channels):
-            result[np.uint64(at + x * channels + c)] = fill[c]
+    fill_rows(result, (at, np.int64(0)), np.int64(1), count, channels, fill)
+
+
+@kernel
+def fill_rows(result: Any, target: Any, rows: Any, count: Any, channels: int, fill: Any) -> None:
+    """Write the fill into rows of a flat image.
+
+    Args:
+        result: flat, of any dtype.
+        target: (index of the first value, values from row to row).
+        rows: how many rows.
+        count: pixels of a row.
+        channels: values of a pixel.
+        fill: at least as many values.
+    """
+    if channels == 1:
+        fill_values(result, target, rows, count, fill[0])
+    elif channels == 3 and fill[0] == fill[1] and fill[1] == fill[2]:
+        fill_values(result, target, rows, 3 * count, fill[0])
+    elif channels == 3:
+        fill_colours(result, target, rows, count, (fill[0], fill[1], fill[2]))
+    else:
+        step = np.uint64(channels)
+        for y in range(rows):
+            at = np.uint64(target[0] + y * target[1])
+            for x in range(np.uint64(count)):
+                for c in range(step):
+                    result[at + x * step + c] = fill[c]
+
+
+@kernel
+def fill_values(result: Any, target: Any, rows: Any, count: Any, value: Any) -> None:
+    """Write `count` times a value into rows of a flat image; `target` as of `fill_rows`."""
+    for y in range(rows):
+        at = np.uint64(target[0] + y * target[1])
+        for x in range(np.uint64(count)):
+            result[at + x] = value
+
+
+@kernel
+def fill_colours(result: Any, target: Any, rows: Any, count: Any, colour: Any) -> None:
+    """Write `count` times three values into rows of a flat image; `target` as of `fill_rows`."""
+    for y in range(rows):
+        at = np.uint64(target[0] + y * target[1])
+        for x in range(np.uint64(count)):
+            result[at + K3 * x] = colour[0]
+            result[at + K3 * x + K1] = colour[1]
+            result[at + K3 * x + K2] = colour[2]
 
 
 def plain_cut(src: np.ndarray, dst: np.ndarray, top: int, left: int, fill: np.ndarray) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, State, Value
-from stoker.ops.cut import fill_levels, fill_run, require_fill
+from stoker.ops.cut import fill_levels, fill_rows, fill_values, require_fill
 from stoker.ops.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.points import stay
 from stoker.ops.random_resized_crop import ATTEMPTS, LOWEST_RATIO
@@ -51,9 +51,10 @@ def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> No
     _, width, channels = src.shape
     image = begin(src, dst)
     if record["apply"]:
-        top, left, count = np.int64(record["top"]), np.int64(record["left"]), record["width"]
-        for y in range(top, top + np.int64(record["height"])):
-            fill_run(image, (y * width + left) * channels, count, channels, params["fill"])
+        top, left = np.int64(record["top"]), np.int64(record["left"])
+        rows, count = np.int64(record["height"]), np.int64(record["width"])
+        start = (top * width + left) * channels
+        fill_rows(image, (start, width * channels), rows, count, channels, params["fill"])
 
 
 @kernel
@@ -62,10 +63,9 @@ def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> Non
     image = begin(src, dst)
     if record["apply"]:
         top, left = np.int64(record["top"]), np.int64(record["left"])
-        for y in range(top, top + np.int64(record["height"])):
-            start = np.uint64(y * width + left)
-            for x in range(np.uint64(record["width"])):
-                image[start + x] = params["mask_fill"]
+        rows, count = np.int64(record["height"]), np.int64(record["width"])
+        target = (top * width + left, width)
+        fill_values(image, target, rows, count, params["mask_fill"])
 
 
 def _box(record: Any) -> tuple[slice, slice]:

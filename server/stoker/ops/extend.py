@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from stoker.ops.reorder import copy_run
+from stoker.ops.reorder import copy_rows, copy_run, mirror1, mirror3
 from stoker.rng.jit import kernel
 
 
@@ -29,7 +29,7 @@ def extend(src: Any, dst: Any, top: int, left: int, reflect: int) -> None:
 
     Args:
         src: `(H, W, C)` of any dtype, contiguous.
-        dst: `(h, w, C)` of the same dtype, contiguous.
+        dst: `(h, w, C)` of the same dtype, contiguous; the window holds all of the image.
         top: first row of the window, in source pixels; 0 or less.
         left: first column of the window; 0 or less.
         reflect: 1 to mirror, 0 to repeat the edge.
@@ -37,30 +37,53 @@ def extend(src: Any, dst: Any, top: int, left: int, reflect: int) -> None:
     height, width, channels = src.shape
     size_y, size_x, _ = dst.shape
     image, result = src.reshape(src.size), dst.reshape(dst.size)
+    stride, line = width * channels, size_x * channels
+    target = ((-top * size_x - left) * channels, line)
+    copy_rows(image, (np.int64(0), stride), result, target, height, stride)
+    first = -top * size_x
+    extend_rows(image, src.shape, left, result, (first, size_x, -left), reflect)
+    after = (first - left + width, size_x, size_x + left - width)
+    extend_rows(image, src.shape, width, result, after, reflect)
     for y in range(size_y):
-        row = place(y + top, height, reflect) * width
-        to = y * size_x
-        extend_run(image, (row, width, channels), left, result, to, -left, reflect)
-        copy_run(image, row * channels, result, (to - left) * channels, width * channels)
-        after = size_x + left - width
-        to += size_x - after
-        extend_run(image, (row, width, channels), width, result, to, after, reflect)
+        if y < -top or y >= height - top:
+            row = place(y + top, height, reflect) - top
+            copy_run(result, row * line, result, y * line, line)
 
 
 @kernel
-def extend_run(
-    image: Any, line: Any, at: int, result: Any, to: int, count: int, reflect: int
-) -> None:
-    """Write `count` pixels of an extended row, from position `at` on, to pixel `to`.
+def extend_rows(image: Any, shape: Any, at: int, result: Any, run: Any, reflect: int) -> None:
+    """Write the pixels beside an image, for each of its rows.
 
-    `line` is (first pixel, pixels, channels) of the row.
+    Args:
+        image: flat source.
+        shape: (height, width, channels) of the source.
+        at: position of the first pixel on a row: below 0, or the width.
+        result: flat output.
+        run: (pixel of the output that is written first, pixels from row to row, pixels of a row).
+        reflect: 1 to mirror, 0 to repeat the edge.
     """
-    row, width, channels = line
-    for x in range(count):
-        a = np.uint64((row + place(at + x, width, reflect)) * channels)
-        b = np.uint64((to + x) * channels)
-        for c in range(np.uint64(channels)):
-            result[b + c] = image[a + c]
+    height, width, channels = shape
+    to, line, count = run
+    if reflect == 1 and count < width and channels in (1, 3):
+        start = np.int64(1) if at < 0 else width - 1 - count
+        source = (start * channels, width * channels)
+        target, size = (to * channels, line * channels), (height, count)
+        if channels == 1:
+            mirror1(image, source, result, target, size)
+        else:
+            mirror3(image, source, result, target, size)
+    elif reflect == 0:
+        edge = np.int64(0) if at < 0 else width - 1
+        for x in range(count):
+            source, target = (edge * channels, width * channels), (to + x) * channels
+            copy_rows(image, source, result, (target, line * channels), height, channels)
+    else:
+        for y in range(height):
+            for x in range(count):
+                a = np.uint64((y * width + place(at + x, width, reflect)) * channels)
+                b = np.uint64((to + y * line + x) * channels)
+                for c in range(np.uint64(channels)):
+                    result[b + c] = image[a + c]
 
 
 def plain_extend(src: np.ndarray, dst: np.ndarray, top: int, left: int, reflect: int) -> None:

@@ -21,10 +21,20 @@ def invert_levels(image: Any) -> None:
 
 
 @kernel
+def invert_into(source: Any, image: Any) -> None:
+    """Write a flat image inverted to other memory."""
+    for i in range(np.uint64(image.size)):
+        image[i] = np.uint8(source[i] ^ HIGH)
+
+
+@kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    image = begin(src, dst)
-    if record["apply"]:
-        invert_levels(image)
+    if record["apply"] and src.ctypes.data != dst.ctypes.data:
+        invert_into(src.reshape(src.size), dst.reshape(dst.size))
+    else:
+        image = begin(src, dst)
+        if record["apply"]:
+            invert_levels(image)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from stoker.ops.pixels import copy4, pick3
+from stoker.ops.reorder import copy_run
 from stoker.rng.jit import kernel
 
-K1: Final = np.uint64(1)
-K2: Final = np.uint64(2)
 K3: Final = np.uint64(3)
 
 
@@ -49,35 +49,45 @@ def nearest(src: Any, box: Any, dst: Any, scratch: Any) -> None:
     image, result = src.reshape(src.size), dst.reshape(dst.size)
     scale = height / size_y
     at = scale * 0.5
+    line = size_x * channels
+    before = -1
     for y in range(size_y):
-        row = np.uint64((top + min(int(at), height - 1)) * src.shape[1] * channels)
-        to = np.uint64(y * size_x * channels)
-        if channels == 1:
-            pick1(image, row, index, result, to)
+        source = top + min(int(at), height - 1)
+        row, to = np.uint64(source * src.shape[1] * channels), np.uint64(y * line)
+        if source == before:
+            copy_run(result, (y - 1) * line, result, y * line, line)
+        elif channels == 1:
+            row1(image, row, index, result, to)
         elif channels == 3:
-            pick3(image, row, index, result, to)
+            row3(image, row, index, result, to)
         else:
             for x in range(np.uint64(size_x)):
                 for c in range(np.uint64(channels)):
                     result[to + x * np.uint64(channels) + c] = image[row + index[x] + c]
+        before = source
         at += scale
 
 
 @kernel
-def pick1(image: Any, row: Any, index: Any, result: Any, to: Any) -> None:
+def row1(image: Any, row: Any, index: Any, result: Any, to: Any) -> None:
     """Write one output row of single values."""
     for x in range(np.uint64(len(index))):
         result[to + x] = image[row + index[x]]
 
 
 @kernel
-def pick3(image: Any, row: Any, index: Any, result: Any, to: Any) -> None:
-    """Write one output row of three channels."""
-    for x in range(np.uint64(len(index))):
-        k, source = to + K3 * x, row + index[x]
-        result[k] = image[source]
-        result[k + K1] = image[source + K1]
-        result[k + K2] = image[source + K2]
+def row3(image: Any, row: Any, index: Any, result: Any, to: Any) -> None:
+    """Write one output row of three values, from left to right."""
+    last = np.uint64(len(index) - 1)
+    start, target = np.int64(row), np.int64(to)
+    if start + np.int64(index[last]) + 4 <= image.size:
+        for x in range(last):
+            copy4(image, start + np.int64(index[x]), result, target + 3 * np.int64(x))
+    else:
+        for x in range(last):
+            pick3(image, start + np.int64(index[x]), result, target + 3 * np.int64(x))
+    for c in range(np.uint64(3)):
+        result[to + K3 * last + c] = image[row + index[last] + c]
 
 
 def plain_index(size_in: int, size_out: int) -> np.ndarray:

@@ -17,7 +17,13 @@ from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.cut import fill_levels, require_fill
 from stoker.ops.points import scaled
-from stoker.ops.projection import forward_projection, plain_projection, projection, warp_projection
+from stoker.ops.projection import (
+    forward_projection,
+    plain_projection,
+    projection,
+    projection_bytes,
+    warp_projection,
+)
 from stoker.ops.registry import register
 from stoker.ops.reorder import copy_run
 from stoker.ops.rules import require_pixels
@@ -44,24 +50,24 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 
 @kernel
-def _run(src: Any, dst: Any, record: Any, bilinear: int, fill: Any) -> None:
+def _run(src: Any, dst: Any, record: Any, bilinear: int, fill: Any, scratch: Any) -> None:
     if record["applied"]:
         numbers = projection(record["corners"], src.shape[0], src.shape[1])
-        warp_projection(src, dst, numbers, bilinear, fill)
+        warp_projection(src, dst, numbers, bilinear, fill, scratch)
     else:
         copy_run(src.reshape(src.size), 0, dst.reshape(dst.size), 0, src.size)
 
 
 @kernel
 def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    _run(src, dst, record, int(params["interpolation"]), params["fill"])
+    _run(src, dst, record, int(params["interpolation"]), params["fill"], scratch)
 
 
 @kernel
 def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     whole = src.reshape((src.shape[0], src.shape[1], 1))
     out = dst.reshape((dst.shape[0], dst.shape[1], 1))
-    _run(whole, out, record, 0, params["mask_fill"])
+    _run(whole, out, record, 0, params["mask_fill"], scratch)
 
 
 def _plain(src: Any, dst: Any, record: Any, bilinear: int, fill: np.ndarray) -> None:
@@ -149,7 +155,7 @@ class Perspective(Op):
         require_pixels(self.name, states)
         fill = checks.levels(self.name, "fill", self.fill)
         require_fill(self.name, states, fill, self.mask_fill)
-        return states, 0
+        return states, max(projection_bytes(state.bound[1]) for state in states)
 
 
 def perspective(

@@ -5,14 +5,17 @@ Warping, 1989, section 2.2.3), inverted by its adjugate. float64 gives the posit
 rounded to the fixed point of `stoker.ops.warp` it is sampled there.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from stoker.ops.cut import fill_run
+from stoker.ops.pixels import pick3
 from stoker.ops.points import inverse
-from stoker.ops.warp import BITS, UNIT, fixed, sample
+from stoker.ops.warp import BITS, UNIT, is_inner, mix_at, sample
 from stoker.rng.jit import kernel
+
+ONE: Final = np.uint64(1)
 
 
 @kernel
@@ -63,7 +66,15 @@ def forward_projection(corners: Any, height: int, width: int) -> Any:
 
 
 @kernel
-def warp_projection(src: Any, dst: Any, numbers: Any, bilinear: int, fill: Any) -> None:
+def projection_bytes(width: int) -> int:
+    """Return the scratch bytes of `warp_projection`: a row of positions."""
+    return 16 * width
+
+
+@kernel
+def warp_projection(
+    src: Any, dst: Any, numbers: Any, bilinear: int, fill: Any, scratch: Any
+) -> None:
     """Sample at projected positions.
 
     Args:
@@ -72,25 +83,110 @@ def warp_projection(src: Any, dst: Any, numbers: Any, bilinear: int, fill: Any) 
         numbers: from `projection`.
         bilinear: 1, or 0 for nearest.
         fill: at least C values.
+        scratch: `(projection_bytes(w),) uint8`.
     """
-    n0, n1, n2, n3, n4, n5, n6, n7, n8 = numbers
     height, width, channels = src.shape
     size_y, size_x, _ = dst.shape
     image, result = src.reshape(src.size), dst.reshape(dst.size)
+    across = scratch[: 8 * size_x].view(np.int64)
+    down = scratch[8 * size_x : 16 * size_x].view(np.int64)
     for y in range(size_y):
-        row_x, row_y, row_z = n1 * y + n2, n4 * y + n5, n7 * y + n8
-        for x in range(size_x):
-            at = (y * size_x + x) * channels
-            z = n6 * x + row_z
-            px, py = -1, -1
-            if z > 0.0:
-                fx, fy = (n0 * x + row_x) / z, (n3 * x + row_y) / z
-                if 0.0 <= fx < width and 0.0 <= fy < height:
-                    px, py = fixed(fx), fixed(fy)
-            if 0 <= px < width << BITS and 0 <= py < height << BITS:
-                sample(image, src.shape, px, py, bilinear, result, np.uint64(at))
+        project_row(numbers, y, (height, width), across, down)
+        first, to = 0, y * size_x * channels
+        while first < size_x:
+            end = run_end(across, first)
+            if across[first] < 0:
+                fill_run(result, to + first * channels, end - first, channels, fill)
+            elif bilinear == 0 and channels in (1, 3):
+                pick_places(image, (width, channels), (across, down), (first, end), result, to)
+            elif channels == 3:
+                mix_places(image, (height, width), (across, down), (first, end), result, to)
             else:
-                fill_run(result, at, 1, channels, fill)
+                for x in range(first, end):
+                    at = np.uint64(to + x * channels)
+                    sample(image, src.shape, across[x], down[x], bilinear, result, at)
+            first = end
+
+
+@kernel
+def run_end(across: Any, first: int) -> Any:
+    """Return where a run ends of pixels that have positions, or of pixels that have none."""
+    inside, start, end = across[first] >= 0, np.uint64(first), np.uint64(len(across))
+    if inside:
+        # Pixels that have positions lie side by side, but for rounding: count rather than search.
+        while across[end - ONE] < 0:
+            end -= ONE
+        gaps = 0
+        for x in range(start, end):
+            gaps += 1 if across[x] < 0 else 0
+        if gaps == 0:
+            return np.int64(end)
+    for x in range(start, end):
+        if (across[x] >= 0) != inside:
+            return np.int64(x)
+    return np.int64(end)
+
+
+@kernel
+def pick_places(image: Any, size: Any, places: Any, run: Any, result: Any, to: int) -> None:
+    """Write the nearest pixels of one channel or three; `places` are overwritten.
+
+    `size` is (width, channels) of the source; the rest as of `mix_places`.
+    """
+    width, channels = size
+    across, down = places
+    first, end = np.uint64(run[0]), np.uint64(run[1])
+    for x in range(first, end):
+        down[x] = ((down[x] >> BITS) * width + (across[x] >> BITS)) * channels
+    if channels == 1:
+        for x in range(first, end):
+            result[np.uint64(to) + x] = image[np.uint64(down[x])]
+    else:
+        for x in range(first, end):
+            pick3(image, down[x], result, to + 3 * np.int64(x))
+
+
+@kernel
+def mix_places(image: Any, size: Any, places: Any, run: Any, result: Any, to: int) -> None:
+    """Write mixed pixels of three channels.
+
+    Args:
+        image: flat uint8 source.
+        size: (height, width) of the source.
+        places: (horizontal, vertical) positions of a row.
+        run: (first, end) of the pixels to write.
+        result: flat uint8.
+        to: index of the row's first value.
+    """
+    height, width = size
+    across, down = places
+    last = np.uint64(len(across) - 1)
+    for x in range(np.uint64(run[0]), np.uint64(run[1])):
+        px, py, at = across[x], down[x], to + 3 * np.int64(x)
+        if is_inner(px, py, height, width) and x < last:
+            mix_at(image, width, px, py, result, at)
+        else:
+            sample(image, (height, width, 3), px, py, 1, result, np.uint64(at))
+
+
+@kernel
+def project_row(numbers: Any, y: int, size: Any, across: Any, down: Any) -> None:
+    """Write the positions of a row of output pixels; where there is none, -1 into `across`."""
+    n0, n1, n2, n3, n4, n5, n6, n7, n8 = numbers
+    height, width = size
+    row_x, row_y, row_z = n1 * y + n2, n4 * y + n5, n7 * y + n8
+    for x in range(np.uint64(len(across))):
+        column = float(x)
+        z = n6 * column + row_z
+        seen = z > 0.0
+        depth = z if seen else 1.0
+        fx, fy = (n0 * column + row_x) / depth, (n3 * column + row_y) / depth
+        seen = seen and 0.0 <= fx < width and 0.0 <= fy < height
+        # As `fixed`, which rounds down: what is not negative is truncated.
+        px, py = int((fx if seen else 0.0) * UNIT + 0.5), int((fy if seen else 0.0) * UNIT + 0.5)
+        # A position that rounding takes to the far edge is outside.
+        seen = seen and px < width << BITS and py < height << BITS
+        across[x], down[x] = px if seen else -1, py
 
 
 def plain_projection(corners: Any, height: int, width: int) -> Any:

@@ -1,55 +1,53 @@
 """Reorder the pixels of an image: flips, the transposition and quarter turns, by one kernel.
 
 Output pixel (y, x) is source pixel first + y * step_y + x * step_x of the flattened image. Where a
-step along the row is one pixel, whole rows are copied; else the output is walked in tiles, so that
-a turned image, too, is read and written by cache lines.
+step along the row is one pixel, whole rows are copied; where it is one pixel backwards, runs are
+mirrored. Else rows become columns: the output is walked in tiles, so that source and output are
+read and written by cache lines, and a tile in blocks that are turned in registers. Pixels are
+moved as bytes, whatever they mean.
 """
 
 from typing import Any, Final
 
 import numpy as np
 
+from stoker.ops.blocks import turn1, turn2, turn3, turn4
 from stoker.ops.contract import State
 from stoker.rng.jit import kernel
 
-TILE: Final = 32
+TILE: Final = 64
 K1: Final = np.uint64(1)
 K2: Final = np.uint64(2)
 K3: Final = np.uint64(3)
 
 
 @kernel
-def reorder(src: Any, dst: Any, size: Any, channels: int, walk: Any) -> None:
+def reorder(src: Any, dst: Any, size: Any, walk: Any) -> None:
     """Write every pixel of an image to its new place.
 
     Args:
-        src: flat image of any dtype.
-        dst: flat image of the same dtype.
+        src: `(H, W, C)` or `(H, W)` of any dtype, contiguous.
+        dst: as `src`, of the output's size.
         size: (height, width) of the output, in pixels.
-        channels: values of one pixel.
         walk: (first, step_y, step_x): source pixel of output (0, 0), and what the next row and the
-            next column add to it.
+            next column add to it; one of the two steps is 1 or -1.
     """
     height, width = size
     first, step_y, step_x = walk
+    pixel = src.itemsize * src.size // (src.shape[0] * src.shape[1])
+    image = src.reshape(src.size).view(np.uint8)
+    result = dst.reshape(dst.size).view(np.uint8)
+    line = width * pixel
     if step_x == 1:
-        for y in range(height):
-            copy_run(
-                src, (first + y * step_y) * channels, dst, y * width * channels, width * channels
-            )
-        return
-    for top in range(0, height, TILE):
-        for left in range(0, width, TILE):
-            count = min(TILE, width - left)
-            for y in range(top, min(top + TILE, height)):
-                at = first + y * step_y + left * step_x
-                to = np.uint64((y * width + left) * channels)
-                if channels == 1:
-                    walk1(src, at, step_x, dst, to, count)
-                elif channels == 3:
-                    walk3(src, 3 * at, 3 * step_x, dst, to, count)
-                else:
-                    walk_many(src, at, step_x, dst, to, count, channels)
+        copy_rows(image, (first * pixel, step_y * pixel), result, (np.int64(0), line), height, line)
+    elif step_x == -1 and step_y == -width:  # half a turn: one long row, mirrored
+        whole = (np.int64(0), np.int64(0))
+        mirror_rows(image, whole, result, whole, (np.int64(1), height * width), pixel)
+    elif step_x == -1:
+        source = ((first - (width - 1)) * pixel, step_y * pixel)
+        mirror_rows(image, source, result, (np.int64(0), line), size, pixel)
+    else:
+        turn_image(image, result, size, pixel, walk)
 
 
 @kernel
@@ -61,29 +59,143 @@ def copy_run(src: Any, at: int, dst: Any, to: int, count: int) -> None:
 
 
 @kernel
-def walk1(src: Any, at: int, step: int, dst: Any, to: Any, count: int) -> None:
-    """Write pixels of one value."""
-    for x in range(count):
-        dst[to + np.uint64(x)] = src[np.uint64(at + x * step)]
+def copy_rows(src: Any, source: Any, dst: Any, target: Any, rows: int, count: int) -> None:
+    """Copy rows of `count` values.
+
+    Args:
+        src: flat, of any dtype.
+        source: (index of the first value, values from row to row).
+        dst: flat, of the same dtype.
+        target: as `source`.
+        rows: how many rows.
+        count: values of a row.
+    """
+    for y in range(rows):
+        copy_run(src, source[0] + y * source[1], dst, target[0] + y * target[1], count)
 
 
 @kernel
-def walk3(src: Any, at: int, step: int, dst: Any, to: Any, count: int) -> None:
-    """Write pixels of three values; `at` and `step` count values."""
-    for x in range(count):
-        a, b = np.uint64(at + x * step), to + K3 * np.uint64(x)
-        dst[b] = src[a]
-        dst[b + K1] = src[a + K1]
-        dst[b + K2] = src[a + K2]
+def mirror_rows(src: Any, source: Any, dst: Any, target: Any, size: Any, pixel: int) -> None:
+    """Mirror rows of pixels left and right.
+
+    Args:
+        src: flat bytes.
+        source: (first byte of the first row, bytes from row to row).
+        dst: flat bytes.
+        target: as `source`.
+        size: (rows, pixels of a row).
+        pixel: bytes of one pixel; where it is 2 or 4, all that `source` and `target` say is a
+            multiple of it.
+    """
+    if pixel == 1:
+        mirror1(src, source, dst, target, size)
+    elif pixel == 3:
+        mirror3(src, source, dst, target, size)
+    elif pixel == 2:
+        halves, rows = (source[0] // 2, source[1] // 2), (target[0] // 2, target[1] // 2)
+        mirror1(src.view(np.uint16), halves, dst.view(np.uint16), rows, size)
+    elif pixel == 4:
+        words, rows = (source[0] // 4, source[1] // 4), (target[0] // 4, target[1] // 4)
+        mirror1(src.view(np.uint32), words, dst.view(np.uint32), rows, size)
+    else:
+        for y in range(size[0]):
+            last = source[0] + y * source[1] + (size[1] - 1) * pixel
+            walk_pixels(src, last, -pixel, dst, target[0] + y * target[1], size[1], pixel)
 
 
 @kernel
-def walk_many(src: Any, at: int, step: int, dst: Any, to: Any, count: int, channels: int) -> None:
-    """Write pixels of any number of values."""
+def mirror1(src: Any, source: Any, dst: Any, target: Any, size: Any) -> None:
+    """Mirror rows of single values of any dtype; starts and steps count values."""
+    rows, count = size
+    for y in range(rows):
+        b, a = (
+            np.uint64(source[0] + y * source[1] + count - 1),
+            np.uint64(target[0] + y * target[1]),
+        )
+        for x in range(np.uint64(count)):
+            dst[a + x] = src[b - x]
+
+
+@kernel
+def mirror3(src: Any, source: Any, dst: Any, target: Any, size: Any) -> None:
+    """Mirror rows of pixels of three values."""
+    rows, count = size
+    for y in range(rows):
+        a = np.uint64(target[0] + y * target[1])
+        b = np.uint64(source[0] + y * source[1] + 3 * (count - 1))
+        for x in range(np.uint64(count)):
+            k = K3 * x
+            dst[a + k] = src[b - k]
+            dst[a + k + K1] = src[b - k + K1]
+            dst[a + k + K2] = src[b - k + K2]
+
+
+@kernel
+def walk_pixels(src: Any, at: int, step: int, dst: Any, to: int, count: int, pixel: int) -> None:
+    """Write a run of pixels that lie `step` bytes apart in the source."""
     for x in range(count):
-        a, b = np.uint64((at + x * step) * channels), to + np.uint64(x * channels)
-        for c in range(np.uint64(channels)):
+        a, b = np.uint64(at + x * step), np.uint64(to + x * pixel)
+        for c in range(np.uint64(pixel)):
             dst[b + c] = src[a + c]
+
+
+@kernel
+def turn_image(src: Any, dst: Any, size: Any, pixel: int, walk: Any) -> None:
+    """Write an image whose rows are columns of the source; see `reorder`."""
+    height, width = size
+    first, step_y, step_x = walk
+    side = block_side(pixel)
+    tall, wide = height // side * side, width // side * side
+    for top in range(0, tall, TILE):
+        for left in range(0, wide, TILE):
+            tile = (top, min(top + TILE, tall), left, min(left + TILE, wide))
+            turn_tile(src, dst, tile, width, pixel, walk)
+    for y in range(height):
+        x = wide if y < tall else 0
+        at = first + y * step_y + x * step_x
+        to = (y * width + x) * pixel
+        walk_pixels(src, at * pixel, step_x * pixel, dst, to, width - x, pixel)
+
+
+@kernel
+def block_side(pixel: int) -> int:
+    """Return how many pixels a side of a block has."""
+    if pixel == 1:
+        return 16
+    return 8 if pixel == 2 else 4
+
+
+@kernel
+def turn_tile(src: Any, dst: Any, tile: Any, width: int, pixel: int, walk: Any) -> None:
+    """Write a tile of whole blocks.
+
+    Args:
+        src: flat bytes.
+        dst: flat bytes.
+        tile: (first row, end, first column, end) in the output.
+        width: pixels of an output row.
+        pixel: bytes of a pixel.
+        walk: see `reorder`; `step_y` is 1 or -1.
+    """
+    top, bottom, left, right = tile
+    first, step_y, step_x = walk
+    side, step, line = block_side(pixel), step_x * pixel, step_y * width * pixel
+    back = 0 if step_y > 0 else side - 1
+    for y in range(top, bottom, side):
+        for x in range(left, right, side):
+            at = (first + (y + back) * step_y + x * step_x) * pixel
+            to = ((y + back) * width + x) * pixel
+            if pixel == 3:
+                turn3(src, at, step, dst, to, line)
+            elif pixel == 1:
+                turn1(src, at, step, dst, to, line)
+            elif pixel == 2:
+                turn2(src, at, step, dst, to, line)
+            elif pixel == 4:
+                turn4(src, at, step, dst, to, line)
+            else:
+                for row in range(side):
+                    walk_pixels(src, at + row * pixel, step, dst, to + row * line, side, pixel)
 
 
 @kernel

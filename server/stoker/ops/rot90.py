@@ -31,8 +31,7 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     height, width = src.shape[0], src.shape[1]
     size, walk = turned(height, width, int(record["turns"]))
-    channels = src.size // (height * width)
-    reorder(src.reshape(src.size), dst.reshape(dst.size), size, channels, walk)
+    reorder(src, dst, size, walk)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:

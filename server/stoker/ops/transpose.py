@@ -27,12 +27,10 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 @kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     height, width = src.shape[0], src.shape[1]
-    channels = src.size // (height * width)
-    image, result = src.reshape(src.size), dst.reshape(dst.size)
     if record["swap"]:
-        reorder(image, result, (width, height), channels, (0, 1, width))
+        reorder(src, dst, (width, height), (0, 1, width))
     else:
-        reorder(image, result, (height, width), channels, (0, width, 1))
+        reorder(src, dst, (height, width), (0, width, 1))
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:

@@ -26,10 +26,8 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 @kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     height, width = src.shape[0], src.shape[1]
-    channels = src.size // (height * width)
     first, step = ((height - 1) * width, -width) if record["flip"] else (0, width)
-    size = (height, width)
-    reorder(src.reshape(src.size), dst.reshape(dst.size), size, channels, (first, step, 1))
+    reorder(src, dst, (height, width), (first, step, 1))
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.ops.cut import fill_run
+from stoker.ops.pixels import ROUND, SHIFT, WEIGHT, mix4, pick3
 from stoker.rng.jit import kernel
 from stoker.rng.maths import floor
 
@@ -26,10 +27,7 @@ DROP: Final = 13
 """Bits that a position loses to become a place with 11 bits of weight."""
 BEFORE: Final = 4096 - 8388608
 """Half a weight's unit, to round; less half a pixel, since pixels are known at their centres."""
-WEIGHT: Final = 2048
 MASK: Final = 2047
-SHIFT: Final = 22
-ROUND: Final = 2097152
 
 
 @kernel
@@ -78,19 +76,91 @@ def warp_affine(src: Any, dst: Any, steps: Any, bilinear: int, fill: Any) -> Non
         line = (qx + ax * first, qy + ay * first, ax, ay)
         to = (row + first) * channels
         if bilinear == 1 and channels == 3:
-            bilinear3(image, (height, width), line, end - first, result, to)
+            low, high = inner_span((qx, qy, ax, ay), (height, width), size_x)
+            low = min(max(low, first), end)
+            high = min(max(high, low), end)
+            sample_run(image, src.shape, line, (np.int64(0), low - first), 1, result, to)
+            mix_run(image, width, line, (low - first, high - first), result, to)
+            sample_run(image, src.shape, line, (high - first, end - first), 1, result, to)
+        elif bilinear == 0 and channels == 3:
+            nearest3(image, width, line, end - first, result, to)
         elif bilinear == 0 and channels == 1:
             nearest1(image, width, line, end - first, result, to)
         else:
-            for x in range(end - first):
-                px, py = line[0] + ax * x, line[1] + ay * x
-                sample(image, src.shape, px, py, bilinear, result, np.uint64(to + x * channels))
+            run = (np.int64(0), end - first)
+            sample_run(image, src.shape, line, run, bilinear, result, to)
         fill_run(result, (row + end) * channels, size_x - end, channels, fill)
 
 
 @kernel
+def inner_span(line: Any, size: Any, count: int) -> tuple[int, int]:
+    """Return (first, end) of the pixels of an output row that `mix_run` may write.
+
+    The four source pixels of such a pixel, and the one right of them, are inside of the source; it
+    is not the last of its row.
+
+    Args:
+        line: (px, py, ax, ay): position of the row's first pixel, and the step along the row.
+        size: (height, width) of the source.
+        count: pixels of the row.
+    """
+    px, py, ax, ay = line
+    height, width = size
+    first, end = span(px + BEFORE, ax, (width - 2) << BITS, count - 1)
+    low, high = span(py + BEFORE, ay, (height - 1) << BITS, count - 1)
+    return max(first, low), min(end, high)
+
+
+@kernel
+def mix_run(image: Any, width: int, line: Any, run: Any, result: Any, to: int) -> None:
+    """Write pixels of three channels whose neighbours are all inside of the source.
+
+    Args:
+        image: flat uint8 source.
+        width: pixels of a source row.
+        line: (px, py, ax, ay): position of pixel 0, and the step from pixel to pixel.
+        run: (first, end) of the pixels to write.
+        result: flat uint8.
+        to: index of pixel 0's first value.
+    """
+    px, py, ax, ay = line
+    first, end = run
+    for x in range(first, end):
+        mix_at(image, width, px + ax * x, py + ay * x, result, to + 3 * x)
+
+
+@kernel
+def mix_at(image: Any, width: int, px: Any, py: Any, result: Any, to: Any) -> None:
+    """Write the pixel at a position as `mix_run` does."""
+    tx, ty = (px + BEFORE) >> DROP, (py + BEFORE) >> DROP
+    above = ((ty >> 11) * width + (tx >> 11)) * 3
+    mix4(image, above, above + 3 * width, tx & MASK, ty & MASK, result, to)
+
+
+@kernel
+def is_inner(px: int, py: int, height: int, width: int) -> bool:
+    """Whether `mix_at` may take a position, unless it writes the last pixel of the output."""
+    return 0 <= px + BEFORE < (width - 2) << BITS and 0 <= py + BEFORE < (height - 1) << BITS
+
+
+@kernel
+def sample_run(
+    image: Any, shape: Any, line: Any, run: Any, bilinear: int, result: Any, to: int
+) -> None:
+    """Write pixels of any number of channels whose positions are inside of the source.
+
+    `shape` is the source's; `bilinear` as of `warp_affine`; the rest as of `mix_run`.
+    """
+    px, py, ax, ay = line
+    first, end = run
+    for x in range(first, end):
+        at = np.uint64(to + x * shape[2])
+        sample(image, shape, px + ax * x, py + ay * x, bilinear, result, at)
+
+
+@kernel
 def nearest1(image: Any, width: int, line: Any, count: int, result: Any, to: int) -> None:
-    """Write a run of pixels of one value; see `bilinear3`."""
+    """Write a run of pixels of one value, all of whose positions are inside of the source."""
     px, py, ax, ay = line
     for x in range(count):
         result[np.uint64(to + x)] = image[np.uint64((py >> BITS) * width + (px >> BITS))]
@@ -99,41 +169,13 @@ def nearest1(image: Any, width: int, line: Any, count: int, result: Any, to: int
 
 
 @kernel
-def bilinear3(image: Any, size: Any, line: Any, count: int, result: Any, to: int) -> None:
-    """Write a run of pixels of three channels, all of whose positions are inside of the source.
-
-    Args:
-        image: flat uint8 source.
-        size: (height, width) of the source.
-        line: (px, py, ax, ay): the first position, and the step from pixel to pixel.
-        count: pixels.
-        result: flat uint8.
-        to: index of the first value written.
-    """
-    height, width = size
+def nearest3(image: Any, width: int, line: Any, count: int, result: Any, to: int) -> None:
+    """Write a run of pixels of three values; see `nearest1`."""
     px, py, ax, ay = line
     for x in range(count):
-        tx, ty = (px + BEFORE) >> DROP, (py + BEFORE) >> DROP
+        pick3(image, ((py >> BITS) * width + (px >> BITS)) * 3, result, to + 3 * x)
         px += ax
         py += ay
-        x0, y0 = tx >> 11, ty >> 11
-        left, right = 3 * max(x0, 0), 3 * min(x0 + 1, width - 1)
-        above, below = 3 * width * max(y0, 0), 3 * width * min(y0 + 1, height - 1)
-        fx, fy = tx & MASK, ty & MASK
-        d = fx * fy
-        c, b = fy * WEIGHT - d, fx * WEIGHT - d
-        a = WEIGHT * WEIGHT - b - c - d
-        i, j = np.uint64(above + left), np.uint64(above + right)
-        k, m = np.uint64(below + left), np.uint64(below + right)
-        at = np.uint64(to + 3 * x)
-        for n in range(np.uint64(3)):
-            total = (
-                np.int64(image[i + n]) * a
-                + np.int64(image[j + n]) * b
-                + np.int64(image[k + n]) * c
-                + np.int64(image[m + n]) * d
-            )
-            result[at + n] = (total + ROUND) >> SHIFT
 
 
 @kernel
