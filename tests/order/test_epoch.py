@@ -36,6 +36,24 @@ def test_a_shuffle_is_the_permutation_of_seed_and_epoch(make_spec):
 
 
 @pytest.mark.parametrize(("rows", "block"), SHAPES)
+def test_an_id_is_found_where_the_lookup_has_it(make_spec, rows, block):
+    for fields in ({"shuffle": False}, {}, {"block": block}):
+        order = EpochOrder(make_spec(rows=rows, batch=1, seed=9, order=fields))
+        for epoch in (0, 3):
+            found = [order.find(epoch, int(number)) for number in whole(order, epoch)]
+            assert found == list(range(rows))
+
+
+def test_what_cannot_be_found_is_named(make_spec):
+    order = EpochOrder(make_spec(rows=10))
+    for number in (-1, 10):
+        with pytest.raises(UsageError, match=f"an id: expected one from 0 to 9, got {number}"):
+            order.find(0, number)
+    with pytest.raises(UsageError, match="epoch: expected one from 0, got -1"):
+        order.find(-1, 3)
+
+
+@pytest.mark.parametrize(("rows", "block"), SHAPES)
 def test_a_block_shuffle_keeps_blocks_together(make_spec, rows, block):
     order = EpochOrder(make_spec(rows=rows, batch=1, order={"block": block}))
     for epoch in range(3):

@@ -73,6 +73,25 @@ class EpochOrder:
         block, offset, _ = self._block_at(epoch, position)
         return block * self._block + self._inner(epoch, block)(offset), 0
 
+    def find(self, epoch: int, sample_id: int) -> int:
+        """Return the position at which `lookup` has an id.
+
+        Raises:
+            UsageError: there is no such id, or the epoch is negative.
+        """
+        if not 0 <= sample_id < self.rows:
+            raise UsageError(f"an id: expected one from 0 to {self.rows - 1}, got {sample_id}")
+        self._check(epoch, 0, 0)
+        if not self._shuffle:
+            return sample_id
+        if self._block is None:
+            return self._outer(epoch)[0].inverse(sample_id)
+        block, place = divmod(sample_id, self._block)
+        order, short_at = self._outer(epoch)
+        slot = order.inverse(block)
+        missing = order.n * self._block - self.rows if slot > short_at else 0
+        return slot * self._block - missing + self._inner(epoch, block).inverse(place)
+
     def lookup_range(self, epoch: int, start: int, stop: int) -> tuple[Ids, Ids]:
         """Return the ids and visits at the positions [start, stop).
 

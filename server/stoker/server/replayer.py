@@ -10,6 +10,8 @@ import socket
 
 from stoker.dataset import open_dataset
 from stoker.ops.named import EVERY_MODULE, allow_modules
+from stoker.order.batches import progress
+from stoker.order.epoch import EpochOrder
 from stoker.pipeline.engine import Row
 from stoker.protocol.errors import DatasetError, SampleError
 from stoker.protocol.replay import replay_to_bytes
@@ -37,12 +39,24 @@ def make(request: ReplayRequest) -> tuple[ReplayMade, int]:
                 dataset=request.dataset,
             )
         subject = Subject(dataset, graph_from_bytes(request.graph))
-        row = Row(spec.seed, request.id, request.epoch, request.visit, request.view)
-        data = replay_to_bytes(subject.replay(row, spec.freeze))
+        data = replay_to_bytes(subject.replay(row_of(request), spec.freeze))
     memory = os.memfd_create("stoker-replay", os.MFD_CLOEXEC)
     with os.fdopen(os.dup(memory), "wb") as file:
         file.write(data)
     return ReplayMade(request.replay, len(data)), memory
+
+
+def row_of(request: ReplayRequest) -> Row:
+    """Return the row, with its place in the stream: schedules read that.
+
+    An id lies at one position of an epoch; a later visit of it is a substitute, and says for which
+    position.
+    """
+    spec, epoch = request.spec, request.epoch
+    position = request.visit - 1 if request.visit else EpochOrder(spec).find(epoch, request.id)
+    step = position // spec.batch_size
+    done = progress(spec, epoch, step)
+    return Row(spec.seed, request.id, epoch, request.visit, request.view, step, done)
 
 
 def serve(sock: socket.socket, number: int) -> int:

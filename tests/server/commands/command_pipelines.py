@@ -1,5 +1,7 @@
 """Pipelines for the tests of commands."""
 
+import numpy as np
+
 from stoker import ops
 from stoker.pipeline import pipeline
 
@@ -13,6 +15,22 @@ def train(sample):
         image, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25), dtype="float16", layout="CHW"
     )
     return {"image": image, "mask": mask, "label": sample.label}
+
+
+def doubled(image):
+    return np.minimum(image, 127) * np.uint8(2)
+
+
+@pipeline
+def called(sample):
+    image = ops.python(doubled, ops.center_crop(sample.image, size=32), randomness="none")
+    return {"image": image}
+
+
+@pipeline
+def scheduled(sample, ctx):
+    image = ops.brightness(sample.image, factor_range=(1.0, 1.0 + ctx.progress), p=1.0)
+    return {"image": ops.center_crop(image, size=16), "step": ctx.step + 0}
 
 
 @pipeline

@@ -14,19 +14,24 @@ def test_every_part_is_there(photos, run):
     for part in (
         "  image: image uint8[<=115x<=115x3], decoded (jpeg) in Python into memory of 39675 bytes",
         "  label: label int64[], mapped as it is stored",
-        "  Python stages: decoding of image, mask; rows are computed one by one",
+        "  Python stages: decoding of image, mask, so rows are computed one by one",
         "= draw op 'horizontal_flip', version 1, params {'p': 0.5}, stream 'horizontal_flip'",
         "= what the block that ran gives",
         f"pipeline {plan.pipeline_id}",
         f"scratch arena: {plan.arena_bytes} bytes, made once",
         "in the row of output 'mask'",
-        "command_pipelines.py:11: decided for each row, 2 steps or 2 steps; both are compiled",
+        "command_pipelines.py:13: decided for each row, 2 steps or 2 steps; both are compiled",
     ):
         assert part in out, out
     assert "written straight into the slot: v" in out
     shown = out[out.index('"""Glue of a Stoker pipeline') :]
     assert shown.rstrip() == write_glue(plan).text.rstrip()
     ast.parse(shown)
+
+
+def test_calls_of_python_are_told(photos, run):
+    out = run(explain, "command_pipelines:called", photos)
+    assert "image, so rows are computed one by one; a call of command_pipelines:doubled, out" in out
 
 
 def test_what_is_not_there_is_said(photos, run):

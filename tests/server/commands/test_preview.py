@@ -44,6 +44,14 @@ def test_the_sheet_has_a_line_for_each_sample(photos, run, tmp_path):
     assert taken[0] in {f"{count} of 6" for count in range(7)}
 
 
+def test_a_schedule_follows_the_epochs_shown(photos, run, tmp_path):
+    out = run(
+        preview, "command_pipelines:scheduled", photos, "--out", tmp_path / "s.png",
+        "--ids", 1, "--columns", 2, "--total-epochs", 2,
+    )  # fmt: skip
+    assert "  brightness: applied in 2 of 2" in out
+
+
 def test_by_default_eight_samples_are_spread_over_the_dataset(photos, run, tmp_path):
     out = run(preview, PIPELINE, photos, "--out", tmp_path / "s.png", "--columns", 1)
     assert "6 samples, 1 epochs" in out

@@ -82,7 +82,7 @@ def test_text_names_what_was_decided(photos, run):
     assert "  1 random_resized_crop\n    stream random_resized_crop: top " in out
     assert " px, left " in out
     assert "not applied: its branch was not taken: the condition at " in out
-    assert "command_pipelines.py:11 was " in out
+    assert "command_pipelines.py:13 was " in out
     assert "    image: array float16 (3, 48, 64), BLAKE2b " in out
 
 
@@ -110,6 +110,16 @@ def test_parameters_without_pixels_are_those_of_the_replay(photos, run):
 def test_what_cannot_be_is_an_error(photos, run, arguments, error, message):
     with pytest.raises(error, match=message):
         run(replay, PIPELINE, photos, "--epoch", 0, *arguments)
+
+
+def test_a_schedule_is_told_where_the_row_lies(photos, run):
+    flags = ("command_pipelines:scheduled", photos, "--id", 0, "--epoch", 1, "--json")
+    found = json.loads(run(replay, *flags, "--step", 3, "--progress", 0.5))
+    assert 1.0 <= found["steps"][0]["parameters"]["factor"] <= 1.5
+    early = json.loads(run(replay, *flags, "--step", 3, "--progress", 0))
+    assert early["steps"][0]["parameters"]["factor"] == 1.0
+    with pytest.raises(UsageError, match=r"reads ctx\.progress, so the length of the training"):
+        run(replay, *flags, "--step", 3)
 
 
 def test_an_unknown_pipeline_is_an_error(photos, run):

@@ -5,7 +5,9 @@ import os
 import numpy as np
 import pytest
 
+from stoker.order.epoch import EpochOrder
 from stoker.protocol.replay import replay_from_bytes
+from stoker.server.replayer import row_of
 from stoker.server.state.events import ReplayEnded, ReplayFailed
 from stoker.server.work import ReplayRequest
 
@@ -43,13 +45,26 @@ def test_a_replay_arrives_as_memory(rig, request_of):
     assert one.supervisor.take_replay(5) is None
 
 
+def test_the_row_lies_where_the_stream_has_it(request_of):
+    spec = type(request_of().spec).from_data(
+        {**request_of().spec.to_data(), "batch_size": 3, "total_epochs": 4, "tail": "pad"}
+    )
+    order = EpochOrder(spec)
+    for position in range(10):
+        number, _ = order.lookup(2, position)
+        row = row_of(request_of(spec=spec, id=number))
+        assert (row.id, row.epoch, row.visit, row.step) == (number, 2, 0, position // 3)
+        assert row.progress == (2 * 4 + position // 3) / 16
+        assert row_of(request_of(spec=spec, visit=position + 1)).step == position // 3
+
+
 def test_faults_and_deaths_are_typed_errors(rig, request_of):
     one = rig("replayer.start:segv:1:2,replayer.done:error:1:3")
     spec = request_of().spec
     one.supervisor.start_replay(request_of(id=10**6))
     failed = one.wait(ReplayFailed)
     assert (failed.replay, failed.code) == (5, "usage")
-    assert "id 1000000: the dataset has 10 samples" in failed.message
+    assert "an id: expected one from 0 to 9, got 1000000" in failed.message
     one.supervisor.start_replay(request_of())
     assert "died (killed by SIGSEGV)" in one.wait(ReplayFailed).message
     one.supervisor.start_replay(request_of())

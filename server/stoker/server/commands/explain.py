@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
+from stoker.ops.python_call import PythonCall
 from stoker.pipeline.explain import explain as plan_text
 from stoker.pipeline.explain import graph_text
 from stoker.pipeline.glue import write_glue
@@ -53,13 +54,16 @@ def field_lines(subject: Subject) -> list[str]:
     unread = [name for name in fields if name not in subject.plan.fields]
     if unread:
         lines.append(f"not read: {', '.join(unread)}")
-    stages = [name for name in subject.plan.fields if fields[name].encoding in ENCODED]
-    lines.append(
-        f"Python stages: decoding of {', '.join(stages)}; rows are computed one by one"
-        if stages
-        else "Python stages: none"
-    )
-    return lines
+    return [*lines, f"Python stages: {'; '.join(stages(subject)) or 'none'}"]
+
+
+def stages(subject: Subject) -> list[str]:
+    """Name what runs in Python for every row: decoding, and functions of the user's."""
+    fields = {field.name: field for field in subject.dataset.schema.fields}
+    decoded = [name for name in subject.plan.fields if fields[name].encoding in ENCODED]
+    called = [d.op for d in subject.plan.decisions if isinstance(d.op, PythonCall)]
+    found = [f"decoding of {', '.join(decoded)}, so rows are computed one by one"] * bool(decoded)
+    return found + [f"a call of {op.function}, out of compiled code" for op in called]
 
 
 def _section(console: Console, title: str, text: str) -> None:

@@ -31,6 +31,9 @@ def preview(  # noqa: PLR0913, PLR0917 - one parameter a flag
     ] = None,
     columns: Annotated[int, typer.Option(min=1, max=64, help="Epochs to show of each.")] = 5,
     epoch: Annotated[int, typer.Option(min=0, help="The first epoch to show.")] = 0,
+    total_epochs: Annotated[
+        int | None, typer.Option(min=1, help="Length of the training, if the pipeline reads it.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of the stream.")] = 0,
     freeze: Annotated[
         list[str] | None, typer.Option(help="NAME=NUMBER or NAME=epoch; repeatable.")
@@ -47,7 +50,10 @@ def preview(  # noqa: PLR0913, PLR0917 - one parameter a flag
     with open_subject(pipeline, dataset, python_path or ()) as subject:
         numbers = _numbers(ids, len(subject.dataset), columns)
         replays = [
-            [subject.replay(Row(seed, number, epoch + turn), frozen) for turn in range(columns)]
+            [
+                subject.replay(_row(seed, number, epoch + turn, total_epochs), frozen)
+                for turn in range(columns)
+            ]
             for number in numbers
         ]
         page = sheet(_lines(subject, replays, output))
@@ -56,6 +62,12 @@ def preview(  # noqa: PLR0913, PLR0917 - one parameter a flag
     console.print(Text(f"{out}: {len(numbers)} samples, {columns} epochs from {epoch}"))
     for share in shares([replay for line in replays for replay in line]):
         console.print(Text(share))
+
+
+def _row(seed: int, number: int, epoch: int, total_epochs: int | None) -> Row:
+    """Return a row of the epoch's first step."""
+    progress = None if total_epochs is None else min(epoch / total_epochs, 1.0)
+    return Row(seed, number, epoch, step=0, progress=progress)
 
 
 def shares(replays: list[Replay]) -> list[str]:

@@ -14,9 +14,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from stoker.ops.registry import lookup
 from stoker.ops.units import unit_of
 from stoker.pipeline.engine import Row
+from stoker.pipeline.plan import Plan
 from stoker.protocol.replay import Replay, ReplayValue
 from stoker.protocol.spec import MAX_SEED
 from stoker.server.pictures import save
@@ -32,6 +32,13 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
         int, typer.Option(min=0, max=2**48, help="How often the id came before in the epoch.")
     ] = 0,
     view: Annotated[int, typer.Option(min=0, max=2**16 - 1, help="View of the position.")] = 0,
+    step: Annotated[
+        int | None, typer.Option(min=0, help="Step in the epoch, if the pipeline reads it.")
+    ] = None,
+    progress: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Part of the training that is over, if it reads that."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of the stream.")] = 0,
     freeze: Annotated[
         list[str] | None, typer.Option(help="NAME=NUMBER or NAME=epoch; repeatable.")
@@ -48,7 +55,7 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
     ] = None,
 ) -> None:
     """Show what a pipeline did to one sample: every step, its parameters and values."""
-    row = Row(seed, id, epoch, visit, view)
+    row = Row(seed, id, epoch, visit, view, step, progress)
     frozen = freezes(freeze or ())
     with open_subject(pipeline, dataset, python_path or ()) as subject:
         if params_only:
@@ -56,7 +63,7 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
             if as_json:
                 typer.echo(json.dumps(decided))
             else:
-                _print_decisions(decided)
+                _print_decisions(decided, subject.plan)
             return
         found = subject.replay(row, frozen)
         if out is not None:
@@ -104,9 +111,10 @@ def _print(found: Replay, subject: Subject) -> None:
     _step(len(found.steps) + 1, "outputs", *outputs)
 
 
-def _print_decisions(decided: list[dict[str, Any]]) -> None:
+def _print_decisions(decided: list[dict[str, Any]], plan: Plan) -> None:
+    ops = {(decision.op.name, str(decision.site)): decision.op for decision in plan.decisions}
     for number, entry in enumerate(decided, 1):
-        op, record = lookup(entry["op"]), entry["record"]
+        op, record = ops[entry["op"], entry["site"]], entry["record"]
         units = {name: unit_of(op, name) for name in record}
         _step(number, entry["op"], _drawn(entry["stream"], record, units), f"at {entry['site']}")
 
