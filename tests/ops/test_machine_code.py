@@ -16,20 +16,26 @@ pytestmark = pytest.mark.timeout(420)
 SCRIPT = """
 import json, sys
 import numpy as np
+from stoker import ops
 from stoker.ops import State, make
 from stoker.ops.contract import storage
+from stoker.ops.records import machine_record
+from stoker.pipeline import pipeline
+from stoker.pipeline.executor import compile_plan
 from stoker.rng.jit import compiled, set_cache_root
+from stoker.rng.machine_code import violations
 from stoker.rng.streams import machine_key, make_key
 import importlib
 
 set_cache_root(sys.argv[1])
 
 def record_of(dtype, value=None):
-    array = np.zeros(1, dtype)
+    array = np.zeros(1, machine_record(dtype))
     if value is not None:
         array[0] = value[()]
     return array[0]
 
+compiled_in = {}
 for name, choices in json.loads(sys.argv[2]).items():
     for given in choices:
         op = make(name, given)
@@ -39,16 +45,48 @@ for name, choices in json.loads(sys.argv[2]).items():
             record, params = record_of(op.record), record_of(op.parameters, op.params())
             key = machine_key(make_key(1, 2, 3, 4))
             compiled(op.draw)(key, params, 40, 50, record)
+            compiled(op.out_size)(params, record, 40, 50)
             dst = np.zeros(after.bound, storage(after.dtype))
             src = np.zeros(shape, np.uint8)
-            compiled(op.kernels[kind].run)(src, dst, params, record, np.zeros(need + 64, np.uint8))
+            run = compiled(op.kernels[kind].run)
+            run(src, dst, params, record, np.zeros(need + 64, np.uint8))
+            compiled_in[name + " " + kind] = run
+        compiled_in[name + " draw"] = compiled(op.draw)
+        compiled_in[name + " size"] = compiled(op.out_size)
+
+image, mask = np.zeros((40, 50, 3), np.uint8), np.zeros((40, 50), np.uint8)
+
+@pipeline
+def branches(sample):
+    image, mask = ops.random_resized_crop(sample.image, sample.mask, size=24)
+    if sample.label % 3 == 1 and sample.weight / 2 > 0.25 or not sample.label // 2:
+        image, mask = ops.rotate(image, mask, degrees=30)
+        image = ops.gaussian_noise(image)
+    image = ops.normalize(image, dtype="float16", layout="CHW")
+    return {"image": image, "mask": mask, "n": sample.label * 2.5 - sample.weight}
+
+@pipeline
+def sizes(sample):
+    image, mask = ops.random_short_side_scale(
+        sample.image, sample.mask, sizes=(20, 40), max_size=60
+    )
+    if image.height > 25:
+        image = ops.color_jitter(image, brightness=0.2, hue=0.1)
+    image, mask = ops.letterbox(image, mask, size=32)
+    return {"image": image, "mask": mask, "label": sample.label}
+
+for train in (branches, sizes):
+    fields = {"image": image, "mask": mask, "label": np.int64(1), "weight": np.float32(1)}
+    compiled_in["glue of " + train.name] = compile_plan(train.plan_for(fields))._function
+
+faults = {name: violations(fast) for name, fast in compiled_in.items()}
 
 found = {}
 for module, names in json.loads(sys.argv[3]).items():
     loaded = importlib.import_module("stoker.ops." + module)
     for fn in names:
         found[module + "." + fn] = list(compiled(getattr(loaded, fn)).inspect_llvm().values())
-print(json.dumps(found))
+print(json.dumps([found, faults]))
 """
 
 LOOPS = {
@@ -74,39 +112,31 @@ LOOPS = {
 BLENDS = [f"blend.{name}" for name in LOOPS["blend"]]
 BLENDS += ["color.blend_with", "color.saturate", "color.rotate_hue"]
 VECTOR = re.compile(r"<\d+ x (i8|i16|i32|float)>")
-DRAWS = {"random_resized_crop": ["_draw"], "color_jitter": ["_draw"], "taps": ["fill_taps"]}
-GLUE = {
-    "color_jitter": ["_run"],
-    "random_resized_crop": ["_run_image", "_run_mask"],
-    "normalize": ["_run"],
-    "gamma": ["_draw", "_run"],
-    "autocontrast": ["_run"],
-    "gaussian_blur": ["_draw", "_run"],
-    "gaussian_noise": ["_draw", "_run"],
-    "erase": ["_draw", "_run_image", "_run_mask"],
-}
-LIBM = r"@(exp|log|pow|sin|cos|tan|sqrt|fmod|round|lround|rint|floor|ceil|fma)[fl]?\("
 
 
 @pytest.fixture(scope="module")
-def code(examples, tmp_path_factory):
-    """LLVM IR by function."""
+def machine(examples, tmp_path_factory):
+    """LLVM IR by function, and faults by kernel or glue."""
     chosen = {name: choices[:2] for name, choices in examples.items()}
     chosen["center_crop"] = [{"size": 24}]
-    wanted = {**LOOPS}
-    for module, names in (*DRAWS.items(), *GLUE.items()):
-        wanted[module] = [*wanted.get(module, []), *names]
-    cache = str(tmp_path_factory.mktemp("ir"))
+    folder = tmp_path_factory.mktemp("ir")
+    (folder / "compile_all.py").write_text(SCRIPT)
+    arguments = [str(folder / "kernels"), json.dumps(chosen), json.dumps(LOOPS)]
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, cache, json.dumps(chosen), json.dumps(wanted)],
+        [sys.executable, str(folder / "compile_all.py"), *arguments],
         check=True,
         timeout=400,
         stdout=subprocess.PIPE,
         text=True,
     )
-    found = json.loads(done.stdout)
+    found, faults = json.loads(done.stdout)
     assert all(found.values()), [name for name, ir in found.items() if not ir]
-    return found
+    return found, faults
+
+
+@pytest.fixture(scope="module")
+def code(machine):
+    return machine[0]
 
 
 def instructions(text: str) -> str:
@@ -133,14 +163,20 @@ def test_integer_loops_stay_in_int32(code):
 
 
 @pytest.mark.slow
-def test_no_float64_no_libm_no_fastmath(code):
-    for name, modules in code.items():
-        for ir in modules:
-            body = instructions(ir)
-            assert not re.search(LIBM, body), f"{name} calls libm"
-            flags = re.findall(r"= f(?:add|sub|mul|div|cmp) (?:fast|reassoc|contract)[^\n]*", body)
-            assert not flags, f"{name}: {flags[:3]}"
-            module, function = name.split(".")
-            if function in LOOPS.get(module, []):
-                doubles = re.findall(r"= f(?:add|sub|mul|div)[^\n]* double [^\n]*", body)
-                assert not doubles, f"{name}: {doubles[:3]}"
+def test_pixel_loops_have_no_float64(code):
+    for module, names in LOOPS.items():
+        for name in names:
+            for ir in code[f"{module}.{name}"]:
+                doubles = re.findall(
+                    r"= f(?:add|sub|mul|div)[^\n]* double [^\n]*", instructions(ir)
+                )
+                assert not doubles, f"{module}.{name}: {doubles[:3]}"
+
+
+@pytest.mark.slow
+def test_no_kernel_and_no_glue_calls_libm_or_allocates(machine, examples):
+    _, faults = machine
+    for name in examples:
+        assert {f"{name} draw", f"{name} size"} < faults.keys()
+    assert {"glue of branches", "glue of sizes"} < faults.keys()
+    assert {name: found for name, found in faults.items() if found} == {}

@@ -21,8 +21,17 @@ _CALL = re.compile(r"\bcall\b[^@\n]*@\"?([\w.$]+)")
 _FUSED = re.compile(r"\bv?f(?:n?m(?:add|sub)|madd|msub|mla|mls)\d*[sp]?[sd]?\b")
 _FUNCTION = re.compile(r"(?=^define )", re.MULTILINE)
 _WRAPPER = re.compile(r"^define [^(]*@\"?(?:_ZN7cpython|cfunc\.|_ZN\w*7cpython)")
-# What is called by a name of `stoker.rng.apart` is a kernel, to be looked at on its own.
-_KNOWN_CALLS = ("llvm.", "_Z", "stoker.", "NRT_incref", "NRT_decref")
+# Counting references and looking at strides; what is called by a name of `stoker.rng.apart` is a
+# kernel, to be looked at on its own.
+_KNOWN_CALLS = (
+    "llvm.",
+    "_Z",
+    "stoker.",
+    "NRT_incref",
+    "NRT_decref",
+    "NRT_MemInfo_call_dtor",
+    "numba_attempt_nocopy_reshape",
+)
 
 
 def violations(fast: Any) -> list[str]:
