@@ -33,12 +33,20 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"contrast": 0.9},
     ],
     "contrast": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],
+    "elastic": [
+        {"fill": 114, "mask_fill": 200, "p": 0.9},
+        {"amount_range": (0, 3), "spacing": 8, "interpolation": "nearest", "p": 0.5},
+    ],
     "equalize": [{"p": 0.5}, {"p": 1}],
     "erase": [{"fill": 114, "mask_fill": 200, "p": 0.9}, {"scale": (0.1, 0.9), "p": 0.5}],
     "gamma": [{"p": 0.9}, {"gamma_range": (0.3, 3), "p": 0.5}],
     "gaussian_blur": [{"p": 0.9}, {"kernel_size": 23, "sigma_range": (1, 9), "p": 0.5}],
     "gaussian_noise": [{"p": 0.9}, {"sigma_range": (0, 128), "p": 0.5}],
     "grayscale": [{"p": 0.5}, {"p": 1}],
+    "grid_distortion": [
+        {"p": 0.9},
+        {"cells": 16, "stretch_range": (-0.9, 0.9), "interpolation": "nearest", "p": 0.5},
+    ],
     "grid_mask": [
         {"fill": 114, "mask_fill": 200, "p": 0.9},
         {"unit_range": (5, 20), "ratio": 0.3, "p": 0.5},
@@ -47,6 +55,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "hsv_to_rgb": [{}],
     "hue": [{"p": 0.9}, {"turn_range": (-0.5, 0.5), "p": 0.5}],
     "invert": [{"p": 0.5}, {"p": 1}],
+    "jpeg_compression": [{"p": 0.9}, {"quality_range": (1, 100), "p": 0.5}],
     "layout": [{}],
     "letterbox": [
         {"size": (30, 44), "fill": 114, "mask_fill": 255},

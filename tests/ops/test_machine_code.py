@@ -104,6 +104,7 @@ LOOPS = {
     "posterize": ["mask_levels"],
     "sharpness": ["sharpen_row"],
     "box_blur": ["add_line", "swap_line", "store_means"],
+    "jpeg_blocks": ["forward_pass", "inverse_pass", "quantise"],
     "median_blur": ["sort_columns", "store_middles", "count_from", "keep_bit"],
     "ycbcr_to_rgb": ["to_rgb"],
     "rgb_to_ycbcr": ["to_ycbcr"],

@@ -22,6 +22,7 @@ ONE_KIND = {
     "hsv_to_rgb",
     "hue",
     "invert",
+    "jpeg_compression",
     "layout",
     "median_blur",
     "motion_blur",

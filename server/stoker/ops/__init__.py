@@ -17,17 +17,20 @@ from stoker.ops.choices import Chance, Integer, OneOf, SomeOf, Uniform
 from stoker.ops.color_jitter import ColorJitter, color_jitter
 from stoker.ops.contract import Kernel, Op, ParameterError, State, StateError, Value
 from stoker.ops.contrast import Contrast, contrast
+from stoker.ops.elastic import Elastic, elastic
 from stoker.ops.equalize import Equalize, equalize
 from stoker.ops.erase import Erase, erase
 from stoker.ops.gamma import Gamma, gamma
 from stoker.ops.gaussian_blur import GaussianBlur, gaussian_blur
 from stoker.ops.gaussian_noise import GaussianNoise, gaussian_noise
 from stoker.ops.grayscale import Grayscale, grayscale
+from stoker.ops.grid_distortion import GridDistortion, grid_distortion
 from stoker.ops.grid_mask import GridMask, grid_mask
 from stoker.ops.horizontal_flip import HorizontalFlip, horizontal_flip
 from stoker.ops.hsv_to_rgb import HsvToRgb, hsv_to_rgb
 from stoker.ops.hue import Hue, hue
 from stoker.ops.invert import Invert, invert
+from stoker.ops.jpeg_compression import JpegCompression, jpeg_compression
 from stoker.ops.layout import Layout, layout
 from stoker.ops.letterbox import Letterbox, letterbox
 from stoker.ops.median_blur import MedianBlur, median_blur
@@ -71,18 +74,21 @@ __all__ = [
     "ChannelShuffle",
     "ColorJitter",
     "Contrast",
+    "Elastic",
     "Equalize",
     "Erase",
     "Gamma",
     "GaussianBlur",
     "GaussianNoise",
     "Grayscale",
+    "GridDistortion",
     "GridMask",
     "HorizontalFlip",
     "HsvToRgb",
     "Hue",
     "Integer",
     "Invert",
+    "JpegCompression",
     "Kernel",
     "Layout",
     "Letterbox",
@@ -131,17 +137,20 @@ __all__ = [
     "channel_shuffle",
     "color_jitter",
     "contrast",
+    "elastic",
     "equalize",
     "erase",
     "gamma",
     "gaussian_blur",
     "gaussian_noise",
     "grayscale",
+    "grid_distortion",
     "grid_mask",
     "horizontal_flip",
     "hsv_to_rgb",
     "hue",
     "invert",
+    "jpeg_compression",
     "layout",
     "letterbox",
     "lookup",

@@ -1,0 +1,140 @@
+"""A smooth random displacement of every pixel: a cubic B-spline over a grid of random points.
+
+Points of the grid lie `spacing` pixels apart and reach one beyond the image on every side. Point
+(row, column) moves by amount * (2u - 1) to the right and downwards, u the uniforms of words 0 and 1
+of block 65536 row + column of `stoker.ops.random_bytes`: it knows its number, not the image's size.
+Four by four points move a pixel, by the weights of the uniform cubic B-spline at the pixel's place
+between them, in units of 2**-15; moves are in units of 2**-24 pixels. Sums are rounded, halves up,
+columns first.
+
+Weights are not negative and sum to one, so no pixel moves by more than the amount; and below 0.48
+spacings nothing folds (Choi and Lee, "Injectivity conditions of 2D and 3D uniform cubic B-spline
+functions", 2000).
+"""
+
+from typing import Any, Final
+
+import numpy as np
+
+from stoker.ops.random_bytes import plain_blocks
+from stoker.ops.resample import padded
+from stoker.ops.warp import BITS, UNIT, fixed
+from stoker.rng.jit import kernel
+from stoker.rng.philox import philox4x64
+
+WEIGHT_BITS: Final = 15
+HALF: Final = 1 << (WEIGHT_BITS - 1)
+MIDDLE: Final = 1 << (BITS - 1)
+"""Half a pixel: where pixel 0 lies."""
+COLUMNS: Final = 65536
+"""Numbers of points in a row of the grid."""
+TOP: Final = np.uint64(11)
+TO_UNIT: Final = 2.0**-53
+ZERO: Final = np.uint64(0)
+
+
+@kernel
+def points_on(side: int, spacing: int) -> int:
+    """Return how many points of the grid stand along a side of that many pixels."""
+    return (side - 1) // spacing + 4
+
+
+@kernel
+def spline_bytes(height: int, width: int, spacing: int) -> int:
+    """Return the scratch bytes of `fill_points`, `fill_weights`, and a row of moves."""
+    across = points_on(width, spacing)
+    grid = 16 * points_on(height, spacing) * across
+    return padded(grid) + padded(32 * spacing) + padded(16 * across)
+
+
+@kernel
+def fill_points(points: Any, columns: int, seed: Any, amount: float) -> None:
+    """Write the moves of all points: `(rows * columns * 2,) int64`, to the right, then down."""
+    key = (seed[0], seed[1])
+    for n in range(len(points) // 2):
+        block = np.uint64(n // columns * COLUMNS + n % columns)
+        counter: Any = (block, ZERO, ZERO, ZERO)
+        a, b, _, _ = philox4x64(counter, key)
+        points[2 * n] = move(a, amount)
+        points[2 * n + 1] = move(b, amount)
+
+
+@kernel
+def move(word: Any, amount: float) -> int:
+    """Return the move that a random word makes, up to `amount` pixels."""
+    return fixed(amount * (2.0 * (np.uint64(word) >> TOP) * TO_UNIT - 1.0))
+
+
+@kernel
+def fill_weights(weights: Any, spacing: int) -> None:
+    """Write four weights for each pixel between two points: `(spacing * 4,) int64`."""
+    whole = spacing * spacing * spacing
+    for u in range(spacing):
+        v = spacing - u
+        first, last = weight(v * v * v, whole), weight(u * u * u, whole)
+        third = weight(whole + 3 * (u * spacing * (spacing + u) - u * u * u), whole)
+        weights[4 * u] = first
+        weights[4 * u + 1] = (1 << WEIGHT_BITS) - first - third - last
+        weights[4 * u + 2] = third
+        weights[4 * u + 3] = last
+
+
+@kernel
+def weight(part: int, whole: int) -> int:
+    """Return part / (6 whole) in units of 2**-15, rounded, halves up."""
+    return ((part << (WEIGHT_BITS + 1)) + 6 * whole) // (12 * whole)
+
+
+@kernel
+def blend_points(points: Any, columns: int, y: int, spacing: int, weights: Any, line: Any) -> None:
+    """Write the moves of a row of points as they are at pixel row y: `(columns * 2,) int64`."""
+    row, at = y // spacing * 2 * columns, y % spacing * 4
+    step = 2 * columns
+    for i in range(step):
+        total = HALF
+        for k in range(4):
+            total += weights[at + k] * points[row + k * step + i]
+        line[i] = total >> WEIGHT_BITS
+
+
+@kernel
+def displace_row(line: Any, y: int, spacing: int, weights: Any, across: Any, down: Any) -> None:
+    """Write the positions of a row of pixels, out of the points' moves at that row."""
+    for x in range(len(across)):
+        first, at = x // spacing * 2, x % spacing * 4
+        right, low = HALF, HALF
+        for k in range(4):
+            right += weights[at + k] * line[first + 2 * k]
+            low += weights[at + k] * line[first + 2 * k + 1]
+        across[x] = (x << BITS) + MIDDLE + (right >> WEIGHT_BITS)
+        down[x] = (y << BITS) + MIDDLE + (low >> WEIGHT_BITS)
+
+
+def plain_displacement(
+    size: tuple[int, int], spacing: int, seed: tuple[int, int], amount: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of all pixels, `(h, w) int64` across and down, with NumPy."""
+    rows, columns = points_on(size[0], spacing), points_on(size[1], spacing)
+    numbers = (np.arange(rows)[:, None] * COLUMNS + np.arange(columns)).astype(np.uint64)
+    words = plain_blocks(numbers.ravel(), seed).view("<u8").reshape(rows, columns, 4)[..., :2]
+    moves = amount * (2.0 * (words >> TOP) * TO_UNIT - 1.0)
+    grid = np.floor(moves * UNIT + 0.5).astype(np.int64)
+    for axis, side in enumerate(size):
+        grid = plain_blend(grid, axis, side, spacing)
+    y, x = np.mgrid[: size[0], : size[1]].astype(np.int64)
+    return (x << BITS) + MIDDLE + grid[..., 0], (y << BITS) + MIDDLE + grid[..., 1]
+
+
+def plain_blend(grid: np.ndarray, axis: int, side: int, spacing: int) -> np.ndarray:
+    """Return a grid of points blended along one axis to `side` pixels."""
+    weights = np.zeros(4 * spacing, np.int64)
+    fill_weights(weights, spacing)
+    places = np.arange(side)
+    shape = [1] * grid.ndim
+    shape[axis] = side
+    total = np.full((), HALF, np.int64)
+    for k in range(4):
+        share = weights.reshape(spacing, 4)[places % spacing, k].reshape(shape)
+        total = total + share * np.take(grid, places // spacing + k, axis)
+    blended: np.ndarray = total >> WEIGHT_BITS
+    return blended
