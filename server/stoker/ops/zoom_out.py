@@ -14,6 +14,7 @@ from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.cut import cut, plain_cut
 from stoker.ops.fills import FILL_FIELDS, Fills
+from stoker.ops.points import scaled
 from stoker.ops.registry import register
 from stoker.ops.rules import refuse, require_pixels
 from stoker.rng.draws import bernoulli, integers, uniform_range
@@ -56,8 +57,8 @@ def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 
 @kernel
-def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
-    return int(record["height"]), int(record["width"])
+def _out_size(params: Any, record: Any, height: int, width: int) -> Any:
+    return np.int64(record["height"]), np.int64(record["width"])
 
 
 @kernel
