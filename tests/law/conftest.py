@@ -1,5 +1,5 @@
 """The Law's rig, for the tests of this folder."""
 
-from law_rig import daemon, dataset, law, photographs, source
+from law_rig import boxed, daemon, dataset, datasets, law, photographs, source
 
-__all__ = ["daemon", "dataset", "law", "photographs", "source"]
+__all__ = ["boxed", "daemon", "dataset", "datasets", "law", "photographs", "source"]

@@ -55,3 +55,14 @@ def scheduled(sample, ctx):
         image = some_of(image, choices=[ops.Grayscale(1.0), ops.Solarize(p=1.0)], n=(0, 2))
     weight = ctx.uniform(0.0, 2.0) if ctx.chance(0.5) else 1.0
     return {"image": image, "mask": mask, "weight": weight * ctx.progress, "step": ctx.step}
+
+
+@pipeline
+def detection(sample):
+    image, mask, boxes, points = ops.random_resized_crop(
+        sample.image, sample.mask, sample.boxes, sample.keypoints, size=48, scale=(0.3, 1.0)
+    )
+    image, mask, boxes, points = ops.horizontal_flip(image, mask, boxes, points)
+    if boxes.count > 1:
+        image, mask, boxes, points = ops.rot90(image, mask, boxes, points, turns=1, p=0.5)
+    return {"image": image, "boxes": boxes, "mask": mask, "points": points, "label": sample.label}

@@ -17,7 +17,9 @@ import sklearn.datasets
 from PIL import Image
 
 from stoker.client import Loader
+from stoker.dataset import schema, write
 from stoker.protocol.digest import batch_digest
+from stoker.protocol.ragged import Ragged
 from stoker.server.reference import make_spec, reference_batches
 
 HERE = Path(__file__).parent
@@ -64,12 +66,53 @@ def dataset(tmp_path_factory: pytest.TempPathFactory, source: Path) -> Path:
     return dest
 
 
+@pytest.fixture(scope="session")
+def boxed(tmp_path_factory: pytest.TempPathFactory, source: Path) -> Path:
+    """The same photographs with masks, and with 0 to 5 boxes and keypoints that have fields."""
+    images = sorted((source / "images").rglob("*.jpg"))
+    masks = sorted((source / "masks").rglob("*.png"))
+    rng = np.random.default_rng(8)
+    rows = []
+    for number, (image, mask) in enumerate(zip(images, masks, strict=True)):
+        count = number * 7 % 6
+        with Image.open(image) as picture:
+            size = picture.size
+        at = rng.uniform(0, 1, (count, 2, 2))
+        corners = np.hstack([at.min(1), at.max(1)])
+        boxes = {"label": rng.integers(0, 90, count), "score": rng.random(count)}
+        rows.append(
+            {
+                "image": image.read_bytes(),
+                "mask": mask.read_bytes(),
+                "boxes": {"relative_xyxy": corners, **boxes},
+                "keypoints": {"xy": at[:, 0] * size, "person": np.arange(count)},
+                "label": number % 2,
+            }
+        )
+    dest = tmp_path_factory.mktemp("law") / "boxed"
+    fields = [
+        schema.image(),
+        schema.mask(),
+        schema.boxes(fields={"label": "int64", "score": "float32"}),
+        schema.keypoints(fields={"person": "uint8"}),
+        schema.label(),
+    ]
+    write(dest, fields, rows)
+    return dest
+
+
+@pytest.fixture(scope="session")
+def datasets(dataset: Path, boxed: Path) -> dict[str, Path]:
+    """Both, by the names under which they are served."""
+    return {"photos": dataset, "boxed": boxed}
+
+
 @contextmanager
 def _daemon(
     folder: Path, datasets: dict[str, Path], workers: int, fail_points: str = ""
 ) -> Iterator[SimpleNamespace]:
     address = f"ipc://{folder}/stoker.sock"
-    names = ("crops", "training", "padded", "evaluation", "scheduled")
+    names = ("crops", "training", "padded", "evaluation", "scheduled", "detection")
     config = [
         "[daemon]",
         f"python_path = [{json.dumps(str(HERE))}]",
@@ -124,7 +167,12 @@ def daemon(tmp_path: Path, dataset: Path) -> Callable[..., object]:
 
 
 def _arrays(batch: object) -> dict[str, np.ndarray]:
-    return {name: np.array(batch[name]) for name in batch}
+    """Outputs by name; a ragged one as the parts that its digest covers, which concatenate."""
+    plain: dict[str, np.ndarray] = {}
+    for name in batch:
+        value = batch[name]
+        plain |= value.parts(name) if isinstance(value, Ragged) else {name: np.array(value)}
+    return plain
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ ranks, several prefetch depths, after a worker was killed in mid-batch, and afte
 step with another rank count. A later feature adds its stream to the table.
 """
 
+import functools
 import os
 import random
 import signal
@@ -28,6 +29,7 @@ STREAMS = {
     "evaluation": {"pipeline": "evaluation", "batch_size": 9, "shuffle": False, "tail": "pad"},
     "views": {"pipeline": "crops", "batch_size": 5, "seed": 9, "views": 3},
     "scheduled": {"pipeline": "scheduled", "batch_size": 7, "seed": 11, "total_epochs": 2},
+    "boxes": {"pipeline": "detection", "dataset": "boxed", "batch_size": 7, "tail": "pad"},
     "frozen": {
         "pipeline": "training",
         "batch_size": 7,
@@ -40,25 +42,32 @@ EVERY = pytest.mark.parametrize("name", STREAMS)
 
 def _spec(name: str) -> dict:
     """The stream as fields of StreamSpec."""
-    fields = {key: value for key, value in STREAMS[name].items() if key != "pipeline"}
+    others = ("pipeline", "dataset")
+    fields = {key: value for key, value in STREAMS[name].items() if key not in others}
     fields["order"] = OrderSpec(shuffle=bool(fields.pop("shuffle", True)))
     return fields
 
 
 def _options(name: str) -> dict:
     """The stream as arguments of Loader."""
-    options = dict(STREAMS[name])
+    options = {"dataset": "photos", **STREAMS[name]}
     options["global_batch_size"] = options.pop("batch_size")
     options["drop_last"] = options.pop("tail", "drop") == "drop"
     return options
 
 
+@pytest.fixture(name="daemon")
+def daemon_of_both(daemon, datasets):
+    """A daemon that serves the photographs and those with boxes."""
+    return functools.partial(daemon, datasets=datasets)
+
+
 @pytest.fixture(scope="module")
-def expected(dataset: Path, law) -> dict[str, list[str]]:
+def expected(datasets: dict[str, Path], law) -> dict[str, list[str]]:
     """Digests of every stream of the table, by the interpreter in this process."""
     return {
         name: law.reference(
-            dataset,
+            datasets[STREAMS[name].get("dataset", "photos")],
             getattr(law_pipelines, STREAMS[name]["pipeline"]).graph(),
             EPOCHS,
             **_spec(name),
@@ -177,7 +186,7 @@ def test_template_killed(daemon, law, expected):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["crops", "padded", "views", "scheduled"])
+@pytest.mark.parametrize("name", ["crops", "padded", "views", "scheduled", "boxes"])
 def test_resume_anywhere_with_another_rank_count(daemon, law, expected, name):
     rng = random.Random(name)
     with daemon(2) as running:

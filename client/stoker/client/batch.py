@@ -3,13 +3,16 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from stoker.protocol.ragged import Ragged
+
 
 class Batch(Mapping[str, Any]):
     """The outputs of one batch, then `index`, `requested` and `valid`, by name.
 
     `batch["image"]` and `batch.image` are the same array. Arrays are torch tensors on the loader's
     device, or NumPy arrays, of shape (rows, ...); large ones lie in memory shared with the daemon,
-    which is given back when the last of them dies, so a batch that is kept keeps a slot.
+    which is given back when the last of them dies, so a batch that is kept keeps a slot. Boxes and
+    keypoints are `Ragged`: values, offsets and fields, copies of their own.
 
     Attributes:
         epoch: the epoch, from 0.
@@ -62,8 +65,11 @@ class Batch(Mapping[str, Any]):
         return len(self._arrays)
 
     def __repr__(self) -> str:
-        parts = ", ".join(
-            f"{name}: {tuple(array.shape)} {str(array.dtype).removeprefix('torch.')}"
-            for name, array in self._arrays.items()
-        )
+        parts = ", ".join(f"{name}: {_described(array)}" for name, array in self._arrays.items())
         return f"Batch(epoch {self.epoch}, step {self.step}; {parts})"
+
+
+def _described(array: Any) -> str:
+    if isinstance(array, Ragged):
+        return repr(array)
+    return f"{tuple(array.shape)} {str(array.dtype).removeprefix('torch.')}"

@@ -18,7 +18,7 @@ import numpy as np
 from stoker.client.lease import LeaseBook
 from stoker.client.session import Session
 from stoker.protocol.errors import ProtocolError, StokerError, from_record
-from stoker.protocol.layout import ALIGN, DTYPES, META, Placed
+from stoker.protocol.layout import ALIGN, DTYPES, META, Placed, ragged_outputs
 from stoker.protocol.messages import (
     Bye,
     ClientRecord,
@@ -31,6 +31,7 @@ from stoker.protocol.messages import (
     Seek,
     Status,
 )
+from stoker.protocol.ragged import flatten
 
 MAX_RELEASES = 4096
 
@@ -41,6 +42,7 @@ class Delivery:
     Attributes:
         waits: batches that were not there yet when asked for.
         wait_s: seconds spent waiting for them.
+        ragged: name of each ragged output -> fields of its items.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Delivery:
         self._queue: deque[Ready | StokerError] = deque()
         self._checked: list[Placed] | None = None
         self._generations: dict[int, int] = {}
+        self.ragged = ragged_outputs(opened.outputs)
         self._names = {output.name for output in opened.outputs} | {name for name, _ in META}
 
     def following(self, epoch: int, step: int) -> tuple[int, int]:
@@ -81,7 +84,7 @@ class Delivery:
         return bool(self._queue) and isinstance(self._queue[0], Ready)
 
     def take(self, epoch: int, step: int) -> dict[str, np.ndarray]:
-        """Return the outputs of the batch at a place; waits for it.
+        """Return the outputs of the batch at a place, ragged ones in parts; waits for it.
 
         Raises:
             StokerError: the stream stopped there; the error is the daemon's.
@@ -101,6 +104,7 @@ class Delivery:
             self._queue.popleft()
             raise item
         arrays = self._book.take(item.slot, item.generation, item.outputs)
+        arrays = flatten(arrays, self.ragged)
         self._queue.popleft()
         self._place = self.following(epoch, step)
         self._credits += 1

@@ -26,6 +26,7 @@ from stoker.client.session import forked_error
 from stoker.client.statistics import Statistics
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.errors import ClosedError, UsageError
+from stoker.protocol.ragged import gather
 from stoker.protocol.replay import Replay
 from stoker.protocol.spec import MAX_VIEWS, StreamSpec
 
@@ -275,6 +276,7 @@ class Loader:
             self._connection.delivery.release()
             return None
         arrays = self._connection.source.get(place.epoch, place.step)
+        arrays = gather(arrays, self._connection.delivery.ragged)
         batch = Batch(arrays, place.epoch, place.step)
         self._connection.delivered += 1
         self._place = dataclasses.replace(place, step=place.step + 1)

@@ -8,12 +8,13 @@ alone: `offset + row * row_bytes`. A ragged output is two outputs, see `stoker.p
 """
 
 import math
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
 
 from stoker.protocol.errors import UsageError
-from stoker.protocol.ragged import COUNT, WORD, ItemFields, item_words
+from stoker.protocol.ragged import COUNT, WORD, ItemField, ItemFields, item_words
 
 ALIGN = 64
 PAGE = 4096
@@ -99,6 +100,11 @@ def check_outputs(outputs: tuple[Output, ...]) -> None:
     for output in outputs:
         if output.items:
             _check_ragged(output, seen)
+
+
+def ragged_outputs(outputs: Iterable[Output]) -> dict[str, tuple[ItemField, ...]]:
+    """Return the ragged ones among outputs: name -> fields of an item."""
+    return {output.name: output.items for output in outputs if output.items}
 
 
 def _check_ragged(output: Output, names: set[str]) -> None:

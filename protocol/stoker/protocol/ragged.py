@@ -116,6 +116,28 @@ def spread(
     return {f"{name}.{OFFSETS}": offsets, **{f"{name}.{key}": columns[key] for key in columns}}
 
 
+def flatten(
+    arrays: Mapping[str, np.ndarray], ragged: Mapping[str, Sequence[ItemField]]
+) -> dict[str, np.ndarray]:
+    """Return a slot's outputs as plain arrays that all count; see `spread`.
+
+    Args:
+        arrays: by name, as in the slot.
+        ragged: name of each ragged output -> fields of its items.
+
+    Raises:
+        ProtocolError: a ragged output is not what its fields say.
+    """
+    plain: dict[str, np.ndarray] = {}
+    counts = {f"{name}.{COUNT}" for name in ragged}
+    for name, array in arrays.items():
+        if name in ragged:
+            plain |= spread(name, ragged[name], array, arrays[f"{name}.{COUNT}"])
+        elif name not in counts:
+            plain[name] = array
+    return plain
+
+
 class Ragged:
     """Boxes or keypoints of a batch: `values` and `offsets`, and the fields of each item.
 

@@ -24,6 +24,7 @@ from stoker.pipeline.steps import (
     DrawStep,
     IfStep,
     InputStep,
+    ItemsStep,
     Step,
 )
 from stoker.pipeline.tables import plain_record
@@ -97,8 +98,7 @@ class _Recorder(Interpreter):
 
     def outputs(self, arrays: Sequence[np.ndarray]) -> Iterator[ReplayValue]:
         """Yield the outputs of the row."""
-        numbers = [value for _, value in self.plan.graph.outputs]
-        for output, number, array in zip(self.plan.outputs, numbers, arrays, strict=True):
+        for output, number, array in zip(self.plan.outputs, self.plan.stores, arrays, strict=True):
             array.flags.writeable = False
             of = self.run_of_row.origin.get(number)
             yield ReplayValue(output.name, output.kind, -1, of, array)
@@ -130,6 +130,13 @@ class _Recording(Run):
 
     def apply(self, step: ApplyStep) -> None:
         super().apply(step)
+        self._result(step)
+
+    def items(self, step: ItemsStep) -> None:
+        super().items(step)
+        self._result(step)
+
+    def _result(self, step: ApplyStep | ItemsStep) -> None:
         of = self.origin.get(step.src)
         value = self._keep(step.dst, self._names.get(of, "") if of is not None else "", of)
         self.values[step.decision.index].append(value)

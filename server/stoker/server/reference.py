@@ -6,6 +6,7 @@ other. Slow on purpose. The law says that whatever a daemon delivers equals this
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,8 @@ from stoker.pipeline.engine import Engine
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import bind
-from stoker.protocol.layout import slot_layout
+from stoker.protocol.layout import ragged_outputs, slot_layout
+from stoker.protocol.ragged import flatten, gather
 from stoker.protocol.spec import StreamSpec
 from stoker.server.rows import RowComputer
 from stoker.server.states import field_states
@@ -44,29 +46,28 @@ def reference_batches(
     first_step: int = 0,
     rank: int = 0,
     world_size: int = 1,
-) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (step, outputs) of the rest of an epoch; arrays are `(rows, ...)`, owned by the caller.
 
-    `index`, `requested` and `valid` are among the outputs.
+    Ragged outputs are `Ragged`. `index`, `requested` and `valid` are among the outputs.
     """
     dataset = open_dataset(dataset_path)
     try:
         plan = bind(graph, field_states(dataset))
         engine: Engine = Interpreter(plan, spec.freeze)
         low, high = rank_rows(spec.batch_size * spec.views, rank, world_size)
+        ragged = ragged_outputs(plan.outputs)
         layout = slot_layout(plan.outputs, high - low)
         computer = RowComputer(spec, dataset, engine, layout, low)
         for step in range(first_step, steps_per_epoch(spec)):
             slot = np.zeros(layout.slot_bytes, np.uint8)
             computer.fill(slot, epoch, step, low, high)
-            yield (
-                step,
-                {
-                    placed.name: slot[placed.offset : placed.offset + placed.size_bytes]
-                    .view(placed.dtype)
-                    .reshape(placed.shape)
-                    for placed in layout.outputs
-                },
-            )
+            arrays = {
+                placed.name: slot[placed.offset : placed.offset + placed.size_bytes]
+                .view(placed.dtype)
+                .reshape(placed.shape)
+                for placed in layout.outputs
+            }
+            yield step, gather(flatten(arrays, ragged), ragged)
     finally:
         dataset.close()

@@ -1,12 +1,17 @@
 """From a dataset's schema to the states that a pipeline begins with."""
 
-from stoker.dataset import Dataset
+from msgspec import UNSET
+
+from stoker.dataset import Dataset, Field
 from stoker.ops.contract import State
 
 
 def field_states(dataset: Dataset) -> dict[str, State]:
     """Return the state of every field of a dataset, by name."""
-    return {
-        field.name: State(field.kind, field.dtype, tuple(field.shape), tuple(field.bound))
-        for field in dataset.schema.fields
-    }
+    return {field.name: _state(field) for field in dataset.schema.fields}
+
+
+def _state(field: Field) -> State:
+    if field.items is UNSET:
+        return State(field.kind, field.dtype, tuple(field.shape), tuple(field.bound))
+    return State.ragged(field.kind, field.items.fields, field.bound[0], field.items.of or "")
