@@ -1,0 +1,107 @@
+"""Kernels compiled ahead of their first use, for the cache on disk.
+
+`op_calls` lists how pipelines call the registered ops: for each op its draw, and its kernels on an
+RGB or grey uint8 image, on a mask of each dtype, and on an int64 label. Sizes and parameters are no
+part of compiled code, so one instance of an op stands for all; only a `dtype` that comes out makes
+another. What is compiled is exactly what the glue of a pipeline looks up. Imports numba.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import MISSING
+from typing import Any, Final, NamedTuple
+
+from stoker.ops.contract import Op, ParameterError, State, StateError, no_draw
+from stoker.ops.registry import registered
+from stoker.ops.rules import MASK_DTYPES
+from stoker.pipeline.signature import SCRATCH, draw_types, record_type, view_type
+from stoker.rng.jit import compiled
+
+Call = tuple[Callable[..., Any], tuple[Any, ...]]
+
+STATES: Final = (
+    State.fixed("image", "uint8", (64, 64, 3)),
+    *(State.fixed("mask", dtype, (64, 64)) for dtype in MASK_DTYPES),
+    State.fixed("label", "int64", ()),
+)
+# A value for every parameter without a default; a name that is missing is a bug that a test finds.
+REQUIRED: Final[dict[str, Any]] = {
+    "classes": 8,
+    "degrees": 10,
+    "dtype": "float32",
+    "max_size": 64,
+    "size": 64,
+    "sizes": (16, 32),
+}
+RESULT_DTYPES: Final = ("float32", "float16", "uint8")
+
+
+class Warmed(NamedTuple):
+    """How many functions were compiled, and how many were in the cache already."""
+
+    compiled: int
+    found: int
+
+
+def op_calls(ops: Iterable[type[Op]] | None = None) -> Iterator[Call]:
+    """Yield the functions of ops with the types that they are called with.
+
+    Args:
+        ops: the ops; all that are registered by default.
+    """
+    for cls in registered().values() if ops is None else ops:
+        records = record_type(cls.parameters), record_type(cls.record)
+        if cls.draw is not no_draw:
+            yield cls.draw, tuple(draw_types(cls.parameters, cls.record))
+        for op in _instances(cls):
+            for state in STATES:
+                after = _after(op, state)
+                if after is not None:
+                    types = (view_type(state), view_type(after), *records, SCRATCH)
+                    yield op.kernels[state.kind].run, types
+
+
+def warm(calls: Iterable[Call]) -> Warmed:
+    """Compile functions into the kernel cache, or find that they are there.
+
+    Raises:
+        ResourceError: the kernel cache cannot be written.
+    """
+    hits = misses = 0
+    for fn, types in dict.fromkeys(calls):
+        fast = compiled(fn)
+        before = sum(fast.stats.cache_misses.values())
+        fast.compile(types)
+        hit = sum(fast.stats.cache_misses.values()) == before
+        hits, misses = hits + hit, misses + (not hit)
+    return Warmed(misses, hits)
+
+
+def _instances(cls: type[Op]) -> Iterator[Op]:
+    """Yield an instance for each dtype that can come out."""
+    fields = dataclasses.fields(cls)
+    needed = {
+        f.name: REQUIRED[f.name]
+        for f in fields
+        if f.default is MISSING and f.default_factory is MISSING
+    }
+    if not any(field.name == "dtype" for field in fields):
+        yield cls(**needed)
+        return
+    for dtype in RESULT_DTYPES:
+        try:
+            yield cls(**{**needed, "dtype": dtype})
+        except ParameterError:
+            continue
+
+
+def _after(op: Op, state: State) -> State | None:
+    """Return the state that comes out, or None if the op has no rule."""
+    if state.kind not in op.kernels:
+        return None
+    try:
+        return op.declare((state,))[0][0]
+    except StateError:
+        return None

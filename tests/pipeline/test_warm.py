@@ -1,0 +1,42 @@
+"""What is compiled ahead is what pipelines look up."""
+
+from stoker import ops
+from stoker.ops.registry import lookup, registered
+from stoker.pipeline import pipeline
+from stoker.pipeline.diagnose import calls_apart
+from stoker.pipeline.plan import bind
+from stoker.pipeline.warm import op_calls, warm
+
+
+def ours():
+    return [op for op in registered().values() if op.__module__.startswith("stoker.")]
+
+
+def test_every_op_has_calls_for_every_kind_of_pixels():
+    for op in ours():
+        kernels = {fn for fn, _ in op_calls([op])}
+        assert kernels >= {op.kernels[k].run for k in ("image", "mask") if k in op.kernels}
+        assert (op.draw in kernels) == (op.draw is not ops.Op.draw)
+
+
+def test_a_pipeline_asks_for_nothing_else(varied):
+    @pipeline
+    def train(sample):
+        image, mask = ops.random_resized_crop(sample.image, sample.mask, size=24)
+        if sample.label > 3:
+            image, mask = ops.rotate(image, mask, degrees=30)
+            image = ops.gaussian_noise(ops.color_jitter(image))
+        half = ops.normalize(image, dtype="float16", layout="CHW")
+        classes = ops.one_hot(sample.label, classes=5)
+        return {"a": half, "b": ops.normalize(image), "mask": mask, "label": classes}
+
+    asked = set(calls_apart(bind(train.graph(), varied)))
+    assert len(asked) > 8
+    assert asked <= set(op_calls(ours()))
+
+
+def test_what_is_there_is_not_compiled_again():
+    calls = list(op_calls([lookup("invert")]))
+    first, second = warm(calls), warm(calls)
+    assert sum(first) == sum(second) == len(set(calls))
+    assert second.compiled == 0
