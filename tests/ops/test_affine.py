@@ -31,6 +31,23 @@ def torchvision_inverse(center, angle, translate, scale, shear):
     return matrix
 
 
+def test_ranges_of_shifts():
+    """Four numbers are ranges; one or two are ranges about 0, with the same draws as ever."""
+    about_0 = Affine(0, translate=(0.1, 0.25))
+    ranges = Affine(0, translate=(-0.1, 0.1, -0.25, 0.25))
+    towards = Affine(0, translate=(0.2, 0.2, -0.5, 0))
+    for number in range(50):
+        drawn = about_0.sample(200, 100, id=number)
+        assert drawn == ranges.sample(200, 100, id=number)
+        assert -10 <= drawn["translate_x"] <= 10
+        shifted = towards.sample(200, 100, id=number)
+        assert shifted["translate_x"] == 20
+        assert -100 <= shifted["translate_y"] <= 0
+    for bad in ((0.2, 0.1, 0, 0), (-2, 0, 0, 0), (0, 0, 0)):
+        with pytest.raises(ParameterError, match="affine: expected translate to be"):
+            Affine(0, translate=bad)
+
+
 def decided(as_record, angle, translate=(0, 0), scale=1.0, shear=(0.0, 0.0)):
     value = np.array((angle, *translate, scale, *shear), Affine.record)
     return as_record(Affine.record, value)

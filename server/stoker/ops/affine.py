@@ -28,16 +28,15 @@ MOST_SCALE: Final = 64.0
 
 
 @kernel
-def _shift(key: Any, k: int, part: float, side: int) -> int:
-    most = part * side
-    return floor(uniform_range(key, k, -most, most) + 0.5)
+def _shift(key: Any, k: int, low: float, high: float, side: int) -> int:
+    return floor(uniform_range(key, k, low * side, high * side) + 0.5)
 
 
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
     record["angle"] = uniform_range(key, 0, params["angle_low"], params["angle_high"])
-    record["translate_x"] = _shift(key, 1, params["translate_x"], width)
-    record["translate_y"] = _shift(key, 2, params["translate_y"], height)
+    record["translate_x"] = _shift(key, 1, params["x_low"], params["x_high"], width)
+    record["translate_y"] = _shift(key, 2, params["y_low"], params["y_high"], height)
     record["scale"] = uniform_range(key, 3, params["scale_low"], params["scale_high"])
     record["shear_x"] = uniform_range(key, 4, params["shear_x_low"], params["shear_x_high"])
     record["shear_y"] = uniform_range(key, 5, params["shear_y_low"], params["shear_y_high"])
@@ -78,12 +77,22 @@ def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
     plain_warp_affine(src, dst, _steps(record, *src.shape), 0, np.asarray(params["mask_fill"]))
 
 
-def _translate(op: str, value: object) -> tuple[float, float]:
-    """Return the greatest shifts as parts of width and height."""
+def _translate(op: str, value: object) -> tuple[float, ...]:
+    """Return the greatest shifts as parts of width and height, or both ranges."""
     parts: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else (value, value)
+    if len(parts) == 4:
+        x = checks.span(op, "translate", parts[:2], -1.0, 1.0)
+        return *x, *checks.span(op, "translate", parts[2:], -1.0, 1.0)
     if len(parts) == 2 and all(checks.is_number(part) and 0 <= part <= 1 for part in parts):
         return float(parts[0]), float(parts[1])
     raise checks.refuse(op, "translate", "a number from 0 to 1, or (horizontal, vertical)", value)
+
+
+def _moves(translate: tuple[float, ...]) -> tuple[float, ...]:
+    """Return (x low, x high, y low, y high) of checked shifts."""
+    if len(translate) == 4:
+        return translate
+    return -translate[0], translate[0], -translate[1], translate[1]
 
 
 def _shear(op: str, value: object) -> tuple[float, float, float, float]:
@@ -107,7 +116,7 @@ class Affine(Op):
     Attributes:
         degrees: range of the angle, clockwise: (low, high), or d for (-d, d).
         translate: greatest shift as a part of the width and of the height: (horizontal, vertical),
-            or one number for both.
+            or one number for both; or their ranges: (x low, x high, y low, y high), from -1 to 1.
         scale: range of the scale; above 1 enlarges.
         shear: range of the angle of shear along x, in degrees: (low, high), or d for (-d, d); or
             (x low, x high, y low, y high).
@@ -117,7 +126,7 @@ class Affine(Op):
     """
 
     degrees: float | tuple[float, float]
-    translate: float | tuple[float, float] = 0.0
+    translate: float | tuple[float, ...] = 0.0
     scale: tuple[float, float] = (1.0, 1.0)
     shear: float | tuple[float, ...] = 0.0
     interpolation: str = "bilinear"
@@ -130,8 +139,10 @@ class Affine(Op):
         [
             ("angle_low", "f8"),
             ("angle_high", "f8"),
-            ("translate_x", "f8"),
-            ("translate_y", "f8"),
+            ("x_low", "f8"),
+            ("x_high", "f8"),
+            ("y_low", "f8"),
+            ("y_high", "f8"),
             ("scale_low", "f8"),
             ("scale_high", "f8"),
             ("shear_x_low", "f8"),
@@ -175,7 +186,7 @@ class Affine(Op):
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
         degrees = spread(self.name, "degrees", self.degrees, MOST_DEGREES)
-        moves = _translate(self.name, self.translate)
+        moves = _moves(_translate(self.name, self.translate))
         shear = _shear(self.name, self.shear)
         fill = fill_levels(checks.levels(self.name, "fill", self.fill))
         ranges = (*degrees, *moves, *self.scale, *shear)
@@ -194,7 +205,7 @@ class Affine(Op):
 def affine(
     *values: Value,
     degrees: float | tuple[float, float],
-    translate: float | tuple[float, float] = 0.0,
+    translate: float | tuple[float, ...] = 0.0,
     scale: tuple[float, float] = (1.0, 1.0),
     shear: float | tuple[float, ...] = 0.0,
     interpolation: str = "bilinear",

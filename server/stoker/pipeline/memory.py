@@ -8,8 +8,9 @@ reads afterwards shares its region. A region whose last reader is an output lies
 row, so the final op writes the slot itself and nothing is copied; other outputs are copied by
 their `StoreStep`.
 
-Steps are numbered in the order of writing, `then` before `else`: what the `then` block needed is
-free for the `else` block. Inputs are never written.
+Steps are numbered in the order of writing, `then` before `else`. What two blocks of one `if` make
+is never there at once, so it shares bytes, also where it is read after the `if`: a choice of fifty
+transforms needs the memory of one. Inputs are never written.
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ _Makers = ApplyStep | ItemsStep | ConvertStep
 """Steps whose result has memory of its own."""
 
 
+Path = tuple[tuple[int, int], ...]
+"""(an `if`, which of its blocks) for each branch on the way to a block."""
+
+
 class Bound(Protocol):
     """What memory planning reads of a binder."""
 
@@ -46,11 +51,15 @@ class Bound(Protocol):
 
 @dataclass
 class Region:
-    """Bytes that one value, or several one after the other, live in; times are step numbers."""
+    """Bytes that one value, or several one after the other, live in; times are step numbers.
+
+    `path` is the block in which it is first written: the branches taken on the way there.
+    """
 
     size: int
     birth: int
     death: int
+    path: Path
     values: list[int] = field(default_factory=list)
 
 
@@ -67,7 +76,7 @@ class Layout:
 @dataclass(frozen=True)
 class _Event:
     time: int
-    depth: int
+    path: Path
     step: Step
 
 
@@ -79,7 +88,7 @@ def lay_out(bound: Bound) -> Layout:
 class _Planner:
     def __init__(self, bound: Bound) -> None:
         self.bound = bound
-        self.events = list(_events(bound.steps, 0, [0]))
+        self.events = list(_events(bound.steps, (), [0]))
         self.roots: dict[int, frozenset[int]] = {}
         self.last: dict[int, int] = {}
         self.regions: dict[int, Region] = {}
@@ -128,7 +137,7 @@ class _Planner:
                 self.regions[step.dst] = shared
                 return
         size = self.bound.states[step.dst].bound_bytes
-        self.regions[step.dst] = Region(size, event.time, death, [step.dst])
+        self.regions[step.dst] = Region(size, event.time, death, event.path, [step.dst])
 
     def in_place(self, step: ApplyStep, time: int) -> Region | None:
         """Return the region that the kernel may write while it reads it, if there is one."""
@@ -159,7 +168,7 @@ class _Planner:
         return False
 
     def place_outputs(self) -> set[Step]:
-        made = {e.step.dst for e in self.events if isinstance(e.step, ApplyStep) and e.depth == 0}
+        made = {e.step.dst for e in self.events if isinstance(e.step, ApplyStep) and not e.path}
         stored: set[Step] = set()
         taken: set[int] = set()
         for step in self.bound.steps:
@@ -181,7 +190,7 @@ class _Planner:
         for event in self.events:
             step = event.step
             if isinstance(step, ApplyStep) and step.scratch_bytes:
-                needs[step.dst] = Region(step.scratch_bytes, event.time, event.time)
+                needs[step.dst] = Region(step.scratch_bytes, event.time, event.time, event.path)
         wanted += needs.values()
         offsets, size = _pack(wanted)
         for region in regions.values():
@@ -199,7 +208,9 @@ def _pack(regions: list[Region]) -> tuple[dict[int, int], int]:
         alive = sorted(
             (start, end)
             for start, end, other in placed
-            if other.birth <= region.death and region.birth <= other.death
+            if other.birth <= region.death
+            and region.birth <= other.death
+            and not _exclude_each_other(other.path, region.path)
         )
         offset = 0
         length = -(-max(region.size, 1) // ALIGN) * ALIGN
@@ -213,12 +224,22 @@ def _pack(regions: list[Region]) -> tuple[dict[int, int], int]:
     return offsets, size
 
 
-def _events(steps: tuple[Step, ...], depth: int, clock: list[int]) -> Iterator[_Event]:
+def _exclude_each_other(one: Path, other: Path) -> bool:
+    """Whether two blocks lie in different branches of one `if`, so that only one of them runs."""
+    for (choice, side), (other_choice, other_side) in zip(one, other, strict=False):
+        if choice != other_choice:
+            return False
+        if side != other_side:
+            return True
+    return False
+
+
+def _events(steps: tuple[Step, ...], path: Path, clock: list[int]) -> Iterator[_Event]:
     for step in steps:
         if isinstance(step, IfStep):
-            yield from _events(step.then, depth + 1, clock)
-            yield from _events(step.orelse, depth + 1, clock)
-        yield _Event(clock[0], depth, step)
+            yield from _events(step.then, (*path, (id(step), 0)), clock)
+            yield from _events(step.orelse, (*path, (id(step), 1)), clock)
+        yield _Event(clock[0], path, step)
         clock[0] += 1
 
 
