@@ -14,6 +14,7 @@ from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.cut import cut, fill_levels, plain_cut, require_fill
 from stoker.ops.points import scaled
+from stoker.ops.reading import box_inside
 from stoker.ops.registry import register
 from stoker.ops.rules import require_pixels
 from stoker.rng.jit import kernel
@@ -62,6 +63,12 @@ def _forward(params: Any, record: Any, sizes: Any) -> Any:
     return scaled(1.0, 1.0, -left, -top)
 
 
+@kernel
+def _reads(params: Any, record: Any, height: int, width: int) -> Any:
+    size = int(params["height"]), int(params["width"])
+    return box_inside(offset(height, size[0]), offset(width, size[1]), size, height, width)
+
+
 @register
 @dataclass(frozen=True)
 class CenterCrop(Op):
@@ -86,6 +93,7 @@ class CenterCrop(Op):
         "mask": Kernel(_run_mask, _plain_mask),
     }
     out_size = staticmethod(_out_size)
+    reads = staticmethod(_reads)
     forward = staticmethod(_forward)
 
     def check(self) -> None:

@@ -202,6 +202,9 @@ class Op:
         items: kind -> ItemsKernel, for boxes and keypoints that are not just moved.
         draw: `draw(key, params, height, width, record)`, sizes of the first input.
         out_size: `out_size(params, record, height, width) -> (height, width)`.
+        reads: `reads(params, record, height, width) -> (top, left, height, width)`: the box of a
+            picture of that size outside of which the kernels of image and mask read nothing; None:
+            they may read all of it. A decoder may leave out the rest.
         units: field of the record -> its unit, for people; see `stoker.ops.units`.
     """
 
@@ -214,6 +217,7 @@ class Op:
     draw: ClassVar[Callable[..., None]] = staticmethod(no_draw)
     out_size: ClassVar[Callable[..., tuple[int, int]]] = staticmethod(same_size)
     forward: ClassVar[Callable[..., Any] | None] = None
+    reads: ClassVar[Callable[..., Any] | None] = None
     items: ClassVar[dict[str, ItemsKernel]] = {}
     units: ClassVar[Mapping[str, str]] = {}
 

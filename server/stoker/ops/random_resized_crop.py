@@ -77,6 +77,11 @@ def _box(record: Any) -> Any:
 
 
 @kernel
+def _reads(params: Any, record: Any, height: int, width: int) -> Any:
+    return _box(record)
+
+
+@kernel
 def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     if params["interpolation"] == NEAREST:
         nearest(src, _box(record), dst, scratch)
@@ -148,6 +153,7 @@ class RandomResizedCrop(Op):
     }
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
+    reads = staticmethod(_reads)
     forward = staticmethod(_forward)
 
     def check(self) -> None:

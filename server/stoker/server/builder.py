@@ -13,6 +13,7 @@ import traceback
 from stoker.dataset import open_dataset
 from stoker.ops.named import EVERY_MODULE, allow_modules
 from stoker.pipeline import Pipeline
+from stoker.pipeline.drawing import drawn_by, row_bytes
 from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.plan import bind
@@ -20,6 +21,7 @@ from stoker.pipeline.schedule import facts_read
 from stoker.protocol.errors import BuildError, StokerError
 from stoker.server import errand
 from stoker.server.graphs import graph_from_bytes, graph_to_bytes
+from stoker.server.rows import SampleReader
 from stoker.server.states import field_states
 from stoker.server.work import BuildRequest, BuildResult
 
@@ -38,6 +40,7 @@ def build(request: BuildRequest) -> BuildResult:
         graph = load_pipeline(request.pipeline) if named else graph_from_bytes(request.graph)
         plan = bind(graph, field_states(dataset))
         compile_plan(plan, {})
+        SampleReader(dataset, plan.fields).read_boxes_alone(plan, None)
         return BuildResult(
             request.build,
             dataset.fingerprint,
@@ -47,6 +50,8 @@ def build(request: BuildRequest) -> BuildResult:
             plan.outputs,
             plan.streams,
             reads_schedule="progress" in facts_read(graph),
+            drawn=drawn_by(plan),
+            params_bytes=row_bytes(plan),
         )
     finally:
         dataset.close()

@@ -20,7 +20,9 @@ from stoker.dataset import Dataset
 from stoker.order.batches import positions, progress
 from stoker.order.epoch import EpochOrder
 from stoker.order.substitutes import MAX_ATTEMPTS, substitute
-from stoker.pipeline.engine import Engine, Row
+from stoker.pipeline.engine import Engine, Freeze, Row
+from stoker.pipeline.plan import Plan
+from stoker.pipeline.windows import Box, Windows
 from stoker.protocol.errors import SampleError
 from stoker.protocol.layout import META, SlotLayout
 from stoker.protocol.spec import StreamSpec
@@ -68,6 +70,8 @@ class RowComputer:
         self._first_row = first_row
         self._order = EpochOrder(spec, machine=machine)
         self._inputs = SampleReader(dataset, engine.plan.fields)
+        if machine:
+            self._inputs.read_boxes_alone(engine.plan, spec.freeze)
         self.home = range(0)
         try_schedules(engine.plan, spec)
 
@@ -163,7 +167,8 @@ class RowComputer:
         self, number: int, visit: int, place: "_Place", outputs: Sequence[np.ndarray]
     ) -> None:
         where = (place.epoch, visit, place.view, place.step, place.progress)
-        self._engine.run(Row(self._spec.seed, number, *where), self._inputs.read(number), outputs)
+        row = Row(self._spec.seed, number, *where)
+        self._engine.run(row, self._inputs.read(number, row), outputs)
 
 
 @dataclass(frozen=True)
@@ -188,15 +193,36 @@ class SampleReader:
             if field.encoding in ENCODED:
                 buffer = np.empty(int(np.prod(field.bound)), np.uint8)
             self._readers.append((name, buffer))
+        self._windows: Windows | None = None
 
-    def read(self, number: int) -> list[Any]:
-        """Return the fields of one sample, valid until the next call."""
-        return [
-            self._dataset.read(name, number)
-            if buffer is None
-            else self._dataset.decode(name, number, buffer)
-            for name, buffer in self._readers
-        ]
+    def read_boxes_alone(self, plan: Plan, freeze: Freeze | None) -> None:
+        """From now on decode of pictures with a grid only what the plan reads of a row."""
+        schema = self._dataset.schema
+        gridded = [field.name for field in schema.fields if field.grid_column is not None]
+        windows = Windows(plan, gridded, freeze)
+        self._windows = windows if windows.fields else None
+
+    def read(self, number: int, row: Row | None = None) -> list[Any]:
+        """Return the fields of one sample, valid until the next call.
+
+        Args:
+            number: the sample's id.
+            row: which row will be computed of it; None if anything may be read.
+        """
+        boxes: dict[str, Box] = {}
+        if row is not None and self._windows is not None:
+            sizes = {name: self._dataset.size(name, number) for name in self._windows.fields}
+            boxes = self._windows.boxes(row, sizes)
+        return [self._field(name, number, buffer, boxes) for name, buffer in self._readers]
+
+    def _field(
+        self, name: str, number: int, buffer: np.ndarray | None, boxes: dict[str, Box]
+    ) -> Any:
+        if buffer is None:
+            return self._dataset.read(name, number)
+        if name in boxes:
+            return self._dataset.decode_box(name, number, boxes[name], buffer)
+        return self._dataset.decode(name, number, buffer)
 
 
 def _arrays(slot: np.ndarray, layout: SlotLayout) -> list[np.ndarray]:

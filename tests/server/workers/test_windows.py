@@ -1,0 +1,151 @@
+"""Rows of gridded JPEGs: decoding only what a row reads gives the bytes of decoding it whole."""
+
+import io
+
+import numpy as np
+import pytest
+import skimage.data
+from PIL import Image
+
+from stoker import ops
+from stoker.dataset import open_dataset, schema
+from stoker.dataset.build import write_dataset
+from stoker.pipeline import pipeline
+from stoker.pipeline.executor import compile_plan
+from stoker.pipeline.plan import bind
+from stoker.pipeline.windows import windowed
+from stoker.protocol.layout import slot_layout
+from stoker.server.reference import make_spec, reference_batches
+from stoker.server.rows import RowComputer
+from stoker.server.states import field_states
+
+
+@pipeline
+def one_crop(sample):
+    image = ops.random_resized_crop(sample.image, size=32)
+    return {"image": ops.horizontal_flip(image)}
+
+
+@pipeline
+def two_crops(sample):
+    """The box round both is decoded."""
+    left = ops.random_crop(sample.image, size=20, padding=4, stream="left")
+    right = ops.random_crop(sample.image, size=20, stream="right")
+    return {"left": left, "right": right}
+
+
+@pipeline
+def crop_in_branches(sample):
+    if sample.label > 3:
+        image = ops.random_resized_crop(sample.image, size=32, scale=(0.1, 0.3))
+    else:
+        image = ops.center_crop(sample.image, size=32)
+    return {"image": image, "height": sample.image.height}
+
+
+@pipeline
+def far_outside(sample):
+    """Windows larger than the picture, and windows that hardly touch it."""
+    return {
+        "large": ops.center_crop(sample.image, size=300, fill=9),
+        "edge": ops.random_crop(sample.image, size=8, padding=7),
+    }
+
+
+@pipeline
+def with_statistics(sample):
+    image = ops.center_crop(sample.image, size=16)
+    if sample.image.mean() > 100:
+        image = ops.invert(image, p=1)
+    return {"image": image}
+
+
+@pipeline
+def with_a_second_use(sample):
+    small = ops.resize(sample.image, size=16)
+    return {"small": small, "crop": ops.center_crop(sample.image, size=16)}
+
+
+@pipeline
+def with_a_schedule(sample, ctx):
+    low = 0.5 - 0.4 * ctx.progress
+    return {"image": ops.random_resized_crop(sample.image, size=16, scale=(low, 1.0))}
+
+
+@pytest.fixture(scope="module")
+def gridded(tmp_path_factory):
+    """Ten photographs of different sizes, samplings and orientations, with grids."""
+    photographs = (skimage.data.astronaut(), skimage.data.chelsea(), skimage.data.coffee())
+    rows = []
+    for number in range(10):
+        pixels = photographs[number % 3][20 : 150 + 13 * number, 30 : 260 - 17 * number]
+        out, exif = io.BytesIO(), Image.Exif()
+        exif[0x0112] = 1 if number < 5 else number - 2
+        Image.fromarray(pixels).save(
+            out, "JPEG", quality=85, subsampling=number % 3, progressive=number == 4, exif=exif
+        )
+        rows.append({"image": out.getvalue(), "label": number})
+    folder = tmp_path_factory.mktemp("windows") / "d"
+    write_dataset(folder, schema.Schema((schema.image(grid=True), schema.label())), rows)
+    return folder
+
+
+def rows_of(folder, graph, spec):
+    """Return the rows of two epochs by machine code, and how many boxes were decoded alone."""
+    with open_dataset(folder) as dataset:
+        plan, boxes = bind(graph, field_states(dataset)), []
+        layout = slot_layout(plan.outputs, spec.batch_size * spec.views)
+        computer = RowComputer(spec, dataset, compile_plan(plan, spec.freeze), layout, machine=True)
+        whole = dataset.decode_box
+        dataset.decode_box = lambda *args: boxes.append(args[2]) or whole(*args)
+        slot, found = np.zeros(layout.slot_bytes, np.uint8), []
+        for epoch in range(2):
+            computer.fill(slot, epoch, 0, 0, layout.rows)
+            found.append(
+                {
+                    placed.name: slot[placed.offset : placed.offset + placed.size_bytes].tobytes()
+                    for placed in layout.outputs
+                }
+            )
+    return found, len(boxes)
+
+
+@pytest.mark.parametrize(
+    ("made", "boxes", "more"),
+    [
+        (one_crop, 20, {}),
+        (one_crop, 60, {"views": 3}),
+        (one_crop, 20, {"freeze": {"random_resized_crop": 5}}),
+        (two_crops, 20, {}),
+        (crop_in_branches, 20, {}),
+        (far_outside, 20, {}),
+        (with_statistics, 0, {}),
+        (with_a_second_use, 0, {}),
+        (with_a_schedule, 0, {"total_epochs": 2}),
+    ],
+    ids=lambda value: getattr(value, "name", None) or str(value),
+)
+def test_rows_are_those_of_the_interpreter_that_decodes_all(gridded, made, boxes, more):
+    graph = made.graph()
+    spec = make_spec(gridded, graph, batch_size=10, seed=3, **more)
+    found, decoded = rows_of(gridded, graph, spec)
+    assert decoded == boxes
+    for epoch in range(2):
+        ((_, expected),) = reference_batches(gridded, graph, spec, epoch=epoch)
+        assert found[epoch] == {name: array.tobytes() for name, array in expected.items()}
+
+
+def test_which_fields_are_read_in_boxes(gridded):
+    with open_dataset(gridded) as dataset:
+        states = field_states(dataset)
+        found = {
+            made.name: [d.op.name for d in windowed(bind(made.graph(), states)).get("image", ())]
+            for made in (one_crop, two_crops, crop_in_branches, with_statistics, with_a_second_use)
+        }
+    assert found == {
+        "one_crop": ["random_resized_crop"],
+        "two_crops": ["random_crop", "random_crop"],
+        "crop_in_branches": ["random_resized_crop", "center_crop"],
+        "with_statistics": [],
+        "with_a_second_use": [],
+    }
