@@ -10,7 +10,9 @@ on memory that is painted with different bytes: where the results differ, it rea
 found is a `BuildError` that names op, line, sample and place: the op is at fault, no sample is.
 
 Bit for bit it computes what the executor computes, several times slower; memory is allocated per
-sample. What is written further away than the margins reach is not seen.
+sample. What is written further away than the margins reach is not seen. Boxes, keypoints and Python
+functions are computed by Python, whose arrays check every index. `stoker serve --debug-memory` has
+workers use this engine.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from stoker.ops.python_call import PythonCall
 from stoker.ops.records import machine_record
 from stoker.pipeline.engine import Row
 from stoker.pipeline.interpreter import Interpreter, Run, key_of
@@ -51,6 +54,9 @@ class Guarded(Interpreter):
                 changed its parameters.
         """
         op, name = decision.op, f"d{decision.index}"
+        if isinstance(op, PythonCall):
+            super().draw(decision, row, size)
+            return
         key = machine_key(key_of(decision, row, self._freeze))
         results = []
         for paint in (0, PAINTS[1]):
@@ -84,6 +90,8 @@ class _GuardedRun(Run):
     engine: Guarded
 
     def compute(self, step: ApplyStep, shape: tuple[int, ...]) -> np.ndarray:
+        if isinstance(step.decision.op, PythonCall):
+            return super().compute(step, shape)
         dtype = np.dtype(physical(self.plan.states[step.dst].dtype))
         size = int(np.prod(shape)) * dtype.itemsize
         results = []

@@ -60,11 +60,13 @@ class WorkersSection(Section, frozen=True, kw_only=True):
         count: number of worker processes.
         claim_deadline_s: a worker that does not finish a chunk in this time is killed.
         start_deadline_s: a worker that is not up in this time is killed.
+        debug_memory: run every kernel between guard bytes, slowly; see `stoker.pipeline.guarded`.
     """
 
     count: Annotated[int, msgspec.Meta(ge=1, le=1024)]
     claim_deadline_s: Positive = 60.0
     start_deadline_s: Positive = 60.0
+    debug_memory: bool = False
 
 
 class MemorySection(Section, frozen=True, kw_only=True):

@@ -131,6 +131,7 @@ class Daemon:
                 op_modules=config.daemon.op_modules,
                 fail_points=config.testing.fail_points,
                 shares=config.workers.count,
+                debug_memory=config.workers.debug_memory,
                 on_event=self._events.append,
                 now=now,
             )

@@ -14,6 +14,7 @@ class Hire(msgspec.Struct, frozen=True, array_like=True, tag="hire"):
     """First packet to a worker, with the descriptor of its progress page.
 
     `share` of `shares` is its home: the part of every dataset whose rows count as local.
+    `debug_memory`: run kernels between guard bytes.
     """
 
     worker: int
@@ -21,6 +22,7 @@ class Hire(msgspec.Struct, frozen=True, array_like=True, tag="hire"):
     shares: int
     cache_root: str
     fail_points: str
+    debug_memory: bool = False
 
 
 class Order(msgspec.Struct, frozen=True, array_like=True, tag="order"):

@@ -99,9 +99,11 @@ class Supervisor:
         on_event: OnEvent,
         now: Callable[[], float],
         op_modules: Sequence[str] = (),
+        debug_memory: bool = False,
     ) -> None:
         self._cache_root = cache_root
         self._op_modules = tuple(op_modules)
+        self._debug_memory = debug_memory
         self._python_path = list(python_path)
         self._fail_points = fail_points
         self._shares = max(1, shares)
@@ -172,7 +174,12 @@ class Supervisor:
         child.progress = mmap.mmap(page, mmap.PAGESIZE)
         PROGRESS.pack_into(child.progress, 0, *IDLE)
         hire = Hire(
-            worker, worker % self._shares, self._shares, self._cache_root, self._fail_points
+            worker=worker,
+            share=worker % self._shares,
+            shares=self._shares,
+            cache_root=self._cache_root,
+            fail_points=self._fail_points,
+            debug_memory=self._debug_memory,
         )
         self._push(child, hire, page)
         os.close(page)

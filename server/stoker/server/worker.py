@@ -22,6 +22,7 @@ import numpy as np
 from stoker.dataset import Dataset, open_dataset
 from stoker.ops.named import EVERY_MODULE, allow_modules
 from stoker.pipeline.executor import compile_plan
+from stoker.pipeline.guarded import Guarded
 from stoker.pipeline.plan import bind
 from stoker.protocol.errors import StokerError
 from stoker.rng.jit import set_cache_root
@@ -92,10 +93,12 @@ class Worker:
         if dataset is None or dataset.fingerprint != record.spec.dataset:
             dataset = self._datasets[record.dataset] = open_dataset(record.dataset)
         plan = bind(graph_from_bytes(record.graph), field_states(dataset))
-        engine = compile_plan(plan, record.spec.freeze)
+        make_engine = Guarded if self._hire.debug_memory else compile_plan
+        engine = make_engine(plan, record.spec.freeze)
         computer = RowComputer(
-            record.spec, dataset, engine, record.layout, record.first_row, machine=True
-        )
+            record.spec, dataset, engine, record.layout, record.first_row, machine=True,
+            params=record.params,
+        )  # fmt: skip
         hire, rows = self._hire, len(dataset)
         computer.home = range(
             rows * hire.share // hire.shares, rows * (hire.share + 1) // hire.shares

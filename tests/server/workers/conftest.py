@@ -35,7 +35,9 @@ def small(sample):
 class Rig:
     """A supervisor, the events it reported, and a loop that waits for one of them."""
 
-    def __init__(self, cache: Path, fail_points: str = "", shares: int = 1) -> None:
+    def __init__(
+        self, cache: Path, fail_points: str = "", shares: int = 1, debug_memory: bool = False
+    ) -> None:
         self.events: list[object] = []
         self.supervisor = Supervisor(
             cache_root=str(cache),
@@ -44,6 +46,7 @@ class Rig:
             shares=shares,
             on_event=self.events.append,
             now=time.monotonic,
+            debug_memory=debug_memory,
         )
         self.supervisor.start()
 
@@ -68,8 +71,8 @@ class Rig:
 def rig(kernel_cache: Path) -> Iterator[Callable[..., Rig]]:
     made: list[Rig] = []
 
-    def make(fail_points: str = "", shares: int = 1) -> Rig:
-        made.append(Rig(kernel_cache, fail_points, shares))
+    def make(fail_points: str = "", shares: int = 1, debug_memory: bool = False) -> Rig:
+        made.append(Rig(kernel_cache, fail_points, shares, debug_memory))
         return made[-1]
 
     yield make

@@ -75,6 +75,21 @@ def test_a_worker_fills_a_slot_and_ends_with_the_supervisor(rig, stream_of, work
     assert not alive(pid)
 
 
+def test_guard_bytes_change_no_byte_of_a_slot(rig, stream_of, work_of, slab):
+    filled = []
+    for debug_memory in (False, True):
+        one, opened = rig(debug_memory=debug_memory), stream_of()
+        hire(one)
+        give(one, opened, slab)
+        one.supervisor.send(0, work_of(opened))
+        one.wait(ChunkDone)
+        one.supervisor.close()
+        filled.append(os.pread(slab, SLAB_BYTES, 0))
+        os.pwrite(slab, bytes(SLAB_BYTES), 0)
+    assert any(filled[0])
+    assert filled[0] == filled[1]
+
+
 def test_a_worker_holds_nothing_of_anybody_else(rig):
     read, write = os.pipe()
     os.set_inheritable(write, True)

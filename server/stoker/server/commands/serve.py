@@ -30,6 +30,10 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
     memory_limit: Annotated[
         str | None, typer.Option(help="Most memory for batches, such as 8GiB.")
     ] = None,
+    debug_memory: Annotated[
+        bool | None,
+        typer.Option("--debug-memory", help="Run every kernel between guard bytes, slowly."),
+    ] = None,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import pipelines from; repeatable.")
     ] = None,
@@ -66,6 +70,7 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
                 "datasets": named("--dataset", dataset),
                 "pipelines": named("--pipeline", pipeline),
                 "workers.count": workers,
+                "workers.debug_memory": debug_memory,
                 "memory.limit": memory_limit,
                 "metrics.address": metrics_address,
                 "log.level": log_level,
