@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from stoker.protocol.ragged import Ragged
 
 
@@ -19,10 +21,17 @@ class Batch(Mapping[str, Any]):
         step: the step within the epoch, from 0.
     """
 
-    __slots__ = ("_arrays", "epoch", "step")
+    __slots__ = ("_arrays", "_params", "epoch", "step")
 
-    def __init__(self, arrays: Mapping[str, Any], epoch: int, step: int) -> None:
+    def __init__(
+        self,
+        arrays: Mapping[str, Any],
+        epoch: int,
+        step: int,
+        params: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
         self._arrays = arrays
+        self._params = params
         self.epoch = epoch
         self.step = step
 
@@ -41,13 +50,31 @@ class Batch(Mapping[str, Any]):
         """Which rows count, (rows,) bool."""
         return self._arrays["valid"]
 
+    @property
+    def params(self) -> Any:
+        """What the pipeline drew for each row: stream name -> structured NumPy array (rows,).
+
+        `made` says whether the decision was made for the row; the other fields are those of the
+        op's draw record, all 0 where it was not. Always in host memory.
+
+        Raises:
+            AttributeError: they were not asked for (`Loader(..., params=True)`).
+        """
+        if self._params is not None:
+            return self._params
+        if "params" in self._arrays:
+            return self._arrays["params"]
+        raise AttributeError(
+            "this batch has no draw records; ask for them with Loader(..., params=True)"
+        )
+
     def to(self, device: Any, non_blocking: bool = False) -> "Batch":
         """Return the batch with its tensors on another device (torch only)."""
         moved = {
             name: array.to(device, non_blocking=non_blocking)
             for name, array in self._arrays.items()
         }
-        return Batch(moved, self.epoch, self.step)
+        return Batch(moved, self.epoch, self.step, self._params)
 
     def __getitem__(self, name: str) -> Any:
         return self._arrays[name]

@@ -12,11 +12,13 @@ begins a new one at the place asked for, so nothing is lost or delivered twice.
 
 import time
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 
 from stoker.client.lease import LeaseBook
 from stoker.client.session import Session
+from stoker.protocol.drawn import PARAMS, Drawn, check_drawn, read_params
 from stoker.protocol.errors import ProtocolError, StokerError, from_record
 from stoker.protocol.layout import ALIGN, DTYPES, META, Placed, ragged_outputs
 from stoker.protocol.messages import (
@@ -43,6 +45,7 @@ class Delivery:
         waits: batches that were not there yet when asked for.
         wait_s: seconds spent waiting for them.
         ragged: name of each ragged output -> fields of its items.
+        params: (epoch, step) -> draw records by name, of batches taken and not yet handed out.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class Delivery:
         self._checked: list[Placed] | None = None
         self._generations: dict[int, int] = {}
         self.ragged = ragged_outputs(opened.outputs)
+        self.params: dict[tuple[int, int], dict[str, np.ndarray]] = {}
         self._names = {output.name for output in opened.outputs} | {name for name, _ in META}
 
     def following(self, epoch: int, step: int) -> tuple[int, int]:
@@ -104,6 +108,8 @@ class Delivery:
             self._queue.popleft()
             raise item
         arrays = self._book.take(item.slot, item.generation, item.outputs)
+        if self._opened.drawn:
+            self.params[epoch, step] = read_params(self._opened.drawn, arrays.pop(PARAMS))
         arrays = flatten(arrays, self.ragged)
         self._queue.popleft()
         self._place = self.following(epoch, step)
@@ -122,6 +128,7 @@ class Delivery:
             if isinstance(item, Ready):
                 self._book.refuse(item.slot, item.generation)
         self._queue.clear()
+        self.params.clear()
         self._run += 1
         self._place = self._announced = (epoch, step)
         self._credits = self._prefetch
@@ -220,6 +227,8 @@ class Delivery:
         names = {placed.name for placed in ready.outputs}
         if names != self._names or len(names) != len(ready.outputs):
             raise ProtocolError(f"expected the outputs {sorted(self._names)}, got {sorted(names)}")
+        if self._opened.drawn:
+            _check_params(ready, self._opened.drawn)
         for placed in ready.outputs:
             if placed.dtype not in DTYPES or placed.shape[:1] != (ready.rows,):
                 raise ProtocolError(
@@ -232,3 +241,14 @@ class Delivery:
                     f"output {placed.name!r} lies at bytes {placed.offset} to {end}; expected a "
                     f"multiple of {ALIGN}, within a slot of {self._opened.slot_bytes}"
                 )
+
+
+def _check_params(ready: Ready, drawn: Sequence[Drawn]) -> None:
+    """Check that the draw records lie in an output of bytes that has room for them."""
+    placed = next((placed for placed in ready.outputs if placed.name == PARAMS), None)
+    if placed is None or placed.dtype != "uint8" or len(placed.shape) != 2:
+        raise ProtocolError(
+            f"expected an output {PARAMS!r} of bytes for each row, got "
+            f"{placed and (placed.dtype, placed.shape)}"
+        )
+    check_drawn(drawn, placed.shape[1])

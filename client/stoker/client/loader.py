@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, NoReturn
 
+import numpy as np
+
 from stoker.client.batch import Batch
 from stoker.client.connection import Connection
 from stoker.client.device import Target
@@ -63,6 +65,7 @@ class Loader:
         total_epochs: length of schedules, for pipelines that read it.
         workers: worker processes of a private daemon; None lets it count the processors.
         as_numpy: hand out NumPy arrays, as device="numpy" does.
+        params: whether every batch says what the pipeline drew for each row, as `batch.params`.
         connect_timeout_s: how long a daemon may take to answer (a private one: to start).
         timeout_s: how long the daemon may take to open the stream, or for one batch.
 
@@ -95,6 +98,7 @@ class Loader:
         total_epochs: int | None = None,
         workers: int | None = None,
         as_numpy: bool = False,
+        params: bool = False,
         connect_timeout_s: float = 10.0,
         timeout_s: float = 600.0,
     ) -> None:
@@ -115,8 +119,10 @@ class Loader:
             views=views,
             freeze=freeze,
             total_epochs=total_epochs,
+            params=params,
         )
         self._world_size = world_size
+        self._params = params
         self._pid = os.getpid()
         self._connection = Connection(
             address_or_path,
@@ -277,7 +283,9 @@ class Loader:
             return None
         arrays = self._connection.source.get(place.epoch, place.step)
         arrays = gather(arrays, self._connection.delivery.ragged)
-        batch = Batch(arrays, place.epoch, place.step)
+        nothing: dict[str, np.ndarray] | None = {} if self._params else None
+        drawn = self._connection.delivery.params.pop((place.epoch, place.step), nothing)
+        batch = Batch(arrays, place.epoch, place.step, drawn)
         self._connection.delivered += 1
         self._place = dataclasses.replace(place, step=place.step + 1)
         return batch

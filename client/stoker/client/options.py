@@ -40,6 +40,7 @@ class Options:
     views: int
     freeze: Mapping[str, int | str] | None
     total_epochs: int | None
+    params: bool = False
 
     def record(self, leases: int) -> Open:
         """Return the OPEN record.
@@ -73,6 +74,7 @@ class Options:
             prefetch=within("prefetch", self.prefetch, 1, MAX_DEPTH),
             leases=leases,
             group=None if self.group is None else _name("group", self.group),
+            params=bool(self.params),
         )
 
     def _global_batch(self) -> int:

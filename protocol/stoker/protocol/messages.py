@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from stoker.protocol.drawn import MAX_DRAWN, Drawn
 from stoker.protocol.layout import Output, Placed
 
 Name = Annotated[str, msgspec.Meta(max_length=256)]
@@ -45,7 +46,8 @@ class Open(Record, frozen=True, tag="open"):
     """Ask for a stream; answered by OPENED or ERROR with the same `request`.
 
     `pipeline` is the name of one that the daemon has, or empty; then `graph` is the canonical form
-    of pipeline graph data. `dataset` may be empty where the daemon has exactly one.
+    of pipeline graph data. `dataset` may be empty where the daemon has exactly one. `params` asks
+    for the draw records of every row as one more output; see `stoker.protocol.drawn`.
     """
 
     request: Small
@@ -65,6 +67,7 @@ class Open(Record, frozen=True, tag="open"):
     prefetch: Annotated[int, msgspec.Meta(ge=1, le=4096)]
     leases: Annotated[int, msgspec.Meta(ge=1, le=4096)]
     group: Name | None
+    params: bool = False
 
 
 class Seek(Record, frozen=True, tag="seek"):
@@ -140,6 +143,9 @@ class Opened(Record, frozen=True, tag="opened"):
     slots: Small
     slot_bytes: Count
     outputs: Annotated[list[Output], msgspec.Meta(max_length=256)]
+    drawn: Annotated[list[Drawn], msgspec.Meta(max_length=MAX_DRAWN)] = msgspec.field(
+        default_factory=list
+    )
 
 
 class Ready(Record, frozen=True, tag="ready"):

@@ -60,6 +60,15 @@ class Engine(Protocol):
         ...
 
 
+    def record_of(self, index: int) -> bytes | None:
+        """Return what a decision drew for the row computed last; None if it was not made.
+
+        Args:
+            index: of the decision, in `plan.decisions`.
+        """
+        ...
+
+
 def check_freeze(plan: Plan, freeze: Freeze | None) -> dict[str, int | Literal["epoch"]]:
     """Return the freezes of a plan, checked.
 

@@ -24,7 +24,7 @@ from stoker.pipeline.build import load_glue
 from stoker.pipeline.engine import Freeze, Row, check_freeze
 from stoker.pipeline.faults import call_error, sample_error
 from stoker.pipeline.following import Follower
-from stoker.pipeline.glue import Glue, write_glue
+from stoker.pipeline.glue import FAULT_WORDS, Glue, write_glue
 from stoker.pipeline.interpreter import check_arrays
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.tables import (
@@ -107,7 +107,8 @@ class Executor:
         self._rows = np.zeros((1, 4), np.uint64)
         self._row = self._rows[0]
         self._zero = np.zeros(1, np.int64)
-        self._found = np.zeros(5, np.int64)
+        self._found = np.zeros(FAULT_WORDS + len(plan.decisions), np.int64)
+        self._made = self._found[FAULT_WORDS:]
         self._records = records_table(plan.decisions)
         params = params_table(plan.decisions)
         self._follower = Follower(plan, params)
@@ -139,6 +140,7 @@ class Executor:
         words = self._row
         words[0], words[1], words[2] = row.seed, row.id, row.epoch
         words[3] = row.visit << 16 | row.view
+        self._made[...] = 0
         if self._follower.active and self._follower.follow(row):
             self._place(row)
         try:
@@ -220,6 +222,10 @@ class Executor:
             {"op": d.op.name, "stream": d.stream, "record": plain_record(self._records, d)}
             for d in self.plan.decisions
         ]
+
+    def record_of(self, index: int) -> bytes | None:
+        """Return what a decision drew for the row that `run` computed last; see `Engine`."""
+        return self._records[f"d{index}"].tobytes() if self._made[index] else None
 
     def _fast(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> int:
         """Call with arguments as they should be; any doubt raises before anything is written."""

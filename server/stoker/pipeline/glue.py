@@ -39,12 +39,15 @@ from stoker.pipeline.steps import (
 )
 from stoker.pipeline.tables import physical
 
+FAULT_WORDS = 5
+"""Words of `found` about a row that does not fit: its number and two sizes."""
 HEADER = '''"""Glue of a Stoker pipeline: {ops}.
 
 Generated; may be deleted at any time. One row a turn: rows (n, 4) holds seed, id, epoch, lane;
 index the place of each row in the columns in0, in1, ...; n and f are integers and floats of the
 plan; params and records have one sub-record for each decision; arena is scratch memory. Returns 0,
-or the status of the first row that does not fit, with its number and sizes in found.
+or the status of the first row that does not fit, with its number and sizes in the first words of
+found; behind them, for each decision, 1 more than the last row that made it.
 
 {columns}
 """
@@ -223,7 +226,10 @@ class _Writer:
         op, k = type(decision.op), decision.index
         name = self.function(decision, "draw", op.draw, "draw")
         height, width = ("0", "0") if decision.of is None else self.sides(decision.of)
-        return [f'{name}(key_of(rows[r], streams[{k}]), p["d{k}"], {height}, {width}, d["d{k}"])']
+        return [
+            f'{name}(key_of(rows[r], streams[{k}]), p["d{k}"], {height}, {width}, d["d{k}"])',
+            f"found[{FAULT_WORDS + k}] = r + 1",
+        ]
 
     def same_size(self, step: SameSizeStep) -> list[str]:
         left, right = self.sides(step.left), self.sides(step.right)

@@ -112,6 +112,10 @@ class Interpreter:
             if decision.index in self.drawn
         ]
 
+    def record_of(self, index: int) -> bytes | None:
+        """Return what a decision drew for the row computed last; see `Engine.record_of`."""
+        return self._records[f"d{index}"].tobytes() if index in self.drawn else None
+
     def draw(self, decision: Decision, row: Row, size: Sides) -> None:
         """Fill the record of a decision for a row."""
         op, index = decision.op, decision.index

@@ -12,10 +12,12 @@ import numpy as np
 
 from stoker.dataset import open_dataset
 from stoker.order.batches import rank_rows, steps_per_epoch
+from stoker.pipeline.drawing import row_bytes
 from stoker.pipeline.engine import Engine
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import bind
+from stoker.protocol.drawn import params_output
 from stoker.protocol.layout import ragged_outputs, slot_layout
 from stoker.protocol.ragged import flatten, gather
 from stoker.protocol.spec import StreamSpec
@@ -46,10 +48,12 @@ def reference_batches(
     first_step: int = 0,
     rank: int = 0,
     world_size: int = 1,
+    params: bool = False,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (step, outputs) of the rest of an epoch; arrays are `(rows, ...)`, owned by the caller.
 
-    Ragged outputs are `Ragged`. `index`, `requested` and `valid` are among the outputs.
+    Ragged outputs are `Ragged`. `index`, `requested` and `valid` are among the outputs, with
+    `params` also the draw records, as bytes.
     """
     dataset = open_dataset(dataset_path)
     try:
@@ -57,8 +61,9 @@ def reference_batches(
         engine: Engine = Interpreter(plan, spec.freeze)
         low, high = rank_rows(spec.batch_size * spec.views, rank, world_size)
         ragged = ragged_outputs(plan.outputs)
-        layout = slot_layout(plan.outputs, high - low)
-        computer = RowComputer(spec, dataset, engine, layout, low)
+        more = params_output(row_bytes(plan)) if params else ()
+        layout = slot_layout(plan.outputs + more, high - low)
+        computer = RowComputer(spec, dataset, engine, layout, low, params=bool(more))
         for step in range(first_step, steps_per_epoch(spec)):
             slot = np.zeros(layout.slot_bytes, np.uint8)
             computer.fill(slot, epoch, step, low, high)

@@ -20,6 +20,7 @@ from stoker.dataset import Dataset
 from stoker.order.batches import positions, progress
 from stoker.order.epoch import EpochOrder
 from stoker.order.substitutes import MAX_ATTEMPTS, substitute
+from stoker.pipeline.drawing import Recorder
 from stoker.pipeline.engine import Engine, Freeze, Row
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.windows import Box, Windows
@@ -62,6 +63,7 @@ class RowComputer:
         first_row: int = 0,
         *,
         machine: bool = False,
+        params: bool = False,
     ) -> None:
         self._spec = spec
         self._dataset = dataset
@@ -72,6 +74,7 @@ class RowComputer:
         self._inputs = SampleReader(dataset, engine.plan.fields)
         if machine:
             self._inputs.read_boxes_alone(engine.plan, spec.freeze)
+        self._drawn = Recorder(engine) if params else None
         self.home = range(0)
         try_schedules(engine.plan, spec)
 
@@ -166,9 +169,13 @@ class RowComputer:
     def _compute(
         self, number: int, visit: int, place: "_Place", outputs: Sequence[np.ndarray]
     ) -> None:
+        if self._drawn is not None:
+            *outputs, drawn = outputs
         where = (place.epoch, visit, place.view, place.step, place.progress)
         row = Row(self._spec.seed, number, *where)
         self._engine.run(row, self._inputs.read(number, row), outputs)
+        if self._drawn is not None:
+            self._drawn.write(drawn)
 
 
 @dataclass(frozen=True)

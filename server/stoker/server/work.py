@@ -7,6 +7,7 @@ counted in the global batch. Descriptors (slabs, worker sockets) travel beside a
 
 import msgspec
 
+from stoker.protocol.drawn import Drawn
 from stoker.protocol.errors import Detail
 from stoker.protocol.layout import Output, SlotLayout
 from stoker.protocol.spec import StreamSpec
@@ -29,6 +30,8 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     """What a build found out: all that is needed for a StreamSpec and for a slab.
 
     `streams` are the names of the streams that the pipeline draws from: these can be frozen.
+    `drawn` says where the draw records of a row lie, should a session want them, in `params_bytes`
+    bytes.
     `reads_schedule`: whether it reads how much of the training is over, so `total_epochs` counts.
     """
 
@@ -40,6 +43,8 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     outputs: tuple[Output, ...]
     streams: tuple[str, ...] = ()
     reads_schedule: bool = False
+    drawn: tuple[Drawn, ...] = ()
+    params_bytes: int = 0
 
 
 class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):
@@ -63,7 +68,10 @@ class ReplayMade(msgspec.Struct, frozen=True, array_like=True, tag="replay_made"
 
 
 class OpenStream(msgspec.Struct, frozen=True, array_like=True, tag="open_stream"):
-    """Tell a worker of a stream: everything it needs to compute any row of it."""
+    """Tell a worker of a stream: everything it needs to compute any row of it.
+
+    With `params` the last output before the columns about the rows holds the draw records.
+    """
 
     stream: int
     dataset: str
@@ -71,6 +79,7 @@ class OpenStream(msgspec.Struct, frozen=True, array_like=True, tag="open_stream"
     graph: bytes
     layout: SlotLayout
     first_row: int
+    params: bool = False
 
 
 class CloseStream(msgspec.Struct, frozen=True, array_like=True, tag="close_stream"):

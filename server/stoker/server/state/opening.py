@@ -6,8 +6,9 @@ between leaves nothing: its build is kept for others, its slab is freed as soon 
 """
 
 from stoker.order.batches import steps_per_epoch
+from stoker.protocol.drawn import params_output
 from stoker.protocol.errors import ResourceError, StokerError
-from stoker.protocol.layout import check_outputs, slot_layout
+from stoker.protocol.layout import Output, check_outputs, slot_layout
 from stoker.protocol.messages import Open, Opened
 from stoker.server.state.builds import Builds
 from stoker.server.state.context import Context, Fault, error_record
@@ -113,7 +114,8 @@ class Openings:
                 slab=slab,
                 slots=slots,
                 slot_bytes=layout.slot_bytes,
-                outputs=list(group.stream.build.outputs),
+                outputs=list(_outputs(group.stream.build, params=group.record.params)),
+                drawn=list(group.stream.build.drawn) if group.record.params else [],
             ),
         )
         self._context.log(
@@ -139,14 +141,18 @@ class Openings:
     def _reserve(self, session: Session, wish: Wish, result: BuildResult) -> None:
         """Compose the stream and set its memory aside."""
         request = wish.request
-        check_outputs(result.outputs)
+        outputs = _outputs(result, params=request.params)
+        check_outputs(outputs)
         spec = compose(request, result)
         steps = steps_per_epoch(spec)
-        layout = slot_layout(result.outputs, wish.rows)
+        layout = slot_layout(outputs, wish.rows)
         slots = request.prefetch + request.leases + SPARE
         self._budget.take(slots, layout.slot_bytes)
         self._numbers += 1
-        record = OpenStream(self._numbers, wish.key[0], spec, result.graph, layout, wish.first_row)
+        record = OpenStream(
+            self._numbers, wish.key[0], spec, result.graph, layout, wish.first_row,
+            bool(request.params and result.params_bytes),
+        )  # fmt: skip
         slab = self._numbers
         group = Group(slab, self._streams.join(spec, result), record, steps, slots)
         group.members[session.token] = None
@@ -160,3 +166,8 @@ class Openings:
         if wish is not None:
             self._context.counts.errors += 1
             self._context.send(session.token, error_record(*fault, request=wish.request.request))
+
+
+def _outputs(build: BuildResult, *, params: bool) -> tuple[Output, ...]:
+    """Return the outputs of a batch: the pipeline's, and the draw records if they are wanted."""
+    return build.outputs + (params_output(build.params_bytes) if params else ())
