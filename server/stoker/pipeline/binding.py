@@ -16,6 +16,7 @@ from typing import NoReturn, TypeVar
 import numpy as np
 
 from stoker.ops.contract import IMAGE_KINDS, ITEM_KINDS, Op, State, same_size
+from stoker.ops.purity import check_purity
 from stoker.ops.registry import make
 from stoker.pipeline import expressions
 from stoker.pipeline.graph import Graph
@@ -178,6 +179,7 @@ class Binder:
         schedule = self._within(value, node.op, lambda: self._formulas.schedule(node))
         params = schedule.at(FIRST) if schedule else node.params
         op = self._within(value, node.op, lambda: make(node.op, params))
+        self._within(value, op.name, lambda: check_purity(type(op)))
         if op.version != node.version:
             raise VersionError(
                 f"{site}: {node.op}: the pipeline was made for version {node.version}, here is "
