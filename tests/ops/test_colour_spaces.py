@@ -1,4 +1,4 @@
-"""rgb_to_ycbcr, ycbcr_to_rgb, rgb_to_hsv and hsv_to_rgb against the exact formulas and libraries."""
+"""rgb_to_ycbcr, ycbcr_to_rgb, rgb_to_hsv, hsv_to_rgb against exact formulas and libraries."""
 
 import colorsys
 
@@ -20,10 +20,13 @@ def convert(run_op, op, image):
 
 @pytest.fixture(scope="module")
 def colours(photo, noise):
-    """A photograph, noise, all corners of the cube, and greys."""
+    """A photograph, noise, all corners of the cube, greys, and every pair of least and greatest."""
     corners = np.array(np.meshgrid([0, 255], [0, 255], [0, 255])).T.reshape(1, -1, 3)
     greys = np.repeat(np.arange(256)[:, None], 3, 1)[None]
-    return [photo, noise((150, 170, 3)), corners.astype(np.uint8), greys.astype(np.uint8)]
+    low, high = np.mgrid[:256, :256]
+    pairs = [np.stack(order, -1) for order in ((low, high, low), (high, (low + high) // 2, low))]
+    made = [image.astype(np.uint8) for image in (corners, greys, *pairs)]
+    return [photo, noise((150, 170, 3)), *made]
 
 
 def test_ycbcr_is_the_exact_one_rounded_and_pillows_within_a_level(run_op, colours):
@@ -51,9 +54,7 @@ def test_hsv_is_opencvs(run_op, colours):
 
 
 def test_rgb_of_hsv_is_the_exact_one_rounded_and_opencvs_within_a_level(run_op, colours):
-    for image in colours:
-        image = image.copy()
-        image[..., 0] %= 180
+    for image in [colour // np.array([2, 1, 1], np.uint8) for colour in colours]:
         got = convert(run_op, HsvToRgb(), image)
         assert np.abs(got - cv2.cvtColor(image, cv2.COLOR_HSV2RGB)).max() <= 1
         for n in range(0, image[..., 0].size, 97):

@@ -4,7 +4,7 @@ Draws: `stoker.ops.window`. The image is mirrored at its outermost pixel. With n
 window and their sum s the level is (2 s + n) // (2 n), exact: n is odd, so there are no ties.
 
 Rows of the window are summed column by column and kept while it moves down; sums along a row are
-differences of running sums. The work does not grow with the window.
+differences of running sums, but for three. So the work does not grow with the window.
 """
 
 from dataclasses import dataclass
@@ -47,15 +47,30 @@ def run_up(sums: Any, channels: int, totals: Any) -> None:
 
 
 @kernel
-def store_means(totals: Any, reach: Any, inverse: Any, image: Any, at: Any, count: Any) -> None:
-    """Write the means of `count` windows; `reach` values of a row are in one.
+def mean(total: Any, inverse: Any) -> Any:
+    """Return an int32 sum times the inverse of its count, rounded.
 
     Sums are below 2**20 and exact as float32. A mean is at least 1 / 7938 away from a half and the
     float32 result wrong by less than 1 / 20000, so the rounding is exact.
     """
+    return np.uint8(np.int32(np.float32(np.float32(total) * inverse) + HALF))
+
+
+@kernel
+def store_threes(sums: Any, step: Any, inverse: Any, image: Any, at: Any, count: Any) -> None:
+    """Write the means of `count` windows of three columns, `step` values apart."""
     for j in range(count):
-        total = np.float32(np.int32(np.uint32(totals[j + reach] - totals[j])))
-        image[at + j] = np.uint8(np.int32(np.float32(total * inverse) + HALF))
+        k = j + step
+        total = np.int32(np.int32(sums[j]) + np.int32(sums[k]) + np.int32(sums[k + step]))
+        image[at + j] = mean(total, inverse)
+
+
+@kernel
+def store_means(totals: Any, reach: Any, inverse: Any, image: Any, at: Any, count: Any) -> None:
+    """Write the means of `count` windows, out of running sums `reach` values apart."""
+    for j in range(count):
+        total = np.int32(np.uint32(totals[j + reach] - totals[j]))
+        image[at + j] = mean(total, inverse)
 
 
 @kernel
@@ -80,9 +95,12 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     for y in range(height):
         if y > 0:
             swap_line(image, np.uint64((y + size - 1) * count), np.uint64((y - 1) * count), sums)
-        run_up(sums, channels, totals)
         to = np.uint64(y) * stride
-        store_means(totals, np.uint64(size * channels), inverse, result, to, stride)
+        if size == 3:
+            store_threes(sums, np.uint64(channels), inverse, result, to, stride)
+        else:
+            run_up(sums, channels, totals)
+            store_means(totals, np.uint64(size * channels), inverse, result, to, stride)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:

@@ -1,6 +1,6 @@
 """RGB to hue, saturation and value and back, for uint8: hue from 0 to 179, as OpenCV's RGB2HSV.
 
-Forth is OpenCV's integer arithmetic (12 fraction bits, division by table); its levels are OpenCV's.
+Forth is OpenCV's integer arithmetic (12 fraction bits, rounded quotients); its levels are OpenCV's.
 Back is the exact value of the usual formula, rounded, halves up: with hue = 30 sector + f,
 value times (255 - s), (255 - s f / 30) or (255 - s (30 - f) / 30), over 255. A hue of 180 or more
 begins again at 0.
@@ -13,41 +13,49 @@ import numpy as np
 from stoker.rng.jit import kernel
 
 BITS: Final = 12
-TABLE: Final = 256
-"""Entries of a division table."""
 SECTOR: Final = 30
 """Units of hue in a sixth of the circle."""
-CIRCLE: Final = 180
+CIRCLE: Final = np.int32(180)
+SHIFT: Final = np.int32(BITS)
+HALF: Final = np.int32(1 << (BITS - 1))
+NOTHING: Final = np.int32(0)
+UNIT: Final = np.int32(1)
+NEAREST: Final = np.float32(3 << 22)
+SIXTHS: Final = np.float32((180 << BITS) // 6)
+"""A sixth of the circle of hue, with fraction bits."""
+WHOLE: Final = np.float32(255 << BITS)
+"""The greatest saturation, with fraction bits."""
 DENOMINATOR: Final = 255 * SECTOR
 
 
 @kernel
-def fill_divisions(top: int, times: int, table: Any) -> None:
-    """Write round(top * 2**12 / (times * i)) for every i from 1 to 255, and 0 for 0.
+def division(top: Any, below: Any) -> Any:
+    """Return top / below of int32, rounded, halves to even; below 0 counts as 1.
 
-    OpenCV rounds halves to even.
+    As float32, to which NEAREST is added and taken away again: its unit there is 1. A quotient of
+    up to 2**20 is wrong by less than a sixteenth of 1 / below, so it is rounded as the exact one.
     """
-    table[0] = 0
-    for i in range(1, TABLE):
-        below = times * i
-        whole = (top << BITS) // below
-        rest = 2 * ((top << BITS) - whole * below)
-        table[i] = whole + (1 if rest > below or (rest == below and whole % 2 == 1) else 0)
+    quotient = np.float32(top / np.float32(max(below, UNIT)))
+    return np.int32(np.float32(np.float32(quotient + NEAREST) - NEAREST))
 
 
 @kernel
-def hue_of(red: Any, green: Any, blue: Any, divisions: Any) -> Any:
-    """Return (hue, value, difference) of a pixel of int64 levels."""
+def hue_of(red: Any, green: Any, blue: Any) -> Any:
+    """Return (hue, value, difference) of a pixel of int32 levels, as int32."""
     high, low = max(red, green, blue), min(red, green, blue)
-    d = high - low
-    if high == red:
-        turn = green - blue
-    elif high == green:
-        turn = blue - red + 2 * d
-    else:
-        turn = red - green + 4 * d
-    hue = (turn * np.int64(divisions[d]) + (1 << (BITS - 1))) >> BITS
-    return (hue + CIRCLE if hue < 0 else hue), high, d
+    d = np.int32(high - low)
+    at_green = np.int32(np.int32(blue - red) + np.int32(d + d))
+    at_blue = np.int32(np.int32(red - green) + np.int32(np.int32(d + d) + np.int32(d + d)))
+    turn = at_green if high == green else at_blue
+    turn = np.int32(green - blue) if high == red else turn
+    hue = rounded(np.int32(turn * division(SIXTHS, d)))
+    return (np.int32(hue + CIRCLE) if hue < NOTHING else hue), high, d
+
+
+@kernel
+def rounded(product: Any) -> Any:
+    """Drop the fraction bits of an int32, rounded, halves up."""
+    return np.int32(np.int32(product + HALF) >> SHIFT)
 
 
 @kernel
@@ -81,8 +89,8 @@ def plain_to_hsv(image: np.ndarray) -> np.ndarray:
 
 
 def plain_divisions(top: int, times: int) -> np.ndarray:
-    """Return a division table with NumPy, whose rint rounds halves to even."""
-    below = times * np.arange(1, TABLE)
+    """Return quotients by 0, 1, ..., 255 with NumPy, whose rint rounds halves to even."""
+    below = times * np.arange(1, 256)
     return np.concatenate([[0], np.rint((top << BITS) / below).astype(np.int64)])
 
 

@@ -10,7 +10,7 @@ many levels at a time.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from stoker.ops.registry import register
 from stoker.ops.resample import padded
 from stoker.ops.window import WindowOp, bordered, bordered_bytes, plain_shifts
 from stoker.rng.jit import kernel
+
+NONE: Final = np.uint8(0)
+ONE: Final = np.uint8(1)
 
 
 @kernel
@@ -50,25 +53,43 @@ def store_middles(low: Any, mid: Any, high: Any, step: Any, image: Any, at: Any,
 
 
 @kernel
-def try_bit(levels: Any, bit: Any, trial: Any, counts: Any) -> None:
-    """Set a bit of every level for trial, and every count to 0."""
+def count_from(image: Any, at: Any, levels: Any, bit: Any, counts: Any) -> None:
+    """Count where the line from index `at` on is at least the level with the bit set."""
+    for j in range(np.uint64(counts.size)):
+        trial = np.uint8(levels[j] | bit)
+        counts[j] = np.uint8(counts[j] + (ONE if image[at + j] >= trial else NONE))
+
+
+@kernel
+def count_five(image: Any, at: Any, step: Any, levels: Any, bit: Any, counts: Any) -> None:
+    """Count as `count_from` does, in five lines that begin `step` values apart."""
+    b, c = at + step, at + step + step
+    d, e = c + step, c + step + step
+    for j in range(np.uint64(counts.size)):
+        trial = np.uint8(levels[j] | bit)
+        first = (ONE if image[at + j] >= trial else NONE) + (ONE if image[b + j] >= trial else NONE)
+        last = (ONE if image[d + j] >= trial else NONE) + (ONE if image[e + j] >= trial else NONE)
+        middle_one = ONE if image[c + j] >= trial else NONE
+        counts[j] = np.uint8(counts[j] + first + last + middle_one)
+
+
+@kernel
+def keep_bit(counts: Any, half: Any, bit: Any, levels: Any) -> None:
+    """Set the bit of a level where more than half of the window was counted; begin anew."""
     for j in range(np.uint64(levels.size)):
-        trial[j] = np.uint8(levels[j] | bit)
-        counts[j] = 0
+        levels[j] = np.uint8(levels[j] | (bit if counts[j] > half else NONE))
+        counts[j] = NONE
 
 
 @kernel
-def count_from(image: Any, at: Any, trial: Any, counts: Any) -> None:
-    """Count where the line from index `at` on is at least the trial's level."""
-    for j in range(np.uint64(trial.size)):
-        counts[j] = np.uint8(counts[j] + np.uint8(image[at + j] >= trial[j]))
-
-
-@kernel
-def keep_bit(trial: Any, counts: Any, half: Any, levels: Any) -> None:
-    """Keep the trial's level where more than half of the window is at least that."""
-    for j in range(np.uint64(trial.size)):
-        levels[j] = trial[j] if counts[j] > half else levels[j]
+def count_line(image: Any, at: int, size: int, step: int, bit: Any, lines: Any) -> None:
+    """Count in one row of each window of a line; `lines` is (levels, counts)."""
+    levels, counts = lines
+    for x in range(0, size - 4, 5):
+        first = np.uint64(at + x * step)
+        count_five(image, first, np.uint64(step), levels, bit, counts)
+    for x in range(size // 5 * 5, size):
+        count_from(image, np.uint64(at + x * step), levels, bit, counts)
 
 
 @kernel
@@ -80,18 +101,18 @@ def median_line(image: Any, at: int, size: int, steps: Any, lines: Any) -> None:
         at: index of the first window's first level.
         size: side of the window.
         steps: (to a pixel, to a row), in values.
-        lines: (levels, trial, counts), each uint8, one value for each window.
+        lines: (levels, counts), each uint8, one value for each window.
     """
     step, stride = steps
-    levels, trial, counts = lines
+    levels, counts = lines
     half = np.uint8(size * size // 2)
     levels[:] = 0
+    counts[:] = 0
     for place in range(8):
-        try_bit(levels, np.uint8(128 >> place), trial, counts)
+        bit = np.uint8(128 >> place)
         for y in range(size):
-            for x in range(size):
-                count_from(image, np.uint64(at + y * stride + x * step), trial, counts)
-        keep_bit(trial, counts, half, levels)
+            count_line(image, at + y * stride, size, step, bit, lines)
+        keep_bit(counts, half, bit, levels)
 
 
 @kernel
@@ -117,7 +138,7 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
             to = np.uint64(y * count)
             store_middles(low, mid, high, np.uint64(channels), result, to, np.uint64(count))
     else:
-        lines = (rest[:count], rest[line : line + count], rest[2 * line : 2 * line + count])
+        lines = (rest[:count], rest[line : line + count])
         for y in range(height):
             median_line(image, y * stride, size, (channels, stride), lines)
             result[y * count : (y + 1) * count] = lines[0]

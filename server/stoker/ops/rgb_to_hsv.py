@@ -10,32 +10,28 @@ import numpy as np
 
 from stoker.ops.color import K1, K2, K3
 from stoker.ops.colour_space import ColourSpaceOp, plain_form
-from stoker.ops.contract import Kernel, State, Value
-from stoker.ops.hsv import BITS, CIRCLE, TABLE, fill_divisions, hue_of, plain_to_hsv
+from stoker.ops.contract import Kernel, Value
+from stoker.ops.hsv import WHOLE, division, hue_of, plain_to_hsv, rounded
 from stoker.ops.pixelwise import begin
 from stoker.ops.registry import register
 from stoker.rng.jit import kernel
 
 
 @kernel
-def to_hsv(image: Any, hues: Any, saturations: Any) -> None:
-    """Convert a flat image in place, by division tables of hue and saturation."""
+def to_hsv(image: Any) -> None:
+    """Convert a flat image in place."""
     for i in range(np.uint64(image.size // 3)):
         k = K3 * i
-        red, green, blue = np.int64(image[k]), np.int64(image[k + K1]), np.int64(image[k + K2])
-        hue, value, d = hue_of(red, green, blue, hues)
-        image[k] = hue
-        image[k + K1] = (d * np.int64(saturations[value]) + (1 << (BITS - 1))) >> BITS
-        image[k + K2] = value
+        red, green, blue = np.int32(image[k]), np.int32(image[k + K1]), np.int32(image[k + K2])
+        hue, value, d = hue_of(red, green, blue)
+        image[k] = np.uint8(hue)
+        image[k + K1] = np.uint8(rounded(np.int32(d * division(WHOLE, value))))
+        image[k + K2] = np.uint8(value)
 
 
 @kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    hues = scratch[: 4 * TABLE].view(np.int32)
-    saturations = scratch[4 * TABLE : 8 * TABLE].view(np.int32)
-    fill_divisions(CIRCLE, 6, hues)
-    fill_divisions(255, 1, saturations)
-    to_hsv(begin(src, dst), hues, saturations)
+    to_hsv(begin(src, dst))
 
 
 @register
@@ -47,10 +43,6 @@ class RgbToHsv(ColourSpaceOp):
     kernels: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run, plain_form(plain_to_hsv), in_place=True)
     }
-
-    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are, and the bytes of two division tables."""
-        return super().declare(states)[0], 8 * TABLE
 
 
 def rgb_to_hsv(*values: Value, stream: str | None = None) -> Any:
