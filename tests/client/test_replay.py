@@ -1,5 +1,6 @@
-"""`loader.replay` through the real daemon: the batch's own bytes, at any time, errors typed."""
+"""`loader.replay` and `batch.params` through the real daemon: the batch's own bytes and draws."""
 
+import importlib
 import json
 import os
 import select
@@ -15,7 +16,10 @@ import skimage.data
 from PIL import Image
 
 from stoker.client import Loader
+from stoker.pipeline import pipeline
+from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import ClosedError, SampleError, UsageError
+from stoker.server.reference import make_spec, reference_batches
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
@@ -60,7 +64,8 @@ def serving(folder: Path, photos: Path, fail_points: str = "") -> Iterator[str]:
 
 
 def load(address: str, **more) -> Loader:
-    return Loader(address, pipeline="train", batch_size=4, device="numpy", seed=11, **more)
+    arguments = {"pipeline": "train", "batch_size": 4, "device": "numpy", "seed": 11, **more}
+    return Loader(address, **arguments)
 
 
 def test_outputs_are_the_bytes_of_the_batches(folder, photos) -> None:
@@ -130,3 +135,54 @@ def test_a_private_daemon_replays_too(photos, monkeypatch) -> None:
         found = loader.replay(int(batch.index[2]), 0)
         assert found.output("image").tobytes() == batch.image[2].tobytes()
         assert {value.name for value in found.fields} == {"label", "image"}
+
+
+def test_params_are_the_draws_of_every_row_and_change_nothing_else(folder, photos) -> None:
+    with serving(folder, photos) as address:
+        with load(address, views=2) as plain:
+            expected = [batch_digest(batch, batch.epoch, batch.step) for batch in plain]
+            assert not hasattr(next(iter(plain)), "params")
+        with load(address, views=2, params=True) as loader:
+            assert loader.spec == plain.spec
+            found = []
+            for batch in loader:
+                assert list(batch) == ["image", "label", "index", "requested", "valid"]
+                found.append(batch_digest(batch, batch.epoch, batch.step))
+                assert list(batch.params) == ["horizontal_flip"]
+                flips = batch.params["horizontal_flip"]
+                assert flips.shape == (8,)
+                assert flips["made"].all()
+                for row in (1, 4):
+                    step = loader.replay(int(batch.index[row]), 0, view=row % 2).steps[1]
+                    assert step.parameters == {"flip": flips["flip"][row]}
+            assert found == expected
+
+
+def test_params_through_seeks_and_hoarding_and_without_draws(folder, photos, monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(HERE))
+    train = importlib.import_module("client_pipelines").train
+    graph = train.graph()
+    spec = make_spec(photos, graph, batch_size=4, seed=11)
+    with serving(folder, photos) as address:
+        with load(address, params=True) as loader:
+            kept = {}
+            for epoch in (0, 3, 0, 1):
+                loader.set_epoch(epoch)
+                for batch in loader:
+                    kept[epoch, batch.step] = batch.params["horizontal_flip"]
+            assert not loader._connection.delivery.params
+        for epoch in (0, 1, 3):
+            for step, arrays in reference_batches(photos, graph, spec, epoch=epoch, params=True):
+                made, flip = arrays["params"].T
+                assert np.array_equal(kept[epoch, step]["made"], made)
+                assert np.array_equal(kept[epoch, step]["flip"], flip)
+        with load(address, pipeline=plain_labels(), params=True) as loader:
+            assert next(iter(loader)).params == {}
+
+
+def plain_labels() -> object:
+    @pipeline
+    def labels(sample):
+        return {"label": sample.label}
+
+    return labels
