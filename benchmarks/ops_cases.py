@@ -1,0 +1,299 @@
+"""Which op is measured with which parameters and decision, and against which peers.
+
+An entry is one op, its parameters, what it decided (fields of its record), and the maker of its
+contenders. Sizes are those of the picture, 500x375 or 224x224.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import cv2
+import numpy as np
+import ops_colour as colour
+import ops_filters as filters
+import ops_geometry as geometry
+from ops_subject import Peers, Subject
+from PIL import Image
+
+from stoker.ops import Op, State, make
+from stoker.ops.contract import storage
+from stoker.rng.jit import compiled
+
+R = Image.Resampling
+PHOTO, SQUARE = (375, 500), (224, 224)
+BOTH = (PHOTO, SQUARE)
+APPLIED = {"apply": 1}
+FACTOR = {"factor": colour.FACTOR, **APPLIED}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of the table.
+
+    Attributes:
+        op: name of the op.
+        parameters: its parameters.
+        decided: fields of its record.
+        peers: makes the other contenders.
+        note: what tells it from other lines of the op.
+        sizes: pictures it is measured on.
+    """
+
+    op: str
+    parameters: dict[str, Any]
+    decided: dict[str, Any]
+    peers: Any
+    note: str = ""
+    sizes: tuple[tuple[int, int], ...] = BOTH
+
+    def contenders(self, subject: Subject) -> Peers:
+        """Return all contenders, ours as `Stoker`."""
+        ours = Prepared(make(self.op, self.parameters), self.decided, subject.array)
+        return {"Stoker": ours, **self.peers(subject)}
+
+
+@dataclass
+class Prepared:
+    """A compiled kernel with all that it is called with, as the peers are called: from Python."""
+
+    op: Op
+    decided: dict[str, Any]
+    image: np.ndarray
+    arguments: tuple[Any, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        (after,), need = self.op.declare((State.fixed("image", "uint8", self.image.shape),))
+        params, record = np.zeros(1, self.op.parameters), np.zeros(1, self.op.record)
+        params[0] = self.op.params()[()]
+        for name, value in self.decided.items():
+            record[name][0] = value
+        height, width, channels = self.image.shape
+        size = self.op.out_size(params[0], record[0], height, width)
+        shape = (*size, channels) if after.kind == "image" else after.bound
+        dst = np.empty(shape, storage(after.dtype))
+        self.run = compiled(self.op.kernels["image"].run)
+        self.arguments = (self.image, dst, params[0], record[0], aligned(need))
+
+    def __call__(self) -> None:
+        self.run(*self.arguments)
+
+    def plain(self) -> np.ndarray:
+        """Return what the op's NumPy reference makes of the same."""
+        src, dst, params, record, _ = self.arguments
+        self.op.kernels["image"].plain(src, dst, params, record, None)
+        made: np.ndarray = dst
+        return made
+
+
+def aligned(size: int) -> np.ndarray:
+    """Return scratch memory as engines hand it out: aligned to 64 bytes."""
+    whole = np.empty(size + 64, np.uint8)
+    start = -whole.ctypes.data % 64
+    return whole[start : start + size]
+
+
+def resizes() -> list[Case]:
+    """Return the resizes, and the ops that are one."""
+    top, left, rows, columns = geometry.BOX
+    part = {"top": top, "left": left, "height": rows, "width": columns}
+    cases = [
+        Case(
+            "random_resized_crop",
+            {"size": geometry.SIDE, "interpolation": name},
+            part,
+            geometry.resize(geometry.SIDE, geometry.SIDE, pillow, opencv, geometry.BOX),
+            f"350x300 to 224x224, {name}",
+            (PHOTO,),
+        )
+        for name, pillow, opencv in (
+            ("bilinear", R.BILINEAR, cv2.INTER_LINEAR),
+            ("bicubic", R.BICUBIC, cv2.INTER_CUBIC),
+            ("nearest", R.NEAREST, cv2.INTER_NEAREST_EXACT),
+        )
+    ]
+    for side in (160, 640):
+        for name, pillow, opencv in (
+            ("bilinear", R.BILINEAR, cv2.INTER_LINEAR),
+            ("bicubic", R.BICUBIC, cv2.INTER_CUBIC),
+            ("nearest", R.NEAREST, cv2.INTER_NEAREST_EXACT),
+        ):
+            peers = geometry.resize(side, side, pillow, opencv)
+            parameters = {"size": side, "interpolation": name}
+            cases.append(Case("resize", parameters, {}, peers, f"to {side}x{side}, {name}"))
+    peers = geometry.resize(192, 256, R.BILINEAR, cv2.INTER_LINEAR)
+    cases.append(Case("resize_long", {"size": 256}, {}, peers, "to 256", (PHOTO,)))
+    peers = geometry.resize(256, 341, R.BILINEAR, cv2.INTER_LINEAR)
+    cases.append(
+        Case("resize_short", {"size": 256, "max_size": 400}, {}, peers, "to 256", (PHOTO,))
+    )
+    return cases
+
+
+def moves() -> list[Case]:
+    """Return the ops that move pixels and filter none, and the warps."""
+    flat = {0: "constant", 1: "edge", 2: "reflect"}
+    borders = (cv2.BORDER_CONSTANT, cv2.BORDER_REPLICATE, cv2.BORDER_REFLECT_101)
+    corners = np.ravel(geometry.CORNERS)
+    angle = {"degrees": 30, "interpolation": "bilinear"}
+    turned = {"angle": geometry.ANGLE}
+    return [
+        Case("horizontal_flip", {}, {"flip": 1}, geometry.horizontal_flip),
+        Case("vertical_flip", {}, {"flip": 1}, geometry.vertical_flip),
+        Case("transpose", {}, {"swap": 1}, geometry.transpose),
+        *(
+            Case("rot90", {}, {"turns": k}, geometry.rot90(k), f"{90 * k} degrees")
+            for k in (1, 2, 3)
+        ),
+        Case("center_crop", {"size": 200}, {}, geometry.crop(88, 150, 200), "200", (PHOTO,)),
+        Case(
+            "random_crop",
+            {"size": 200},
+            {"top": 60, "left": 40},
+            geometry.crop(60, 40, 200),
+            "200",
+            (PHOTO,),
+        ),
+        *(
+            Case("pad", {"padding": 30, "mode": flat[i]}, {}, geometry.pad(border), flat[i])
+            for i, border in enumerate(borders)
+        ),
+        *(
+            Case(op, {**angle, "interpolation": name}, decided, peers(name == "bilinear"), name)
+            for op, decided, peers in (
+                ("rotate", turned, geometry.rotate),
+                ("affine", {"angle": -geometry.ANGLE, "scale": 1.0}, geometry.rotate),
+            )
+            for name in ("bilinear", "nearest")
+        ),
+        *(
+            Case(
+                "perspective",
+                {"interpolation": name},
+                {"applied": 1, "corners": corners},
+                geometry.perspective(name == "bilinear"),
+                name,
+                (PHOTO,),
+            )
+            for name in ("bilinear", "nearest")
+        ),
+        Case(
+            "erase",
+            {"fill": 0},
+            {"top": 50, "left": 60, "height": 90, "width": 70, **APPLIED},
+            geometry.erase(50, 60, 90, 70),
+        ),
+        Case(
+            "grid_mask",
+            {"fill": 0},
+            {"unit": 40, "hole": 20, **APPLIED},
+            geometry.grid_mask(40, 20),
+        ),
+    ]
+
+
+def levels() -> list[Case]:
+    """Return the ops that change levels."""
+    return [
+        Case("brightness", {}, FACTOR, colour.brightness),
+        Case("contrast", {}, FACTOR, colour.contrast),
+        Case("saturation", {}, FACTOR, colour.saturation),
+        Case("hue", {}, {"turn": colour.TURN, **APPLIED}, colour.hue),
+        Case("grayscale", {}, APPLIED, colour.grayscale),
+        Case("invert", {}, APPLIED, colour.invert),
+        Case("solarize", {"threshold": 128}, APPLIED, colour.solarize),
+        Case("posterize", {"bits": 4}, APPLIED, colour.posterize),
+        Case("gamma", {}, {"gamma": colour.GAMMA, **APPLIED}, colour.gamma),
+        Case("equalize", {}, APPLIED, colour.equalize),
+        Case("autocontrast", {}, APPLIED, colour.autocontrast),
+        Case("channel_shuffle", {}, {"order": (2, 0, 1, 3), **APPLIED}, colour.channel_shuffle),
+        Case("sharpness", {}, FACTOR, colour.sharpness),
+        *(
+            Case(
+                "gaussian_blur",
+                {"kernel_size": size, "sigma_range": (sigma, sigma)},
+                {"sigma": sigma, **APPLIED},
+                colour.gaussian_blur(size, sigma),
+                f"window of {size}",
+            )
+            for size, sigma in ((5, 1.1), (23, 5.0))
+        ),
+        Case(
+            "gaussian_noise",
+            {},
+            {"seed": (1, 2), "sigma": colour.SIGMA, **APPLIED},
+            colour.gaussian_noise,
+        ),
+        *(
+            Case(
+                "normalize",
+                {"dtype": dtype, "layout": layout},
+                {},
+                colour.normalize(dtype == "float16", layout == "CHW"),
+                f"{dtype} {layout}",
+            )
+            for dtype in ("float32", "float16")
+            for layout in ("HWC", "CHW")
+        ),
+    ]
+
+
+def filtered() -> list[Case]:
+    """Return filters, noise, colour spaces, layouts and canvases."""
+    window = {"size_range": (3, 15)}
+    hsv, rgb = cv2.COLOR_RGB2HSV, cv2.COLOR_HSV2RGB
+    noise = {"seed": (1, 2), **APPLIED}
+    side = 700
+    return [
+        Case("box_blur", window, {"size": 7, **APPLIED}, filters.box_blur(7), "window of 7"),
+        *(
+            Case(
+                "median_blur",
+                window,
+                {"size": size, **APPLIED},
+                filters.median_blur(size),
+                f"window of {size}",
+            )
+            for size in (3, 5)
+        ),
+        Case(
+            "motion_blur",
+            window,
+            {"size": 7, "angle": geometry.ANGLE, **APPLIED},
+            filters.motion_blur(7),
+            "window of 7",
+        ),
+        Case("rgb_to_hsv", {}, {}, filters.convert(hsv)),
+        Case("hsv_to_rgb", {}, {}, filters.convert(rgb)),
+        Case("rgb_to_ycbcr", {}, {}, filters.convert(cv2.COLOR_RGB2YCrCb, "YCbCr")),
+        Case("ycbcr_to_rgb", {}, {}, filters.from_ycbcr),
+        Case(
+            "jpeg_compression",
+            {},
+            {"quality": filters.QUALITY, **APPLIED},
+            filters.jpeg_compression,
+        ),
+        Case("salt_and_pepper", {}, {"amount": filters.AMOUNT, **noise}, filters.salt_and_pepper),
+        Case(
+            "channel_drop",
+            {},
+            {"count": 1, "order": (2, 0, 1, 3), **APPLIED},
+            filters.channel_drop,
+        ),
+        Case("layout", {"order": "CHW"}, {}, filters.planes),
+        Case("cast", {"dtype": "float32"}, {}, filters.cast),
+        Case("letterbox", {"size": geometry.SIDE}, {}, filters.letterbox(geometry.SIDE)),
+        Case("pad_to_size", {"size": side}, {}, filters.canvas(side, side, 0, 0)),
+        Case(
+            "zoom_out",
+            {},
+            {"top": 90, "left": 70, "height": side, "width": side},
+            filters.canvas(side, side, 90, 70),
+        ),
+        Case("elastic", {}, {"amount": 8.0, **noise}, filters.distortion),
+        Case("grid_distortion", {}, APPLIED, filters.distortion),
+    ]
+
+
+def all_cases() -> list[Case]:
+    """Return every line of the table."""
+    return [*moves(), *resizes(), *levels(), *filtered()]

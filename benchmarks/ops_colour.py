@@ -1,0 +1,286 @@
+"""What other libraries call for the ops that change levels. Each returns its contenders by name.
+
+OpenCV has no function of some of these names; its contender is then the shortest chain of its
+functions that does the same: a table (`cv2.LUT`) made for the call, or a blend with the grey image.
+"""
+
+from collections.abc import Callable
+
+import cv2
+import numpy as np
+from ops_subject import Peers, Subject
+from PIL import Image, ImageEnhance, ImageOps
+
+Maker = Callable[[Subject], Peers]
+FACTOR = 1.3
+TURN = 0.1
+GAMMA = 1.4
+SIGMA = 20.0
+LEVELS = np.arange(256)
+MEAN = (0.485, 0.456, 0.406)
+STD = (0.229, 0.224, 0.225)
+MEAN255 = np.float32(MEAN) * np.float32(255.0)
+GAIN = np.float32(1.0) / (np.float32(255.0) * np.float32(STD))
+
+
+def table(levels: np.ndarray) -> np.ndarray:
+    """Return a table of 256 levels, rounded and clipped."""
+    return np.clip(np.rint(levels), 0, 255).astype(np.uint8)
+
+
+def brightness(s: Subject) -> Peers:
+    out = s.blank()
+    return {
+        "OpenCV": lambda: cv2.LUT(s.array, table(LEVELS * FACTOR), out),
+        "Pillow": lambda: ImageEnhance.Brightness(s.picture).enhance(FACTOR),
+        **s.torchvision(lambda f, x: f.adjust_brightness(x, FACTOR)),
+        **s.albumentations(lambda f, x: f.adjust_brightness_torchvision(x, FACTOR)),
+    }
+
+
+def contrast(s: Subject) -> Peers:
+    out, grey = s.blank(), np.empty(s.size, np.uint8)
+
+    def opencv() -> np.ndarray:
+        cv2.cvtColor(s.array, cv2.COLOR_RGB2GRAY, grey)
+        rest = (1.0 - FACTOR) * cv2.mean(grey)[0]
+        return cv2.LUT(s.array, table(LEVELS * FACTOR + rest), out)
+
+    return {
+        "OpenCV": opencv,
+        "Pillow": lambda: ImageEnhance.Contrast(s.picture).enhance(FACTOR),
+        **s.torchvision(lambda f, x: f.adjust_contrast(x, FACTOR)),
+        **s.albumentations(lambda f, x: f.adjust_contrast_torchvision(x, FACTOR)),
+    }
+
+
+def saturation(s: Subject) -> Peers:
+    out, wide, grey = s.blank(), s.blank(), np.empty(s.size, np.uint8)
+
+    def opencv() -> np.ndarray:
+        cv2.cvtColor(s.array, cv2.COLOR_RGB2GRAY, grey)
+        cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB, wide)
+        return cv2.addWeighted(s.array, FACTOR, wide, 1.0 - FACTOR, 0.0, out)
+
+    return {
+        "OpenCV": opencv,
+        "Pillow": lambda: ImageEnhance.Color(s.picture).enhance(FACTOR),
+        **s.torchvision(lambda f, x: f.adjust_saturation(x, FACTOR)),
+    }
+
+
+def hue(s: Subject) -> Peers:
+    out, turned = s.blank(), s.blank()
+    move = int(TURN * 255)
+
+    def opencv() -> np.ndarray:
+        cv2.cvtColor(s.array, cv2.COLOR_RGB2HSV, turned)
+        hues = cv2.LUT(turned[..., 0], ((LEVELS + int(TURN * 180)) % 180).astype(np.uint8))
+        cv2.insertChannel(hues, turned, 0)
+        return cv2.cvtColor(turned, cv2.COLOR_HSV2RGB, out)
+
+    def pillow() -> Image.Image:
+        h, s_, v = s.picture.convert("HSV").split()
+        moved = h.point([(i + move) % 256 for i in range(256)])
+        return Image.merge("HSV", (moved, s_, v)).convert("RGB")
+
+    return {
+        "OpenCV": opencv,
+        "Pillow": pillow,
+        **s.torchvision(lambda f, x: f.adjust_hue(x, TURN)),
+        **s.albumentations(lambda f, x: f.adjust_hue_torchvision(x, TURN)),
+    }
+
+
+def grayscale(s: Subject) -> Peers:
+    out, grey = s.blank(), np.empty(s.size, np.uint8)
+
+    def opencv() -> np.ndarray:
+        cv2.cvtColor(s.array, cv2.COLOR_RGB2GRAY, grey)
+        return cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB, out)
+
+    return {
+        "OpenCV": opencv,
+        "Pillow": lambda: s.picture.convert("L").convert("RGB"),
+        **s.torchvision(lambda f, x: f.rgb_to_grayscale(x, 3)),
+    }
+
+
+def invert(s: Subject) -> Peers:
+    out = s.blank()
+    return {
+        "OpenCV": lambda: cv2.bitwise_not(s.array, out),
+        "Pillow": lambda: ImageOps.invert(s.picture),
+        **s.torchvision(lambda f, x: f.invert(x)),
+        **s.albumentations(lambda f, x: f.invert(x)),
+    }
+
+
+def solarize(s: Subject) -> Peers:
+    out = s.blank()
+    levels = np.where(LEVELS >= 128, 255 - LEVELS, LEVELS).astype(np.uint8)
+    return {
+        "OpenCV": lambda: cv2.LUT(s.array, levels, out),
+        "Pillow": lambda: ImageOps.solarize(s.picture, 128),
+        **s.torchvision(lambda f, x: f.solarize(x, 128)),
+        **s.albumentations(lambda f, x: f.solarize(x, 128 / 255)),
+    }
+
+
+def posterize(s: Subject) -> Peers:
+    out = s.blank()
+    return {
+        "NumPy": lambda: np.bitwise_and(s.array, np.uint8(0xF0), out=out),
+        "Pillow": lambda: ImageOps.posterize(s.picture, 4),
+        **s.torchvision(lambda f, x: f.posterize(x, 4)),
+        **s.albumentations(lambda f, x: f.posterize(x, 4)),
+    }
+
+
+def gamma(s: Subject) -> Peers:
+    out = s.blank()
+    return {
+        "OpenCV": lambda: cv2.LUT(s.array, table(255.0 * (LEVELS / 255.0) ** GAMMA), out),
+        **s.torchvision(lambda f, x: f.adjust_gamma(x, GAMMA)),
+        **s.albumentations(lambda f, x: f.gamma_transform(x, GAMMA)),
+    }
+
+
+def equalize(s: Subject) -> Peers:
+    out = s.blank()
+
+    def opencv() -> np.ndarray:
+        return cv2.merge([cv2.equalizeHist(channel) for channel in cv2.split(s.array)], out)
+
+    return {
+        "OpenCV": opencv,
+        "Pillow": lambda: ImageOps.equalize(s.picture),
+        **s.torchvision(lambda f, x: f.equalize(x)),
+        **s.albumentations(lambda f, x: f.equalize(x, mode="pil")),
+    }
+
+
+def autocontrast(s: Subject) -> Peers:
+    out = s.blank()
+
+    def opencv() -> np.ndarray:
+        stretched = []
+        for channel in cv2.split(s.array):
+            low, high, _, _ = cv2.minMaxLoc(channel)
+            gain = 255.0 / (high - low)
+            stretched.append(cv2.LUT(channel, table(LEVELS * gain - low * gain)))
+        return cv2.merge(stretched, out)
+
+    return {
+        "OpenCV": opencv,
+        "Pillow": lambda: ImageOps.autocontrast(s.picture),
+        **s.torchvision(lambda f, x: f.autocontrast(x)),
+    }
+
+
+def channel_shuffle(s: Subject) -> Peers:
+    out = s.blank()
+
+    def opencv() -> np.ndarray:
+        cv2.mixChannels([s.array], [out], [2, 0, 0, 1, 1, 2])
+        return out
+
+    def pillow() -> Image.Image:
+        red, green, blue = s.picture.split()
+        return Image.merge("RGB", (blue, red, green))
+
+    return {
+        "OpenCV": opencv,
+        "Pillow": pillow,
+        **s.torchvision(lambda f, x: f.permute_channels(x, [2, 0, 1])),
+        **s.albumentations(lambda f, x: f.channel_shuffle(x, [2, 0, 1])),
+    }
+
+
+def sharpness(s: Subject) -> Peers:
+    out = s.blank()
+    soft = np.float32([[1, 1, 1], [1, 5, 1], [1, 1, 1]]) / 13
+
+    def opencv() -> np.ndarray:
+        smooth = cv2.filter2D(s.array, -1, soft)
+        return cv2.addWeighted(s.array, FACTOR, smooth, 1 - FACTOR, 0.0, out)
+
+    return {
+        "OpenCV": opencv,
+        "Pillow": lambda: ImageEnhance.Sharpness(s.picture).enhance(FACTOR),
+        **s.torchvision(lambda f, x: f.adjust_sharpness(x, FACTOR)),
+    }
+
+
+def gaussian_blur(size: int, sigma: float) -> Maker:
+    """Return the maker of a Gaussian window of `size` pixels."""
+
+    def make(s: Subject) -> Peers:
+        out = s.blank()
+        border = cv2.BORDER_REFLECT_101
+        return {
+            "OpenCV": lambda: cv2.GaussianBlur(
+                s.array, (size, size), sigma, out, borderType=border
+            ),
+            **s.torchvision(lambda f, x: f.gaussian_blur(x, [size] * 2, [sigma] * 2)),
+        }
+
+    return make
+
+
+def gaussian_noise(s: Subject) -> Peers:
+    out, noise = s.blank(), np.empty((*s.size, 3), np.int16)
+
+    def opencv() -> np.ndarray:
+        cv2.randn(noise, 0.0, SIGMA)
+        return cv2.add(s.array, noise, out, dtype=cv2.CV_8U)
+
+    return {"OpenCV": opencv}
+
+
+def normalize(half: bool, planar: bool) -> Maker:
+    """Return the maker of (level - mean) * gain, to float32 or float16, HWC or CHW."""
+    dtype = np.float16 if half else np.float32
+    means, gains = np.resize(MEAN255, (1, 1, 3)), np.resize(GAIN, (1, 1, 3))
+    tables = ((LEVELS[:, None] - MEAN255) * GAIN).astype(dtype)
+
+    def make(s: Subject) -> Peers:
+        rows, columns = s.size
+        wide = np.empty((rows, columns, 3), np.float32)
+        out = np.empty((3, rows, columns) if planar else (rows, columns, 3), dtype)
+        whole_means, whole_gains = (
+            np.ascontiguousarray(np.broadcast_to(v, wide.shape)) for v in (means, gains)
+        )
+
+        def finish() -> np.ndarray:
+            np.copyto(out, wide.transpose(2, 0, 1) if planar else wide, casting="same_kind")
+            return out
+
+        def numpy() -> np.ndarray:
+            np.subtract(s.array, means, out=wide, dtype=np.float32)
+            np.multiply(wide, gains, out=wide)
+            return finish()
+
+        def opencv() -> np.ndarray:
+            cv2.subtract(s.array, whole_means, wide, dtype=cv2.CV_32F)
+            cv2.multiply(wide, whole_gains, wide)
+            return finish() if half or planar else wide
+
+        def by_table() -> np.ndarray:
+            if planar:
+                for c, channel in enumerate(cv2.split(s.array)):
+                    look_up(channel, tables[:, c], out[c])
+            else:
+                look_up(s.array, tables.reshape(1, 256, 3), out)
+            return out
+
+        return {"NumPy": numpy, "OpenCV": opencv, "OpenCV table": by_table}
+
+    return make
+
+
+def look_up(levels: np.ndarray, numbers: np.ndarray, out: np.ndarray) -> None:
+    """Write the numbers of levels, with OpenCV; float16 as the bits that it is."""
+    if out.dtype == np.float16:
+        numbers, out = numbers.view(np.uint16), out.view(np.uint16)
+    cv2.LUT(levels, np.ascontiguousarray(numbers), out)

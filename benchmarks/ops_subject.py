@@ -1,0 +1,81 @@
+"""The picture that all contenders work on, in the form in which each library takes it.
+
+OpenCV and Pillow must be there; torchvision and Albumentations take part where they are installed.
+All run on one thread.
+"""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import cv2
+import numpy as np
+from PIL import Image
+from skimage import data
+
+Call = Callable[[], Any]
+Peers = dict[str, Call]
+
+LESS = "*"
+"""Ends the name of a peer whose pixels are not those of the op: it is shown, and not compared."""
+
+
+def optional(name: str) -> Any:
+    """Return a module, or None where it is not installed or does not load."""
+    try:
+        return importlib.import_module(name)
+    except (ImportError, RuntimeError, KeyError):
+        return None
+
+
+TORCH = optional("torch")
+TORCHVISION = TORCH and optional("torchvision.transforms.v2.functional")
+ALBUMENTATIONS = optional("albumentations.augmentations.pixel.functional")
+
+
+def one_thread() -> None:
+    """Keep every library to one thread."""
+    cv2.setNumThreads(1)
+    if TORCH:
+        TORCH.set_num_threads(1)
+
+
+class Subject:
+    """A photograph of the given size, cut out of scikit-image's.
+
+    Attributes:
+        array: `(height, width, 3) uint8`, for OpenCV, NumPy and Albumentations.
+        picture: the same for Pillow.
+        tensor: the same for torchvision, `(3, height, width)`; None without it.
+    """
+
+    def __init__(self, height: int, width: int) -> None:
+        photo = data.astronaut()
+        top, left = (photo.shape[0] - height) // 2, (photo.shape[1] - width) // 2
+        self.array = np.ascontiguousarray(photo[top : top + height, left : left + width])
+        self.picture = Image.fromarray(self.array)
+        self.tensor = self.as_tensor(self.array)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width."""
+        return self.array.shape[0], self.array.shape[1]
+
+    def blank(self, height: int | None = None, width: int | None = None) -> np.ndarray:
+        """Return memory for a result, of the picture's own size unless another is asked for."""
+        rows, columns = self.size
+        return np.empty((height or rows, width or columns, 3), np.uint8)
+
+    def torchvision(self, call: Callable[[Any, Any], Any]) -> Peers:
+        """Return the peer that calls `call(functional, tensor)`, where torchvision is there."""
+        return {"torchvision": lambda: call(TORCHVISION, self.tensor)} if TORCHVISION else {}
+
+    def albumentations(self, call: Callable[[Any, np.ndarray], Any]) -> Peers:
+        """Return the peer that calls `call(functional, array)`, where Albumentations is there."""
+        found = ALBUMENTATIONS
+        return {"Albumentations": lambda: call(found, self.array)} if found else {}
+
+    @staticmethod
+    def as_tensor(array: np.ndarray) -> Any:
+        """Return an image as torchvision takes it; None without torchvision."""
+        return TORCH.from_numpy(array).permute(2, 0, 1).contiguous() if TORCHVISION else None
