@@ -15,11 +15,13 @@ from stoker.ops.channel_drop import ChannelDrop, channel_drop
 from stoker.ops.channel_shuffle import ChannelShuffle, channel_shuffle
 from stoker.ops.choices import Chance, Integer, OneOf, SomeOf, Uniform
 from stoker.ops.color_jitter import ColorJitter, color_jitter
-from stoker.ops.contract import Kernel, Op, ParameterError, State, StateError, Value
+from stoker.ops.contract import ItemsKernel, Kernel, Op, ParameterError, State, StateError, Value
 from stoker.ops.contrast import Contrast, contrast
+from stoker.ops.convert_boxes import ConvertBoxes, convert_boxes
 from stoker.ops.elastic import Elastic, elastic
 from stoker.ops.equalize import Equalize, equalize
 from stoker.ops.erase import Erase, erase
+from stoker.ops.filter_boxes import FilterBoxes, filter_boxes
 from stoker.ops.gamma import Gamma, gamma
 from stoker.ops.gaussian_blur import GaussianBlur, gaussian_blur
 from stoker.ops.gaussian_noise import GaussianNoise, gaussian_noise
@@ -57,6 +59,7 @@ from stoker.ops.salt_and_pepper import SaltAndPepper, salt_and_pepper
 from stoker.ops.saturation import Saturation, saturation
 from stoker.ops.sharpness import Sharpness, sharpness
 from stoker.ops.solarize import Solarize, solarize
+from stoker.ops.track_visible import TrackVisible, track_visible
 from stoker.ops.transpose import Transpose, transpose
 from stoker.ops.vertical_flip import VerticalFlip, vertical_flip
 from stoker.ops.ycbcr_to_rgb import YcbcrToRgb, ycbcr_to_rgb
@@ -74,9 +77,11 @@ __all__ = [
     "ChannelShuffle",
     "ColorJitter",
     "Contrast",
+    "ConvertBoxes",
     "Elastic",
     "Equalize",
     "Erase",
+    "FilterBoxes",
     "Gamma",
     "GaussianBlur",
     "GaussianNoise",
@@ -88,6 +93,7 @@ __all__ = [
     "Hue",
     "Integer",
     "Invert",
+    "ItemsKernel",
     "JpegCompression",
     "Kernel",
     "Layout",
@@ -121,6 +127,7 @@ __all__ = [
     "SomeOf",
     "State",
     "StateError",
+    "TrackVisible",
     "Transpose",
     "Uniform",
     "Value",
@@ -137,9 +144,11 @@ __all__ = [
     "channel_shuffle",
     "color_jitter",
     "contrast",
+    "convert_boxes",
     "elastic",
     "equalize",
     "erase",
+    "filter_boxes",
     "gamma",
     "gaussian_blur",
     "gaussian_noise",
@@ -180,6 +189,7 @@ __all__ = [
     "saturation",
     "sharpness",
     "solarize",
+    "track_visible",
     "transpose",
     "vertical_flip",
     "ycbcr_to_rgb",

@@ -13,6 +13,7 @@ from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.cut import cut, plain_cut
 from stoker.ops.fills import FILL_FIELDS, Fills
+from stoker.ops.points import scaled
 from stoker.ops.registry import register
 from stoker.ops.rules import refuse, require_pixels
 from stoker.rng.jit import kernel

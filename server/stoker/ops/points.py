@@ -4,7 +4,8 @@ An op says once where a point of its input comes to lie (`Op.forward`), as nine 
 projective map in pixels of the image, where pixel i covers [i, i + 1). All the rest is here: a box
 becomes the smallest upright box round its four mapped corners; it is clipped to the new image, and
 left out where nothing of it remains; a keypoint is left out where it leaves the image. Whatever
-else belongs to an item is copied, word by word, so it stays with its coordinates.
+else belongs to an item is copied, word by word, so it stays with its coordinates; the field
+`visible_part` of a box (`track_visible`) is multiplied by the part of the moved box that is left.
 
 Coordinates are read as float32, computed in float64, each operation rounded once, in the order
 written, and rounded to float32 once at the end.
@@ -14,7 +15,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from stoker.ops.contract import State
+from stoker.protocol.ragged import ItemField
 from stoker.rng.jit import kernel
+
+VISIBLE: Final = "visible_part"
+"""The field of a box that says how much of it is left."""
 
 
 @kernel
@@ -103,7 +109,7 @@ def beyond(low: float, high: float, side: float) -> bool:
 
 
 @kernel
-def move_boxes(src: Any, dst: Any, numbers: Any, sizes: Any) -> int:
+def move_boxes(src: Any, dst: Any, numbers: Any, sizes: Any, visible: int) -> int:
     """Move boxes, clip them and leave out what is gone.
 
     Args:
@@ -111,6 +117,7 @@ def move_boxes(src: Any, dst: Any, numbers: Any, sizes: Any) -> int:
         dst: (at least n, words) uint32; its first items are written.
         numbers: the map from old to new places.
         sizes: height and width of the image before and after.
+        visible: the word of the field `visible_part`, or 0 if there is none.
 
     Returns:
         How many items were written, in the order in which they came.
@@ -131,16 +138,21 @@ def move_boxes(src: Any, dst: Any, numbers: Any, sizes: Any) -> int:
             seen = seen and there
         if not seen or beyond(x0, x1, wide) or beyond(y0, y1, tall):
             continue
-        to[kept, 0], to[kept, 1] = upper(0.0, x0), upper(0.0, y0)
-        to[kept, 2], to[kept, 3] = lower(wide, x1), lower(tall, y1)
+        left, top = upper(0.0, x0), upper(0.0, y0)
+        right, bottom = lower(wide, x1), lower(tall, y1)
         for word in range(4, src.shape[1]):
             dst[kept, word] = src[n, word]
+        to[kept, 0], to[kept, 1], to[kept, 2], to[kept, 3] = left, top, right, bottom
+        whole = (x1 - x0) * (y1 - y0)
+        if visible > 0 and whole > 0.0:
+            part = (right - left) * (bottom - top) / whole
+            to[kept, visible] = float(at[n, visible]) * part
         kept += 1
     return kept
 
 
 @kernel
-def move_keypoints(src: Any, dst: Any, numbers: Any, sizes: Any) -> int:
+def move_keypoints(src: Any, dst: Any, numbers: Any, sizes: Any, visible: int) -> int:
     """Move keypoints and leave out those outside of the image; see `move_boxes`."""
     tall, wide = float(sizes[2]), float(sizes[3])
     at, to = src.view(np.float32), dst.view(np.float32)
@@ -158,3 +170,13 @@ def move_keypoints(src: Any, dst: Any, numbers: Any, sizes: Any) -> int:
 
 MOVERS: Final = {"boxes": move_boxes, "keypoints": move_keypoints}
 """Kind -> what moves its items by the map of an op."""
+
+
+def visible_word(state: State) -> int:
+    """Return at which word of an item its field `visible_part` lies; 0 if boxes have none."""
+    end = 0
+    for field in state.items:
+        if state.kind == "boxes" and field == ItemField(VISIBLE, "float32"):
+            return end
+        end += field.words
+    return 0

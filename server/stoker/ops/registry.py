@@ -83,7 +83,7 @@ def registered() -> Mapping[str, type[Op]]:
 
 def choices() -> Mapping[str, type[Op]]:
     """Return the registered op classes without a kernel, by name: `stoker.ops.choices`."""
-    return {name: cls for name, cls in _OPS.items() if not cls.kernels}
+    return {name: cls for name, cls in _OPS.items() if not cls.kernels and not cls.items}
 
 
 def make(name: str, params: Mapping[str, Canonical]) -> Op:

@@ -99,8 +99,7 @@ def _items_part(step: ItemsStep, src: State, dst: State) -> Part:
     if step.kernel is not None:
         args = (view_type(src), view_type(dst), *records, SIZES)
         return step.decision, f"{step.kind} kernel", step.kernel.run, args, on
-    assert op.forward is not None
-    return step.decision, "forward", op.forward, (*records, SIZES), on
+    return step.decision, "forward", step.forward, (*records, SIZES), on
 
 
 def _applies(steps: tuple[Step, ...]) -> Iterator[ApplyStep | ItemsStep]:

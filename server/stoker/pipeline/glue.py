@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from stoker.ops.contract import State, same_size
-from stoker.ops.points import MOVERS
+from stoker.ops.points import MOVERS, visible_word
 from stoker.ops.registry import name_of
 from stoker.pipeline import expressions
 from stoker.pipeline.plan import Plan
@@ -275,10 +275,12 @@ class _Writer:
             run = self.function(decision, f"{step.kind}", step.kernel.run, path)
             call = f"{run}(v{step.src}, {memory}, {parts}, {sizes})"
         else:
-            forward = self.function(decision, "forward", op.forward, "forward")
+            forward = self.function(decision, "forward", step.forward, "forward")
             run = MOVERS[step.kind].__name__
             self.imports[run] = f"from {MOVERS[step.kind].__module__} import {run}"
-            call = f"{run}(v{step.src}, {memory}, {forward}({parts}, {sizes}), {sizes})"
+            visible = self.number(visible_word(self.plan.states[step.src]))
+            numbers = f"{forward}({parts}, {sizes})"
+            call = f"{run}(v{step.src}, {memory}, {numbers}, {sizes}, {visible})"
         count, most = f"c{step.dst}", f"v{step.src}.shape[0]"
         lines.append(f"{count} = {call}")
         lines += self.refuse(f"{count} < 0 or {count} > {most}", step.check, (count, most))

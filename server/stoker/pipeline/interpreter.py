@@ -15,7 +15,7 @@ import numpy as np
 
 from stoker.ops.contract import State
 from stoker.ops.foreign import CallError
-from stoker.ops.points import MOVERS
+from stoker.ops.points import MOVERS, visible_word
 from stoker.pipeline import expressions
 from stoker.pipeline.engine import Freeze, Row, check_freeze
 from stoker.pipeline.faults import Sides, call_error, sample_error
@@ -219,7 +219,7 @@ class Run:
         """Run a kernel of boxes or keypoints into new memory."""
         src, decision = self.env[step.src], step.decision
         params, record = self.engine.parts(decision)
-        sizes = (0, 0, 0, 0)
+        sizes: tuple[int, ...] = (0, 0, 0, 0)
         if step.frame is not None:
             before = size_of(self.env[step.frame])
             sizes = (*before, *map(int, type(decision.op).out_size(params, record, *before)))
@@ -227,7 +227,9 @@ class Run:
         if step.kernel is not None:
             count = int(step.kernel.run(src, dst, params, record, sizes))
         else:
-            count = MOVERS[step.kind](src, dst, decision.op.forward(params, record, sizes), sizes)
+            numbers = step.forward(params, record, sizes)
+            visible = visible_word(self.plan.states[step.src])
+            count = MOVERS[step.kind](src, dst, numbers, sizes, visible)
         if not 0 <= count <= len(src):
             raise sample_error(self.plan, self.row, step.check, (count, len(src)), (0, 0))
         self.env[step.dst] = dst[:count]

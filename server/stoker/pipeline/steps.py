@@ -7,7 +7,9 @@ interpreter executes them with NumPy. Plain frozen records; numba-free.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from stoker.ops.contract import ItemsKernel, Kernel, Op
 from stoker.pipeline.schedule import Schedule
@@ -103,6 +105,13 @@ class ItemsStep:
     def kernel(self) -> ItemsKernel | None:
         """The kernel that runs; None: the op says where points come to lie."""
         return self.decision.op.items.get(self.kind)
+
+    @property
+    def forward(self) -> Callable[..., Any]:
+        """Where points come to lie, if no kernel runs."""
+        forward = type(self.decision.op).forward
+        assert forward is not None, "binding refuses a kind without a rule"
+        return forward
 
 
 @dataclass(frozen=True)

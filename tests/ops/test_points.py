@@ -1,0 +1,335 @@
+"""Boxes and keypoints go where the pixels go, for every op that says where points come to lie.
+
+Truth is what the mask kernels do to numbered pixels; OpenCV maps the corners of boxes. Golden
+hashes of what comes out are frozen in tests/golden/items.json:
+
+    STOKER_WRITE_GOLDEN=1 python -m pytest tests/ops/test_points.py
+"""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.ops import ConvertBoxes, FilterBoxes, State, StateError, TrackVisible, make, registered
+from stoker.ops.contract import ITEM_KINDS
+from stoker.ops.points import MOVERS, inverse, move_boxes, scaled, turned, visible_word
+from stoker.ops.testing import structured
+from stoker.protocol.ragged import ItemField, item_words, pack_items, unpack_items
+from stoker.rng.jit import compiled
+from stoker.rng.streams import make_key, stream_key
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "items.json"
+SIZES = [(24, 33), (61, 40), (90, 90), (37, 81)]
+FIRST = 1000  # above every fill of the examples, so a fill is no pixel
+COVERS = {"erase", "grid_mask"}
+EXACT = {
+    "center_crop", "horizontal_flip", "pad", "pad_to_size", "random_crop", "rot90", "transpose",
+    "vertical_flip", "zoom_out",
+}  # fmt: skip
+BOXES = (ItemField("xyxy", "float32", 4), ItemField("label", "int64"))
+POINTS = (ItemField("xy", "float32", 2), ItemField("person", "int16"))
+STATE = State.ragged("boxes", BOXES, 9)
+
+
+def moves(op):
+    """Whether the op has a rule for boxes and keypoints."""
+    return op.forward is not None
+
+
+def decision(op, key, size):
+    """Parameters, record, and the sizes before and after."""
+    params, record = structured(op.parameters, op.params()), structured(op.record)
+    op.draw(make_key(3, stream_key(op.name), key, 1), params, *size, record)
+    return params, record, (*size, *(int(side) for side in op.out_size(params, record, *size)))
+
+
+def fits(op, size):
+    """Whether an example takes an image of that size."""
+    try:
+        op.declare((State.fixed("mask", "int32", size),))
+    except StateError:
+        return False
+    return True
+
+
+def numbered(size):
+    return np.arange(FIRST, FIRST + size[0] * size[1], dtype=np.int32).reshape(size)
+
+
+def places(numbers, x, y):
+    """Where points come to lie, by NumPy."""
+    a, b, c, d, e, f, g, h, i = numbers
+    z = g * x + h * y + i
+    seen = z > 0
+    z = np.where(seen, z, 1.0)
+    return (a * x + b * y + c) / z, (d * x + e * y + f) / z, seen
+
+
+def test_every_op_that_moves_masks_says_where_points_come_to_lie():
+    ours = {name: op for name, op in registered().items() if op.__module__.startswith("stoker.")}
+    joint = {name for name, op in ours.items() if "mask" in op.kernels}
+    moving = {name for name, op in ours.items() if op.forward is not None}
+    assert joint - moving == {"cast", "elastic", "grid_distortion", "one_hot"}
+    assert moving <= joint
+    for name in moving:
+        assert set(ITEM_KINDS) <= set(ours[name].kinds())
+
+
+def test_points_lie_where_their_pixels_are(example, run_op):
+    """The middle of an output pixel comes from inside of the very pixel that the mask took."""
+    if not moves(example):
+        return
+    compared = 0
+    for key, size in enumerate(SIZES):
+        if not fits(example, size):
+            continue
+        params, record, sizes = decision(example, key, size)
+        (mask,) = run_op(example, [("mask", numbered(size))], record=record, machine=False).outputs
+        back = inverse(example.forward(params, record, sizes))
+        y, x = np.mgrid[: sizes[2], : sizes[3]] + 0.5
+        u, v, seen = places(back, x, y)
+        sure = (np.abs(u - np.rint(u)) > 1e-3) & (np.abs(v - np.rint(v)) > 1e-3)
+        inside = seen & (u > 0) & (u < size[1]) & (v > 0) & (v < size[0]) & sure
+        taken = mask >= FIRST
+        if example.name not in COVERS:
+            assert taken[inside].all()
+        row, column = np.divmod(mask - FIRST, size[1])
+        compare = inside & taken
+        assert (np.floor(u[compare]) == column[compare]).all()
+        assert (np.floor(v[compare]) == row[compare]).all()
+        compared += int(compare.sum())
+    assert compared > 200
+
+
+def whole_boxes(size, seed, count=6):
+    """Boxes with whole corners, and labels."""
+    noise = np.random.default_rng(seed)
+    x = np.sort(noise.integers(0, size[1] + 1, (count, 2)), 1)
+    y = np.sort(noise.integers(0, size[0] + 1, (count, 2)), 1)
+    corners = np.stack([x[:, 0], y[:, 0], x[:, 1], y[:, 1]], 1).astype(np.float32)
+    return pack_items(BOXES, {"xyxy": corners, "label": np.arange(count) * 2**33})
+
+
+def moved(op, boxes, rest, kind="boxes"):
+    params, record, sizes = rest
+    out = np.full((len(boxes) + 2, boxes.shape[1]), 0xA5A5A5A5, np.uint32)
+    before = boxes.copy()
+    count = MOVERS[kind](boxes, out, op.forward(params, record, sizes), sizes, 0)
+    assert (out[count:] == 0xA5A5A5A5).all(), "wrote more than it says"
+    assert (boxes == before).all(), "changed its source"
+    return unpack_items(BOXES if kind == "boxes" else POINTS, out[:count])
+
+
+def test_a_painted_box_is_where_the_box_says(example, run_op):
+    """All painted pixels lie in the moved box; where pixels stay whole, it fits them exactly."""
+    if not moves(example) or example.name in COVERS:
+        return
+    seen = 0
+    for key, size in enumerate(SIZES):
+        if not fits(example, size):
+            continue
+        rest = decision(example, key, size)
+        (mask,) = run_op(example, [("mask", numbered(size))], record=rest[1], machine=False).outputs
+        if getattr(example, "mode", "constant") != "constant":
+            top, left = example.padding[0], example.padding[2]
+            alone = np.zeros_like(mask)
+            alone[top : top + size[0], left : left + size[1]] = 1
+            mask = np.where(alone, mask, 0)
+        boxes = whole_boxes(size, key)
+        found = moved(example, boxes, rest)
+        left_over = dict(zip(found["label"].tolist(), found["xyxy"].tolist(), strict=True))
+        given_boxes = unpack_items(BOXES, boxes)
+        row, column = np.divmod(mask - FIRST, size[1])
+        for corners, label in zip(*given_boxes.values(), strict=True):
+            x0, y0, x1, y1 = corners
+            painted = (column >= x0) & (column < x1) & (row >= y0) & (row < y1) & (mask >= FIRST)
+            ys, xs = np.nonzero(painted)
+            if not len(xs):
+                if example.name in EXACT and x0 < x1 and y0 < y1:
+                    assert int(label) not in left_over
+                continue
+            left, top, right, bottom = left_over[int(label)]
+            near = 1e-3
+            assert left - near <= xs.min() + 0.5 <= xs.max() + 0.5 <= right + near
+            assert top - near <= ys.min() + 0.5 <= ys.max() + 0.5 <= bottom + near
+            if example.name in EXACT:
+                exact = [xs.min(), ys.min(), xs.max() + 1, ys.max() + 1]
+                assert [left, top, right, bottom] == exact
+            seen += 1
+    assert seen > 3
+
+
+def test_boxes_and_keypoints_as_opencv_maps_them(example):
+    if not moves(example):
+        return
+    for key, size in enumerate(SIZES):
+        if not fits(example, size):
+            continue
+        params, record, sizes = decision(example, key, size)
+        matrix = np.array(example.forward(params, record, sizes)).reshape(3, 3)
+        noise = np.random.default_rng(key)
+        at = noise.uniform(0, 1, (40, 2, 2)) * [size[1], size[0]]
+        corners = np.hstack([at.min(1), at.max(1)]).astype(np.float32)
+        four = corners[:, [0, 1, 2, 1, 2, 3, 0, 3]].astype(np.float64).reshape(-1, 1, 2)
+        mapped = cv2.perspectiveTransform(four, matrix).reshape(-1, 4, 2)
+        most = np.array([sizes[3], sizes[2]])
+        low, high = mapped.min(1).clip(0, most), mapped.max(1).clip(0, most)
+        stays = (low < high).all(1)
+        words = pack_items(BOXES, {"xyxy": corners, "label": np.arange(40)})
+        found = moved(example, words, (params, record, sizes))
+        assert found["label"].tolist() == np.flatnonzero(stays).tolist()
+        assert np.allclose(found["xyxy"], np.hstack([low, high])[stays], atol=2e-3)
+        points = at[:, 0].astype(np.float32)
+        mapped = cv2.perspectiveTransform(points.astype(np.float64)[:, None], matrix)[:, 0]
+        stays = ((mapped >= 0) & (mapped <= most)).all(1)
+        words = pack_items(POINTS, {"xy": points, "person": np.arange(40, dtype=np.int16)})
+        found = moved(example, words, (params, record, sizes), "keypoints")
+        assert found["person"].tolist() == np.flatnonzero(stays).tolist()
+        assert np.allclose(found["xy"], mapped[stays], atol=2e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)  # where the cache is cold it compiles every op's `forward`
+def test_compiled_is_plain(examples):
+    for name, choices in examples.items():
+        for op in (make(name, params) for params in choices):
+            if not moves(op):
+                continue
+            for key, size in enumerate(SIZES):
+                rest = decision(op, key, size)
+                fast = compiled(op.forward)(*rest)
+                assert np.array(fast).tobytes() == np.array(op.forward(*rest), float).tobytes(), (
+                    name
+                )
+
+
+FLIP = scaled(-1.0, 1.0, 80.0, 0.0)
+COORDINATE = st.floats(0, 80, width=32)
+
+
+@given(st.lists(st.tuples(COORDINATE, COORDINATE, COORDINATE, COORDINATE), max_size=5))
+def test_a_flip_keeps_every_box_even_one_without_area(corners):
+    at = np.array(corners, np.float32).reshape(-1, 2, 2)
+    at = np.hstack([at.min(1), at.max(1)])
+    words = pack_items(BOXES[:1], {"xyxy": at})
+    out = np.zeros_like(words)
+    assert move_boxes(words, out, FLIP, (80, 80, 80, 80), 0) == len(at)
+    expected = np.stack([80 - at[:, 2], at[:, 1], 80 - at[:, 0], at[:, 3]], 1)
+    assert np.array_equal(out.view(np.float32), expected)
+
+
+def test_four_quarter_turns_are_none():
+    corners = np.array([[1, 2, 3.5, 9], [0, 0, 30, 20]], np.float32)
+    words, size = pack_items(BOXES[:1], {"xyxy": corners}), (20, 30)
+    for _ in range(4):
+        out = np.zeros_like(words)
+        sizes = (*size, *size[::-1])
+        assert move_boxes(words, out, turned(1, *size), sizes, 0) == 2
+        words, size = out, size[::-1]
+    assert np.array_equal(words.view(np.float32), corners)
+
+
+def test_what_has_no_place_is_left_out():
+    """A map that takes a corner behind the viewer, and one that has no inverse."""
+    words = pack_items(BOXES[:1], {"xyxy": np.array([[0, 0, 10, 10]], np.float32)})
+    behind = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, -0.2, 0.0, 1.0)
+    nowhere = inverse((0.0,) * 9)
+    for numbers in (behind, nowhere):
+        assert move_boxes(words, np.zeros_like(words), numbers, (10, 10, 10, 10), 0) == 0
+
+
+def apply(op, state, boxes):
+    """Apply an op of boxes alone; return the fields of what it leaves."""
+    after = op.declare_items(state)
+    dst = np.zeros((len(boxes) + 1, item_words(after.items)), np.uint32)
+    params = structured(op.parameters, op.params())
+    count = op.items["boxes"].run(boxes, dst, params, structured(op.record), (0, 0, 0, 0))
+    return after, dst[:count]
+
+
+def test_convert_boxes():
+    corners = np.array([[1, 2, 4, 8], [0, 0, 0, 0], [3.5, 1, 5, 2]], np.float32)
+    boxes = pack_items(BOXES, {"xyxy": corners, "label": np.array([-1, 2, 3])})
+    expected = {
+        "xywh": [[1, 2, 3, 6], [0, 0, 0, 0], [3.5, 1, 1.5, 1]],
+        "cxcywh": [[2.5, 5, 3, 6], [0, 0, 0, 0], [4.25, 1.5, 1.5, 1]],
+    }
+    for form, values in expected.items():
+        after, out = apply(ConvertBoxes(form), STATE, boxes)
+        found = unpack_items(after.items, out)
+        assert found[form].tolist() == values
+        assert found["label"].tolist() == [-1, 2, 3]
+
+
+def test_filter_boxes():
+    corners = np.array([[0, 0, 10, 1], [0, 0, 4, 4], [5, 5, 9, 7], [1, 1, 1, 9]], np.float32)
+    boxes = pack_items(BOXES, {"xyxy": corners, "label": np.arange(4)})
+
+    def left(**limits):
+        _, out = apply(FilterBoxes(**limits), STATE, boxes)
+        return unpack_items(BOXES, out)["label"].tolist()
+
+    assert left() == [0, 1, 2, 3]
+    assert left(min_area=10) == [0, 1]
+    assert left(min_area=10.5) == [1]
+    assert left(min_side=2) == [1, 2]
+    assert left(min_side=2, min_area=9) == [1]
+
+
+def test_visible_part_counts_what_crops_cut_off():
+    tracked, _ = apply(TrackVisible(), STATE, whole_boxes((40, 40), 1))
+    word = visible_word(tracked)
+    assert word == tracked.shape[1] - 1
+    corners = np.array([[0, 0, 20, 10], [10, 10, 30, 30], [19, 0, 21, 40]], np.float32)
+    columns = {"xyxy": corners, "label": np.arange(3), "visible_part": np.ones(3, np.float32)}
+    words = pack_items(tracked.items, columns)
+    first, second = np.zeros_like(words), np.zeros_like(words)
+    assert move_boxes(words, first, scaled(1.0, 1.0, 0.0, 0.0), (40, 40, 40, 20), word) == 3
+    found = unpack_items(tracked.items, first)["visible_part"]
+    assert found.tolist() == [1.0, 0.5, 0.5]
+    assert move_boxes(first, second, scaled(2.0, 2.0, 0.0, -40.0), (40, 20, 40, 40), word) == 2
+    found = unpack_items(tracked.items, second[:2])
+    assert found["label"].tolist() == [1, 2]
+    assert found["visible_part"].tolist() == [0.25, 0.25]
+    _, out = apply(FilterBoxes(min_visible=0.25), tracked, second[:2])
+    assert len(out) == 2
+    _, out = apply(FilterBoxes(min_visible=0.26), tracked, second[:2])
+    assert len(out) == 0
+
+
+def hashes(op):
+    """Digest of boxes and keypoints after the op, over sizes and keys."""
+    digests = {kind: hashlib.blake2b(digest_size=16) for kind in ITEM_KINDS}
+    for key, size in enumerate(SIZES):
+        rest = decision(op, key, size)
+        i = np.arange(30)
+        x, y = (i * 37 % 101) / 101 * size[1], (i * 53 % 97) / 97 * size[0]
+        wide, tall = (size[1] - x) * (i % 7) / 7, (size[0] - y) * (i % 5) / 5
+        corners = np.stack([x, y, x + wide, y + tall], 1).astype(np.float32)
+        columns = {"boxes": {"xyxy": corners, "label": i}, "keypoints": {"xy": corners[:, :2]}}
+        columns["keypoints"]["person"] = i.astype(np.int16)
+        for kind, fields in (("boxes", BOXES), ("keypoints", POINTS)):
+            found = moved(op, pack_items(fields, columns[kind]), rest, kind)
+            for array in found.values():
+                digests[kind].update(array.tobytes())
+    return {kind: digest.hexdigest() for kind, digest in digests.items()}
+
+
+def test_golden(examples):
+    found = [
+        {"op": name, "params": params, **hashes(make(name, params))}
+        for name, choices in sorted(examples.items())
+        for params in choices
+        if moves(make(name, params))
+    ]
+    found = json.loads(json.dumps(found))
+    if os.environ.get("STOKER_WRITE_GOLDEN"):
+        GOLDEN.write_text(json.dumps(found, indent=1) + "\n")
+    assert json.loads(GOLDEN.read_text()) == found
