@@ -21,6 +21,7 @@ import zmq
 from stoker.protocol import messages as m
 from stoker.protocol.codec import decode_from_client, decode_packet, encode, encode_packet
 from stoker.protocol.descriptors import receive_packet, send_packet
+from stoker.protocol.drawn import Drawn
 from stoker.protocol.layout import META, Output, SlotLayout, slot_layout
 from stoker.protocol.spec import OrderSpec, StreamSpec
 
@@ -48,6 +49,8 @@ class FakeDaemon:
         self.rows = rows
         self.spare = spare
         self.outputs: tuple[Output, ...] = OUTPUTS
+        self.drawn: list[Drawn] = []
+        self.answer_replay: Callable[[m.AskReplay], tuple[m.Record, int | None]] | None = None
         self.writable = True
         self.polite = False
         self.dataset_rows = 83
@@ -240,6 +243,7 @@ class FakeDaemon:
                 slots=self._slots,
                 slot_bytes=self._layout.slot_bytes,
                 outputs=list(self.outputs),
+                drawn=self.drawn,
             )
         )
         packet = m.Slab(3, self._slots, self._layout.slot_bytes, self.writable)
@@ -269,6 +273,13 @@ class FakeDaemon:
         if self._generation[slot] == generation:
             self._write(slot, 0, bytes([POISON]) * self._layout.slot_bytes)
             self._free.append(slot)
+
+    def _askreplay(self, record: m.AskReplay) -> None:
+        if self.answer_replay is not None:
+            packet, descriptor = self.answer_replay(record)
+            send_packet(self._sides[-1], encode_packet(packet), descriptor)
+            if descriptor is not None:
+                os.close(descriptor)
 
     def _close(self, record: m.Close) -> None:
         pass

@@ -14,6 +14,7 @@ from stoker.client import Loader
 from stoker.protocol import messages as m
 from stoker.protocol.codec import encode, encode_packet
 from stoker.protocol.descriptors import receive_packet, send_packet
+from stoker.protocol.drawn import Drawn, DrawnField
 from stoker.protocol.errors import (
     BuildError,
     ConnectError,
@@ -26,6 +27,7 @@ from stoker.protocol.errors import (
     UsageError,
     VersionError,
 )
+from stoker.protocol.layout import Output
 
 SOON_S = 5.0
 
@@ -393,3 +395,83 @@ def test_a_daemon_that_does_not_read(daemon, monkeypatch: pytest.MonkeyPatch) ->
             next(batches)
         session._dealer = dealer
         assert next(batches).step == 0
+
+
+# ---------------------------------------------------------------- replays and draw records
+
+
+def memory_of(data: bytes) -> int:
+    memory = os.memfd_create("fake-replay", os.MFD_CLOEXEC)
+    os.pwrite(memory, data, 0)
+    return memory
+
+
+def readable_end() -> int:
+    reader, writer = os.pipe()
+    os.close(writer)
+    return reader
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda r: (m.Replayed(r, 99), memory_of(b"abc")), "expected a replay of 99 bytes, got 3"),
+        (lambda r: (m.Replayed(r, 9), memory_of(bytes(9))), "this is no replay"),
+        (lambda r: (m.Replayed(r, 8), memory_of(b"\xff" * 8)), "cannot have a head of"),
+        (lambda r: (m.Replayed(r, 9), readable_end()), "the replay's memory cannot be read"),
+        (lambda r: (m.Replayed(r, 9), None), "unexpected Replayed on the side socket"),
+    ],
+)
+def test_a_replay_that_is_none_breaks_the_protocol(daemon, answer, message: str) -> None:
+    daemon.answer_replay = lambda record: answer(record.request)
+    with load(daemon) as loader, pytest.raises(ProtocolError, match=message):
+        loader.replay(3, 0)
+    (asked,) = daemon.of(m.AskReplay)
+    assert (asked.id, asked.epoch, asked.visit, asked.view) == (3, 0, 0, 0)
+
+
+def test_a_replay_that_nobody_asked_for_is_closed_unread(daemon) -> None:
+    daemon.answer_replay = lambda record: (
+        m.Replayed(record.request + 1, 9),
+        memory_of(bytes(9)),
+    )
+    with load(daemon, timeout_s=0.1) as loader, pytest.raises(PeerError, match="in time"):
+        loader.replay(3, 0)
+
+
+def test_a_late_refusal_of_a_replay_disturbs_no_delivery(daemon, same) -> None:
+    with load(daemon, timeout_s=0.1, device="numpy") as loader:
+        with pytest.raises(PeerError, match="in time"):
+            loader.replay(3, 0)
+        loader._connection._timeout_s = SOON_S
+        (asked,) = daemon.of(m.AskReplay)
+        batches = iter(loader)
+        same(daemon, next(batches), 0, 0)
+        daemon.say(m.Error(asked.request, "sample", "late", {}))
+        same(daemon, next(batches), 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "message"),
+    [
+        ("other", 0, "expected an output 'params' of bytes for each row, got None"),
+        ("params", 7, "crop ends at byte 8 of a row of 7 bytes"),
+    ],
+)
+def test_draw_records_that_cannot_be_break_the_protocol(
+    daemon, name: str, made: int, message: str
+) -> None:
+    daemon.outputs = (*daemon.outputs, Output(name, "uint8", (7,), "params"))
+    daemon.drawn = [Drawn("crop", "random_crop", made, ())]
+    with load(daemon, params=True) as loader, pytest.raises(ProtocolError, match=message):
+        next(iter(loader))
+
+
+def test_draw_records_of_a_daemon(daemon) -> None:
+    daemon.outputs = (*daemon.outputs, Output("params", "uint8", (7,), "params"))
+    daemon.drawn = [Drawn("crop", "random_crop", 2, (DrawnField("top", "int32", (), 3),))]
+    with load(daemon, params=True, device="numpy") as loader:
+        batch = next(iter(loader))
+        expected = daemon.batch(0, 0)["params"]
+        assert batch.params["crop"]["top"].tobytes() == expected[:, 3:].tobytes()
+        assert "params" not in batch
