@@ -1,0 +1,77 @@
+"""A pipeline of every op there is, and its rows as digests; also as a process of its own.
+
+    python tests/needs/every_op.py ID...    prints {id: {output: digest}} as JSON
+
+An op that is added joins by its examples in the golden file.
+"""
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from skimage import data
+
+from stoker import ops
+from stoker.ops import Op, State, StateError, make
+from stoker.pipeline import pipeline
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "ops.json"
+SIDE, SMALL = 48, 24
+STATES = {
+    "image": State.fixed("image", "uint8", (SIDE, SIDE, 3)),
+    "mask": State.fixed("mask", "uint8", (SIDE, SIDE)),
+}
+
+
+def result(op: Op, kind: str) -> State | None:
+    """Return what an op makes of a value of a kind; None if it has no rule for it."""
+    try:
+        return op.declare((STATES[kind],))[0][0]
+    except StateError:
+        return None
+
+
+def one_of_each() -> Iterator[Op]:
+    """Yield the first example of each op that takes an RGB image or a mask."""
+    found: set[str] = set()
+    for entry in json.loads(GOLDEN.read_text()):
+        op = make(entry["op"], entry["params"])
+        if op.name not in found and (result(op, "image") or result(op, "mask")):
+            found.add(op.name)
+            yield op
+
+
+@pipeline
+def every(sample: Any) -> dict[str, Any]:
+    """Each op on its own, jointly on image and mask where it takes both."""
+    image, mask = ops.center_crop(sample.image, sample.mask, size=SIDE)
+    made: dict[str, Any] = {}
+    for op in one_of_each():
+        taken = {k: v for k, v in (("image", image), ("mask", mask)) if result(op, k)}
+        values = op(*taken.values())
+        for kind, value in zip(taken, values if len(taken) > 1 else [values], strict=True):
+            state = result(op, kind)
+            same = state is not None and (state.kind, state.dtype) == (kind, STATES[kind].dtype)
+            made[f"{op.name} {kind}"] = ops.center_crop(value, size=SMALL) if same else value
+    return made
+
+
+def digests(ids: Iterable[int]) -> dict[str, dict[str, str]]:
+    """Return id -> output -> digest of the rows of an epoch, by the interpreter."""
+    photo = data.chelsea()[:120, :160].copy()
+    fields = {"image": photo, "mask": photo[..., 1].copy()}
+    return {
+        str(number): {
+            name: hashlib.blake2b(np.ascontiguousarray(value).tobytes(), digest_size=8).hexdigest()
+            for name, value in every(fields, seed=11, epoch=3, id=number).items()
+        }
+        for number in ids
+    }
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(digests(int(word) for word in sys.argv[1:])))
