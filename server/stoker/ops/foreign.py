@@ -53,13 +53,13 @@ def call_function(function: Any, randomness: str, array: np.ndarray, key: Key) -
     """
     given: Any = array.copy()
     if _is_torch_module(function):
-        with _seeded(key) if randomness == "global" else contextlib.nullcontext():
+        with seeded(key) if randomness == "global" else contextlib.nullcontext():
             return _call_module(function, given)
     if randomness == "generator":
         return function(given, generator(key))
     if randomness == "none":
         return function(given)
-    with _seeded(key):
+    with seeded(key):
         return function(given)
 
 
@@ -157,7 +157,7 @@ def _call_module(module: Any, array: np.ndarray) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _seeded(key: Key) -> Iterator[None]:
+def seeded(key: Key) -> Iterator[None]:
     """Seed the global generators from a row's key, and put them back."""
     with _globals:
         before = _states()

@@ -1,0 +1,6 @@
+"""The names that FFCV has in `ffcv.fields.basics`."""
+
+from stoker.compat.ffcv.fields.decoders import FloatDecoder, IntDecoder
+from stoker.compat.ffcv.fields.fields import FloatField, IntField
+
+__all__ = ["FloatDecoder", "FloatField", "IntDecoder", "IntField"]

@@ -1,0 +1,133 @@
+"""The pipeline of one field: a reading, steps on arrays, then functions on tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from stoker.compat.ffcv.fields.decoders import Decoder, default_decoder
+from stoker.compat.ffcv.memory import Pool
+from stoker.compat.ffcv.pipeline.operation import Operation
+from stoker.compat.ffcv.pipeline.state import State
+from stoker.compat.ffcv.step import Rows, Step
+from stoker.dataset import Dataset
+from stoker.dataset.schema import Field
+from stoker.ops.foreign import seeded
+from stoker.protocol.errors import BuildError
+from stoker.rng.streams import make_key, stream_key
+
+MIN_PART: Final = 16
+"""Rows that one thread decodes at a time, at least."""
+TensorStep = tuple[str, Callable[..., Any]]
+
+
+class Line:
+    """Makes the batches of one field.
+
+    Attributes:
+        field: its name.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        field: Field,
+        operations: Sequence[Any] | None,
+        streams: dict[int, str],
+    ) -> None:
+        """Build the pipeline.
+
+        Args:
+            dataset: the dataset.
+            field: the field.
+            operations: the pipeline; None: decoder and `ToTensor` as the field's kind asks.
+            streams: id of an operation -> its stream, over all fields of a loader: one operation
+                in two pipelines makes the same decision in both.
+
+        Raises:
+            BuildError: an operation cannot run where it stands.
+        """
+        from stoker.compat.ffcv.transforms.ops import ToTensor  # noqa: PLC0415 - loads torch
+
+        self.field = field.name
+        found = list(operations) if operations is not None else [default_decoder(field), ToTensor()]
+        if not found or not isinstance(found[0], Decoder):
+            raise BuildError(
+                f"pipelines[{field.name!r}]: expected a decoder as its first operation, got "
+                f"{type(found[0]).__name__ if found else 'nothing'}"
+            )
+        self._streams = streams
+        self._pool = Pool()
+        self._reading = found[0].open(dataset, field, self._stream(found[0]))
+        self._steps: list[Step] = []
+        self._tensor_steps: list[TensorStep] = []
+        self._later = 0
+        state = self._reading.state
+        for operation in found[1:]:
+            state = self._add(operation, state)
+
+    def batch(self, rows: Rows, threads: ThreadPoolExecutor, workers: int) -> Any:
+        """Return the field's batch of some rows."""
+        count, state = len(rows.ids), self._reading.state
+        value: Any = self._pool.take((count, *state.shape), state.dtype)
+        part = max(MIN_PART, -(-count // (2 * workers)))
+        parts = [(low, min(low + part, count)) for low in range(0, count, part)]
+        if len(parts) == 1:
+            self._reading.fill(rows, 0, count, value)
+        else:
+            for done in [threads.submit(self._reading.fill, rows, *p, value) for p in parts]:
+                done.result()
+        for step in self._steps:
+            value = step(value, rows)
+        for _, function in self._tensor_steps[: self._later]:
+            value = function(value, None)
+        return value
+
+    def finish(self, value: Any, rows: Rows) -> Any:
+        """Return what is left to do on the thread of the script: from the first module that draws.
+
+        Torch's global generator is the script's too, so it may only be seeded, and put back, while
+        the script waits.
+        """
+        for stream, function in self._tensor_steps[self._later :]:
+            with seeded(make_key(rows.seed, stream_key(stream), int(rows.ids[0]), rows.epoch)):
+                value = function(value, None)
+        return value
+
+    def _add(self, operation: Any, state: State) -> State:
+        from stoker.compat.ffcv.transforms.ops import ModuleWrapper  # noqa: PLC0415 - loads torch
+
+        if not isinstance(operation, Operation):
+            if not callable(getattr(operation, "forward", None)):
+                raise BuildError(
+                    f"pipelines[{self.field!r}]: expected an Operation or a torch.nn.Module, got "
+                    f"{operation!r}"
+                )
+            operation = ModuleWrapper(operation)
+        name = f"{type(operation).__name__} of field {self.field!r}"
+        after: State
+        after, allocation = operation.declare_state_and_memory(state)
+        if state.jit_mode and after.jit_mode:
+            step = Step(operation, state, name, self._stream(operation))
+            self._steps.append(step)
+            return step.after
+        if allocation is not None:
+            raise BuildError(
+                f"{name}: an operation on tensors gets no memory from the loader; let its function "
+                "make what it returns"
+            )
+        whole = self._later == len(self._tensor_steps)
+        self._tensor_steps.append((self._stream(operation), operation.generate_code()))
+        if whole and not (isinstance(operation, ModuleWrapper) and operation.draws):
+            self._later += 1
+        return after
+
+    def _stream(self, operation: Operation) -> str:
+        """Return the name of an operation's stream: the field, its class, and how often before."""
+        if id(operation) not in self._streams:
+            base = f"{self.field}/{type(operation).__name__}"
+            taken = set(self._streams.values())
+            names = [base, *(f"{base}/{count}" for count in range(2, len(taken) + 3))]
+            self._streams[id(operation)] = next(name for name in names if name not in taken)
+        return self._streams[id(operation)]

@@ -1,0 +1,220 @@
+"""`Loader`: batches of a Stoker dataset through FFCV's pipelines, in the script's process.
+
+The order is Stoker's (docs/contracts/order.md), a row's draws belong to (stream, seed, epoch,
+sample id), so an epoch has the same bytes for any number of workers. One thread runs ahead by
+`batches_ahead` batches; `num_workers` threads decode for it. A batch belongs to the script for as
+long as it holds it.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import queue
+import secrets
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import numpy as np
+
+from stoker.compat.ffcv.line import Line
+from stoker.compat.ffcv.pipeline.compiler import Compiler
+from stoker.compat.ffcv.step import Rows
+from stoker.dataset import open_dataset
+from stoker.order.batches import positions, rank_rows, steps_per_epoch
+from stoker.order.epoch import EpochOrder
+from stoker.protocol.canonical import canonical_digest
+from stoker.protocol.errors import UnknownNameError, UsageError
+from stoker.protocol.spec import OrderSpec, StreamSpec
+
+BLOCK: Final = 4096
+"""Samples whose neighbourhood `QUASI_RANDOM` keeps together."""
+
+
+class OrderOption(enum.Enum):
+    """The order of an epoch."""
+
+    SEQUENTIAL = "sequential"
+    RANDOM = "random"
+    QUASI_RANDOM = "quasi_random"
+
+
+class Loader:
+    """Iterates over a dataset: each `iter()` is the next epoch; a batch is a tuple by field.
+
+    Args:
+        fname: folder of a Stoker dataset.
+        batch_size: rows of a batch, of each rank.
+        num_workers: threads; -1 for as many as there are cores.
+        os_cache: has no meaning here: files are mapped.
+        order: of an epoch.
+        distributed: this process is a rank of a torch.distributed job and gets its part.
+        seed: of order and draws; None: one is drawn, see `seed`.
+        indices: which samples; by default all.
+        pipelines: field -> list of operations; a field with None is left out, a field that is not
+            named is decoded to a tensor.
+        custom_fields: refused unless empty: the dataset knows its fields.
+        drop_last: leave out the last batch if it is not full.
+        batches_ahead: how many batches are made ahead of use.
+        recompile: has no meaning here.
+
+    Attributes:
+        seed: the seed in use.
+        next_epoch: the epoch that the next `iter()` delivers.
+
+    Raises:
+        UsageError: an argument is wrong.
+        BuildError: a pipeline cannot run; names field, operation and line.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - FFCV's arguments
+        self,
+        fname: str | os.PathLike[str],
+        batch_size: int,
+        num_workers: int = -1,
+        os_cache: bool = True,
+        order: OrderOption = OrderOption.SEQUENTIAL,
+        distributed: bool = False,
+        seed: int | None = None,
+        indices: Sequence[int] | None = None,
+        pipelines: Mapping[str, Sequence[Any] | None] | None = None,
+        custom_fields: Mapping[str, Any] | None = None,
+        drop_last: bool = True,
+        batches_ahead: int = 3,
+        recompile: bool = False,
+    ) -> None:
+        if custom_fields:
+            raise UsageError("custom_fields: a Stoker dataset knows its fields; leave it out")
+        if distributed and not drop_last:
+            raise UsageError("distributed: expected drop_last=True, so that ranks stay in step")
+        if batch_size < 1 or batches_ahead < 1:
+            raise UsageError(
+                f"expected batch_size and batches_ahead from 1, got {batch_size}, {batches_ahead}"
+            )
+        self.seed = secrets.randbits(32) if seed is None else seed
+        self.next_epoch = 0
+        self._dataset = open_dataset(fname)
+        self._chosen = np.arange(len(self._dataset)) if indices is None else np.asarray(indices)
+        self._workers = num_workers if num_workers > 0 else len(os.sched_getaffinity(0))
+        self._ahead = batches_ahead
+        self._rank, self._ranks = _rank_of_job() if distributed else (0, 1)
+        self._lines = self._build(dict(pipelines or {}))
+        self._spec = StreamSpec(
+            dataset=self._dataset.fingerprint,
+            dataset_rows=len(self._chosen),
+            pipeline=canonical_digest([line.field for line in self._lines]),
+            batch_size=batch_size * self._ranks,
+            order=OrderSpec(
+                shuffle=order is not OrderOption.SEQUENTIAL,
+                block=BLOCK if order is OrderOption.QUASI_RANDOM else None,
+            ),
+            tail="drop" if drop_last else "pad",
+            seed=self.seed,
+        )
+        self._order = EpochOrder(self._spec, machine=True)
+        steps_per_epoch(self._spec)
+
+    def __len__(self) -> int:
+        """Return the number of batches of an epoch."""
+        return steps_per_epoch(self._spec)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """Deliver the next epoch."""
+        epoch, self.next_epoch = self.next_epoch, self.next_epoch + 1
+        return _Epoch(self, epoch).batches()
+
+    def batch(self, epoch: int, step: int, threads: ThreadPoolExecutor) -> tuple[Rows, list[Any]]:
+        """Compute one batch of this rank, as far as another thread may.
+
+        Raises:
+            SampleError: a sample cannot be decoded.
+        """
+        start, stop = positions(self._spec, step)
+        low, high = rank_rows(stop - start, self._rank, self._ranks)
+        end = min(start + high, len(self._chosen))
+        ids, _ = self._order.lookup_range(epoch, start + low, max(end, start + low))
+        rows = Rows(self.seed, epoch, self._chosen[ids].astype(np.int64))
+        Compiler.set_num_threads(self._workers)
+        return rows, [line.batch(rows, threads, self._workers) for line in self._lines]
+
+    def finish(self, rows: Rows, values: list[Any]) -> tuple[Any, ...]:
+        """Return a batch as the script gets it; called on its thread."""
+        pairs = zip(self._lines, values, strict=True)
+        return tuple(line.finish(value, rows) for line, value in pairs)
+
+    @property
+    def workers(self) -> int:
+        """How many threads decode."""
+        return self._workers
+
+    @property
+    def batches_ahead(self) -> int:
+        """How many batches are made ahead of use."""
+        return self._ahead
+
+    def _build(self, pipelines: dict[str, Sequence[Any] | None]) -> list[Line]:
+        fields = {field.name: field for field in self._dataset.schema.fields}
+        for name in pipelines:
+            if name not in fields:
+                raise UnknownNameError(
+                    f"pipelines: the dataset has no field {name!r}; it has {', '.join(fields)}"
+                )
+        streams: dict[int, str] = {}
+        return [
+            Line(self._dataset, field, pipelines.get(name), streams)
+            for name, field in fields.items()
+            if pipelines.get(name, ()) is not None
+        ]
+
+
+class _Epoch:
+    """One epoch on its way: a thread computes batches and hands them over in order."""
+
+    def __init__(self, loader: Loader, epoch: int) -> None:
+        self._loader = loader
+        self._epoch = epoch
+        self._ready: queue.Queue[Any] = queue.Queue(loader.batches_ahead)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._produce, name="ffcv-loader", daemon=True)
+
+    def batches(self) -> Iterator[tuple[Any, ...]]:
+        self._thread.start()
+        try:
+            for _ in range(len(self._loader)):
+                item = self._ready.get()
+                if isinstance(item, BaseException):
+                    raise item
+                batch = self._loader.finish(*item)
+                del item
+                yield batch
+                del batch
+        finally:
+            self._stop.set()
+            while self._thread.is_alive():
+                try:
+                    self._ready.get(timeout=0.01)
+                except queue.Empty:
+                    self._thread.join(0.01)
+
+    def _produce(self) -> None:
+        with ThreadPoolExecutor(self._loader.workers, "ffcv-decode") as threads:
+            for step in range(len(self._loader)):
+                item: Any
+                try:
+                    item = self._loader.batch(self._epoch, step, threads)
+                except BaseException as error:  # handed to the script's thread
+                    item = error
+                self._ready.put(item)
+                if self._stop.is_set() or isinstance(item, BaseException):
+                    return
+                del item
+
+
+def _rank_of_job() -> tuple[int, int]:
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.distributed.is_initialized():
+        raise UsageError("distributed=True: torch.distributed is not initialised in this process")
+    return torch.distributed.get_rank(), torch.distributed.get_world_size()

@@ -1,0 +1,56 @@
+"""How operations are compiled: the switches that FFCV has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numba
+
+
+class Compiler:
+    """Switches for all loaders of the process that are built afterwards."""
+
+    _enabled: ClassVar[bool] = True
+
+    @classmethod
+    def set_enabled(cls, enabled: bool) -> None:
+        """Compile operations, or run them as Python, which is slow and easy to step through."""
+        cls._enabled = bool(enabled)
+
+    @classmethod
+    def is_enabled(cls) -> bool:
+        """Whether operations are compiled."""
+        return cls._enabled
+
+    @classmethod
+    def set_num_threads(cls, count: int) -> None:
+        """Let parallel code that this thread calls use so many threads."""
+        numba.set_num_threads(max(1, min(count, _most())))
+
+    @classmethod
+    def get_iterable(cls) -> Callable[..., Any]:
+        """Return what a parallel loop runs over in place of `range`."""
+        iterable: Callable[..., Any] = numba.prange if cls._enabled else range
+        return iterable
+
+    @classmethod
+    def compile(cls, code: Callable[..., Any], signature: Any = None) -> Callable[..., Any]:
+        """Compile a helper function for use inside an operation."""
+        if not cls._enabled:
+            return code
+        parallel = bool(getattr(code, "is_parallel", False))
+        return machine(code, parallel, signature)
+
+
+def machine(code: Callable[..., Any], parallel: bool, signature: Any = None) -> Callable[..., Any]:
+    """Compile a function as operations are: without the interpreter lock, division as NumPy's."""
+    compiler: Any = numba.njit
+    options = {"nogil": True, "error_model": "numpy", "parallel": parallel}
+    made: Callable[..., Any] = compiler(signature, **options)(code)
+    return made
+
+
+def _most() -> int:
+    config: Any = numba.config
+    return int(config.NUMBA_NUM_THREADS)

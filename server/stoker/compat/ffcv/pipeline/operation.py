@@ -1,0 +1,33 @@
+"""The base of FFCV's operations."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from stoker.compat.ffcv.pipeline.allocation_query import Allocation
+from stoker.compat.ffcv.pipeline.state import State
+
+
+class Operation(ABC):
+    """One step of a field's pipeline.
+
+    The function that `generate_code` returns is called as `function(batch, dst)`, or as
+    `function(batch, dst, indices)` if it has an attribute `with_indices` that is true; `indices`
+    are the sample ids. With an attribute `is_parallel` that is true it is compiled for many cores.
+
+    Class attributes:
+        is_batch_op: whether the function may read rows of the batch other than the one it writes.
+            Without it, a function that does is refused when the loader is built.
+    """
+
+    is_batch_op: ClassVar[bool] = False
+
+    @abstractmethod
+    def generate_code(self) -> Callable[..., Any]:
+        """Return the function that does the work on a batch."""
+
+    @abstractmethod
+    def declare_state_and_memory(self, previous_state: State) -> tuple[State, Allocation]:
+        """Return the state that comes out, and the memory that is needed for it."""

@@ -1,0 +1,288 @@
+"""From the function of an operation to one that draws from its rows and can be compiled.
+
+The function's syntax tree is read from its source file and changed in three ways:
+
+- It gains two first parameters, the keys of the rows and how much each has drawn, and, unless it
+  takes them, a last one for the sample ids.
+- A call of a function of `np.random` becomes a call of `stoker.compat.ffcv.draws` with those.
+- What it closes over become globals: numba runs a loop over a `prange` that is closed over on one
+  core, and over a global one on all.
+
+What cannot be kept to a row is refused by name: functions of `np.random` that have no such form,
+Python's `random`, and helper functions that draw. Lines and file stay the user's. Runs once for an
+operation, in the script's process, on code that the script has imported; nothing received comes
+here.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import random
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, Final
+
+import numpy as np
+
+from stoker.compat.ffcv import draws
+from stoker.protocol.errors import BuildError
+
+KEYS, COUNTS, INDICES = "_stoker_keys", "_stoker_counts", "_stoker_indices"
+UNIFORM: Final = ("low", 0.0), ("high", 1.0), ("size", None)
+NORMAL: Final = ("loc", 0.0), ("scale", 1.0), ("size", None)
+# name -> which draw, and its parameters with their defaults
+DRAWS: Final[dict[str, tuple[str, tuple[tuple[str, Any], ...]]]] = {
+    "random": ("uniform", (("size", None),)),
+    "random_sample": ("uniform", (("size", None),)),
+    "ranf": ("uniform", (("size", None),)),
+    "sample": ("uniform", (("size", None),)),
+    "uniform": ("uniform", UNIFORM),
+    "normal": ("normal", NORMAL),
+    "standard_normal": ("normal", (("size", None),)),
+    "randint": ("integer", (("low", ...), ("high", None), ("size", None))),
+}
+SIDES: Final = {"rand": "uniform", "randn": "normal"}
+"""Functions whose arguments are the sides of what comes out."""
+ONE: Final = {
+    "uniform": draws.one_uniform,
+    "normal": draws.one_normal,
+    "integer": draws.one_integer,
+}
+MANY: Final = {
+    "uniform": draws.many_uniform,
+    "normal": draws.many_normals,
+    "integer": draws.many_integers,
+}
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A function as `function(keys, counts, batch, dst, indices)`.
+
+    Attributes:
+        function: plain Python; its globals are its own.
+        by_row: whether it must be given one row at a time: it draws single numbers, or in a loop.
+        draws: whether it draws at all.
+    """
+
+    function: FunctionType
+    by_row: bool
+    draws: bool
+
+
+def rewrite(function: Callable[..., Any], what: str) -> Rewritten:
+    """Rewrite the function of an operation.
+
+    Args:
+        function: what `generate_code` returned.
+        what: the operation, for messages.
+
+    Raises:
+        BuildError: its source cannot be found, or it draws from what belongs to no row.
+    """
+    plain = _plain(function, what)
+    tree, first_line = _tree(plain, what)
+    code = plain.__code__
+    names = {**plain.__globals__, **_closed_over(plain)}
+    visitor = _Visitor(names, set(code.co_varnames), what, code.co_filename, first_line)
+    changed = visitor.visit(tree)
+    _add_parameters(changed, bool(getattr(function, "with_indices", False)))
+    ast.increment_lineno(ast.fix_missing_locations(changed), first_line - 1)
+    module = compile(ast.Module([changed], []), code.co_filename, "exec", dont_inherit=True)
+    inner = next(item for item in module.co_consts if isinstance(item, CodeType))
+    space = {**names, **visitor.used}
+    made = FunctionType(inner, space, plain.__name__, plain.__defaults__)
+    made.__module__ = plain.__module__
+    return Rewritten(made, visitor.by_row, visitor.draws)
+
+
+def draws_globally(value: object) -> bool:
+    """Whether a value is a function, generator or module of global randomness."""
+    if value is np.random or value is random:
+        return True
+    owner = getattr(value, "__self__", None)
+    if isinstance(value, BuiltinMethodType | MethodType):
+        return owner is np.random.mtrand._rand or owner is random._inst
+    return False
+
+
+def _plain(function: Callable[..., Any], what: str) -> FunctionType:
+    inner = getattr(function, "py_func", function)  # a numba dispatcher has it
+    if not isinstance(inner, FunctionType) or inner.__name__ == "<lambda>":
+        raise BuildError(
+            f"{what}: generate_code must return a function made with `def`, got {function!r}"
+        )
+    return inner
+
+
+def _tree(function: FunctionType, what: str) -> tuple[ast.FunctionDef, int]:
+    try:
+        lines, first_line = inspect.getsourcelines(function)
+        (tree,) = ast.parse(textwrap.dedent("".join(lines))).body
+    except (OSError, SyntaxError, ValueError):
+        raise BuildError(
+            f"{what}: the source of {function.__qualname__} cannot be found; operations are "
+            "rewritten from their source, so put it into a file"
+        ) from None
+    if not isinstance(tree, ast.FunctionDef):
+        raise BuildError(f"{what}: expected {function.__qualname__} to be a plain `def`")
+    tree.decorator_list = []
+    return tree, first_line
+
+
+def _closed_over(function: FunctionType) -> dict[str, Any]:
+    cells = function.__closure__ or ()
+    return {
+        name: cell.cell_contents
+        for name, cell in zip(function.__code__.co_freevars, cells, strict=True)
+    }
+
+
+def _add_parameters(tree: ast.FunctionDef, with_indices: bool) -> None:
+    given = tree.args
+    given.args[:0] = [ast.arg(KEYS), ast.arg(COUNTS)]
+    if not with_indices and given.vararg is None:
+        given.args.append(ast.arg(INDICES))
+        if given.defaults:
+            given.defaults.append(ast.Constant(None))
+
+
+class _Visitor(ast.NodeTransformer):
+    """Finds every use of global randomness; `used` are the globals that the new code needs."""
+
+    def __init__(
+        self, names: dict[str, Any], local: set[str], what: str, file: str, first_line: int
+    ) -> None:
+        self.used: dict[str, Any] = {}
+        self.by_row = False
+        self.draws = False
+        self._names = names
+        self._local = local
+        self._what = what
+        self._file = file
+        self._first_line = first_line
+        self._loops = 0
+
+    def visit_For(self, node: ast.For) -> Any:
+        """Note that draws inside stand in a loop."""
+        return self._loop(node)
+
+    def visit_While(self, node: ast.While) -> Any:
+        """Note that draws inside stand in a loop."""
+        return self._loop(node)
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        """Replace a call of `np.random`; look into the helpers that are called."""
+        value = self._value(node.func)
+        if isinstance(node.func, ast.Attribute | ast.Name) and draws_globally(value):
+            node.args = [self.visit(argument) for argument in node.args]
+            node.keywords = [self.visit(keyword) for keyword in node.keywords]
+            return ast.copy_location(self._draw(node, value), node)
+        self._check_helper(node, value)
+        return self.generic_visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        """Refuse any other use of global randomness."""
+        return self._other_use(node)
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        """Refuse any other use of global randomness."""
+        return self._other_use(node)
+
+    def _loop(self, node: Any) -> Any:
+        self._loops += 1
+        try:
+            return self.generic_visit(node)
+        finally:
+            self._loops -= 1
+
+    def _other_use(self, node: Any) -> Any:
+        if draws_globally(self._value(node)):
+            raise self._fault(node, f"{ast.unparse(node)} cannot be handed on: call it where it is")
+        return self.generic_visit(node)
+
+    def _value(self, node: ast.expr) -> Any:
+        """Return what a name or an attribute of a module stands for; None where it is unknown."""
+        if isinstance(node, ast.Name):
+            return None if node.id in self._local else self._names.get(node.id)
+        if isinstance(node, ast.Attribute):
+            owner = self._value(node.value)
+            return getattr(owner, node.attr, None) if isinstance(owner, ModuleType) else None
+        return None
+
+    def _draw(self, node: ast.Call, value: Any) -> ast.Call:
+        name = getattr(value, "__name__", "")
+        known = (*SIDES, *DRAWS)
+        if getattr(value, "__self__", None) is not np.random.mtrand._rand or name not in known:
+            raise self._fault(
+                node,
+                f"{ast.unparse(node.func)} has no form that belongs to a row; there are np.random: "
+                f"{', '.join(known)}",
+            )
+        self.draws = True
+        kind, arguments, size = self._arguments(node, name)
+        self.by_row = self.by_row or size is None or self._loops > 0
+        function = ONE[kind] if size is None else MANY[kind]
+        self.used[function.__name__] = function
+        given = [ast.Name(KEYS, ast.Load()), ast.Name(COUNTS, ast.Load()), *arguments]
+        if size is not None:
+            given.append(size)
+        return ast.Call(ast.Name(function.__name__, ast.Load()), given, [])
+
+    def _arguments(self, node: ast.Call, name: str) -> tuple[str, list[ast.expr], ast.expr | None]:
+        """Return the kind of a draw, its two numbers, and the size of what comes out, if any."""
+        if any(isinstance(a, ast.Starred) for a in node.args) and name not in SIDES:
+            raise self._fault(node, f"{ast.unparse(node)}: write its arguments out")
+        low, high = ast.Constant(0.0), ast.Constant(1.0)
+        if name in SIDES:
+            sides = ast.Tuple(list(node.args), ast.Load()) if node.args else None
+            return SIDES[name], [low, high], sides
+        kind, parameters = DRAWS[name]
+        given = dict(zip([p for p, _ in parameters], node.args, strict=False))
+        given.update({keyword.arg or "": keyword.value for keyword in node.keywords})
+        if name == "randint" and "dtype" in given:
+            raise self._fault(node, f"{ast.unparse(node)}: dtype is int64; leave it out and cast")
+        unknown = set(given) - {p for p, _ in parameters}
+        if (
+            unknown
+            or len(node.args) > len(parameters)
+            or (name == "randint" and "low" not in given)
+        ):
+            raise self._fault(node, f"{ast.unparse(node)}: arguments that {name} does not take")
+        size = given.get("size")
+        if isinstance(size, ast.Constant) and size.value is None:
+            size = None
+        numbers = [given.get(p, ast.Constant(d)) for p, d in parameters if p != "size"]
+        if name == "randint":
+            top = given.get("high")
+            none = top is None or (isinstance(top, ast.Constant) and top.value is None)
+            numbers = (
+                [ast.Constant(0), given["low"]] if none or top is None else [given["low"], top]
+            )
+        return kind, numbers or [low, high], size
+
+    def _check_helper(self, node: ast.Call, value: Any) -> None:
+        """Refuse a helper function that draws: it could not know for which row."""
+        inner = getattr(value, "py_func", value)
+        if not isinstance(inner, FunctionType) or inner.__module__.startswith(("numba", "numpy")):
+            return
+        names = {**inner.__globals__, **_closed_over(inner)}
+        for used in ast.walk(_tree(inner, self._what)[0]):
+            if isinstance(used, ast.Attribute | ast.Name):
+                looker = _Visitor(names, set(inner.__code__.co_varnames), "", "", 0)
+                if draws_globally(looker._value(used)):
+                    raise self._fault(
+                        node,
+                        f"{ast.unparse(node.func)} draws random numbers ({ast.unparse(used)}), and "
+                        "cannot know for which row: draw in the operation's own function and hand "
+                        "the numbers over",
+                    )
+
+    def _fault(self, node: ast.AST, message: str) -> BuildError:
+        line = getattr(node, "lineno", 1) + self._first_line - 1
+        return BuildError(
+            f"{self._file}:{line}: {self._what}: {message}", file=self._file, line=line
+        )

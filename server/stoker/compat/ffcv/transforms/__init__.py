@@ -1,0 +1,56 @@
+"""FFCV's transforms; what is not here is named with its replacement."""
+
+from typing import NoReturn
+
+from stoker.compat.ffcv.transforms.images import (
+    Cutout,
+    NormalizeImage,
+    RandomHorizontalFlip,
+    RandomTranslate,
+    ReplaceLabel,
+)
+from stoker.compat.ffcv.transforms.ops import (
+    Convert,
+    ModuleWrapper,
+    Squeeze,
+    ToDevice,
+    ToTensor,
+    ToTorchImage,
+    View,
+)
+
+__all__ = [
+    "Convert",
+    "Cutout",
+    "ModuleWrapper",
+    "NormalizeImage",
+    "RandomHorizontalFlip",
+    "RandomTranslate",
+    "ReplaceLabel",
+    "Squeeze",
+    "ToDevice",
+    "ToTensor",
+    "ToTorchImage",
+    "View",
+]
+
+_ELSEWHERE = {
+    "RandomResizedCrop": "RandomResizedCropRGBImageDecoder as decoder",
+    "RandomBrightness": "stoker.ops.brightness in a Stoker pipeline",
+    "RandomContrast": "stoker.ops.contrast in a Stoker pipeline",
+    "RandomSaturation": "stoker.ops.saturation in a Stoker pipeline",
+    "RandomColorJitter": "stoker.ops.color_jitter in a Stoker pipeline",
+    "RandomGrayscale": "stoker.ops.grayscale in a Stoker pipeline",
+    "RandomSolarization": "stoker.ops.solarize in a Stoker pipeline",
+    "RandomErasing": "stoker.ops.erase in a Stoker pipeline",
+}
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Refuse a transform that is not here.
+
+    Raises:
+        AttributeError: naming what takes its place.
+    """
+    hint = _ELSEWHERE.get(name, "an Operation of your own, or docs/guides/ffcv.md")
+    raise AttributeError(f"stoker.compat.ffcv.transforms has no {name}; use {hint}")

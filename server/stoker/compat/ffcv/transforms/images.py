@@ -1,0 +1,186 @@
+"""Operations on images as arrays, written by the same contract as a user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from stoker.compat.ffcv.pipeline.allocation_query import Allocation, AllocationQuery
+from stoker.compat.ffcv.pipeline.compiler import Compiler
+from stoker.compat.ffcv.pipeline.operation import Operation
+from stoker.compat.ffcv.pipeline.state import State
+
+
+class RandomHorizontalFlip(Operation):
+    """Left and right mirrored with probability `flip_prob`."""
+
+    def __init__(self, flip_prob: float = 0.5) -> None:
+        self.flip_prob = flip_prob
+
+    def generate_code(self) -> Callable[..., Any]:
+        """Return the flip."""
+        parallel_range = Compiler.get_iterable()
+        flip_prob = self.flip_prob
+
+        def flip(images: Any, dst: Any) -> Any:
+            turned = np.random.rand(images.shape[0]) < flip_prob
+            for i in parallel_range(images.shape[0]):
+                if turned[i]:
+                    dst[i] = images[i, :, ::-1]
+                else:
+                    dst[i] = images[i]
+            return dst
+
+        flip.is_parallel = True  # type: ignore[attr-defined]
+        return flip
+
+    def declare_state_and_memory(self, previous_state: State) -> tuple[State, Allocation]:
+        """The same form."""
+        return previous_state, AllocationQuery(previous_state.shape, previous_state.dtype)
+
+
+class Cutout(Operation):
+    """A square at a random place is filled.
+
+    Args:
+        crop_size: its side.
+        fill: a level for each channel.
+    """
+
+    def __init__(self, crop_size: int, fill: tuple[int, ...] = (0, 0, 0)) -> None:
+        self.crop_size = crop_size
+        self.fill = np.array(fill)
+
+    def generate_code(self) -> Callable[..., Any]:
+        """Return the cut."""
+        parallel_range = Compiler.get_iterable()
+        side, fill = self.crop_size, self.fill
+
+        def cutout(images: Any, dst: Any) -> Any:
+            tops = np.random.randint(0, images.shape[1] - side + 1, images.shape[0])
+            lefts = np.random.randint(0, images.shape[2] - side + 1, images.shape[0])
+            for i in parallel_range(images.shape[0]):
+                box = images[i, tops[i] : tops[i] + side, lefts[i] : lefts[i] + side]
+                for c in range(images.shape[3]):
+                    box[:, :, c] = fill[c]
+            return images
+
+        cutout.is_parallel = True  # type: ignore[attr-defined]
+        return cutout
+
+    def declare_state_and_memory(self, previous_state: State) -> tuple[State, Allocation]:
+        """The same form, in place."""
+        return previous_state, None
+
+
+class RandomTranslate(Operation):
+    """Images move by up to `padding` pixels each way; what comes in is filled.
+
+    Args:
+        padding: pixels.
+        fill: a level for each channel.
+    """
+
+    def __init__(self, padding: int, fill: tuple[int, ...] = (0, 0, 0)) -> None:
+        self.padding = padding
+        self.fill = np.array(fill)
+
+    def generate_code(self) -> Callable[..., Any]:
+        """Return the move."""
+        parallel_range = Compiler.get_iterable()
+        pad, fill = self.padding, self.fill
+
+        def translate(images: Any, dst: Any) -> Any:
+            count, height, width = images.shape[:3]
+            down = np.random.randint(-pad, pad + 1, count)
+            right = np.random.randint(-pad, pad + 1, count)
+            for i in parallel_range(count):
+                for c in range(images.shape[3]):
+                    dst[i, :, :, c] = fill[c]
+                top, left = max(0, down[i]), max(0, right[i])
+                rows, columns = height - abs(down[i]), width - abs(right[i])
+                y, x = max(0, -down[i]), max(0, -right[i])
+                if rows > 0 and columns > 0:
+                    part = images[i, y : y + rows, x : x + columns]
+                    dst[i, top : top + rows, left : left + columns] = part
+            return dst
+
+        translate.is_parallel = True  # type: ignore[attr-defined]
+        return translate
+
+    def declare_state_and_memory(self, previous_state: State) -> tuple[State, Allocation]:
+        """The same form."""
+        return previous_state, AllocationQuery(previous_state.shape, previous_state.dtype)
+
+
+class NormalizeImage(Operation):
+    """Levels become (level - mean) / std, by a table for each channel.
+
+    Args:
+        mean: for each channel, in levels of 0 to 255.
+        std: for each channel.
+        type: NumPy dtype that comes out: float16, float32 or float64.
+    """
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float], type: Any) -> None:  # noqa: A002
+        self.dtype = np.dtype(type)
+        levels = np.arange(256, dtype=np.float64)[:, None]
+        table = (levels - np.asarray(mean, np.float64)) / np.asarray(std, np.float64)
+        self.table = table.astype(self.dtype)
+
+    def generate_code(self) -> Callable[..., Any]:
+        """Return the look-up; float16 is handled as its bits, which machine code can store."""
+        parallel_range = Compiler.get_iterable()
+        table = self.table.view(np.uint16) if self.dtype == np.float16 else self.table
+
+        def normalize(images: Any, dst: Any) -> Any:
+            for i in parallel_range(images.shape[0]):
+                for y in range(images.shape[1]):
+                    for x in range(images.shape[2]):
+                        for c in range(images.shape[3]):
+                            dst[i, y, x, c] = table[images[i, y, x, c], c]
+            return dst
+
+        normalize.is_parallel = True  # type: ignore[attr-defined]
+        return normalize
+
+    def declare_state_and_memory(self, previous_state: State) -> tuple[State, Allocation]:
+        """Images of the dtype asked for."""
+        bits = np.dtype(np.uint16) if self.dtype == np.float16 else self.dtype
+        return replace(previous_state, dtype=self.dtype), AllocationQuery(
+            previous_state.shape, bits
+        )
+
+
+class ReplaceLabel(Operation):
+    """The labels of some samples become another.
+
+    Args:
+        indices: their sample ids.
+        new_label: what they become.
+    """
+
+    def __init__(self, indices: Sequence[int], new_label: int) -> None:
+        self.indices = np.sort(np.asarray(indices, np.int64))
+        self.new_label = new_label
+
+    def generate_code(self) -> Callable[..., Any]:
+        """Return the replacement."""
+        chosen, label = self.indices, self.new_label
+
+        def replace_label(labels: Any, dst: Any, indices: Any) -> Any:
+            for i in range(labels.shape[0]):
+                place = np.searchsorted(chosen, indices[i])
+                if place < len(chosen) and chosen[place] == indices[i]:
+                    labels[i] = label
+            return labels
+
+        replace_label.with_indices = True  # type: ignore[attr-defined]
+        return replace_label
+
+    def declare_state_and_memory(self, previous_state: State) -> tuple[State, Allocation]:
+        """The same form, in place."""
+        return previous_state, None

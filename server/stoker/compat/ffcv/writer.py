@@ -1,0 +1,80 @@
+"""`DatasetWriter`: an indexable dataset as a Stoker dataset."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from stoker.compat.ffcv.fields.fields import Field
+from stoker.dataset.build import write_dataset
+from stoker.dataset.schema import Schema
+from stoker.protocol.errors import UsageError
+
+
+class DatasetWriter:
+    """Writes samples, in this process.
+
+    Args:
+        fname: folder of the dataset; a dataset that is there is replaced.
+        fields: name -> field, in the order of a sample's parts.
+        page_size: has no meaning here.
+        num_workers: has no meaning here; `stoker pack` writes in parallel.
+    """
+
+    def __init__(
+        self,
+        fname: str | os.PathLike[str],
+        fields: Mapping[str, Field],
+        page_size: int | None = None,
+        num_workers: int = -1,
+    ) -> None:
+        self._path = fname
+        self._fields = dict(fields)
+
+    def from_indexed_dataset(
+        self,
+        dataset: Any,
+        indices: Sequence[int] | None = None,
+        chunksize: int = 100,
+        shuffle_indices: bool = False,
+    ) -> None:
+        """Write the samples of a dataset with `__len__` and `__getitem__`.
+
+        Args:
+            dataset: gives a tuple with a value for each field.
+            indices: which samples; by default all.
+            chunksize: has no meaning here.
+            shuffle_indices: refused: the loader shuffles, and reads any order as fast.
+
+        Raises:
+            UsageError: a sample has another number of parts, or a part does not fit its field.
+        """
+        if shuffle_indices:
+            raise UsageError(
+                "shuffle_indices: a dataset keeps the order of its source; leave it out, and load "
+                "with OrderOption.RANDOM"
+            )
+        chosen = range(len(dataset)) if indices is None else indices
+        schema = Schema(tuple(field.declare(name) for name, field in self._fields.items()))
+        write_dataset(self._path, schema, self._rows(dataset, chosen), overwrite=True)
+
+    def _rows(self, dataset: Any, indices: Sequence[int]) -> Iterator[dict[str, Any]]:
+        for index, place in enumerate(indices):
+            sample = dataset[place]
+            parts = sample if isinstance(sample, tuple | list) else (sample,)
+            if len(parts) != len(self._fields):
+                raise UsageError(
+                    f"sample {place}: expected {len(self._fields)} parts "
+                    f"({', '.join(self._fields)}), got {len(parts)}"
+                )
+            yield {
+                name: self._encoded(name, field, part, index)
+                for (name, field), part in zip(self._fields.items(), parts, strict=True)
+            }
+
+    def _encoded(self, name: str, field: Field, part: Any, index: int) -> Any:
+        try:
+            return field.encode(part, index)
+        except (TypeError, ValueError, UsageError) as error:
+            raise UsageError(f"sample {index}, field {name!r}: {error}") from error

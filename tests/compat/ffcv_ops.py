@@ -1,0 +1,235 @@
+"""Operations as users of FFCV write them: good ones, and ones that must be refused."""
+
+from dataclasses import replace
+
+import numba
+import numpy as np
+
+from stoker.compat.ffcv.pipeline import AllocationQuery, Compiler, Operation
+
+
+class Same(Operation):
+    """Base: the same form out as in."""
+
+    def declare_state_and_memory(self, previous_state):
+        return previous_state, AllocationQuery(previous_state.shape, previous_state.dtype)
+
+
+class Shift(Same):
+    """Adds a number of the row's own; each drawn in another way."""
+
+    def __init__(self, how="array"):
+        self.how = how
+
+    def generate_code(self):
+        parallel_range = Compiler.get_iterable()
+
+        def by_array(images, dst):
+            by = np.random.randint(0, 100, images.shape[0])
+            for i in parallel_range(images.shape[0]):
+                dst[i] = images[i] + np.uint8(by[i])
+            return dst
+
+        def in_loop(images, dst):
+            for i in parallel_range(images.shape[0]):
+                dst[i] = images[i] + np.uint8(np.random.randint(0, 100))
+            return dst
+
+        def in_place(images, dst):
+            for i in parallel_range(images.shape[0]):
+                images[i] += np.uint8(np.random.randint(100))
+            return images
+
+        def new_array(images, dst):
+            return images + np.uint8(np.random.randint(100))
+
+        chosen = {
+            "array": by_array,
+            "loop": in_loop,
+            "in place": in_place,
+            "new": new_array,
+        }[self.how]
+        chosen.is_parallel = self.how == "loop"
+        return chosen
+
+    def declare_state_and_memory(self, previous_state):
+        if self.how in ("in place", "new"):
+            return previous_state, None
+        return super().declare_state_and_memory(previous_state)
+
+
+class Draws(Operation):
+    """Every draw there is, as eleven numbers."""
+
+    def generate_code(self):
+        def draws(labels, dst):
+            n = labels.shape[0]
+            dst[:, 0] = np.random.rand(n)
+            dst[:, 1:3] = np.random.rand(n, 2)
+            dst[:, 3] = np.random.random(n)
+            dst[:, 4] = np.random.uniform(2, 5, n)
+            dst[:, 5] = np.random.uniform(low=-1.0, size=(n,))
+            dst[:, 6] = np.random.normal(10.0, 2.0, size=n)
+            dst[:, 7] = np.random.randn(n)
+            dst[:, 8] = np.random.randint(7, size=n)
+            dst[:, 9] = np.random.randint(low=5, high=9, size=(n,))
+            dst[:, 10] = np.random.standard_normal(n)
+            return dst
+
+        return draws
+
+    def declare_state_and_memory(self, previous_state):
+        state = replace(previous_state, shape=(11,), dtype=np.dtype("float64"))
+        return state, AllocationQuery((11,), np.dtype("float64"))
+
+
+class Ids(Same):
+    """The sample ids."""
+
+    def generate_code(self):
+        def ids(labels, dst, indices):
+            for i in range(labels.shape[0]):
+                dst[i] = indices[i]
+            return dst
+
+        ids.with_indices = True
+        return ids
+
+
+class Threads(Operation):
+    """The number of the thread that wrote each row; not pure, so it says that it mixes rows."""
+
+    is_batch_op = True
+
+    def generate_code(self):
+        parallel_range = Compiler.get_iterable()
+
+        def threads(labels, dst):
+            for i in parallel_range(labels.shape[0]):
+                dst[i] = numba.get_thread_id()
+            return dst
+
+        threads.is_parallel = True
+        return threads
+
+    def declare_state_and_memory(self, previous_state):
+        return previous_state, AllocationQuery(previous_state.shape, previous_state.dtype)
+
+
+class Two(Operation):
+    """Two memories."""
+
+    def generate_code(self):
+        def two(images, dst):
+            first, second = dst
+            for i in range(images.shape[0]):
+                first[i] = images[i]
+                second[i] = 1
+                first[i] += second[i]
+            return first
+
+        return two
+
+    def declare_state_and_memory(self, previous_state):
+        query = AllocationQuery(previous_state.shape, previous_state.dtype)
+        return previous_state, (query, query)
+
+
+class Mean(Same):
+    """Subtracts the mean of the batch: every row depends on all."""
+
+    def generate_code(self):
+        def mean(images, dst):
+            dst[:] = images - np.uint8(images.mean())
+            return dst
+
+        return mean
+
+
+class DeclaredMean(Mean):
+    is_batch_op = True
+
+
+class Helper(Same):
+    """Draws in a helper."""
+
+    def generate_code(self):
+        def helped(images, dst):
+            dst[:] = images + draw_one()
+            return dst
+
+        return helped
+
+
+class Permutes(Same):
+    """Draws what has no form for a row."""
+
+    def generate_code(self):
+        def permutes(images, dst):
+            order = np.random.permutation(images.shape[0])
+            dst[:] = images[order]
+            return dst
+
+        return permutes
+
+
+class HandsOn(Same):
+    """Hands a generator on."""
+
+    def generate_code(self):
+        def hands_on(images, dst):
+            draw = np.random.rand
+            dst[:] = images + draw(images.shape[0])
+            return dst
+
+        return hands_on
+
+
+class Lies(Same):
+    """Declares another dtype than it gives."""
+
+    def generate_code(self):
+        def lies(images, dst):
+            return images.astype(np.float32)
+
+        return lies
+
+
+class Untypable(Same):
+    """Runs in Python, but machine code cannot have it."""
+
+    def generate_code(self):
+        table = {"one": 1}
+
+        def untypable(images, dst):
+            dst[:] = images + table["one"]
+            return dst
+
+        return untypable
+
+
+class Lambda(Same):
+    def generate_code(self):
+        return lambda images, dst: images
+
+
+class Remembers(Same):
+    """Keeps something from call to call; runs in Python only."""
+
+    def __init__(self):
+        self.calls = []
+
+    def generate_code(self):
+        calls = self.calls
+
+        def remembers(images, dst):
+            calls.append(1)
+            dst[:] = images + len(calls)
+            return dst
+
+        return remembers
+
+
+@numba.njit
+def draw_one():
+    return np.random.randint(5)

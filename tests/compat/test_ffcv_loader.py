@@ -1,0 +1,304 @@
+"""FFCV's loader: whole scripts, orders, epochs, fields, and who owns a batch."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from stoker.compat.ffcv import fields as f
+from stoker.compat.ffcv.fields.decoders import (
+    BytesDecoder,
+    CenterCropRGBImageDecoder,
+    IntDecoder,
+    RandomResizedCropRGBImageDecoder,
+    SimpleRGBImageDecoder,
+)
+from stoker.compat.ffcv.loader import Loader, OrderOption
+from stoker.compat.ffcv.memory import Pool
+from stoker.compat.ffcv.transforms import (
+    Convert,
+    Cutout,
+    NormalizeImage,
+    RandomHorizontalFlip,
+    RandomTranslate,
+    ReplaceLabel,
+    Squeeze,
+    ToDevice,
+    ToTensor,
+    ToTorchImage,
+    View,
+)
+from stoker.protocol.errors import BuildError, UnknownNameError, UsageError
+from stoker.rng.draws import uniform
+from stoker.rng.streams import make_key, stream_key
+
+
+def epoch(loader):
+    return [tuple(part.clone() for part in batch) for batch in loader]
+
+
+def labels(loader):
+    return [int(n) for batch in loader for n in batch[-1].reshape(-1)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["serial", "parallel"])
+def test_the_guides_script_runs(kind, user_folder, tmp_path, kernel_cache):
+    environment = {**os.environ, "XDG_CACHE_HOME": str(kernel_cache)}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(user_folder / "guide_script.py"), str(tmp_path), kind],
+        env=environment, capture_output=True, text=True, timeout=150, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "Method: with | Shape: (16, 16, 16, 3) | Labels: (16, 1)",
+        "Method: without | Shape: (16, 32, 32, 3) | Labels: (16, 1)",
+    ]
+
+
+def test_images_and_labels_come_as_they_were_written(packed, pictures):
+    loader = Loader(packed, batch_size=20, num_workers=2, drop_last=False)
+    batches = epoch(loader)
+    assert [len(images) for images, _ in batches] == [20, 20, 10]
+    assert len(loader) == 3
+    images = torch.cat([images for images, _ in batches])
+    assert images.dtype == torch.uint8
+    assert [int(i[0, 0, 0]) for i in images] == list(range(50))
+    for place in (0, 17, 49):
+        assert np.array_equal(images[place], np.asarray(pictures[place][0]))
+    assert batches[0][1].dtype == torch.int64
+    assert batches[0][1].shape == (20, 1)
+
+
+@pytest.mark.parametrize("order", list(OrderOption))
+def test_orders_are_epochs_of_all_samples(packed, order):
+    loader = Loader(packed, batch_size=10, order=order, seed=3, pipelines={"label": None})
+    epochs = [[int(i[0, 0, 0]) for b in loader for i in b[0]] for _ in range(2)]
+    assert all(sorted(ids) == list(range(50)) for ids in epochs)
+    assert (epochs[0] == epochs[1]) == (order is OrderOption.SEQUENTIAL)
+    again = Loader(packed, batch_size=10, order=order, seed=3, pipelines={"label": None})
+    assert [int(i[0, 0, 0]) for b in again for i in b[0]] == epochs[0]
+    again.next_epoch = 1
+    assert [int(i[0, 0, 0]) for b in again for i in b[0]] == epochs[1]
+
+
+def test_a_seed_is_drawn_where_none_is_given(packed):
+    loaders = [Loader(packed, batch_size=10, pipelines={"image": None}) for _ in range(2)]
+    assert loaders[0].seed != loaders[1].seed
+
+
+def test_only_the_samples_asked_for(packed):
+    chosen = [4, 40, 8, 15]
+    loader = Loader(packed, batch_size=2, indices=chosen, pipelines={"image": None})
+    assert labels(loader) == [number % 10 for number in chosen]
+
+
+def test_the_same_bytes_for_any_number_of_workers_and_batches_ahead(packed):
+    results = []
+    for workers, ahead in ((1, 1), (3, 4)):
+        pipeline = [SimpleRGBImageDecoder(), RandomHorizontalFlip(), ToTensor()]
+        loader = Loader(
+            packed, batch_size=25, num_workers=workers, batches_ahead=ahead, seed=1,
+            order=OrderOption.RANDOM, pipelines={"image": pipeline},
+        )  # fmt: skip
+        results.append([images.numpy().tobytes() for _ in range(2) for images, _ in loader])
+    assert results[0] == results[1]
+    assert len(set(results[0])) == 4
+
+
+def test_one_operation_in_two_pipelines_makes_one_decision(two_views):
+    flip = RandomHorizontalFlip()
+    shared = {name: [SimpleRGBImageDecoder(), flip, ToTensor()] for name in ("left", "right")}
+    for left, right, _ in Loader(two_views, batch_size=12, pipelines=shared, seed=5):
+        assert torch.equal(left, right)
+        keys = [make_key(5, stream_key("left/RandomHorizontalFlip"), n, 0) for n in range(12)]
+        plain = next(iter(Loader(two_views, batch_size=12)))[0]
+        for image, before, key in zip(left, plain, keys, strict=True):
+            assert torch.equal(image, before.flip(1) if uniform(key, 0) < 0.5 else before)
+
+
+def test_transforms_on_arrays_and_tensors(packed):
+    mean, std = (120.0, 110.0, 100.0), (60.0, 50.0, 40.0)
+    image = [
+        SimpleRGBImageDecoder(), RandomTranslate(4, (1, 2, 3)), Cutout(8, (9, 9, 9)),
+        NormalizeImage(mean, std, np.float16), ToTensor(), ToDevice("cpu"), ToTorchImage(),
+    ]  # fmt: skip
+    label = [IntDecoder(), ReplaceLabel([0, 7], 99), ToTensor(), Squeeze(), Convert(torch.int32)]
+    loader = Loader(packed, batch_size=10, seed=2, pipelines={"image": image, "label": label})
+    images, numbers = next(iter(loader))
+    assert (images.dtype, images.shape) == (torch.float16, (10, 3, 32, 32))
+    assert images.is_contiguous(memory_format=torch.channels_last)
+    for channel in range(3):
+        cut = np.float16((9 - mean[channel]) / std[channel])
+        assert ((images[:, channel] == cut).sum(dim=(1, 2)) >= 64).all()
+    assert (numbers.dtype, numbers.tolist()) == (torch.int32, [99, 1, 2, 3, 4, 5, 6, 99, 8, 9])
+
+
+def test_a_view_is_the_same_bytes(packed):
+    pipeline = {"image": None, "label": [IntDecoder(), ToTensor(), View(torch.float64)]}
+    (numbers,) = next(iter(Loader(packed, batch_size=4, pipelines=pipeline)))
+    assert numbers.view(torch.int64).reshape(-1).tolist() == [0, 1, 2, 3]
+
+
+class Noise(torch.nn.Module):
+    def forward(self, images):
+        return images + torch.rand(len(images), 1, 1, 1)
+
+
+def test_modules_that_draw_are_seeded_by_batch_on_the_scripts_thread(packed):
+    def pipeline():
+        image = [SimpleRGBImageDecoder(), ToTensor(), ToTorchImage(), Noise()]
+        return Loader(packed, batch_size=25, seed=4, pipelines={"image": image, "label": None})
+
+    torch.manual_seed(0)
+    expected_next = torch.rand(1, generator=torch.Generator().manual_seed(0))
+    first = epoch(pipeline())
+    assert torch.equal(torch.rand(1), expected_next)
+    second = epoch(pipeline())
+    assert all(torch.equal(a, b) for (a,), (b,) in zip(first, second, strict=True))
+    assert first[0][0].shape == (25, 3, 32, 32)
+    assert not torch.equal(first[0][0] - first[0][0].floor(), first[1][0] - first[1][0].floor())
+
+
+def test_jpegs_of_many_sizes(pictures, write):
+    class Sizes:
+        def __len__(self):
+            return 6
+
+        def __getitem__(self, index):
+            image = pictures[index][0].resize((40 + 9 * index, 90 - 7 * index))
+            return image, index
+
+    fields = {
+        "image": f.RGBImageField(write_mode="smart", smart_threshold=9000, max_resolution=64),
+        "label": f.IntField(),
+    }
+    path = write(fields, Sizes())
+    for decoder in (
+        CenterCropRGBImageDecoder((24, 24), ratio=0.875),
+        RandomResizedCropRGBImageDecoder((24, 20)),
+    ):
+        images, _ = next(iter(Loader(path, 6, pipelines={"image": [decoder, ToTensor()]}, seed=1)))
+        assert images.shape == (6, *decoder.output_size, 3)
+        assert images.float().std() > 20
+    with pytest.raises(BuildError, match="expected images of one size, those of 'image' differ"):
+        Loader(path, 6, pipelines={"image": [SimpleRGBImageDecoder(), ToTensor()]})
+
+
+def test_every_field_comes_back(write):
+    arrays = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
+    samples = [
+        (i, i / 8, arrays[i], torch.arange(3) + i, b"x" * i, {"n": i, "s": "é"}) for i in range(4)
+    ]
+    fields = {
+        "whole": f.IntField(),
+        "part": f.FloatField(),
+        "array": f.NDArrayField(np.dtype("float32"), (2, 3)),
+        "tensor": f.TorchTensorField(torch.int64, (3,)),
+        "blob": f.BytesField(),
+        "json": f.JSONField(),
+    }
+    whole, part, array, tensor, blob, text = next(iter(Loader(write(fields, samples), 4)))
+    assert whole.reshape(-1).tolist() == [0, 1, 2, 3]
+    assert part.reshape(-1).tolist() == [0, 1 / 8, 2 / 8, 3 / 8]
+    assert np.array_equal(array, arrays)
+    assert torch.equal(tensor, torch.stack([s[3] for s in samples]))
+    assert blob.tolist() == [[120] * i + [0] * (3 - i) for i in range(4)]
+    assert f.JSONField.unpack(text) == [s[5] for s in samples]
+
+
+def test_a_batch_that_is_kept_is_never_overwritten(packed):
+    loader = Loader(packed, batch_size=5, seed=1, batches_ahead=2)
+    kept, copies = [], []
+    for _ in range(3):
+        for images, _ in loader:
+            kept.append(images[1:3])
+            copies.append(images[1:3].clone())
+    assert all(torch.equal(a, b) for a, b in zip(kept, copies, strict=True))
+
+
+def test_memory_comes_back_when_the_last_view_is_gone():
+    pool = Pool()
+    first = pool.take((4, 5), "float32")
+    place, view = first.ctypes.data, torch.from_numpy(first)[1:]
+    del first
+    gc.collect()
+    assert pool.take((4, 5), "float32").ctypes.data != place
+    del view
+    gc.collect()
+    places = {pool.take((20,), "int32").ctypes.data for _ in range(3)}
+    assert place in places or len(places) == 1
+
+
+def test_leaving_an_epoch_early_leaves_no_thread(packed):
+    before = threading.active_count()
+    loader = Loader(packed, batch_size=2, num_workers=2, pipelines={"image": None})
+    for _ in range(3):
+        iterator = iter(loader)
+        next(iterator)
+        iterator.close()
+    assert threading.active_count() == before
+    assert len(epoch(loader)) == 25
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ({"pipelines": {"imag": []}}, UnknownNameError, "no field 'imag'; it has image, label"),
+        (
+            {"pipelines": {"image": []}},
+            BuildError,
+            "expected a decoder as its first .* got nothing",
+        ),
+        ({"pipelines": {"image": [ToTensor()]}}, BuildError, "expected a decoder .* got ToTensor"),
+        ({"pipelines": {"image": [IntDecoder()]}}, BuildError, "reads fields of kind label or sc"),
+        ({"pipelines": {"label": [BytesDecoder()]}}, BuildError, "reads fields of kind bytes"),
+        (
+            {"pipelines": {"label": [IntDecoder(), Squeeze()]}},
+            BuildError,
+            r"Squeeze works on tensors: put ToTensor\(\) before it",
+        ),
+        (
+            {"pipelines": {"label": [IntDecoder(), ToTensor(), ToTensor()]}},
+            BuildError,
+            "a tensor already",
+        ),
+        (
+            {"pipelines": {"label": [IntDecoder(), 3]}},
+            BuildError,
+            "expected an Operation or a torch.nn.Module, got 3",
+        ),
+        ({"batch_size": 0}, UsageError, "expected batch_size and batches_ahead from 1"),
+        ({"batch_size": 51}, UsageError, "leaves no step"),
+        ({"custom_fields": {"a": 1}}, UsageError, "a Stoker dataset knows its fields"),
+        ({"distributed": True}, UsageError, "torch.distributed is not initialised"),
+    ],
+)
+def test_what_a_loader_refuses(packed, arguments, kind, message):
+    with pytest.raises(kind, match=message):
+        Loader(packed, **{"batch_size": 10, **arguments})
+
+
+def test_what_the_writer_refuses(write):
+    with pytest.raises(UsageError, match=r"sample 1: expected 1 parts \(a\), got 2"):
+        write({"a": f.IntField()}, [(1,), (2, 3)])
+    with pytest.raises(UsageError, match=r"sample 0, field 'a': expected float32 of shape \(2,\)"):
+        write({"a": f.NDArrayField("float32", (2,))}, [(np.zeros(3, np.float32),)])
+    with pytest.raises(UsageError, match=r"field 'a': RGBImageField: expected a PIL image or \(H"):
+        write({"a": f.RGBImageField()}, [(np.zeros((3, 3)),)])
+    with pytest.raises(UsageError, match="expected write_mode to be one of raw, jpg, smart, prop"):
+        f.RGBImageField(write_mode="png")
+
+
+def test_a_transform_that_is_not_there_is_named_with_its_replacement():
+    with pytest.raises(ImportError, match="cannot import name 'RandomContrast'"):
+        from stoker.compat.ffcv.transforms import RandomContrast  # noqa: F401, PLC0415
+    from stoker.compat.ffcv import transforms  # noqa: PLC0415
+
+    with pytest.raises(AttributeError, match=r"RandomContrast; use stoker\.ops\.contrast in a"):
+        _ = transforms.RandomContrast

@@ -1,0 +1,158 @@
+"""FFCV's operations: their draws belong to rows, they run parallel, and what cannot is refused."""
+
+import importlib
+import random
+import sys
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+from stoker.compat.ffcv.pipeline import Compiler
+from stoker.compat.ffcv.reading import array_state
+from stoker.compat.ffcv.step import Rows, Step
+from stoker.protocol.errors import BuildError
+from stoker.rng.draws import integers, normal, uniform
+from stoker.rng.streams import make_key, stream_key
+
+sys.path.insert(0, str(Path(__file__).parent))
+ffcv_ops = importlib.import_module("ffcv_ops")
+sys.path.pop(0)
+
+IMAGES = array_state((6, 8, 3), "uint8")
+LABELS = array_state((1,), "int64")
+ROWS = Rows(7, 2, np.array([40, 3, 17, 2**40, 5, 6, 9]))
+
+
+def values(state):
+    draw = np.random.default_rng(0)
+    return draw.integers(0, 150, (len(ROWS.ids), *state.shape)).astype(state.dtype)
+
+
+def run(operation, state=IMAGES, rows=ROWS):
+    step = Step(operation, state, f"{type(operation).__name__} of field 'image'", "s")
+    return step(values(state), rows)
+
+
+def keys(rows=ROWS):
+    return [make_key(rows.seed, stream_key("s"), int(number), rows.epoch) for number in rows.ids]
+
+
+@pytest.fixture
+def interpreted(monkeypatch):
+    monkeypatch.setattr(Compiler, "_enabled", False)
+
+
+@pytest.mark.parametrize("how", ["array", "loop", "in place", "new"])
+def test_each_row_draws_from_its_own_key(how):
+    got = run(ffcv_ops.Shift(how))
+    by = [integers(key, 0, 100) for key in keys()]
+    assert len(set(by)) > 3
+    assert np.array_equal(got, values(IMAGES) + np.array(by, np.uint8)[:, None, None, None])
+
+
+@pytest.mark.parametrize("how", ["array", "loop", "in place", "new"])
+def test_interpreted_is_compiled(how, interpreted):
+    assert Compiler.get_iterable() is range
+    by = [integers(key, 0, 100) for key in keys()]
+    expected = values(IMAGES) + np.array(by, np.uint8)[:, None, None, None]
+    assert np.array_equal(run(ffcv_ops.Shift(how)), expected)
+
+
+def expected_draws(key):
+    u = [uniform(key, k) for k in range(11)]
+    return [
+        u[0], u[1], u[2], u[3], 2 + u[4] * 3, -1 + u[5] * 2, 10 + 2 * normal(key, 6),
+        normal(key, 7), integers(key, 8, 7), 5 + integers(key, 9, 4), normal(key, 10),
+    ]  # fmt: skip
+
+
+def test_every_draw_is_one_of_the_rows_key():
+    got = run(ffcv_ops.Draws(), LABELS)
+    assert got.tolist() == [expected_draws(key) for key in keys()]
+
+
+def test_every_draw_interpreted(interpreted):
+    got = run(ffcv_ops.Draws(), LABELS)
+    assert got.tolist() == [expected_draws(key) for key in keys()]
+
+
+def test_a_row_is_the_same_among_any_others_and_nothing_global_is_touched():
+    np.random.seed(5)
+    random.seed(5)
+    before = np.random.get_state()[1].tobytes(), random.getstate()
+    step = Step(ffcv_ops.Shift(), IMAGES, "Shift", "s")
+    whole = step(values(IMAGES), ROWS).copy()
+    assert (np.random.get_state()[1].tobytes(), random.getstate()) == before
+    np.random.seed(6)
+    for chosen in ([6], [2, 0], [5, 4, 3, 2, 1, 0]):
+        some = step(values(IMAGES)[chosen], ROWS._replace(ids=ROWS.ids[chosen]))
+        assert np.array_equal(some, whole[chosen])
+
+
+def test_the_guides_operation_serial_and_parallel(guide):
+    serial, parallel = run(guide.PickACorner()), run(guide.PickACornerParallel())
+    assert np.array_equal(serial, parallel)
+    images = values(IMAGES)
+    for image, key, got in zip(images, keys(), serial, strict=True):
+        first = integers(key, 0, 4) == 0
+        assert np.array_equal(got, image[:3, :4] if first else image[3:, 4:])
+
+
+@pytest.mark.skipif(numba.get_num_threads() < 2, reason="one core")
+def test_a_closed_over_prange_runs_on_all_cores():
+    threads = run(ffcv_ops.Threads(), LABELS)
+    assert len(np.unique(threads)) == min(numba.get_num_threads(), len(ROWS.ids))
+
+
+def test_ids_are_handed_over():
+    assert run(ffcv_ops.Ids(), LABELS)[:, 0].tolist() == ROWS.ids.tolist()
+
+
+def test_several_memories():
+    assert np.array_equal(run(ffcv_ops.Two()), values(IMAGES) + 1)
+
+
+def test_an_operation_that_mixes_rows_says_so(interpreted):
+    assert run(ffcv_ops.DeclaredMean()).shape == (7, 6, 8, 3)
+    with pytest.raises(BuildError) as caught:
+        run(ffcv_ops.Mean())
+    assert str(caught.value).startswith(
+        "Mean of field 'image' cannot be used: what it gives for a row depends on the other rows"
+    )
+    assert "is_batch_op = True" in str(caught.value)
+
+
+def test_odd_sizes_where_the_guides_code_fails(guide):
+    odd = array_state((33, 32, 3), "uint8")
+    with pytest.raises(BuildError) as caught:
+        run(guide.PickACorner(), odd)
+    message = str(caught.value)
+    assert message.startswith(f"{guide.__file__}:")
+    assert (
+        "PickACorner of field 'image' fails on NumPy uint8 of shape (33, 32, 3): ValueError: could "
+        "not broadcast input array from shape (17,16,3) into shape (16,16,3)"
+    ) in message
+    assert "-n // 2 is one more than n // 2 where n is odd" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Helper", r"ffcv_ops.py:\d+: .*draw_one draws random numbers \(np.random(.randint)?\)"),
+        ("Permutes", r"ffcv_ops.py:\d+: .*np.random.permutation has no form that belongs to a row"),
+        ("HandsOn", r"ffcv_ops.py:\d+: .*np.random.rand cannot be handed on: call it where it is"),
+        ("Lies", r"gave float32 of shape \(6, 8, 3\) for each row, but it declared NumPy uint8"),
+        ("Untypable", "fails on NumPy uint8 of shape .*: TypingError"),
+        ("Lambda", "generate_code must return a function made with `def`"),
+    ],
+)
+def test_what_cannot_run_is_refused_when_it_is_built(name, message):
+    with pytest.raises(BuildError, match=message):
+        run(getattr(ffcv_ops, name)())
+
+
+def test_what_it_keeps_from_call_to_call_is_refused(interpreted):
+    with pytest.raises(BuildError, match="it gave two results for the same rows"):
+        run(ffcv_ops.Remembers())
