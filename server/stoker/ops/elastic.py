@@ -59,13 +59,13 @@ def _warp(src: Any, dst: Any, params: Any, record: Any, how: Any, scratch: Any) 
     line = scratch[at : at + 16 * columns].view(np.int64)
     at += padded(16 * columns)
     across = scratch[at : at + 8 * width].view(np.int64)
-    down = scratch[at + 8 * width : at + 16 * width].view(np.int64)
+    places = (across, scratch[at + 8 * width : at + 16 * width].view(np.int64))
     fill_points(points, columns, record["seed"], record["amount"])
     fill_weights(weights, spacing)
     for y in range(height):
         blend_points(points, columns, y, spacing, weights, line)
-        displace_row(line, y, spacing, weights, across, down)
-        sample_row(src, dst, y, (across, down), bilinear, fill)
+        displace_row(line, y, spacing, weights, (height, width), places)
+        sample_row(src, dst, y, places, bilinear, fill)
 
 
 @kernel

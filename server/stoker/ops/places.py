@@ -1,16 +1,19 @@
 """Sample a row of an image at positions that lie in memory, one for each pixel.
 
-Positions are `stoker.ops.warp`'s: places in the source in units of 2**-24 pixels. What lies outside
-of the source is filled. For warps whose positions follow no line.
+Positions are `stoker.ops.warp`'s: places in the source in units of 2**-24 pixels, or -1 across for
+a pixel that has none and is filled. For warps whose positions follow no line.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from stoker.ops.cut import fill_run
-from stoker.ops.warp import BITS, sample
+from stoker.ops.pixels import pick3
+from stoker.ops.warp import BITS, is_inner, mix_at, sample
 from stoker.rng.jit import kernel
+
+ONE: Final = np.uint64(1)
 
 
 @kernel
@@ -21,16 +24,86 @@ def sample_row(src: Any, dst: Any, y: int, places: Any, bilinear: int, fill: Any
         src: `(H, W, C)` of any dtype, contiguous; uint8 for bilinear.
         dst: `(h, w, C)` of the same dtype, contiguous.
         y: the row of `dst`.
-        places: (across, down): positions in the source, `(w,) int64` each.
+        places: (across, down): positions inside of the source, `(w,) int64` each, or -1 across;
+            overwritten.
         bilinear: 1, or 0 for nearest.
         fill: at least C values.
     """
     across, down = places
     height, width, channels = src.shape
     image, result = src.reshape(src.size), dst.reshape(dst.size)
-    for x in range(dst.shape[1]):
-        at = (y * dst.shape[1] + x) * channels
-        if 0 <= across[x] < width << BITS and 0 <= down[x] < height << BITS:
-            sample(image, src.shape, across[x], down[x], bilinear, result, np.uint64(at))
+    first, to = 0, y * dst.shape[1] * channels
+    while first < dst.shape[1]:
+        end = run_end(across, first)
+        if across[first] < 0:
+            fill_run(result, to + first * channels, end - first, channels, fill)
+        elif bilinear == 0 and channels in (1, 3):
+            pick_places(image, (width, channels), places, (first, end), result, to)
+        elif channels == 3:
+            mix_places(image, (height, width), places, (first, end), result, to)
         else:
-            fill_run(result, at, 1, channels, fill)
+            for x in range(first, end):
+                at = np.uint64(to + x * channels)
+                sample(image, src.shape, across[x], down[x], bilinear, result, at)
+        first = end
+
+
+@kernel
+def run_end(across: Any, first: int) -> Any:
+    """Return where a run ends of pixels that have positions, or of pixels that have none."""
+    inside, start, end = across[first] >= 0, np.uint64(first), np.uint64(len(across))
+    if inside:
+        # Pixels that have positions lie side by side, but for rounding: count rather than search.
+        while across[end - ONE] < 0:
+            end -= ONE
+        gaps = 0
+        for x in range(start, end):
+            gaps += 1 if across[x] < 0 else 0
+        if gaps == 0:
+            return np.int64(end)
+    for x in range(start, end):
+        if (across[x] >= 0) != inside:
+            return np.int64(x)
+    return np.int64(end)
+
+
+@kernel
+def pick_places(image: Any, size: Any, places: Any, run: Any, result: Any, to: int) -> None:
+    """Write the nearest pixels of one channel or three; `places` are overwritten.
+
+    `size` is (width, channels) of the source; the rest as of `mix_places`.
+    """
+    width, channels = size
+    across, down = places
+    first, end = np.uint64(run[0]), np.uint64(run[1])
+    for x in range(first, end):
+        down[x] = ((down[x] >> BITS) * width + (across[x] >> BITS)) * channels
+    if channels == 1:
+        for x in range(first, end):
+            result[np.uint64(to) + x] = image[np.uint64(down[x])]
+    else:
+        for x in range(first, end):
+            pick3(image, down[x], result, to + 3 * np.int64(x))
+
+
+@kernel
+def mix_places(image: Any, size: Any, places: Any, run: Any, result: Any, to: int) -> None:
+    """Write mixed pixels of three channels.
+
+    Args:
+        image: flat uint8 source.
+        size: (height, width) of the source.
+        places: (horizontal, vertical) positions of a row.
+        run: (first, end) of the pixels to write.
+        result: flat uint8.
+        to: index of the row's first value.
+    """
+    height, width = size
+    across, down = places
+    last = np.uint64(len(across) - 1)
+    for x in range(np.uint64(run[0]), np.uint64(run[1])):
+        px, py, at = across[x], down[x], to + 3 * np.int64(x)
+        if is_inner(px, py, height, width) and x < last:
+            mix_at(image, width, px, py, result, at)
+        else:
+            sample(image, (height, width, 3), px, py, 1, result, np.uint64(at))

@@ -5,17 +5,14 @@ Warping, 1989, section 2.2.3), inverted by its adjugate. float64 gives the posit
 rounded to the fixed point of `stoker.ops.warp` it is sampled there.
 """
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from stoker.ops.cut import fill_run
-from stoker.ops.pixels import pick3
+from stoker.ops.places import sample_row
 from stoker.ops.points import inverse
-from stoker.ops.warp import BITS, UNIT, is_inner, mix_at, sample
+from stoker.ops.warp import BITS, UNIT
 from stoker.rng.jit import kernel
-
-ONE: Final = np.uint64(1)
 
 
 @kernel
@@ -85,95 +82,22 @@ def warp_projection(
         fill: at least C values.
         scratch: `(projection_bytes(w),) uint8`.
     """
-    height, width, channels = src.shape
     size_y, size_x, _ = dst.shape
-    image, result = src.reshape(src.size), dst.reshape(dst.size)
     across = scratch[: 8 * size_x].view(np.int64)
     down = scratch[8 * size_x : 16 * size_x].view(np.int64)
     for y in range(size_y):
-        project_row(numbers, y, (height, width), across, down)
-        first, to = 0, y * size_x * channels
-        while first < size_x:
-            end = run_end(across, first)
-            if across[first] < 0:
-                fill_run(result, to + first * channels, end - first, channels, fill)
-            elif bilinear == 0 and channels in (1, 3):
-                pick_places(image, (width, channels), (across, down), (first, end), result, to)
-            elif channels == 3:
-                mix_places(image, (height, width), (across, down), (first, end), result, to)
-            else:
-                for x in range(first, end):
-                    at = np.uint64(to + x * channels)
-                    sample(image, src.shape, across[x], down[x], bilinear, result, at)
-            first = end
+        project_row(numbers, y, src.shape, across, down)
+        sample_row(src, dst, y, (across, down), bilinear, fill)
 
 
 @kernel
-def run_end(across: Any, first: int) -> Any:
-    """Return where a run ends of pixels that have positions, or of pixels that have none."""
-    inside, start, end = across[first] >= 0, np.uint64(first), np.uint64(len(across))
-    if inside:
-        # Pixels that have positions lie side by side, but for rounding: count rather than search.
-        while across[end - ONE] < 0:
-            end -= ONE
-        gaps = 0
-        for x in range(start, end):
-            gaps += 1 if across[x] < 0 else 0
-        if gaps == 0:
-            return np.int64(end)
-    for x in range(start, end):
-        if (across[x] >= 0) != inside:
-            return np.int64(x)
-    return np.int64(end)
+def project_row(numbers: Any, y: int, shape: Any, across: Any, down: Any) -> None:
+    """Write the positions of a row of output pixels; where there is none, -1 into `across`.
 
-
-@kernel
-def pick_places(image: Any, size: Any, places: Any, run: Any, result: Any, to: int) -> None:
-    """Write the nearest pixels of one channel or three; `places` are overwritten.
-
-    `size` is (width, channels) of the source; the rest as of `mix_places`.
+    `shape` is the source's.
     """
-    width, channels = size
-    across, down = places
-    first, end = np.uint64(run[0]), np.uint64(run[1])
-    for x in range(first, end):
-        down[x] = ((down[x] >> BITS) * width + (across[x] >> BITS)) * channels
-    if channels == 1:
-        for x in range(first, end):
-            result[np.uint64(to) + x] = image[np.uint64(down[x])]
-    else:
-        for x in range(first, end):
-            pick3(image, down[x], result, to + 3 * np.int64(x))
-
-
-@kernel
-def mix_places(image: Any, size: Any, places: Any, run: Any, result: Any, to: int) -> None:
-    """Write mixed pixels of three channels.
-
-    Args:
-        image: flat uint8 source.
-        size: (height, width) of the source.
-        places: (horizontal, vertical) positions of a row.
-        run: (first, end) of the pixels to write.
-        result: flat uint8.
-        to: index of the row's first value.
-    """
-    height, width = size
-    across, down = places
-    last = np.uint64(len(across) - 1)
-    for x in range(np.uint64(run[0]), np.uint64(run[1])):
-        px, py, at = across[x], down[x], to + 3 * np.int64(x)
-        if is_inner(px, py, height, width) and x < last:
-            mix_at(image, width, px, py, result, at)
-        else:
-            sample(image, (height, width, 3), px, py, 1, result, np.uint64(at))
-
-
-@kernel
-def project_row(numbers: Any, y: int, size: Any, across: Any, down: Any) -> None:
-    """Write the positions of a row of output pixels; where there is none, -1 into `across`."""
     n0, n1, n2, n3, n4, n5, n6, n7, n8 = numbers
-    height, width = size
+    height, width, _ = shape
     row_x, row_y, row_z = n1 * y + n2, n4 * y + n5, n7 * y + n8
     for x in range(np.uint64(len(across))):
         column = float(x)

@@ -67,16 +67,16 @@ def move(word: Any, amount: float) -> int:
 
 @kernel
 def fill_weights(weights: Any, spacing: int) -> None:
-    """Write four weights for each pixel between two points: `(spacing * 4,) int64`."""
+    """Write the weights of the pixels between two points: `(4 * spacing,)`, point by point."""
     whole = spacing * spacing * spacing
     for u in range(spacing):
         v = spacing - u
         first, last = weight(v * v * v, whole), weight(u * u * u, whole)
         third = weight(whole + 3 * (u * spacing * (spacing + u) - u * u * u), whole)
-        weights[4 * u] = first
-        weights[4 * u + 1] = (1 << WEIGHT_BITS) - first - third - last
-        weights[4 * u + 2] = third
-        weights[4 * u + 3] = last
+        weights[u] = first
+        weights[spacing + u] = (1 << WEIGHT_BITS) - first - third - last
+        weights[2 * spacing + u] = third
+        weights[3 * spacing + u] = last
 
 
 @kernel
@@ -88,26 +88,44 @@ def weight(part: int, whole: int) -> int:
 @kernel
 def blend_points(points: Any, columns: int, y: int, spacing: int, weights: Any, line: Any) -> None:
     """Write the moves of a row of points as they are at pixel row y: `(columns * 2,) int64`."""
-    row, at = y // spacing * 2 * columns, y % spacing * 4
+    row, at = y // spacing * 2 * columns, y % spacing
     step = 2 * columns
     for i in range(step):
         total = HALF
         for k in range(4):
-            total += weights[at + k] * points[row + k * step + i]
+            total += weights[at + k * spacing] * points[row + k * step + i]
         line[i] = total >> WEIGHT_BITS
 
 
 @kernel
-def displace_row(line: Any, y: int, spacing: int, weights: Any, across: Any, down: Any) -> None:
-    """Write the positions of a row of pixels, out of the points' moves at that row."""
-    for x in range(len(across)):
-        first, at = x // spacing * 2, x % spacing * 4
-        right, low = HALF, HALF
-        for k in range(4):
-            right += weights[at + k] * line[first + 2 * k]
-            low += weights[at + k] * line[first + 2 * k + 1]
-        across[x] = (x << BITS) + MIDDLE + (right >> WEIGHT_BITS)
-        down[x] = (y << BITS) + MIDDLE + (low >> WEIGHT_BITS)
+def displace_row(line: Any, y: int, spacing: int, weights: Any, size: Any, places: Any) -> None:
+    """Write the positions of a row of pixels, out of the points' moves at that row.
+
+    `size` is (height, width); `places` (across, down), as `stoker.ops.places` takes them.
+    """
+    height, width = size
+    across, down = places
+    for start in range(0, width, spacing):
+        count = min(spacing, width - start)
+        moves = line[start // spacing * 2 : start // spacing * 2 + 8]
+        blend_cell(moves[0::2], weights, across[start : start + count])
+        blend_cell(moves[1::2], weights, down[start : start + count])
+    for x in range(np.uint64(width)):
+        px, py = across[x] + (np.int64(x) << BITS) + MIDDLE, down[x] + (y << BITS) + MIDDLE
+        inside = 0 <= px < width << BITS and 0 <= py < height << BITS
+        across[x], down[x] = px if inside else -1, py
+
+
+@kernel
+def blend_cell(moves: Any, weights: Any, out: Any) -> None:
+    """Write the moves of the pixels between two points, out of four points' moves."""
+    a, b, c, d = moves[0], moves[1], moves[2], moves[3]
+    spacing = np.uint64(weights.size // 4)
+    second, third = spacing + spacing, spacing + spacing + spacing
+    for u in range(np.uint64(out.size)):
+        total = weights[u] * a + weights[spacing + u] * b
+        total += weights[second + u] * c + weights[third + u] * d
+        out[u] = (total + HALF) >> WEIGHT_BITS
 
 
 def plain_displacement(
@@ -134,7 +152,7 @@ def plain_blend(grid: np.ndarray, axis: int, side: int, spacing: int) -> np.ndar
     shape[axis] = side
     total = np.full((), HALF, np.int64)
     for k in range(4):
-        share = weights.reshape(spacing, 4)[places % spacing, k].reshape(shape)
+        share = weights.reshape(4, spacing)[k, places % spacing].reshape(shape)
         total = total + share * np.take(grid, places // spacing + k, axis)
     blended: np.ndarray = total >> WEIGHT_BITS
     return blended
