@@ -342,3 +342,56 @@ def test_states_describe_themselves():
     with pytest.raises(StateError, match="greedy has no rule for keypoints; it has rules for: box"):
         Greedy().declare_items(STATES["keypoints"])
     assert dataclasses.replace(state, of="").items == state.items
+
+
+def given(seed, count):
+    fields = sample(seed, count)
+    return {
+        "image": fields["image"],
+        "mask": fields["mask"],
+        "boxes": unpack_items(BOXES, fields["boxes"]),
+        "keypoints": unpack_items(POINTS, fields["keypoints"]),
+    }
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 30])
+def test_in_process_boxes_are_dicts_of_arrays(count):
+    fields = given(7, count)
+    found = everything(fields, id=7)
+    assert list(found) == ["image", "boxes", "points", "left"]
+    assert {key: array.dtype.name for key, array in found["boxes"].items()} == {
+        "cxcywh": "float32",
+        "label": "int64",
+        "visible_part": "float32",
+    }
+    assert len(found["boxes"]["label"]) == found["left"] <= count
+    if count <= MOST:
+        plan = bind(everything.graph(), STATES)
+        words = run(Interpreter(plan), Row(0, 7, 0), sample(7, count))
+        expected = unpack_items(plan.outputs[1].items, words["boxes"])
+        assert all(np.array_equal(found["boxes"][key], expected[key]) for key in expected)
+
+
+def test_in_process_outputs_can_be_given_again():
+    @pipeline
+    def flip(sample):
+        image, boxes = ops.horizontal_flip(sample.image, sample.boxes, p=1.0)
+        return {"image": image, "boxes": boxes}
+
+    fields = given(2, 3)
+    twice = flip(flip({"image": fields["image"], "boxes": fields["boxes"]}))
+    assert np.allclose(twice["boxes"]["xyxy"], fields["boxes"]["xyxy"], atol=1e-5)
+    assert np.array_equal(twice["image"], fields["image"])
+
+
+@pytest.mark.parametrize(
+    ("boxes", "said"),
+    [
+        ({"corners": [[1, 2, 3, 4]]}, "expected a dict of arrays with xyxy or xy, got corners"),
+        ({"xyxy": [[1, 2, 3, 4]], "label": [1, 2]}, "label: expected 1 rows of numbers, one for"),
+        ({"xyxy": [[1, 2, 3, 4]], "name": ["cat"]}, "name: expected 1 rows of numbers"),
+    ],
+)
+def test_in_process_dicts_that_are_no_boxes(boxes, said):
+    with pytest.raises(UsageError, match=said):
+        everything({**given(0, 1), "boxes": boxes})

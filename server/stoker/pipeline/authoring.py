@@ -18,12 +18,10 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar, cast
 
-import numpy as np
-
-from stoker.ops.contract import State
 from stoker.pipeline.context import Context
 from stoker.pipeline.engine import Engine, Freeze, Row
 from stoker.pipeline.frames import is_frames, split_frames
+from stoker.pipeline.given import outputs_of, state_of
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import Plan, bind
@@ -105,8 +103,9 @@ class Pipeline:
         """Run one sample in process; with the sample of another pipeline, become part of that.
 
         Args:
-            fields: field name -> image (H, W, C) uint8, mask (H, W) uint8, scalar or other array;
-                or a list of frames, arrays of one shape: one decision for all of them.
+            fields: field name -> image (H, W, C) uint8, mask (H, W) uint8, boxes and keypoints as
+                dicts of arrays (`stoker.pipeline.given`), scalar or other array; or a list of
+                frames, arrays of one shape: one decision for all of them.
             seed: seed of the stream.
             epoch: epoch, from 0.
             id: sample id.
@@ -118,7 +117,8 @@ class Pipeline:
             compiled: run machine code instead of the interpreter; the bytes are the same.
 
         Returns:
-            Output name -> new array; with frames, name -> list of arrays, one for each frame.
+            Output name -> new array, or dict of arrays for boxes and keypoints; with frames,
+            name -> list of them, one for each frame.
 
         Raises:
             BuildError: the pipeline does not fit these fields.
@@ -132,7 +132,7 @@ class Pipeline:
         frames = split_frames(self.name, fields)
         engine = self._engine(frames[0], freeze or {}, compiled)
         row = Row(seed, id, epoch, visit, view, step, progress)
-        made = [_outputs_of(engine, row, frame) for frame in frames]
+        made = [outputs_of(engine, row, frame) for frame in frames]
         if not any(is_frames(value) for value in fields.values()):
             return made[0]
         return {name: [outputs[name] for outputs in made] for name in made[0]}
@@ -144,16 +144,15 @@ class Pipeline:
     def plan_for(self, fields: Mapping[str, Any]) -> Plan:
         """Bind the pipeline to the fields of one sample; the kind of each follows from its shape.
 
-        uint8 (H, W, C) is an image, (H, W) uint8 a mask, a number a label or scalar, all else an
-        array.
+        See `stoker.pipeline.given.state_of`.
 
         Raises:
             BuildError: the pipeline does not fit these fields.
         """
-        return bind(self.graph(), {name: state_of(np.asarray(v)) for name, v in fields.items()})
+        return bind(self.graph(), {name: state_of(value) for name, value in fields.items()})
 
     def _engine(self, fields: Mapping[str, Any], freeze: Freeze, compiled: bool) -> Engine:
-        states = tuple((name, state_of(np.asarray(v))) for name, v in fields.items())
+        states = tuple((name, state_of(value)) for name, value in fields.items())
         key = (states, tuple(sorted(freeze.items())), compiled)
         if key not in self._engines:
             if len(self._engines) >= MAX_ENGINES:  # photographs of many sizes: forget the oldest
@@ -226,22 +225,6 @@ def trace(define: Define, name: str) -> Graph:
     except BuildError as error:
         raise fault(f"{name}: {error.message}", _site_of(define)) from None
     return graph
-
-
-def state_of(value: np.ndarray) -> State:
-    """Return the state of a value given in process: sides fixed, kind by dtype and rank."""
-    kinds = {3: "image", 2: "mask"} if value.dtype == np.uint8 else {}
-    kind = kinds.get(value.ndim, "array")
-    if value.ndim == 0:
-        kind = "label" if value.dtype.kind in "iu" else "scalar"
-    return State.fixed(kind, value.dtype.name, value.shape)
-
-
-def _outputs_of(engine: Engine, row: Row, fields: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    outputs = {o.name: np.zeros(o.shape, o.dtype) for o in engine.plan.outputs}
-    inputs = [np.asarray(fields[name]) for name in engine.plan.fields]
-    engine.run(row, inputs, list(outputs.values()))
-    return outputs
 
 
 def _from_graph(data: dict[str, Any], name: str) -> Pipeline:

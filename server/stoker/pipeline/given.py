@@ -1,0 +1,92 @@
+"""Values that a caller in this process gives to a pipeline and gets from it.
+
+Arrays are given as they are, and what they are follows from dtype and shape. Boxes and keypoints
+are given as a dict of arrays, the coordinates (n, 4) as `xyxy` or (n, 2) as `xy`, and any other
+fields (n,) or (n, k); so they come back, and so does a row of a batch's `Ragged`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from stoker.ops.contract import State
+from stoker.pipeline.engine import Engine, Row
+from stoker.protocol.errors import UsageError
+from stoker.protocol.layout import DTYPES
+from stoker.protocol.ragged import COORDINATES, COUNT, ItemField, pack_items, unpack_items
+
+LEAST_BOUND: Final = 8
+"""Plans are made for 8, 16, 32, ... items, so samples share them."""
+
+
+def state_of(value: Any) -> State:
+    """Return the state of a value: sides fixed, kind by dtype and rank, or by coordinates.
+
+    uint8 (H, W, C) is an image, (H, W) uint8 a mask, a number a label or scalar, a dict with `xyxy`
+    boxes, one with `xy` keypoints, all else an array.
+
+    Raises:
+        UsageError: a dict is no boxes and no keypoints.
+    """
+    if isinstance(value, Mapping):
+        kind, columns = _items(value)
+        fields = tuple(
+            ItemField(name, array.dtype.name, array.shape[1] if array.ndim == 2 else 1)
+            for name, array in columns.items()
+        )
+        count = len(next(iter(columns.values())))
+        return State.ragged(kind, fields, max(LEAST_BOUND, 1 << (count - 1).bit_length()))
+    array = np.asarray(value)
+    kinds = {3: "image", 2: "mask"} if array.dtype == np.uint8 else {}
+    kind = kinds.get(array.ndim, "array")
+    if array.ndim == 0:
+        kind = "label" if array.dtype.kind in "iu" else "scalar"
+    return State.fixed(kind, array.dtype.name, array.shape)
+
+
+def outputs_of(engine: Engine, row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Run one row; return its outputs, as a caller gets them."""
+    plan = engine.plan
+    made: dict[str, Any] = {o.name: np.zeros(o.shape, o.dtype) for o in plan.outputs}
+    states = zip(plan.fields, plan.inputs, strict=True)
+    engine.run(row, [_array(fields[name], state) for name, state in states], list(made.values()))
+    for output in plan.outputs:
+        if output.items:
+            count = int(made.pop(f"{output.name}.{COUNT}"))
+            made[output.name] = unpack_items(output.items, made[output.name][:count])
+    return made
+
+
+def _array(value: Any, state: State) -> np.ndarray:
+    if not state.items:
+        return np.asarray(value)
+    return pack_items(state.items, _items(value)[1])
+
+
+def _items(value: Mapping[str, Any]) -> tuple[str, dict[str, np.ndarray]]:
+    """Return kind and arrays of boxes or keypoints, the coordinates first, as float32.
+
+    Raises:
+        UsageError: there are no coordinates, or the arrays are not of one length.
+    """
+    found = [(kind, *of) for kind, of in COORDINATES.items() if of[0] in value]
+    if len(found) != 1:
+        names = " or ".join(name for name, _ in COORDINATES.values())
+        raise UsageError(
+            f"expected a dict of arrays with {names}, got {', '.join(map(str, value))}"
+        )
+    kind, name, width = found[0]
+    columns = {name: np.asarray(value[name], np.float32).reshape(-1, width)}
+    columns |= {str(key): np.asarray(part) for key, part in value.items() if key != name}
+    count = len(columns[name])
+    for key, array in columns.items():
+        good = array.ndim in (1, 2) and len(array) == count and array.dtype.name in DTYPES
+        if not good:
+            raise UsageError(
+                f"{kind}: {key}: expected {count} rows of numbers, one for each of {name}, got "
+                f"{array.dtype} {array.shape}"
+            )
+    return kind, columns
