@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from stoker import ops
+from stoker.ops.contract import State
 from stoker.ops.registry import registered
-from stoker.ops.units import SWITCHES, switch_of, unit_of
-from stoker.pipeline import pipeline
+from stoker.ops.units import switch_of, unit_of
+from stoker.pipeline import Pipeline, pipeline
 from stoker.pipeline.engine import Row
 from stoker.pipeline.plan import bind
 from stoker.pipeline.replay import replay
@@ -130,12 +132,39 @@ def test_half_precision_values_are_kept_as_such(varied, photo):
         found.output("absent")
 
 
-def test_every_op_with_a_probability_says_whether_it_applied():
-    """The replay of an op whose `p` was not hit must be able to tell."""
-    with_p = {n: cls for n, cls in registered().items() if "p" in cls.__dataclass_fields__}
-    assert len(with_p) > 15
-    without = [name for name, cls in with_p.items() if switch_of(cls) is None]
-    assert without == [], f"one of {SWITCHES} belongs into their records"
+def test_an_op_whose_probability_is_not_hit_was_not_applied(photo):
+    image = np.ascontiguousarray(photo[0][:24, :30])
+    state = State.fixed("image", "uint8", image.shape)
+    with_p = [cls for cls in registered().values() if "p" in cls.__dataclass_fields__]
+    tried = [cls for cls in with_p if "image" in cls.kernels and _has_defaults(cls)]
+    assert len(tried) > 15
+    for cls in tried:
+        plan = bind(_applying(cls(p=0.0)).graph(), {"image": state})
+        step = replay(plan, Row(0, 0, 0), [image]).steps[0]
+        assert (step.op, step.made, step.applied) == (cls.name, True, False)
+        assert step.why == "its probability was not hit"
+
+
+def _applying(op) -> Pipeline:
+    @pipeline
+    def one(sample):
+        return {"image": ops.center_crop(op(sample.image), size=8)}
+
+    return one
+
+
+def _has_defaults(cls) -> bool:
+    fields = dataclasses.fields(cls)
+    return all(f.default is not dataclasses.MISSING or f.name == "p" for f in fields)
+
+
+def test_an_op_without_a_switch_that_does_something_was_applied(varied, photo):
+    @pipeline
+    def out(sample):
+        return {"image": ops.resize(ops.zoom_out(sample.image, p=1.0), size=8)}
+
+    step = replay(bind(out.graph(), varied), Row(0, 0, 0), [photo[0][:90, :90]]).steps[0]
+    assert (switch_of(ops.ZoomOut(p=1.0)), step.applied) == (None, True)
 
 
 def test_units():

@@ -38,9 +38,10 @@ class ReplayValue(msgspec.Struct, frozen=True, array_like=True, eq=False):
     """One value on its way through the pipeline.
 
     Attributes:
-        name: the dataset field that it was made of, or the output that it is.
+        name: the dataset field that it was made of, or the output that it is; boxes and keypoints
+            are a value for each field of their items, `boxes.xyxy`, `boxes.label` and so on.
         kind: what it means: image, mask, label and so on.
-        number: its number in the graph; -1 for an output.
+        number: its number in the graph, the same for all fields of items; -1 for an output.
         of: number of the recorded value that it was made of; None for a field, and for an output
             that no op made.
         array: the value; read-only.

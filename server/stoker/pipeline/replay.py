@@ -28,6 +28,7 @@ from stoker.pipeline.steps import (
     Step,
 )
 from stoker.pipeline.tables import plain_record
+from stoker.protocol.ragged import COUNT, ItemField, unpack_items
 from stoker.protocol.replay import Replay, ReplayStep, ReplayValue
 
 
@@ -77,8 +78,7 @@ class _Recorder(Interpreter):
 
     def _step(self, decision: Decision, made: bool) -> ReplayStep:
         record = plain_record(self._records, decision) if made else {}
-        switch = switch_of(decision.op)
-        off = made and switch is not None and not record[switch]
+        off = made and self._is_off(decision, record)
         why = "its probability was not hit" if off else ""
         if not made:
             why = self.run_of_row.passed_over[decision.index]
@@ -96,12 +96,32 @@ class _Recorder(Interpreter):
             values=tuple(self.run_of_row.values[decision.index]),
         )
 
+    def _is_off(self, decision: Decision, record: dict[str, Any]) -> bool:
+        """Whether an op's probability was not hit: its switch says so, or it changed nothing."""
+        switch = switch_of(decision.op)
+        if switch is not None:
+            return not record[switch]
+        if not hasattr(decision.op, "p"):
+            return False
+        run = self.run_of_row
+        return all(
+            np.array_equal(value.array, run.before(value)) for value in run.values[decision.index]
+        )
+
     def outputs(self, arrays: Sequence[np.ndarray]) -> Iterator[ReplayValue]:
         """Yield the outputs of the row."""
+        counts = {
+            output.name: int(array)
+            for output, array in zip(self.plan.outputs, arrays, strict=True)
+            if not array.ndim and output.kind == COUNT
+        }
         for output, number, array in zip(self.plan.outputs, self.plan.stores, arrays, strict=True):
-            array.flags.writeable = False
             of = self.run_of_row.origin.get(number)
-            yield ReplayValue(output.name, output.kind, -1, of, array)
+            if output.items:
+                records = array[: counts[f"{output.name}.{COUNT}"]]
+                yield from _parts(output.name, output.kind, -1, of, records, output.items)
+            elif output.name not in counts:
+                yield from _parts(output.name, output.kind, -1, of, array)
 
 
 class _Recording(Run):
@@ -123,10 +143,14 @@ class _Recording(Run):
         self.passed_over: dict[int, str] = {}
         self._names: dict[int, str] = {}
 
+    def before(self, value: ReplayValue) -> np.ndarray | None:
+        """Return what a value was made of, of the same name."""
+        known = [*self.fields, *(v for values in self.values.values() for v in values)]
+        return next((v.array for v in known if (v.number, v.name) == (value.of, value.name)), None)
+
     def take(self, step: InputStep) -> None:
         super().take(step)
-        name = self.plan.fields[step.column]
-        self.fields.append(self._keep(step.dst, name, None))
+        self.fields += self._keep(step.dst, self.plan.fields[step.column], None)
 
     def apply(self, step: ApplyStep) -> None:
         super().apply(step)
@@ -138,8 +162,8 @@ class _Recording(Run):
 
     def _result(self, step: ApplyStep | ItemsStep) -> None:
         of = self.origin.get(step.src)
-        value = self._keep(step.dst, self._names.get(of, "") if of is not None else "", of)
-        self.values[step.decision.index].append(value)
+        name = self._names.get(of, "") if of is not None else ""
+        self.values[step.decision.index] += self._keep(step.dst, name, of)
 
     def convert(self, step: ConvertStep) -> None:
         super().convert(step)
@@ -155,18 +179,33 @@ class _Recording(Run):
         for decision in _decisions(step.orelse if taken else step.then):
             self.passed_over[decision.index] = why
 
-    def _keep(self, number: int, name: str, of: int | None) -> ReplayValue:
+    def _keep(self, number: int, name: str, of: int | None) -> Iterator[ReplayValue]:
         self.origin[number] = number
         self._names[number] = name
         state = self.plan.states[number]
         array = self.env[number].view(state.dtype)
         if not state.shape:
             array = array.reshape(())
-        return ReplayValue(name, state.kind, number, of, array)
+        return _parts(name, state.kind, number, of, array, state.items)
 
     def _alias(self, dst: int, src: int) -> None:
         if src in self.origin:
             self.origin[dst] = self.origin[src]
+
+
+def _parts(
+    name: str,
+    kind: str,
+    number: int,
+    of: int | None,
+    array: np.ndarray,
+    items: Sequence[ItemField] = (),
+) -> Iterator[ReplayValue]:
+    """Yield a value, or the fields of boxes and keypoints, one after the other."""
+    parts = {f"{name}.{key}": part for key, part in unpack_items(items, array).items()}
+    for key, part in (parts if items else {name: array}).items():
+        part.flags.writeable = False
+        yield ReplayValue(key, kind, number, of, part)
 
 
 def _decisions(steps: Sequence[Step]) -> Iterator[Decision]:

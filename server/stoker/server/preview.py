@@ -3,8 +3,8 @@
 One line of the sheet for each sample: the picture as it is stored, then the picture of each replay.
 A picture is what a person would see: the last 8-bit image on the way to the output, of the output's
 size, so before it was normalised; an output that has none is stretched from its least to its
-greatest value. A mask lies over it in colours, boxes are drawn, labels stand below. Needs Pillow;
-runs in the process of a command. Sizes are pixels.
+greatest value. A mask lies over it in colours, boxes and keypoints are drawn, labels stand below.
+Needs Pillow; runs in the process of a command. Sizes are pixels.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from stoker.protocol.errors import UsageError
+from stoker.protocol.ragged import COORDINATES
 from stoker.protocol.replay import Replay, ReplayValue
 from stoker.server.pictures import is_picture, palette
 
@@ -24,6 +25,7 @@ CELL: Final = 224
 GAP: Final = 6
 CAPTION: Final = 30
 OVERLAY: Final = 0.45
+DOT: Final = 3
 BACKGROUND: Final = (255, 255, 255)
 INK: Final = (20, 20, 20)
 Classes = Mapping[str, Sequence[str]]
@@ -37,12 +39,14 @@ class Shown:
         pixels: (H, W, 3) uint8.
         mask: (H, W) integers, or None.
         boxes: (n, 4) float32, left, top, right, bottom in pixels of the picture.
+        points: (n, 2) float32, x, y in pixels of the picture.
         caption: at most two lines below it.
     """
 
     pixels: np.ndarray
     mask: np.ndarray | None
     boxes: np.ndarray
+    points: np.ndarray
     caption: str
 
 
@@ -50,14 +54,14 @@ def stored(replay: Replay, source: str, classes: Classes) -> Shown:
     """Return the sample as it is stored, for the field that a picture was made of."""
     picture = next(value for value in replay.fields if value.name == source)
     caption = f"id {replay.id}\n{_labels(replay, replay.fields, classes)}"
-    return _shown(picture.array, replay.fields, caption)
+    return _shown(replay, picture.array, replay.fields, caption)
 
 
 def augmented(replay: Replay, output: str, classes: Classes) -> Shown:
     """Return what a batch shows of the sample, for one output."""
     value = next(value for value in replay.outputs if value.name == output)
     caption = f"epoch {replay.epoch}\n{_labels(replay, replay.outputs, classes)}"
-    return _shown(_picture(replay, value), replay.outputs, caption)
+    return _shown(replay, _picture(replay, value), replay.outputs, caption)
 
 
 def picture_output(replay: Replay, wanted: str | None = None) -> tuple[str, str]:
@@ -115,19 +119,37 @@ def _drawn(shown: Shown) -> Image.Image:
     draw = ImageDraw.Draw(picture)
     for number, box in enumerate(shown.boxes.tolist()):
         corners = [side * scale for side in box]
-        draw.rectangle(corners, outline=tuple(palette()[number % 255 + 1].tolist()), width=2)
+        draw.rectangle(corners, outline=_colour(number), width=2)
+    for number, (x, y) in enumerate((shown.points * scale).tolist()):
+        draw.ellipse((x - DOT, y - DOT, x + DOT, y + DOT), fill=_colour(number), outline=INK)
     return picture
 
 
-def _shown(picture: np.ndarray, values: Sequence[ReplayValue], caption: str) -> Shown:
+def _colour(number: int) -> tuple[int, ...]:
+    return tuple(palette()[number % 255 + 1].tolist())
+
+
+def _shown(
+    replay: Replay, picture: np.ndarray, values: Sequence[ReplayValue], caption: str
+) -> Shown:
     size = picture.shape[:2]
     masks = [v.array for v in values if v.kind == "mask" and v.array.shape == size]
-    boxes = [v.array for v in values if v.kind == "boxes"]
     pixels = np.broadcast_to(picture[..., :3], (*size, 3))
-    corners = np.zeros((0, 4), np.float32)
-    if boxes:
-        corners = np.ascontiguousarray(boxes[0][:, :4]).view(np.float32)
-    return Shown(pixels, masks[0] if masks else None, corners, caption)
+    boxes, points = (_coordinates(replay, values, *native) for native in COORDINATES.items())
+    return Shown(pixels, masks[0] if masks else None, boxes, points, caption)
+
+
+def _coordinates(
+    replay: Replay, values: Sequence[ReplayValue], kind: str, native: tuple[str, int]
+) -> np.ndarray:
+    """Return boxes or keypoints in pixels: of an output in another format, what it was made of."""
+    given = [value for value in values if value.kind == kind]
+    behind = {value.number for value in _chain(replay, given[0])} if given else set()
+    earlier = [value for value in replay.values() if value.number in behind]
+    for value in (*given, *reversed(earlier)):
+        if value.name.endswith(f".{native[0]}") and value.array.dtype == np.float32:
+            return value.array
+    return np.zeros((0, native[1]), np.float32)
 
 
 def _chain(replay: Replay, value: ReplayValue) -> list[ReplayValue]:

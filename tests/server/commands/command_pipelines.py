@@ -34,5 +34,15 @@ def scheduled(sample, ctx):
 
 
 @pipeline
+def boxed(sample):
+    image, boxes, points = ops.random_crop(
+        sample.image, sample.boxes, sample.keypoints, size=32, padding=4
+    )
+    image, boxes, points = ops.horizontal_flip(image, boxes, points)
+    boxes = ops.convert_boxes(boxes, form="cxcywh")
+    return {"image": image, "boxes": boxes, "keypoints": points}
+
+
+@pipeline
 def labels(sample):
     return {"label": sample.label}

@@ -12,6 +12,8 @@ from PIL import Image
 from typer import Typer
 from typer.testing import CliRunner
 
+from stoker.dataset import schema, write
+
 HERE = Path(__file__).parent
 SAMPLES = 6
 
@@ -32,6 +34,27 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     dest = tmp_path_factory.mktemp("packed") / "photos"
     command = [sys.executable, "-m", "stoker.server", "pack", str(root), str(dest), "--workers=1"]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
+    return dest
+
+
+@pytest.fixture(scope="session")
+def boxed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three photographs with boxes (one of them with none) and keypoints."""
+    dest = tmp_path_factory.mktemp("boxed") / "d"
+    photo = np.ascontiguousarray(skimage.data.chelsea()[40:120, 100:200])
+    rows = [
+        {
+            "image": photo,
+            "boxes": {
+                "xyxy": [[8.0 + k, 9, 70, 60 + k] for k in range(count)],
+                "label": np.arange(count),
+            },
+            "keypoints": {"xy": [[40.0, 33 + k] for k in range(count)]},
+        }
+        for count in (2, 0, 3)
+    ]
+    fields = [schema.image(encoding="raw"), schema.boxes(fields={"label": "int64"})]
+    write(dest, [*fields, schema.keypoints()], rows)
     return dest
 
 

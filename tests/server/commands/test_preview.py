@@ -13,7 +13,7 @@ from stoker.server.preview import CAPTION, CELL, GAP, Shown, augmented, picture_
 from stoker.server.subject import open_subject
 
 PIPELINE = "command_pipelines:train"
-NO_BOXES = np.zeros((0, 4), np.float32)
+NONE = np.zeros((0, 4), np.float32), np.zeros((0, 2), np.float32)
 
 
 def cell(page: np.ndarray, row: int, column: int) -> np.ndarray:
@@ -78,12 +78,13 @@ def test_an_output_without_8_bit_image_is_stretched():
     assert (pixels.min(), pixels.max()) == (0, 255)
 
 
-def test_masks_and_boxes_lie_where_they_belong():
+def test_masks_boxes_and_points_lie_where_they_belong():
     mask = np.zeros((CELL // 2, CELL // 2), np.int32)
     mask[:, 60:] = 257  # shown by its lowest 8 bits
     boxes = np.array([[10, 20, 40, 50]], np.float32)
+    points = np.array([[5, 60], [20, 100]], np.float32)
     grey = np.full((CELL // 2, CELL // 2, 3), 100, np.uint8)
-    got = cell(np.asarray(sheet([[Shown(grey, mask, boxes, "id 1\nday")]])), 0, 0)
+    got = cell(np.asarray(sheet([[Shown(grey, mask, boxes, points, "id 1\nday")]])), 0, 0)
     red = palette()[1]
     assert got[200, 60].tolist() == [100, 100, 100]
     assert np.abs(got[200, 160] - (100 * 0.55 + red * 0.45)).max() <= 1
@@ -91,12 +92,14 @@ def test_masks_and_boxes_lie_where_they_belong():
         red.tolist()
     ] * 4
     assert got[70, 60].tolist() == [100, 100, 100]
+    assert got[120, 10].tolist() == red.tolist()
+    assert got[200, 40].tolist() == palette()[2].tolist()
 
 
 def test_a_wide_picture_keeps_its_ratio_and_grey_is_shown():
     grey = np.full((20, 80, 1), 9, np.uint8)
     wide = np.broadcast_to(grey, (20, 80, 3))
-    got = cell(np.asarray(sheet([[Shown(wide, None, NO_BOXES, "")]])), 0, 0)
+    got = cell(np.asarray(sheet([[Shown(wide, None, *NONE, "")]])), 0, 0)
     assert (got[: CELL // 4] == 9).all()
     assert (got[CELL // 4 :] == 255).all()
 

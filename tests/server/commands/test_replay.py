@@ -8,11 +8,14 @@ import pytest
 from PIL import Image
 
 from stoker.dataset import open_dataset
+from stoker.pipeline.engine import Row
 from stoker.protocol.errors import BuildError, UnknownNameError, UsageError
 from stoker.server.builder import load_pipeline
 from stoker.server.commands.replay import replay
 from stoker.server.pictures import palette
+from stoker.server.preview import augmented
 from stoker.server.reference import make_spec, reference_batches
+from stoker.server.subject import open_subject
 
 PIPELINE = "command_pipelines:train"
 
@@ -120,6 +123,30 @@ def test_a_schedule_is_told_where_the_row_lies(photos, run):
     assert early["steps"][0]["parameters"]["factor"] == 1.0
     with pytest.raises(UsageError, match=r"reads ctx\.progress, so the length of the training"):
         run(replay, *flags, "--step", 3)
+
+
+def test_boxes_and_keypoints_come_in_parts_as_in_a_batch(boxed, monkeypatch, run):
+    monkeypatch.syspath_prepend(".")
+    graph = load_pipeline("command_pipelines:boxed")
+    spec = make_spec(boxed, graph, batch_size=1)
+    with open_subject("command_pipelines:boxed", boxed) as subject:
+        kept = set()
+        for epoch in range(4):
+            for _, batch in reference_batches(boxed, graph, spec, epoch=epoch):
+                found = subject.replay(Row(0, int(batch["index"][0]), epoch))
+                assert found.output("image").tobytes() == batch["image"][0].tobytes()
+                for name in ("boxes", "keypoints"):
+                    for key, array in batch[name][0].items():
+                        assert np.array_equal(found.output(f"{name}.{key}"), array)
+                crop, _, converted = found.steps
+                names = [value.name for value in crop.values]
+                assert names == ["image", "boxes.xyxy", "boxes.label", "keypoints.xy"]
+                assert [value.name for value in converted.values] == ["boxes.cxcywh", "boxes.label"]
+                shown = augmented(found, "image", {})
+                assert np.array_equal(shown.boxes, found.steps[1].values[1].array)
+                assert np.array_equal(shown.points, found.output("keypoints.xy"))
+                kept.add(len(found.output("boxes.label")))
+        assert kept >= {0, 2, 3}
 
 
 def test_an_unknown_pipeline_is_an_error(photos, run):
