@@ -1,0 +1,122 @@
+"""Draw the pictures of docs/ops.md: a photograph, and what each op makes of it.
+
+    python docs/images/ops.py [OP ...]
+
+writes `docs/images/ops/<op>.jpg` for these ops, or for all. Left is the photograph (coffee of
+scikit-image, by Rachel Michetti, CC0), right the op's result, by the interpreter with a fixed row.
+Where another op was applied to the photograph before, `BEFORE` says which.
+Ops whose result cannot be seen (they change dtype, layout or kind) have no picture.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import skimage.data
+from PIL import Image
+
+from stoker import ops
+from stoker.ops import make, registered
+from stoker.ops.contract import Op, State
+from stoker.pipeline import Pipeline, pipeline
+from stoker.pipeline.engine import Row
+from stoker.pipeline.plan import bind
+from stoker.pipeline.replay import replay
+
+FOLDER: Final = Path(__file__).parent / "ops"
+SIDES: Final = (160, 240)
+GAP: Final = 8
+QUALITY: Final = 85
+UNSEEN: Final = frozenset({"cast", "layout", "normalize", "one_hot"})
+PARAMETERS: Final[dict[str, dict[str, Any]]] = {
+    "affine": {"degrees": (20, 20), "scale": (0.8, 0.8), "shear": (12, 12)},
+    "box_blur": {"size_range": (7, 7)},
+    "brightness": {"factor_range": (1.5, 1.5)},
+    "center_crop": {"size": 120},
+    "color_jitter": {"brightness": 0.3, "contrast": 0.3, "saturation": 0.5, "hue": 0.3},
+    "contrast": {"factor_range": (1.8, 1.8)},
+    "elastic": {"amount_range": (12, 12)},
+    "erase": {"scale": (0.1, 0.2), "fill": 127},
+    "gamma": {"gamma_range": (2.0, 2.0)},
+    "gaussian_blur": {"kernel_size": 15, "sigma_range": (3, 3)},
+    "gaussian_noise": {"sigma_range": (25, 25)},
+    "grid_distortion": {"stretch_range": (-0.6, 0.6)},
+    "grid_mask": {"unit_range": (40, 40)},
+    "hue": {"turn_range": (0.35, 0.35)},
+    "jpeg_compression": {"quality_range": (8, 8)},
+    "letterbox": {"size": 160, "fill": 114},
+    "median_blur": {"size_range": (7, 7)},
+    "motion_blur": {"size_range": (15, 15), "degrees": (30, 30)},
+    "pad": {"padding": 24, "mode": "reflect"},
+    "pad_to_size": {"size": (200, 300), "fill": 114},
+    "posterize": {"bits": 2},
+    "random_crop": {"size": 120},
+    "random_resized_crop": {"size": (160, 240), "scale": (0.2, 0.4)},
+    "random_short_side_scale": {"sizes": (80, 120), "max_size": 240},
+    "resize": {"size": (160, 120)},
+    "resize_long": {"size": 120},
+    "resize_short": {"size": 100, "max_size": 240},
+    "rot90": {"turns": (1,)},
+    "rotate": {"degrees": (30, 30)},
+    "saturation": {"factor_range": (0.3, 0.3)},
+    "sharpness": {"factor_range": (6, 6)},
+    "zoom_out": {"side_range": (1.6, 1.6), "fill": 114},
+}
+"""What the ops are drawn with where their defaults would show little, or have none."""
+
+BEFORE: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "autocontrast": ("contrast", {"factor_range": (0.4, 0.4), "p": 1.0}),
+    "equalize": ("contrast", {"factor_range": (0.4, 0.4), "p": 1.0}),
+    "hsv_to_rgb": ("rgb_to_hsv", {}),
+    "ycbcr_to_rgb": ("rgb_to_ycbcr", {}),
+}
+"""Ops that show little on the photograph as it is, and the op that was applied to it before."""
+
+
+def pictured() -> list[str]:
+    """Return the names of the ops that have a picture."""
+    seen = [name for name, op in registered().items() if "image" in op.kernels]
+    return sorted(set(seen) - UNSEEN)
+
+
+def draw(name: str) -> Image.Image:
+    """Return the picture of an op: the photograph, and the result beside it."""
+    before = np.asarray(Image.fromarray(skimage.data.coffee()).resize(SIDES[::-1]))
+    if name in BEFORE:
+        before = result(make(*BEFORE[name]), before)
+    chance = {"p": 1.0} if "p" in registered()[name].__dataclass_fields__ else {}
+    after = result(make(name, {**PARAMETERS.get(name, {}), **chance}), before)
+    page = Image.new("RGB", (2 * SIDES[1] + GAP, SIDES[0]), (255, 255, 255))
+    page.paste(Image.fromarray(before), (0, 0))
+    shown = Image.fromarray(after)
+    shown.thumbnail(SIDES[::-1])
+    page.paste(shown, (SIDES[1] + GAP, 0))
+    return page
+
+
+def result(op: Op, image: np.ndarray) -> np.ndarray:
+    """Return what an op makes of an image, (H, W, 3) uint8."""
+    plan = bind(_showing(op).graph(), {"image": State.fixed("image", "uint8", image.shape)})
+    return replay(plan, Row(seed=0, id=4, epoch=0), [image]).steps[0].values[0].array
+
+
+def _showing(op: Op) -> Pipeline:
+    @pipeline
+    def shown(sample: Any) -> dict[str, Any]:
+        return {"image": ops.resize(op(sample.image), size=8)}
+
+    return shown
+
+
+def main(names: list[str]) -> None:
+    """Write the pictures of these ops, or of all."""
+    FOLDER.mkdir(exist_ok=True)
+    for name in names or pictured():
+        draw(name).save(FOLDER / f"{name}.jpg", quality=QUALITY, optimize=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
