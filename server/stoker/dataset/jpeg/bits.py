@@ -18,21 +18,29 @@ LOOKAHEAD: Final = 16
 
 @kernel
 def fill(data: Any, end: int, state: Any) -> None:
-    """Have at least 32 bits in the buffer."""
-    place, buffer, count = state[PLACE], state[BUFFER], state[COUNT]
+    """Have at least 33 bits in the buffer."""
+    place, buffer, count, made_up = more(
+        data, end, state[PLACE], state[BUFFER], state[COUNT], state[MADE_UP]
+    )
+    state[PLACE], state[BUFFER], state[COUNT], state[MADE_UP] = place, buffer, count, made_up
+
+
+@kernel
+def more(data: Any, end: Any, place: Any, buffer: Any, count: Any, made_up: Any) -> Any:
+    """Return a reader's state with at least 33 bits in the buffer; for loops that keep it apart."""
     while count <= 32:
         byte = np.int64(0)
-        if place < end and data[place] != 0xFF:
-            byte = np.int64(data[place])
+        if place < end and data[np.uint64(place)] != 0xFF:
+            byte = np.int64(data[np.uint64(place)])
             place += 1
-        elif place + 1 < end and data[place + 1] == 0:
+        elif place + 1 < end and data[np.uint64(place + 1)] == 0:
             byte = np.int64(0xFF)
             place += 2
         else:
-            state[MADE_UP] += 8
+            made_up += 8
         buffer = ((buffer << 8) | byte) & 0xFFFFFFFFFF
         count += 8
-    state[PLACE], state[BUFFER], state[COUNT] = place, buffer, count
+    return place, buffer, count, made_up
 
 
 @kernel
@@ -83,19 +91,19 @@ def realign(state: Any) -> bool:
 
 
 @kernel
-def put(out: Any, state: Any, value: int, bits: int) -> None:
-    """Write the low `bits` (0 to 16) of a number; whole bytes go to `out`, 0xFF stuffed."""
-    buffer = (state[BUFFER] << bits) | (value & ((1 << bits) - 1))
-    count = state[COUNT] + bits
+def put(out: Any, state: Any, value: Any, bits: Any) -> None:
+    """Write the low `bits` (0 to 32) of a number; whole bytes go to `out`, 0xFF stuffed."""
+    place, count = state[PLACE], state[COUNT] + bits
+    buffer = (state[BUFFER] << bits) | (value & ((np.int64(1) << bits) - 1))
     while count >= 8:
         count -= 8
         byte = (buffer >> count) & 0xFF
-        out[state[PLACE]] = byte
-        state[PLACE] += 1
+        out[np.uint64(place)] = byte
+        place += 1
         if byte == 0xFF:
-            out[state[PLACE]] = 0
-            state[PLACE] += 1
-    state[BUFFER], state[COUNT] = buffer & 0xFF, count
+            out[np.uint64(place)] = 0
+            place += 1
+    state[PLACE], state[BUFFER], state[COUNT] = place, buffer & 0xFF, count
 
 
 @kernel
@@ -106,10 +114,13 @@ def flush(out: Any, state: Any) -> None:
 
 
 @kernel
-def category(value: Any) -> int:
-    """Return how many bits the magnitude of a number has."""
-    magnitude, bits = abs(value), 0
-    while magnitude:
-        magnitude >>= 1
-        bits += 1
-    return bits
+def category(value: Any) -> Any:
+    """Return how many bits the magnitude of a number below 2^16 has."""
+    left, bits = abs(value), np.int64(0)
+    if left >= 256:
+        left, bits = left >> 8, bits + 8
+    if left >= 16:
+        left, bits = left >> 4, bits + 4
+    if left >= 4:
+        left, bits = left >> 2, bits + 2
+    return bits + min(left, 2)

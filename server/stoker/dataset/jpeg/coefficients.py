@@ -12,7 +12,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.dataset.jpeg.bits import PLACE, overrun, realign, signed, symbol, take
+from stoker.dataset.jpeg.bits import (
+    BUFFER,
+    COUNT,
+    LOOKAHEAD,
+    MADE_UP,
+    PLACE,
+    more,
+    overrun,
+    realign,
+    signed,
+    symbol,
+    take,
+)
 from stoker.dataset.jpeg.huffman import lookup
 from stoker.dataset.jpeg.segments import Scan, Segments
 from stoker.dataset.limits import CodecError
@@ -244,24 +256,34 @@ def _sequential(source: Any, dc: Any, ac: Any, part: int, block: Any) -> int:
     code = _dc(source, dc, part, 0, block)
     if code:
         return code
+    # The reader's state is kept in registers here: this loop is most of the work.
     data, end, state, _, _ = source
-    k = 1
+    place, buffer, count, made_up = state[PLACE], state[BUFFER], state[COUNT], state[MADE_UP]
+    k = np.int64(1)
     while k < 64:
-        found = symbol(data, end, state, ac)
-        if found < 0:
+        if count < 32:
+            place, buffer, count, made_up = more(data, end, place, buffer, count, made_up)
+        found = np.int64(ac[np.uint64((buffer >> (count - LOOKAHEAD)) & 0xFFFF)])
+        if found == 0:
             return NO_CODE
-        run, bits = found >> 4, found & 15
+        run, bits = (found >> 4) & 15, found & 15
+        count -= found >> 8
         if bits == 0:
             if run != 15:
-                return GOOD
+                break
             k += 16
             continue
         k += run
         if k > 63:
             return BEYOND
-        block[k] = signed(data, end, state, bits)
+        count -= bits
+        value = (buffer >> count) & ((1 << bits) - 1)
+        if value < (1 << (bits - 1)):
+            value += 1 - (1 << bits)
+        block[np.uint64(k)] = value
         k += 1
-    return GOOD if k == 64 else BEYOND
+    state[PLACE], state[BUFFER], state[COUNT], state[MADE_UP] = place, buffer, count, made_up
+    return GOOD if k <= 64 else BEYOND
 
 
 @kernel

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.dataset.jpeg.bits import category, flush, put
+from stoker.dataset.jpeg.bits import PLACE, category, flush, put
 from stoker.dataset.jpeg.coefficients import Coefficients, read_coefficients
 from stoker.dataset.jpeg.grid import Grid
 from stoker.dataset.jpeg.huffman import best_table, codes_of
@@ -81,136 +81,114 @@ def _encode(
     coefficients: Coefficients, shape: np.ndarray, interval: int
 ) -> tuple[bytes, list[Table], np.ndarray]:
     """Code all blocks: (scan, its tables: DC, AC, DC, AC, offsets of intervals and beyond EOI)."""
-    run = compiled(_code)
     sizes = np.array([coefficients.mcu_columns, coefficients.mcu_rows, interval], np.int64)
     intervals = coefficients.mcu_columns // interval * coefficients.mcu_rows
     offsets = np.zeros(intervals + 1, np.int64)
-    frequencies = np.zeros((4, 256), np.int64)
-    codes, lengths = np.zeros((4, 256), np.int64), np.zeros((4, 256), np.int64)
-    nothing = np.zeros(0, np.uint8)
-    values = coefficients.values
-    bits = run(values, shape, sizes, codes, lengths, frequencies, nothing, offsets)
-    if bits == TOO_LARGE:
+    tokens = np.empty(coefficients.values.size + 1, np.uint32)
+    count = compiled(_tokens)(coefficients.values, shape, sizes, tokens, offsets)
+    if count == TOO_LARGE:
         raise UnindexableError("a coefficient that baseline files cannot hold")
+    tokens = tokens[:count]
+    symbols = np.bincount(tokens & 0x3FF, minlength=1024).reshape(4, 256)
     used = 4 if len(coefficients.planes) > 1 else 2
-    tables = [best_table(counted) for counted in frequencies[:used]]
+    tables = [best_table(counted) for counted in symbols[:used]]
+    codes, lengths = np.zeros(1024, np.int64), np.zeros(1024, np.int64)
     for i, table in enumerate(tables):
-        codes[i], lengths[i] = codes_of(table)
-    bits += int((frequencies * lengths).sum())
-    out = np.empty(2 * (bits // 8 + intervals) + 2 * intervals + 8, np.uint8)
-    end = run(values, shape, sizes, codes, lengths, frequencies, out, offsets)
+        codes[256 * i : 256 * (i + 1)], lengths[256 * i : 256 * (i + 1)] = codes_of(table)
+    numbers = np.arange(16) @ np.bincount((tokens >> 10) & 15, minlength=16)
+    bits = int(numbers) + int((symbols.reshape(-1) * lengths).sum())
+    out = np.empty(2 * (bits // 8 + intervals) + 2 * intervals + 8, np.uint8)  # all bytes stuffed
+    end = compiled(_write)(tokens, codes, lengths, out, offsets)
     return out[:end].tobytes(), tables, offsets
 
 
 @kernel
-def _code(
-    values: Any,
-    shape: Any,
-    sizes: Any,
-    codes: Any,
-    lengths: Any,
-    frequencies: Any,
-    out: Any,
-    offsets: Any,
-) -> Any:
-    """Write all blocks, or without memory to write to count their symbols.
+def _tokens(values: Any, shape: Any, sizes: Any, tokens: Any, starts: Any) -> Any:
+    """Turn all blocks into tokens; returns how many, or TOO_LARGE.
 
-    Returns the bytes written, or when counting the bits beside the codes; or TOO_LARGE.
+    A token has the table and the symbol (10 bits), how many bits follow the code (4), and these.
 
     Args:
         values: all coefficients.
         shape: (components, 5): sampling h and v, block columns, first coefficient, table.
         sizes: MCU columns and rows, MCUs of an interval.
-        codes: (4, 256) codes of DC, AC, DC, AC.
-        lengths: their lengths.
-        frequencies: (4, 256) counts.
-        out: memory.
-        offsets: where intervals begin.
+        tokens: room for one of each coefficient.
+        starts: takes the first token of each interval, and how many there are.
     """
-    state, last_dc = np.zeros(3, np.int64), np.zeros(shape.shape[0], np.int64)
-    writer = (codes, lengths, frequencies, out, state)
-    extra = np.int64(0)
+    last_dc, end = np.zeros(shape.shape[0], np.int64), np.int64(0)
     for number in range(sizes[0] * sizes[1]):
         if number % sizes[2] == 0:
-            _interval(out, state, number // sizes[2], offsets)
+            starts[number // sizes[2]] = end
             last_dc[:] = 0
-        more = _mcu(writer, values, shape, last_dc, number // sizes[0], number % sizes[0])
-        if more < 0:
-            return TOO_LARGE
-        extra += more
-    if out.size == 0:
-        return extra
-    flush(out, state)
-    offsets[offsets.size - 1] = state[0] + 2
-    return state[0]
+        y, x = number // sizes[0], number % sizes[0]
+        for i in range(shape.shape[0]):
+            wide, high = shape[i, 0], shape[i, 1]
+            for k in range(wide * high):
+                place = (y * high + k // wide) * shape[i, 2] + x * wide + k % wide
+                at = shape[i, 3] + 64 * place
+                block = values[at : at + 64]
+                end = _block(block, block[0] - last_dc[i], 512 * shape[i, 4], tokens, end)
+                if end < 0:
+                    return TOO_LARGE
+                last_dc[i] = block[0]
+    starts[starts.size - 1] = end
+    return end
 
 
 @kernel
-def _interval(out: Any, state: Any, turn: int, offsets: Any) -> None:
-    """Begin a restart interval."""
-    if out.size == 0:
-        return
-    flush(out, state)
-    if turn:
-        out[state[0]], out[state[0] + 1] = 0xFF, 0xD0 + ((turn - 1) & 7)
-        state[0] += 2
-    offsets[turn] = state[0]
-
-
-@kernel
-def _mcu(writer: Any, values: Any, shape: Any, last_dc: Any, y: int, x: int) -> Any:
-    """Code the blocks of an MCU; returns the bits beside the codes, or TOO_LARGE."""
-    extra = np.int64(0)
-    for i in range(shape.shape[0]):
-        wide, high = shape[i, 0], shape[i, 1]
-        for k in range(wide * high):
-            number = (y * high + k // wide) * shape[i, 2] + x * wide + k % wide
-            at = shape[i, 3] + 64 * number
-            block = values[at : at + 64]
-            more = _block(writer, block, block[0] - last_dc[i], 2 * shape[i, 4])
-            if more < 0:
-                return TOO_LARGE
-            extra += more
-            last_dc[i] = block[0]
-    return extra
-
-
-@kernel
-def _block(writer: Any, block: Any, difference: Any, table: Any) -> Any:
-    """Code a block (T.81, F.1.2); returns the bits beside its codes, or TOO_LARGE."""
+def _block(block: Any, difference: Any, table: Any, tokens: Any, end: Any) -> Any:
+    """Turn a block into tokens from place `end` on (T.81, F.1.2); returns the place after them."""
     bits = category(difference)
     if bits > 11:
         return TOO_LARGE
-    _one(writer, table, bits, difference, bits)
-    extra, zeros = bits, 0
+    tokens[np.uint64(end)] = _token(table, bits, difference, bits)
+    end += 1
+    zeros = 0
     for k in range(1, 64):
-        value = np.int64(block[k])
+        value = np.int64(block[np.uint64(k)])
         if value == 0:
             zeros += 1
             continue
-        while zeros > 15:
-            _one(writer, table + 1, 0xF0, 0, 0)
-            zeros -= 16
         bits = category(value)
         if bits > 10:
             return TOO_LARGE
-        _one(writer, table + 1, zeros << 4 | bits, value, bits)
-        extra += bits
+        while zeros > 15:
+            tokens[np.uint64(end)] = _token(table, 256 + 0xF0, 0, 0)
+            end += 1
+            zeros -= 16
+        tokens[np.uint64(end)] = _token(table, 256 + (zeros << 4 | bits), value, bits)
+        end += 1
         zeros = 0
     if zeros:
-        _one(writer, table + 1, 0, 0, 0)
-    return extra
+        tokens[np.uint64(end)] = _token(table, 256, 0, 0)
+        end += 1
+    return end
 
 
 @kernel
-def _one(writer: Any, table: Any, found: int, value: Any, bits: int) -> None:
-    """Write a symbol and the bits of its number, or count it."""
-    codes, lengths, frequencies, out, state = writer
-    if out.size == 0:
-        frequencies[table, found] += 1
-        return
-    put(out, state, codes[table, found], lengths[table, found])
-    put(out, state, value if value >= 0 else value - 1, bits)
+def _token(table: Any, found: Any, value: Any, bits: Any) -> Any:
+    number = (value if value >= 0 else value - 1) & ((1 << bits) - 1)
+    return np.uint32(table + found | bits << 10 | number << 14)
+
+
+@kernel
+def _write(tokens: Any, codes: Any, lengths: Any, out: Any, offsets: Any) -> Any:
+    """Write all tokens; `offsets` has first tokens of intervals, and takes where they begin."""
+    state = np.zeros(3, np.int64)
+    intervals = offsets.size - 1
+    for turn in range(intervals):
+        first, last = offsets[turn], offsets[turn + 1]
+        if turn:
+            out[state[PLACE]], out[state[PLACE] + 1] = 0xFF, 0xD0 + ((turn - 1) & 7)
+            state[PLACE] += 2
+        offsets[turn] = state[PLACE]
+        for i in range(first, last):
+            token = np.int64(tokens[np.uint64(i)])
+            at, bits = np.uint64(token & 0x3FF), (token >> 10) & 15
+            put(out, state, (codes[at] << bits) | (token >> 14), lengths[at] + bits)
+        flush(out, state)
+    offsets[intervals] = state[PLACE] + 2
+    return state[PLACE]
 
 
 def _sorted(found: Segments) -> tuple[bytes, bytes, list[bytes]]:

@@ -7,9 +7,12 @@ rewriting cannot keep exactly is refused with the reason; such a file is stored 
 
 import struct
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 from stoker.dataset.limits import MAX_SCANS, CodecError, check_pixels
+from stoker.rng.jit import compiled, kernel
 
 SOI: Final = b"\xff\xd8"
 EOI: Final = b"\xff\xd9"
@@ -251,13 +254,17 @@ def _check_components(found: Segments) -> None:
 
 def _end_of_data(data: bytes, start: int) -> int:
     """Return where the next segment's marker stands: neither a stuffed byte nor a restart."""
-    place = data.find(b"\xff", start)
-    while place >= 0 and place + 1 < len(data):
-        follows = data[place + 1]
-        if follows == 0xFF:
-            place += 1
-            continue
-        if follows and not RST0 <= follows <= RST7:
-            return place
-        place = data.find(b"\xff", place + 2)
-    raise CodecError("it is damaged: it ends within a scan")
+    end = int(compiled(_marker)(np.frombuffer(data, np.uint8), start))
+    if end < 0:
+        raise CodecError("it is damaged: it ends within a scan")
+    return end
+
+
+@kernel
+def _marker(data: Any, start: int) -> Any:
+    for place in range(start, data.size - 1):
+        if data[np.uint64(place)] == 0xFF:
+            follows = data[np.uint64(place + 1)]
+            if follows not in (0, 0xFF) and not RST0 <= follows <= RST7:
+                return place
+    return -1
