@@ -1,5 +1,7 @@
 """Boxes and keypoints: what is written is read, in every format, and what cannot be is refused."""
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
@@ -11,7 +13,8 @@ from stoker.dataset import open_dataset, schema, write
 from stoker.dataset.items import items_of
 from stoker.dataset.limits import CodecError
 from stoker.dataset.verify import verify
-from stoker.protocol.errors import DatasetError, UsageError
+from stoker.protocol.canonical import canonical_digest
+from stoker.protocol.errors import DatasetError, SampleError, UsageError
 from stoker.protocol.ragged import unpack_items
 
 SIZE = (60, 80)
@@ -180,3 +183,37 @@ def test_fields_that_cannot_be():
         made = schema.Schema((schema.image(), schema.boxes(fields={name: "int8"})))
         with pytest.raises(UsageError, match="expected items of xyxy"):
             schema.check_schema(made)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda field: field["items"]["fields"][1].__setitem__(1, "object"), "expected items of"),
+        (lambda field: field["items"]["fields"][1].__setitem__(2, 2), "expected items of"),
+        (lambda field: field["items"].update(fields=[]), "expected items of"),
+        (lambda field: field["items"].update(of="label"), "which is no image or mask"),
+        (lambda field: field.pop("items"), "expected items"),
+        (lambda field: field.update(kind="keypoints"), "expected items of xy"),
+        (lambda field: field.update(shape=[None, 8], bound=[5, 8]), "expected items of"),
+    ],
+)
+def test_damaged_descriptions_are_refused(path, change, said):
+    data = json.loads((path / "manifest.json").read_text())
+    del data["checksum"]
+    change(next(field for field in data["schema"]["fields"] if field["name"] == "boxes"))
+    data["checksum"] = canonical_digest(data)
+    (path / "manifest.json").write_text(json.dumps(data))
+    with pytest.raises(DatasetError, match=said):
+        open_dataset(path)
+
+
+def test_more_items_than_the_bound_are_a_bad_sample(path):
+    data = json.loads((path / "manifest.json").read_text())
+    del data["checksum"]
+    next(field for field in data["schema"]["fields"] if field["name"] == "boxes")["bound"][0] = 3
+    data["checksum"] = canonical_digest(data)
+    (path / "manifest.json").write_text(json.dumps(data))
+    with open_dataset(path) as dataset:
+        assert len(dataset.read("boxes", 0)) == 3
+        with pytest.raises(SampleError, match=r"up to \(3, 9\)"):
+            dataset.read("boxes", 3)

@@ -121,7 +121,7 @@ def test_ranks_at_the_same_time(daemon, law, expected):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["worker.row", "worker.row_done", "worker.chunk_done"])
-@pytest.mark.parametrize("name", ["crops", "views"])
+@pytest.mark.parametrize("name", ["crops", "views", "boxes"])
 def test_worker_that_dies_at_a_point(daemon, law, expected, point, name):
     with daemon(2, f"{point}:kill:2:1,{point}:kill:2:2") as running:
         assert law.delivered(running.address, EPOCHS, **_options(name)) == expected[name]

@@ -134,3 +134,15 @@ def test_what_a_daemon_cannot_have_meant(shape, counts, said):
 def test_outputs_that_cannot_be(outputs, said):
     with pytest.raises(UsageError, match=said):
         check_outputs(outputs)
+
+
+def test_tensors_of_torch():
+    torch = pytest.importorskip("torch")
+    records = np.zeros((2, 3, 6), np.uint32)
+    arrays = spread("b", BOX, records, np.array([1, 2], np.int64))
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    ragged = gather(tensors, {"b": BOX})["b"]
+    assert ragged.values.dtype == torch.float32
+    assert [len(row["label"]) for row in ragged.to("cpu", non_blocking=True)] == [1, 2]
+    plain = gather(arrays, {"b": BOX})
+    assert batch_digest({"b": ragged}, 0, 0) == batch_digest(plain, 0, 0)

@@ -259,6 +259,12 @@ def _more(field: dict[str, Any], seen: dict[str, Any]) -> str:
     if seen.get("gridded"):
         rows = f", {seen['by_rows']} of them by rows alone" if seen.get("by_rows") else ""
         parts.append(f"{seen['gridded']} JPEGs with a grid for crops{rows}")
+    if "items" in field:
+        fields = [
+            f"{name} {dtype}" + (f"[{width}]" if width > 1 else "")
+            for name, dtype, width in field["items"]["fields"]
+        ]
+        parts.append(f"up to {field['bound'][0]}, each {', '.join(fields)}")
     if field["classes"]:
         counts = seen.get("per_class") or []
         shown = [f"{name}: {count}" for name, count in zip(field["classes"], counts, strict=False)]
