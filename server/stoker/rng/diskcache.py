@@ -72,8 +72,12 @@ def set_cache_root(path: str | os.PathLike[str]) -> None:
         _chosen[:] = [Path(path).absolute()]
 
 
+@functools.cache
 def kernel_digest(fn: FunctionType) -> str:
-    """Return the name of a kernel's machine code: sources, loaded code, versions and processor."""
+    """Return the name of a kernel's machine code: sources, loaded code, versions and processor.
+
+    Taken once for each function of a process: its code was loaded once, too.
+    """
     parts = f"{source_digest(fn)} {loaded_digest(fn)} {fn.__qualname__} {_toolchain()}"
     return hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
 

@@ -92,8 +92,16 @@ def _function_in(value: object) -> FunctionType | None:
     return inner if isinstance(inner, FunctionType) else None
 
 
-def _twin_files(twin: str) -> Iterator[tuple[str, str]]:
-    module = twin.partition(":")[0]
+@functools.cache
+def _twin_files(twin: str) -> tuple[tuple[str, str], ...]:
+    """Return (module, path) of every file of a twin's package folder, as it is at the first call.
+
+    What is in the files is looked at every time.
+    """
+    return tuple(_files_beside(twin.partition(":")[0]))
+
+
+def _files_beside(module: str) -> Iterator[tuple[str, str]]:
     try:
         spec = importlib.util.find_spec(module)
     except ImportError:
