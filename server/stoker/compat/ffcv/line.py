@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
+
+import numpy as np
 
 from stoker.compat.ffcv.fields.decoders import Decoder, default_decoder
 from stoker.compat.ffcv.memory import Pool
@@ -20,6 +22,7 @@ from stoker.rng.streams import make_key, stream_key
 MIN_PART: Final = 16
 """Rows that one thread decodes at a time, at least."""
 TensorStep = tuple[str, Callable[..., Any]]
+Begun = tuple[np.ndarray, list["Future[None]"]]
 
 
 class Line:
@@ -67,17 +70,19 @@ class Line:
         for operation in found[1:]:
             state = self._add(operation, state)
 
-    def batch(self, rows: Rows, threads: ThreadPoolExecutor, workers: int) -> Any:
-        """Return the field's batch of some rows."""
+    def begin(self, rows: Rows, threads: ThreadPoolExecutor, workers: int) -> Begun:
+        """Let threads read the field of some rows; returns at once."""
         count, state = len(rows.ids), self._reading.state
-        value: Any = self._pool.take((count, *state.shape), state.dtype)
+        value = self._pool.take((count, *state.shape), state.dtype)
         part = max(MIN_PART, -(-count // (2 * workers)))
         parts = [(low, min(low + part, count)) for low in range(0, count, part)]
-        if len(parts) == 1:
-            self._reading.fill(rows, 0, count, value)
-        else:
-            for done in [threads.submit(self._reading.fill, rows, *p, value) for p in parts]:
-                done.result()
+        return value, [threads.submit(self._reading.fill, rows, *p, value) for p in parts]
+
+    def batch(self, begun: Begun, rows: Rows) -> Any:
+        """Return the field's batch, as far as another thread than the script's may make it."""
+        value: Any = begun[0]
+        for done in begun[1]:
+            done.result()
         for step in self._steps:
             value = step(value, rows)
         for _, function in self._tensor_steps[: self._later]:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.compat.ffcv.line import Line
+from stoker.compat.ffcv.line import Begun, Line
 from stoker.compat.ffcv.pipeline.compiler import Compiler
 from stoker.compat.ffcv.step import Rows
 from stoker.dataset import open_dataset
@@ -126,19 +126,23 @@ class Loader:
         epoch, self.next_epoch = self.next_epoch, self.next_epoch + 1
         return _Epoch(self, epoch).batches()
 
-    def batch(self, epoch: int, step: int, threads: ThreadPoolExecutor) -> tuple[Rows, list[Any]]:
-        """Compute one batch of this rank, as far as another thread may.
-
-        Raises:
-            SampleError: a sample cannot be decoded.
-        """
+    def begin(self, epoch: int, step: int, threads: ThreadPoolExecutor) -> tuple[Rows, list[Begun]]:
+        """Let threads read one batch of this rank; returns at once."""
         start, stop = positions(self._spec, step)
         low, high = rank_rows(stop - start, self._rank, self._ranks)
         end = min(start + high, len(self._chosen))
         ids, _ = self._order.lookup_range(epoch, start + low, max(end, start + low))
         rows = Rows(self.seed, epoch, self._chosen[ids].astype(np.int64))
-        Compiler.set_num_threads(self._workers)
-        return rows, [line.batch(rows, threads, self._workers) for line in self._lines]
+        return rows, [line.begin(rows, threads, self._workers) for line in self._lines]
+
+    def batch(self, rows: Rows, begun: list[Begun]) -> list[Any]:
+        """Compute a batch that was begun, as far as another thread than the script's may.
+
+        Raises:
+            SampleError: a sample cannot be decoded.
+        """
+        pairs = zip(self._lines, begun, strict=True)
+        return [line.batch(one, rows) for line, one in pairs]
 
     def finish(self, rows: Rows, values: list[Any]) -> tuple[Any, ...]:
         """Return a batch as the script gets it; called on its thread."""
@@ -200,17 +204,28 @@ class _Epoch:
                     self._thread.join(0.01)
 
     def _produce(self) -> None:
+        Compiler.set_num_threads(self._loader.workers)
         with ThreadPoolExecutor(self._loader.workers, "ffcv-decode") as threads:
-            for step in range(len(self._loader)):
-                item: Any
-                try:
-                    item = self._loader.batch(self._epoch, step, threads)
-                except BaseException as error:  # handed to the script's thread
-                    item = error
-                self._ready.put(item)
-                if self._stop.is_set() or isinstance(item, BaseException):
-                    return
-                del item
+            item: Any
+            try:
+                for item in self._computed(threads):
+                    self._ready.put(item)
+                    if self._stop.is_set():
+                        return
+                    del item
+            except BaseException as error:  # handed to the script's thread
+                self._ready.put(error)
+
+    def _computed(self, threads: ThreadPoolExecutor) -> Iterator[tuple[Rows, list[Any]]]:
+        """Yield batches; while one is computed, the next is read."""
+        steps = len(self._loader)
+        begun = self._loader.begin(self._epoch, 0, threads)
+        for step in range(steps):
+            rows, parts = begun
+            if step + 1 < steps:
+                begun = self._loader.begin(self._epoch, step + 1, threads)
+            yield rows, self._loader.batch(rows, parts)
+            del parts
 
 
 def _rank_of_job() -> tuple[int, int]:

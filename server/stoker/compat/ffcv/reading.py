@@ -6,6 +6,7 @@ of its own. Pictures that an op crops or resizes are computed by a Stoker pipeli
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -15,10 +16,13 @@ import numpy as np
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.compat.ffcv.step import Rows
 from stoker.dataset import Dataset
+from stoker.dataset.manifest import DataFile
+from stoker.dataset.mapping import map_file
 from stoker.pipeline import Engine, Row, pipeline
 from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.plan import bind
 from stoker.pipeline.values import Sample
+from stoker.protocol.errors import BuildError
 from stoker.server.rows import SampleReader
 from stoker.server.states import field_states
 
@@ -38,18 +42,30 @@ class Reading(Protocol):
 
 
 class StoredReading:
-    """Values that are copied as they are stored; see `Reading`."""
+    """Values of one size that are copied as they are stored, many at a time; see `Reading`."""
 
     def __init__(self, dataset: Dataset, field: str, shape: tuple[int, ...], dtype: str) -> None:
+        """Map the field's column in every file.
+
+        Raises:
+            BuildError: the values are not of one size.
+        """
         self.state = array_state(shape, dtype)
-        self._dataset = dataset
-        self._field = field
+        files = dataset.manifest.files
+        self._first_rows = np.array([file.first_row for file in files])
+        self._values = [_stored(dataset, file, field, shape) for file in files]
 
     def fill(self, rows: Rows, low: int, high: int, out: np.ndarray) -> None:
         """Write rows; see `Reading`."""
-        read, field = self._dataset.read, self._field
-        for place in range(low, high):
-            out[place] = read(field, int(rows.ids[place]))
+        ids, part = rows.ids[low:high], out[low:high]
+        owners = np.searchsorted(self._first_rows, ids, side="right") - 1
+        for number in np.unique(owners):
+            values, here = self._values[number], owners == number
+            places = ids[here] - self._first_rows[number]
+            if values.dtype == part.dtype and here.all():
+                np.take(values, places, axis=0, out=part, mode="clip")
+            else:
+                part[here] = values[places]
 
 
 class BytesReading:
@@ -103,6 +119,26 @@ class PipelineReading:
             reader = SampleReader(self._dataset, self._plan.fields)
             found = self._tools.found = (compile_plan(self._plan), reader)
         return found
+
+
+def _stored(dataset: Dataset, file: DataFile, field: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Return a file's values of a field, (rows, *shape), without a copy.
+
+    Raises:
+        BuildError: they are not of one size.
+    """
+    declared = next(f for f in dataset.schema.fields if f.name == field)
+    dtype = np.dtype(np.uint8 if declared.dtype == "bool" else declared.dtype)
+    place = file.columns[field]
+    view = map_file(dataset.path / file.name, file.size_bytes)
+    data = np.frombuffer(view[place.data.offset : place.data.end], np.uint8)
+    start, size = 0, math.prod(shape) * dtype.itemsize
+    if place.offsets is not None:
+        offsets = np.frombuffer(view[place.offsets.offset : place.offsets.end], np.int64)
+        start = int(offsets[0])
+        if len(offsets) != file.rows + 1 or (np.diff(offsets) != size).any():
+            raise BuildError(f"field {field!r}: expected values of one size, {shape}")
+    return data[start : start + file.rows * size].view(dtype).reshape(file.rows, *shape)
 
 
 def array_state(shape: tuple[int, ...], dtype: str) -> State:

@@ -1,0 +1,96 @@
+"""What an operation of FFCV's guide costs: an epoch with PickACorner against one without.
+
+    python benchmarks/ffcv_guide.py --images 50000 --epochs 20
+
+As the guide measures it: pictures of CIFAR-10's size, batches of 512, random order, decoder,
+PickACorner, ToTensor; both pipelines in one process, their epochs taking turns. Printed are median
+seconds of an epoch, the ratio of the medians, and the median of the ratios of neighbouring epochs,
+serial and parallel. The guide itself got 1.26x for the parallel form.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from skimage import data
+
+from stoker.compat.ffcv.fields import IntField, RGBImageField
+from stoker.compat.ffcv.fields.decoders import SimpleRGBImageDecoder
+from stoker.compat.ffcv.loader import Loader, OrderOption
+from stoker.compat.ffcv.transforms import ToTensor
+from stoker.compat.ffcv.writer import DatasetWriter
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "compat"))
+from guide_script import PickACorner, PickACornerParallel
+
+SIDE = 32
+
+
+class Pictures:
+    """Cuttings of a photograph with noise, (32, 32, 3) uint8, and a label."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.photo = data.astronaut()
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, int]:
+        top, left = index * 7 % (512 - SIDE), index * 13 % (512 - SIDE)
+        return self.photo[top : top + SIDE, left : left + SIDE], index % 10
+
+
+def epoch_s(loader: Loader) -> float:
+    """Return the seconds of an epoch."""
+    began = time.perf_counter()
+    for _ in loader:
+        pass
+    return time.perf_counter() - began
+
+
+def compare(path: Path, arguments: argparse.Namespace, operation: object) -> tuple[float, ...]:
+    """Return seconds without and with, the ratio of the medians, and the median ratio."""
+    loaders = [
+        Loader(
+            path,
+            batch_size=512,
+            num_workers=arguments.workers,
+            order=OrderOption.RANDOM,
+            seed=0,
+            pipelines={"image": [SimpleRGBImageDecoder(), *middle, ToTensor()]},
+        )
+        for middle in ([], [operation])
+    ]
+    for loader in loaders:
+        epoch_s(loader)
+    turns = [[epoch_s(loader) for loader in loaders] for _ in range(arguments.epochs)]
+    without, with_it = (statistics.median(times) for times in zip(*turns, strict=True))
+    ratio = statistics.median(second / first for first, second in turns)
+    return without, with_it, with_it / without, ratio
+
+
+def main() -> None:
+    """Measure and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--images", type=int, default=50_000)
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--workers", type=int, default=8)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "pictures.beton"
+        fields = {"image": RGBImageField(), "label": IntField()}
+        DatasetWriter(path, fields).from_indexed_dataset(Pictures(arguments.images))
+        print("| form | s without | s with | ratio | median of neighbours' ratios |")
+        print("|---|---|---|---|---|")
+        for name, operation in (("serial", PickACorner()), ("parallel", PickACornerParallel())):
+            figures = compare(path, arguments, operation)
+            print(f"| {name} | " + " | ".join(f"{figure:.4f}" for figure in figures) + " |")
+
+
+if __name__ == "__main__":
+    main()
