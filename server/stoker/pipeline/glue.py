@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from stoker.pipeline.steps import (
     Step,
     StoreStep,
 )
+from stoker.pipeline.support import pixels, plane
 from stoker.pipeline.tables import physical
 
 FAULT_WORDS = 5
@@ -56,10 +57,14 @@ import numpy as np
 
 from stoker.ops.registry import lookup
 from stoker.pipeline.statistics import max_of, mean_of, min_of
-from stoker.pipeline.support import copy, floordiv, key_of, mod, mutable
+from stoker.pipeline.support import copy, floordiv, key_of, mod, mutable, part, pixels, plane
 from stoker.rng.jit import kernel
 
 '''
+
+
+SHAPED: Final = {2: plane, 3: pixels}
+"""Sides -> the kernel that gives bytes a shape; calls compile in half the time of their text."""
 
 
 @dataclass
@@ -248,7 +253,7 @@ class _Writer:
         path = f"kernels[{step.kind!r}].run"
         run = self.function(step.decision, step.kind, step.kernel.run, path)
         offset = self.plan.scratch.get(step.dst, 0)
-        scratch = f"arena[{self.number(offset)} : {self.number(offset + step.scratch_bytes)}]"
+        scratch = f"part(arena, {self.number(offset)}, {self.number(offset + step.scratch_bytes)})"
         lines.append(f"v{step.dst} = {self.memory(step.dst, sides)}")
         lines.append(f'{run}(v{step.src}, v{step.dst}, p["d{k}"], d["d{k}"], {scratch})')
         return lines
@@ -296,6 +301,8 @@ class _Writer:
             names[:2] = list(sides)[: len(names)]
         dtype = np.dtype(physical(state.dtype))
         start = self.number(place.index)
+        if dtype == np.uint8 and len(names) in SHAPED:
+            return f"{SHAPED[len(names)].__name__}(arena, {start}, {', '.join(names)})"
         length = " * ".join([*names, str(dtype.itemsize)] if dtype.itemsize > 1 else names)
         view = "" if dtype == np.uint8 else f".view(np.{_numpy_name(dtype)})"
         shape = ", ".join(names) + ("," if len(names) == 1 else "")

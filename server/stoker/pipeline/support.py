@@ -56,3 +56,22 @@ def mod(left: Any, right: Any) -> Any:
     if right in (0, -1):
         return left - left
     return left % right
+
+
+@kernel
+def part(arena: Any, start: int, end: int) -> Any:
+    """Return the bytes [start, end) of the arena."""
+    return arena[start:end]
+
+
+@kernel
+def plane(arena: Any, start: int, height: int, width: int) -> Any:
+    """Return the bytes from `start` as (height, width) uint8."""
+    return arena[start : start + height * width].reshape((height, width))
+
+
+@kernel
+def pixels(arena: Any, start: int, height: int, width: int, channels: int) -> Any:
+    """Return the bytes from `start` as (height, width, channels) uint8."""
+    end = start + height * width * channels
+    return arena[start:end].reshape((height, width, channels))
