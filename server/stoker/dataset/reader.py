@@ -61,6 +61,7 @@ class Dataset:
         self._fields = {field.name: field for field in manifest.schema.fields}
         self._files = ColumnFiles(path, manifest, max_maps)
         self._local = threading.local()
+        self._last: tuple[int, Row] | None = None
 
     def __len__(self) -> int:
         """Return the number of samples."""
@@ -74,6 +75,7 @@ class Dataset:
 
     def close(self) -> None:
         """Drop the maps; views that were handed out stay valid. Closing twice is allowed."""
+        self._last = None
         self._files.close()
 
     def size(self, field: str, id: int) -> tuple[int, int]:  # noqa: A002 - the glossary's word
@@ -283,7 +285,10 @@ class Dataset:
     def _row(self, id: int) -> Row:  # noqa: A002
         if not 0 <= id < self.manifest.rows:
             raise UsageError(f"dataset {self.path} has ids 0 to {self.manifest.rows - 1}, got {id}")
-        return self._files.row(id)
+        last = self._last  # the fields of a sample are read one after the other
+        if last is None or last[0] != id:
+            self._last = last = (id, self._files.row(id))
+        return last[1]
 
     def _item(self, name: str, id: int, column: VariableColumn, row: Row) -> memoryview:  # noqa: A002
         try:
