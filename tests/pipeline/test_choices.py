@@ -296,5 +296,6 @@ def test_what_choices_refuse(toys):
         lambda s, c: one_of(one_of(s.a, choices=[None]), choices=[None]),
     )
     refused(
-        line + r"ctx has no 'chanse'; it has epoch, view, chance\(p\)", lambda s, c: c.chanse(1)
+        line + r"ctx has no 'chanse'; it has epoch, step, progress, view, chance\(p\)",
+        lambda s, c: c.chanse(1),
     )

@@ -5,6 +5,7 @@ it to a dataset; `stoker.pipeline.executor` and `stoker.pipeline.interpreter` ru
 this package never imports numba.
 """
 
+from stoker.pipeline.augment import auto_augment, rand_augment, trivial_augment_wide
 from stoker.pipeline.authoring import Pipeline, branching, pipeline
 from stoker.pipeline.choices import one_of, random_apply, some_of
 from stoker.pipeline.context import Context
@@ -19,12 +20,15 @@ __all__ = [
     "Graph",
     "Pipeline",
     "Row",
+    "auto_augment",
     "branching",
     "one_of",
     "pipeline",
     "pipelines",
+    "rand_augment",
     "random_apply",
     "scope",
     "some_of",
     "sync_seed",
+    "trivial_augment_wide",
 ]

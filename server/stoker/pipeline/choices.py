@@ -49,14 +49,14 @@ def one_of(
         BuildError: there is no value or alternative, or one returns something else.
     """
     where = stream or "one_of"
-    tracer = _tracer(values, where)
+    tracer = tracer_for(values, where)
     named = _named(choices, where)
     chances = tuple(weights) if weights is not None else (1.0,) * len(named)
     if len(chances) != len(named):
         raise fault(f"{where}: expected a weight for each of {len(named)} choices, got {chances}")
     choice = tracer.choose(OneOf(chances), "choice", stream, "one_of")
     with scope(where):
-        return _given(_among(choice, list(named.items()), 0, values, where))
+        return given(among(choice, list(named.items()), values, where))
 
 
 def some_of(
@@ -81,7 +81,7 @@ def some_of(
         ParameterError: more are wanted than there are.
     """
     where = stream or "some_of"
-    tracer = _tracer(values, where)
+    tracer = tracer_for(values, where)
     named = _named(choices, where)
     fewest, most = n if isinstance(n, tuple) else (n, n)
     chosen = tracer.choose(SomeOf(len(named), fewest, most), "chosen", stream, "some_of")
@@ -89,7 +89,7 @@ def some_of(
         for index, (name, choice) in enumerate(named.items()):
             wanted = chosen // 2**index % 2 == 1
             values = _either(wanted, name, choice, values, where)
-    return _given(values)
+    return given(values)
 
 
 def random_apply(
@@ -110,13 +110,18 @@ def random_apply(
         BuildError: there is no value, or what is applied returns something else.
     """
     where = stream or "random_apply"
-    tracer = _tracer(values, where)
+    tracer = tracer_for(values, where)
     applied = tracer.choose(Chance(p), "apply", stream, "random_apply") == 1
     with scope(where):
-        return _given(_either(applied, "", apply, values, where))
+        return given(_either(applied, "", apply, values, where))
 
 
-def _tracer(values: Values, where: str) -> Tracer:
+def tracer_for(values: Values, where: str) -> Tracer:
+    """Return the pipeline that values belong to.
+
+    Raises:
+        BuildError: there is no value, or one is none of a pipeline.
+    """
     for value in values:
         if not isinstance(value, TracedValue):
             raise fault(f"{where}: expected fields of a sample, got {type(value).__name__}")
@@ -143,22 +148,22 @@ def _named(
     return named
 
 
-def _among(
+def among(
     choice: TracedValue,
-    named: list[tuple[str, Alternative]],
-    first: int,
+    named: Sequence[tuple[str, Alternative]],
     values: Values,
     where: str,
+    first: int = 0,
 ) -> Values:
-    """Halve the alternatives by nested branches: 62 are 6 blocks deep."""
+    """Run alternative `choice` - `first`, by nested branches: 62 alternatives are 6 blocks deep."""
     if len(named) == 1:
         name, alternative = named[0]
         return _run(name, alternative, values, where)
     half = len(named) // 2
     result: Values = choose(
         choice < first + half,
-        lambda: _among(choice, named[:half], first, values, where),
-        lambda: _among(choice, named[half:], first + half, values, where),
+        lambda: among(choice, named[:half], values, where, first),
+        lambda: among(choice, named[half:], values, where, first + half),
     )
     return result
 
@@ -200,5 +205,6 @@ def _applied(alternative: Alternative, values: Values, where: str) -> Values:
     return results
 
 
-def _given(values: Values) -> Any:
+def given(values: Values) -> Any:
+    """Return what an author gets back: a tuple, or one value alone."""
     return values[0] if len(values) == 1 else values

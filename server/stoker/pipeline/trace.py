@@ -78,6 +78,11 @@ def scope(name: str) -> Iterator[None]:
         _scopes.reset(token)
 
 
+def scoped(name: str) -> str:
+    """Return a name behind the open scopes."""
+    return "/".join((*_scopes.get(), name))
+
+
 class _Named(NamedTuple):
     op: Op
     stream: str
@@ -325,7 +330,7 @@ class Tracer:
         return self._default_stream(op, default)
 
     def _default_stream(self, op: Op, default: str) -> str:
-        named = _Named(op, "/".join((*_scopes.get(), default)), user_site())
+        named = _Named(op, scoped(default), user_site())
         before = self._default_names.get(named.stream)
         if before is not None:
             raise fault(
