@@ -12,12 +12,19 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from stoker.ops import checks
-from stoker.ops.affinity import forward, inverse_steps, spread
+from stoker.ops.affinity import (
+    forward,
+    move_image,
+    move_mask,
+    plain_move_image,
+    plain_move_mask,
+    spread,
+)
 from stoker.ops.contract import Kernel, Op, State, Value
-from stoker.ops.cut import fill_levels, require_fill
+from stoker.ops.fills import FILL_FIELDS, Fills
 from stoker.ops.registry import register
 from stoker.ops.rules import require_pixels
-from stoker.ops.warp import FILTERS, plain_warp_affine, warp_affine
+from stoker.ops.warp import FILTERS
 from stoker.rng.draws import uniform_range
 from stoker.rng.jit import kernel
 from stoker.rng.maths import floor
@@ -51,30 +58,21 @@ def _decision(record: Any) -> Any:
 
 
 @kernel
-def _steps(record: Any, height: int, width: int) -> Any:
-    return inverse_steps(_decision(record), height, width)
-
-
-@kernel
 def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    steps = _steps(record, src.shape[0], src.shape[1])
-    warp_affine(src, dst, steps, int(params["interpolation"]), params["fill"])
+    move_image(src, dst, _decision(record), params)
 
 
 @kernel
 def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    whole = src.reshape((src.shape[0], src.shape[1], 1))
-    out = dst.reshape((dst.shape[0], dst.shape[1], 1))
-    warp_affine(whole, out, _steps(record, src.shape[0], src.shape[1]), 0, params["mask_fill"])
+    move_mask(src, dst, _decision(record), params)
 
 
 def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    steps, fill = _steps(record, *src.shape[:2]), np.asarray(params["fill"])
-    plain_warp_affine(src, dst, steps, int(params["interpolation"]), fill)
+    plain_move_image(src, dst, _decision(record), params)
 
 
 def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    plain_warp_affine(src, dst, _steps(record, *src.shape), 0, np.asarray(params["mask_fill"]))
+    plain_move_mask(src, dst, _decision(record), params)
 
 
 def _translate(op: str, value: object) -> tuple[float, ...]:
@@ -110,7 +108,7 @@ def _forward(params: Any, record: Any, sizes: Any) -> Any:
 
 @register
 @dataclass(frozen=True)
-class Affine(Op):
+class Affine(Fills, Op):
     """Rotate, shift, scale and shear about the centre.
 
     Attributes:
@@ -149,8 +147,7 @@ class Affine(Op):
             ("shear_x_high", "f8"),
             ("shear_y_low", "f8"),
             ("shear_y_high", "f8"),
-            ("mask_fill", "i4", (1,)),
-            ("fill", "u1", (4,)),
+            *FILL_FIELDS,
             ("interpolation", "u1"),
         ]
     )
@@ -179,8 +176,7 @@ class Affine(Op):
             scale=checks.interval(self.name, "scale", self.scale, 1 / MOST_SCALE, MOST_SCALE),
             shear=_shear(self.name, self.shear),
             interpolation=checks.choice(self.name, "interpolation", self.interpolation, FILTERS),
-            fill=checks.levels(self.name, "fill", self.fill),
-            mask_fill=checks.integer(self.name, "mask_fill", self.mask_fill, -(2**31), 2**31 - 1),
+            **self.checked_fills(),
         )
 
     def params(self) -> np.ndarray:
@@ -188,17 +184,15 @@ class Affine(Op):
         degrees = spread(self.name, "degrees", self.degrees, MOST_DEGREES)
         moves = _moves(_translate(self.name, self.translate))
         shear = _shear(self.name, self.shear)
-        fill = fill_levels(checks.levels(self.name, "fill", self.fill))
         ranges = (*degrees, *moves, *self.scale, *shear)
         code = FILTERS.index(self.interpolation)
-        return np.array((*ranges, (self.mask_fill,), fill, code), self.parameters)
+        return np.array((*ranges, *self.fills(), code), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states as they are."""
         self.require_kinds(states)
         require_pixels(self.name, states)
-        fill = checks.levels(self.name, "fill", self.fill)
-        require_fill(self.name, states, fill, self.mask_fill)
+        self.require_fills(states)
         return states, 0
 
 

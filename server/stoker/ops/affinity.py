@@ -1,4 +1,4 @@
-"""The matrix of a rotation, translation, scaling and shear, inverted, as steps in fixed point.
+"""Rotation, translation, scaling and shear: the matrix, inverted, and what it makes of pixels.
 
 The matrix is torchvision's (`_get_inverse_affine_matrix`) about the image's centre: it takes an
 output position to a source position. Its angle turns clockwise. Sine and cosine are
@@ -8,9 +8,11 @@ output position to a source position. Its angle turns clockwise. Sine and cosine
 from collections.abc import Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from stoker.ops import checks
 from stoker.ops.points import inverse
-from stoker.ops.warp import fixed
+from stoker.ops.warp import fixed, plain_warp_affine, warp_affine
 from stoker.rng.jit import kernel
 from stoker.rng.maths import cos, sin
 
@@ -57,6 +59,34 @@ def backward(decision: Any, height: int, width: int) -> Any:
     c = a * (0.5 - middle_x - move_x) + b * (0.5 - middle_y - move_y) + middle_x
     f = d * (0.5 - middle_x - move_x) + e * (0.5 - middle_y - move_y) + middle_y
     return a, b, c, d, e, f
+
+
+@kernel
+def move_image(src: Any, dst: Any, decision: Any, params: Any) -> None:
+    """Write the image that a decision makes of `(H, W, C)`; `params` has interpolation and fill."""
+    steps = inverse_steps(decision, src.shape[0], src.shape[1])
+    warp_affine(src, dst, steps, int(params["interpolation"]), params["fill"])
+
+
+@kernel
+def move_mask(src: Any, dst: Any, decision: Any, params: Any) -> None:
+    """Write the mask that a decision makes of `(H, W)`, nearest; `params` has mask_fill."""
+    whole = src.reshape((src.shape[0], src.shape[1], 1))
+    out = dst.reshape((dst.shape[0], dst.shape[1], 1))
+    steps = inverse_steps(decision, src.shape[0], src.shape[1])
+    warp_affine(whole, out, steps, 0, params["mask_fill"])
+
+
+def plain_move_image(src: np.ndarray, dst: np.ndarray, decision: Any, params: Any) -> None:
+    """Write the image with NumPy; the reference of `move_image`."""
+    steps, fill = inverse_steps(decision, *src.shape[:2]), np.asarray(params["fill"])
+    plain_warp_affine(src, dst, steps, int(params["interpolation"]), fill)
+
+
+def plain_move_mask(src: np.ndarray, dst: np.ndarray, decision: Any, params: Any) -> None:
+    """Write the mask with NumPy; the reference of `move_mask`."""
+    fill = np.asarray(params["mask_fill"])
+    plain_warp_affine(src, dst, inverse_steps(decision, *src.shape), 0, fill)
 
 
 def spread(op: str, parameter: str, value: object, most: float) -> tuple[float, float]:

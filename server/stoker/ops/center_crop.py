@@ -12,7 +12,8 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
-from stoker.ops.cut import cut, fill_levels, plain_cut, require_fill
+from stoker.ops.cut import cut, plain_cut
+from stoker.ops.fills import FILL_FIELDS, Fills
 from stoker.ops.points import scaled
 from stoker.ops.reading import box_inside
 from stoker.ops.registry import register
@@ -71,7 +72,7 @@ def _reads(params: Any, record: Any, height: int, width: int) -> Any:
 
 @register
 @dataclass(frozen=True)
-class CenterCrop(Op):
+class CenterCrop(Fills, Op):
     """Cut the centre out.
 
     Attributes:
@@ -86,7 +87,7 @@ class CenterCrop(Op):
 
     name: ClassVar[str] = "center_crop"
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("height", "i4"), ("width", "i4"), ("mask_fill", "i4", (1,)), ("fill", "u1", (4,))]
+        [("height", "i4"), ("width", "i4"), *FILL_FIELDS]
     )
     kernels: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_image, _plain_image),
@@ -100,22 +101,19 @@ class CenterCrop(Op):
         """Check the parameters."""
         self.settle(
             size=checks.pair(self.name, "size", self.size, 1),
-            fill=checks.levels(self.name, "fill", self.fill),
-            mask_fill=checks.integer(self.name, "mask_fill", self.mask_fill, -(2**31), 2**31 - 1),
+            **self.checked_fills(),
         )
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
         size = checks.pair(self.name, "size", self.size, 1)
-        fill = fill_levels(checks.levels(self.name, "fill", self.fill))
-        return np.array((*size, (self.mask_fill,), fill), self.parameters)
+        return np.array((*size, *self.fills()), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the output size."""
         self.require_kinds(states)
         require_pixels(self.name, states)
-        fill = checks.levels(self.name, "fill", self.fill)
-        require_fill(self.name, states, fill, self.mask_fill)
+        self.require_fills(states)
         size = checks.pair(self.name, "size", self.size, 1)
         return tuple(state.resized(*size, size) for state in states), 0
 

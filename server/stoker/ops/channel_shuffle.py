@@ -12,7 +12,7 @@ import numpy as np
 
 from stoker.ops.color_jitter import write_order
 from stoker.ops.contract import Kernel, State, Value
-from stoker.ops.pixelwise import APPLY, PixelOp, begin
+from stoker.ops.pixelwise import APPLY, ByChance, begin
 from stoker.ops.registry import register
 from stoker.rng.draws import bernoulli, integers
 from stoker.rng.jit import kernel
@@ -88,27 +88,13 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 @register
 @dataclass(frozen=True)
-class ChannelShuffle(PixelOp):
-    """Put the channels into a random order.
-
-    Attributes:
-        p: probability.
-    """
-
-    p: float = 0.5
+class ChannelShuffle(ByChance):
+    """Put the channels into a random order; parameters as `ByChance`."""
 
     name: ClassVar[str] = "channel_shuffle"
     record: ClassVar[np.dtype[Any]] = np.dtype([("order", "u1", (4,)), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     draw = staticmethod(_draw)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.check_p()
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((self.p,), self.parameters)
 
     def scratch(self, state: State) -> int:
         """Return the bytes of a pixel."""

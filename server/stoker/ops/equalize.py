@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoker.ops.contract import Kernel, State, Value
-from stoker.ops.pixelwise import LEVELS, PixelOp, begin, look_up
+from stoker.ops.pixelwise import LEVELS, ByChance, begin, look_up
 from stoker.ops.registry import register
 from stoker.rng.jit import kernel
 
@@ -63,25 +63,11 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 @register
 @dataclass(frozen=True)
-class Equalize(PixelOp):
-    """Spread the levels of each channel evenly.
-
-    Attributes:
-        p: probability.
-    """
-
-    p: float = 0.5
+class Equalize(ByChance):
+    """Spread the levels of each channel evenly; parameters as `ByChance`."""
 
     name: ClassVar[str] = "equalize"
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.check_p()
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((self.p,), self.parameters)
 
     def scratch(self, state: State) -> int:
         """Return the bytes of one histogram and a table for each channel."""

@@ -8,13 +8,14 @@ empty.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, State, Value
-from stoker.ops.cut import fill_levels, fill_rows, fill_values, require_fill
+from stoker.ops.cut import fill_rows, fill_values
+from stoker.ops.fills import FILL_FIELDS, Fills
 from stoker.ops.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.points import stay
 from stoker.ops.random_resized_crop import ATTEMPTS, LOWEST_RATIO
@@ -22,9 +23,6 @@ from stoker.ops.registry import register
 from stoker.rng.draws import bernoulli, integers, log_uniform, uniform_range
 from stoker.rng.jit import kernel
 from stoker.rng.maths import floor, sqrt
-
-LOWEST: Final = -(2**31)
-HIGHEST: Final = 2**31 - 1
 
 
 @kernel
@@ -65,7 +63,7 @@ def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> Non
         top, left = np.int64(record["top"]), np.int64(record["left"])
         rows, count = np.int64(record["height"]), np.int64(record["width"])
         target = (top * width + left, width)
-        fill_values(image, target, rows, count, params["mask_fill"])
+        fill_values(image, target, rows, count, params["mask_fill"][0])
 
 
 def _box(record: Any) -> tuple[slice, slice]:
@@ -82,12 +80,12 @@ def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> 
 def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     dst[...] = src
     if record["apply"]:
-        dst[_box(record)] = params["mask_fill"]
+        dst[_box(record)] = params["mask_fill"][0]
 
 
 @register
 @dataclass(frozen=True)
-class Erase(PixelOp):
+class Erase(Fills, PixelOp):
     """Fill a random box.
 
     Attributes:
@@ -111,8 +109,7 @@ class Erase(PixelOp):
             ("scale_high", "f8"),
             ("ratio_low", "f8"),
             ("ratio_high", "f8"),
-            ("mask_fill", "i4"),
-            ("fill", "u1", (4,)),
+            *FILL_FIELDS,
             ("p", "f8"),
         ]
     )
@@ -131,25 +128,18 @@ class Erase(PixelOp):
         self.settle(
             scale=checks.interval(self.name, "scale", self.scale, 0.0, 1.0),
             ratio=checks.interval(self.name, "ratio", self.ratio, LOWEST_RATIO, checks.MAX_SIDE),
-            fill=checks.levels(self.name, "fill", self.fill),
-            mask_fill=checks.integer(self.name, "mask_fill", self.mask_fill, LOWEST, HIGHEST),
+            **self.checked_fills(),
         )
         self.check_p()
 
-    @property
-    def levels(self) -> tuple[int, ...]:
-        """The fill as a tuple."""
-        return self.fill if isinstance(self.fill, tuple) else (self.fill,)
-
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
-        fill = fill_levels(self.levels)
-        return np.array((*self.scale, *self.ratio, self.mask_fill, fill, self.p), self.parameters)
+        return np.array((*self.scale, *self.ratio, *self.fills(), self.p), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states as they are."""
         declared = super().declare(states)
-        require_fill(self.name, states, self.levels, self.mask_fill)
+        self.require_fills(states)
         return declared
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from stoker.ops.color import LOW, plain_luma, saturate
 from stoker.ops.contract import Kernel, State, Value
-from stoker.ops.pixelwise import PixelOp, begin
+from stoker.ops.pixelwise import ByChance, begin
 from stoker.ops.registry import register
 from stoker.ops.rules import require_colours
 from stoker.rng.jit import kernel
@@ -30,7 +30,7 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 @register
 @dataclass(frozen=True)
-class Grayscale(PixelOp):
+class Grayscale(ByChance):
     """Make an image grey; it keeps its channels.
 
     Attributes:
@@ -41,14 +41,6 @@ class Grayscale(PixelOp):
 
     name: ClassVar[str] = "grayscale"
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.check_p()
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((self.p,), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states as they are."""

@@ -13,7 +13,8 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, State, Value
-from stoker.ops.cut import fill_levels, fill_run, require_fill
+from stoker.ops.cut import fill_run
+from stoker.ops.fills import FILL_FIELDS, Fills
 from stoker.ops.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.points import stay
 from stoker.ops.registry import register
@@ -85,7 +86,7 @@ def _squares(shape: tuple[int, ...], record: Any) -> np.ndarray:
 
 @register
 @dataclass(frozen=True)
-class GridMask(PixelOp):
+class GridMask(Fills, PixelOp):
     """Fill a grid of squares.
 
     Attributes:
@@ -108,8 +109,7 @@ class GridMask(PixelOp):
             ("ratio", "f8"),
             ("unit_low", "i4"),
             ("unit_high", "i4"),
-            ("mask_fill", "i4", (1,)),
-            ("fill", "u1", (4,)),
+            *FILL_FIELDS,
             ("p", "f8"),
         ]
     )
@@ -125,34 +125,24 @@ class GridMask(PixelOp):
 
     def check(self) -> None:
         """Check the parameters."""
-        ends = self.unit_range if isinstance(self.unit_range, tuple | list) else ()
-        whole = len(ends) == 2 and all(checks.is_integer(end) for end in ends)
-        if not whole or not 2 <= ends[0] <= ends[1] <= checks.MAX_SIDE:
-            expected = f"(low, high), integers with 2 <= low <= high <= {checks.MAX_SIDE}"
-            raise checks.refuse(self.name, "unit_range", expected, self.unit_range)
         self.settle(
-            unit_range=(int(ends[0]), int(ends[1])),
+            unit_range=checks.integer_span(
+                self.name, "unit_range", self.unit_range, 2, checks.MAX_SIDE
+            ),
             ratio=checks.number(self.name, "ratio", self.ratio, 0.0, 1.0),
-            fill=checks.levels(self.name, "fill", self.fill),
-            mask_fill=checks.integer(self.name, "mask_fill", self.mask_fill, -(2**31), 2**31 - 1),
+            **self.checked_fills(),
         )
         self.check_p()
 
-    @property
-    def levels(self) -> tuple[int, ...]:
-        """The fill as a tuple."""
-        return self.fill if isinstance(self.fill, tuple) else (self.fill,)
-
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
-        fill = fill_levels(self.levels)
-        values = (self.ratio, *self.unit_range, (self.mask_fill,), fill, self.p)
+        values = (self.ratio, *self.unit_range, *self.fills(), self.p)
         return np.array(values, self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states as they are."""
         declared = super().declare(states)
-        require_fill(self.name, states, self.levels, self.mask_fill)
+        self.require_fills(states)
         return declared
 
 

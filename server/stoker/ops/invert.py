@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from stoker.ops.contract import Kernel, Value
-from stoker.ops.pixelwise import PixelOp, begin
+from stoker.ops.pixelwise import ByChance, begin
 from stoker.ops.registry import register
 from stoker.rng.jit import kernel
 
@@ -43,25 +43,11 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 @register
 @dataclass(frozen=True)
-class Invert(PixelOp):
-    """Invert every level.
-
-    Attributes:
-        p: probability.
-    """
-
-    p: float = 0.5
+class Invert(ByChance):
+    """Invert every level; parameters as `ByChance`."""
 
     name: ClassVar[str] = "invert"
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.check_p()
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((self.p,), self.parameters)
 
 
 def invert(*values: Value, p: float = 0.5, stream: str | None = None) -> Any:

@@ -11,7 +11,8 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
-from stoker.ops.cut import cut, fill_levels, plain_cut, require_fill
+from stoker.ops.cut import cut, plain_cut
+from stoker.ops.fills import FILL_FIELDS, Fills
 from stoker.ops.fit import fit_scratch
 from stoker.ops.nearest import nearest
 from stoker.ops.points import scaled
@@ -97,7 +98,7 @@ def _forward(params: Any, record: Any, sizes: Any) -> Any:
 
 @register
 @dataclass(frozen=True)
-class Letterbox(Op):
+class Letterbox(Fills, Op):
     """Fit the whole image into a fixed size.
 
     Attributes:
@@ -117,8 +118,7 @@ class Letterbox(Op):
         [
             ("height", "i4"),
             ("width", "i4"),
-            ("mask_fill", "i4", (1,)),
-            ("fill", "u1", (4,)),
+            *FILL_FIELDS,
             ("interpolation", "u1"),
         ]
     )
@@ -133,26 +133,23 @@ class Letterbox(Op):
         """Check the parameters."""
         self.settle(
             size=checks.pair(self.name, "size", self.size, 1),
-            fill=checks.levels(self.name, "fill", self.fill),
-            mask_fill=checks.integer(self.name, "mask_fill", self.mask_fill, -(2**31), 2**31 - 1),
             interpolation=checks.choice(
                 self.name, "interpolation", self.interpolation, INTERPOLATIONS
             ),
+            **self.checked_fills(),
         )
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
         size = checks.pair(self.name, "size", self.size, 1)
-        fill = fill_levels(checks.levels(self.name, "fill", self.fill))
         code = INTERPOLATIONS.index(self.interpolation)
-        return np.array((*size, (self.mask_fill,), fill, code), self.parameters)
+        return np.array((*size, *self.fills(), code), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the output size."""
         self.require_kinds(states)
         require_pixels(self.name, states)
-        fill = checks.levels(self.name, "fill", self.fill)
-        require_fill(self.name, states, fill, self.mask_fill)
+        self.require_fills(states)
         size = checks.pair(self.name, "size", self.size, 1)
         after = tuple(state.resized(*size, size) for state in states)
         need = [

@@ -12,8 +12,9 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, StateError, Value
-from stoker.ops.cut import cut, fill_levels, plain_cut, require_fill
+from stoker.ops.cut import cut, plain_cut
 from stoker.ops.extend import extend, plain_extend
+from stoker.ops.fills import FILL_FIELDS, Fills
 from stoker.ops.points import scaled
 from stoker.ops.registry import register
 from stoker.ops.rules import require_pixels
@@ -97,7 +98,7 @@ def _forward(params: Any, record: Any, sizes: Any) -> Any:
 
 @register
 @dataclass(frozen=True)
-class Pad(Op):
+class Pad(Fills, Op):
     """Add pixels round the image.
 
     Attributes:
@@ -125,8 +126,7 @@ class Pad(Op):
             ("right", "i4"),
             ("multiple_y", "i4"),
             ("multiple_x", "i4"),
-            ("mask_fill", "i4", (1,)),
-            ("fill", "u1", (4,)),
+            *FILL_FIELDS,
             ("mode", "u1"),
         ]
     )
@@ -143,16 +143,14 @@ class Pad(Op):
             padding=_padding(self.name, self.padding),
             multiple=checks.pair(self.name, "multiple", self.multiple, 1),
             mode=checks.choice(self.name, "mode", self.mode, MODES),
-            fill=checks.levels(self.name, "fill", self.fill),
-            mask_fill=checks.integer(self.name, "mask_fill", self.mask_fill, -(2**31), 2**31 - 1),
+            **self.checked_fills(),
         )
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
         padding = _padding(self.name, self.padding)
         multiple = checks.pair(self.name, "multiple", self.multiple, 1)
-        fill = fill_levels(checks.levels(self.name, "fill", self.fill))
-        values = (*padding, *multiple, (self.mask_fill,), fill, MODES.index(self.mode))
+        values = (*padding, *multiple, *self.fills(), MODES.index(self.mode))
         return np.array(values, self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
@@ -160,8 +158,7 @@ class Pad(Op):
         self.require_kinds(states)
         require_pixels(self.name, states)
         if self.mode == "constant":
-            fill = checks.levels(self.name, "fill", self.fill)
-            require_fill(self.name, states, fill, self.mask_fill)
+            self.require_fills(states)
         return tuple(self._grown(state) for state in states), 0
 
     def _grown(self, state: State) -> State:

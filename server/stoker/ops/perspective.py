@@ -15,7 +15,7 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
-from stoker.ops.cut import fill_levels, require_fill
+from stoker.ops.fills import FILL_FIELDS, Fills
 from stoker.ops.points import scaled
 from stoker.ops.projection import (
     forward_projection,
@@ -95,7 +95,7 @@ def _forward(params: Any, record: Any, sizes: Any) -> Any:
 
 @register
 @dataclass(frozen=True)
-class Perspective(Op):
+class Perspective(Fills, Op):
     """Move the four corners inwards.
 
     Attributes:
@@ -118,8 +118,7 @@ class Perspective(Op):
         [
             ("distortion_scale", "f8"),
             ("p", "f8"),
-            ("mask_fill", "i4", (1,)),
-            ("fill", "u1", (4,)),
+            *FILL_FIELDS,
             ("interpolation", "u1"),
         ]
     )
@@ -138,23 +137,20 @@ class Perspective(Op):
             distortion_scale=amount,
             p=checks.number(self.name, "p", self.p, 0.0, 1.0),
             interpolation=checks.choice(self.name, "interpolation", self.interpolation, FILTERS),
-            fill=checks.levels(self.name, "fill", self.fill),
-            mask_fill=checks.integer(self.name, "mask_fill", self.mask_fill, -(2**31), 2**31 - 1),
+            **self.checked_fills(),
         )
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
-        fill = fill_levels(checks.levels(self.name, "fill", self.fill))
         code = FILTERS.index(self.interpolation)
-        values = (self.distortion_scale, self.p, (self.mask_fill,), fill, code)
+        values = (self.distortion_scale, self.p, *self.fills(), code)
         return np.array(values, self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states as they are."""
         self.require_kinds(states)
         require_pixels(self.name, states)
-        fill = checks.levels(self.name, "fill", self.fill)
-        require_fill(self.name, states, fill, self.mask_fill)
+        self.require_fills(states)
         return states, max(projection_bytes(state.bound[1]) for state in states)
 
 

@@ -82,3 +82,22 @@ class PixelOp(Op):
         self.require_kinds(states)
         require_pixels(self.name, states)
         return states, max(self.scratch(state) for state in states)
+
+
+@dataclass(frozen=True)
+class ByChance(PixelOp):
+    """Base of ops that have no parameter but the probability.
+
+    Attributes:
+        p: probability.
+    """
+
+    p: float = 0.5
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.check_p()
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((self.p,), self.parameters)

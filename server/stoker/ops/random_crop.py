@@ -12,7 +12,8 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
-from stoker.ops.cut import cut, fill_levels, plain_cut, require_fill
+from stoker.ops.cut import cut, plain_cut
+from stoker.ops.fills import FILL_FIELDS, Fills
 from stoker.ops.points import scaled
 from stoker.ops.reading import box_inside
 from stoker.ops.registry import register
@@ -71,7 +72,7 @@ def _reads(params: Any, record: Any, height: int, width: int) -> Any:
 
 @register
 @dataclass(frozen=True)
-class RandomCrop(Op):
+class RandomCrop(Fills, Op):
     """Cut a window at a random place.
 
     Attributes:
@@ -94,8 +95,7 @@ class RandomCrop(Op):
             ("width", "i4"),
             ("padding_y", "i4"),
             ("padding_x", "i4"),
-            ("mask_fill", "i4", (1,)),
-            ("fill", "u1", (4,)),
+            *FILL_FIELDS,
         ]
     )
     record: ClassVar[np.dtype[Any]] = np.dtype([("top", "i4"), ("left", "i4")])
@@ -113,23 +113,20 @@ class RandomCrop(Op):
         self.settle(
             size=checks.pair(self.name, "size", self.size, 1),
             padding=checks.pair(self.name, "padding", self.padding, 0),
-            fill=checks.levels(self.name, "fill", self.fill),
-            mask_fill=checks.integer(self.name, "mask_fill", self.mask_fill, -(2**31), 2**31 - 1),
+            **self.checked_fills(),
         )
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
         size = checks.pair(self.name, "size", self.size, 1)
         padding = checks.pair(self.name, "padding", self.padding, 0)
-        fill = fill_levels(checks.levels(self.name, "fill", self.fill))
-        return np.array((*size, *padding, (self.mask_fill,), fill), self.parameters)
+        return np.array((*size, *padding, *self.fills()), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the output size."""
         self.require_kinds(states)
         require_pixels(self.name, states)
-        fill = checks.levels(self.name, "fill", self.fill)
-        require_fill(self.name, states, fill, self.mask_fill)
+        self.require_fills(states)
         size = checks.pair(self.name, "size", self.size, 1)
         return tuple(state.resized(*size, size) for state in states), 0
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from stoker.ops import checks
-from stoker.ops.contract import Kernel, Op, State, Value
+from stoker.ops.contract import Kernel, State, Value
+from stoker.ops.pixelwise import ByChance
 from stoker.ops.points import scaled
 from stoker.ops.registry import register
 from stoker.ops.reorder import reorder, swapped
@@ -51,18 +51,10 @@ def _forward(params: Any, record: Any, sizes: Any) -> Any:
 
 @register
 @dataclass(frozen=True)
-class Transpose(Op):
-    """Swap rows and columns.
-
-    Attributes:
-        p: probability.
-    """
-
-    p: float = 0.5
+class Transpose(ByChance):
+    """Swap rows and columns; parameters as `ByChance`."""
 
     name: ClassVar[str] = "transpose"
-    random: ClassVar[bool] = True
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype([("swap", "u1")])
     kernels: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run, _plain),
@@ -71,14 +63,6 @@ class Transpose(Op):
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(p=checks.number(self.name, "p", self.p, 0.0, 1.0))
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((self.p,), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states whose sides may be swapped."""
