@@ -4,6 +4,7 @@ import importlib
 import json
 import os
 import select
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import skimage.data
 from PIL import Image
 
 from stoker.client import Loader
+from stoker.dataset import open_dataset
 from stoker.pipeline import pipeline
 from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import ClosedError, SampleError, UsageError
@@ -39,6 +41,19 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-m", "stoker.server", "pack", str(root / "source")]
     subprocess.run([*command, str(root / "packed")], check=True, capture_output=True, timeout=120)
     return root / "packed"
+
+
+@pytest.fixture(scope="module")
+def broken(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with the bytes of sample 5 spoilt."""
+    path = tmp_path_factory.mktemp("broken") / "packed"
+    shutil.copytree(photos, path)
+    with open_dataset(path) as dataset:
+        file, offset = dataset.locate("image", 5)
+    with open(path / file.name, "r+b") as stored:
+        stored.seek(offset)
+        stored.write(bytes(64))
+    return path
 
 
 @contextmanager
@@ -76,7 +91,8 @@ def test_outputs_are_the_bytes_of_the_batches(folder, photos) -> None:
             for batch in loader:
                 for row in (0, 5):
                     number = int(batch.index[row])
-                    found = loader.replay(number, epoch, view=row % 2)
+                    found = loader.replay_row(batch, row)
+                    assert found.view == row % 2
                     assert (found.seed, found.id, found.epoch) == (11, number, epoch)
                     assert found.pipeline_id == loader.spec.pipeline
                     for name in ("image", "label"):
@@ -91,6 +107,36 @@ def test_outputs_are_the_bytes_of_the_batches(folder, photos) -> None:
                     assert np.array_equal(flip.values[0].array, turned)
                     applied.add(flip.applied)
         assert applied == {True, False}
+
+
+def test_substitutes_and_cut_rows_are_replayed_as_they_were_computed(folder, broken) -> None:
+    """Sample 5 cannot be decoded; rank 1 of 2 gets rows 3 to 5 of 6, of two views each."""
+    arguments = {"on_error": "replace", "views": 2, "rank": 1, "world_size": 2, "seed": 3}
+    with (
+        serving(folder, broken) as address,
+        load(address, batch_size=None, global_batch_size=3, **arguments) as loader,
+    ):
+        substitutes = 0
+        for batch in (batch for _ in range(4) for batch in loader):
+            assert loader._connection.stream.opened.first_row == 3
+            for row in range(3):
+                replaced = batch.index[row] != batch.requested[row]
+                if replaced or row == batch.step == 0:
+                    found = loader.replay_row(batch, row)
+                    assert found.output("image").tobytes() == batch.image[row].tobytes()
+                    assert (found.id, found.view) == (batch.index[row], (3 + row) % 2)
+                    assert (found.visit > 0) == replaced
+                    substitutes += replaced
+        assert substitutes
+        with pytest.raises(UsageError, match="row=3: expected an integer from 0 to 2"):
+            loader.replay_row(batch, 3)
+
+
+def test_a_row_without_a_sample_cannot_be_replayed(folder, photos) -> None:
+    with serving(folder, photos) as address, load(address, batch_size=8, drop_last=False) as loader:
+        *_, last = loader
+        with pytest.raises(UsageError, match="row 7 holds no sample: its index is -1"):
+            loader.replay_row(last, 7)
 
 
 def test_what_cannot_be_is_refused_and_delivery_goes_on(folder, photos) -> None:

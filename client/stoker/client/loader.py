@@ -244,6 +244,31 @@ class Loader:
         numbers = [within(name, value, 0, limits[name]) for name, value in asked]
         return self._connection.replay((numbers[0], numbers[1], numbers[2], numbers[3]))
 
+    def replay_row(self, batch: Batch, row: int) -> Replay:
+        """Return what the pipeline did to a row of one of this loader's batches; see `replay`.
+
+        Finds out id, visit and view, so a row of a further view, or one that a substitute took
+        over, is replayed as it was computed.
+
+        Args:
+            batch: a batch of this loader.
+            row: a row of it, from 0.
+
+        Raises:
+            UsageError: the batch has no such row, or the row holds no sample.
+            PeerError: the daemon went away or does not answer in time.
+        """
+        row = within("row", row, 0, len(batch.index) - 1)
+        delivered, requested = int(batch.index[row]), int(batch.requested[row])
+        if delivered < 0:
+            raise UsageError(f"row {row} holds no sample: its index is -1")
+        self._check_usable()
+        first_row = self._connection.stream.opened.first_row
+        position, view = divmod(first_row + row, self.spec.views)
+        position += batch.step * self.spec.batch_size
+        visit = position + 1 if delivered != requested else 0
+        return self.replay(delivered, batch.epoch, visit, view)
+
     def statistics(self) -> Statistics:
         """Return the loader's counters; after `close()`, those of that moment."""
         return self._connection.statistics()

@@ -103,10 +103,7 @@ class _Recorder(Interpreter):
             return not record[switch]
         if not hasattr(decision.op, "p"):
             return False
-        run = self.run_of_row
-        return all(
-            np.array_equal(value.array, run.before(value)) for value in run.values[decision.index]
-        )
+        return all(map(self.run_of_row.unchanged, self.run_of_row.values[decision.index]))
 
     def outputs(self, arrays: Sequence[np.ndarray]) -> Iterator[ReplayValue]:
         """Yield the outputs of the row."""
@@ -143,10 +140,11 @@ class _Recording(Run):
         self.passed_over: dict[int, str] = {}
         self._names: dict[int, str] = {}
 
-    def before(self, value: ReplayValue) -> np.ndarray | None:
-        """Return what a value was made of, of the same name."""
+    def unchanged(self, value: ReplayValue) -> bool:
+        """Whether a value is what it was made of."""
         known = [*self.fields, *(v for values in self.values.values() for v in values)]
-        return next((v.array for v in known if (v.number, v.name) == (value.of, value.name)), None)
+        before = [v.array for v in known if (v.number, v.name) == (value.of, value.name)]
+        return bool(before) and np.array_equal(value.array, before[0])
 
     def take(self, step: InputStep) -> None:
         super().take(step)
