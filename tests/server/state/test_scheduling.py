@@ -52,6 +52,12 @@ def test_chunks_get_smaller_towards_the_end_of_a_step(rig):
     assert got == expected
 
 
+def test_shares_are_equal_while_later_steps_wait(rig):
+    token = rig.open(batch_size=50)
+    warm(rig, token)
+    assert sizes(rig.run(token, run=2, granted=2)) == [25, 25, 25, 13]
+
+
 def test_a_chunk_is_at_least_a_millisecond_of_work(rig):
     token = rig.open(batch_size=50)
     warm(rig, token, row_s=0.0001)

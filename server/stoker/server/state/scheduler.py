@@ -1,10 +1,12 @@
 """Who computes which rows: guided self-scheduling, fair between groups, earliest step first.
 
 Groups with unclaimed rows take turns, a chunk each. A chunk is
-`max(least_rows, ceil(unclaimed / workers))` rows of the group's earliest step, at most what
-is unclaimed or `most_rows`: large at first, small at the end, so that all workers end together.
-`streams` has the bounds, which follow from what a row costs. After each event the rotation is empty
-or no worker has room: no worker is idle while there is work.
+`max(least_rows, ceil(rows / workers))` rows of the group's earliest step, at most what is
+unclaimed or `most_rows`. While later steps wait, `rows` are those of a step: equal shares, and few
+of them, because whoever is done first goes on with the next step. In the last step there is, they
+are the unclaimed rows: shares get smaller, so that all workers end together. `streams` has the
+bounds, which follow from what a row costs. After each event the rotation is empty or no worker has
+room: no worker is idle while there is work.
 """
 
 from stoker.server.state.batches import Batch, Claim
@@ -97,5 +99,6 @@ class Scheduler:
 
     def _chunk(self, group: Group, batch: Batch) -> int:
         stream = group.stream
-        guided = -(-batch.unclaimed // self._pool.up)
-        return min(max(guided, stream.least_rows), stream.most_rows)
+        rows = group.layout.rows if len(group.open) > 1 else batch.unclaimed
+        share = -(-rows // self._pool.up)
+        return min(max(share, stream.least_rows), stream.most_rows)
