@@ -52,5 +52,5 @@ def __getattr__(name: str) -> NoReturn:
     Raises:
         AttributeError: naming what takes its place.
     """
-    hint = _ELSEWHERE.get(name, "an Operation of your own, or docs/guides/ffcv.md")
+    hint = _ELSEWHERE.get(name, "an Operation of your own, or docs/guides/coming-from-ffcv.md")
     raise AttributeError(f"stoker.compat.ffcv.transforms has no {name}; use {hint}")
