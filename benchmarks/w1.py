@@ -3,7 +3,8 @@
     python benchmarks/w1.py [--rounds 3] [--epochs 3] [--workers 2]
 
 Random resized crop to 224 and flip, uint8, batches of 128, over 2000 JPEGs of 500x375 pixels and
-about 100 KB, which are made on the first run (benchmarks/data/). Rounds are interleaved: each round
+about 100 KB, which are made on the first run (benchmarks/data/). Stoker reads them packed twice:
+on a grid, so that only the crop is decoded (a, d), and as they came, decoded whole (e, f). Rounds are interleaved: each round
 runs every contender once, in a fresh process, so that slow drift of the machine meets all of them.
 The first epoch of a process is its warm-up. An epoch in which the rest of the machine used more
 than `NOISE` of one core is dropped, and the number of dropped epochs is printed. Rates are images
@@ -30,7 +31,11 @@ CONTENDERS = {
     "b": ("DataLoader, OpenCV (not antialiased)", "torch_loader.py", "", ["--style", "cv2"]),
     "c": ("DataLoader, Pillow", "torch_loader.py", "", ["--style", "pillow"]),
     "d": ("Stoker's pipeline in plain loops", "plain_loops.py", "packed", []),
+    "e": ("Stoker, files stored as they came", "through_daemon.py", "whole", []),
+    "f": ("plain loops, files stored as they came", "plain_loops.py", "whole", []),
 }
+PACKED = {"packed": [], "whole": ["--no-grid"]}
+RATIOS = ("ab", "ac", "ad", "eb", "ec", "ef", "ae")
 
 
 def prepare(data: Path) -> None:
@@ -38,13 +43,14 @@ def prepare(data: Path) -> None:
     if not (data / "stats.json").exists():
         command = [sys.executable, str(HERE / "make_data.py"), str(data)]
         subprocess.run(command, check=True, stdout=sys.stderr)
-    if not (data / "packed").exists():
-        partial = data / "packed.partial"
-        shutil.rmtree(partial, ignore_errors=True)
-        stoker = str(Path(sys.executable).with_name("stoker"))
-        command = [stoker, "pack", str(data / "images"), str(partial)]
-        subprocess.run(command, check=True, stdout=sys.stderr)
-        partial.rename(data / "packed")
+    for name, options in PACKED.items():
+        if not (data / name).exists():
+            partial = data / f"{name}.partial"
+            shutil.rmtree(partial, ignore_errors=True)
+            stoker = str(Path(sys.executable).with_name("stoker"))
+            command = [stoker, "pack", str(data / "images"), str(partial), *options]
+            subprocess.run(command, check=True, stdout=sys.stderr)
+            partial.rename(data / name)
 
 
 def run(letter: str, arguments: argparse.Namespace) -> list[dict[str, float]]:
@@ -83,10 +89,10 @@ def report(results: dict[str, list[dict[str, float]]]) -> str:
             f"| {thrifts[letter]:,.0f} |"
         )
     lines += ["", "| ratio | of images/s | of images per CPU-second |", "|---|---|---|"]
-    for other in "bcd":
-        if {"a", other} <= rates.keys():
-            ratios = (rates["a"] / rates[other], thrifts["a"] / thrifts[other])
-            lines.append(f"| a/{other} | {ratios[0]:.3f} | {ratios[1]:.3f} |")
+    for one, other in RATIOS:
+        if {one, other} <= rates.keys():
+            ratios = (rates[one] / rates[other], thrifts[one] / thrifts[other])
+            lines.append(f"| {one}/{other} | {ratios[0]:.3f} | {ratios[1]:.3f} |")
     return "\n".join(lines)
 
 
@@ -115,7 +121,7 @@ def main() -> int:
     parser.add_argument("--epochs", type=int, default=4, help="of a process; the first warms up")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=128)
-    parser.add_argument("--only", default="abcd", help="letters of the contenders to run")
+    parser.add_argument("--only", default="abcdef", help="letters of the contenders to run")
     arguments = parser.parse_args()
     prepare(arguments.data)
     results: dict[str, list[dict[str, float]]] = {letter: [] for letter in arguments.only}
