@@ -205,7 +205,7 @@ def finish(process):
 
 
 @pytest.mark.slow
-def test_edits_are_noticed_and_read_only_sources_and_races_work(tmp_path):
+def test_edits_and_damage_are_noticed_and_read_only_sources_and_races_work(tmp_path):
     sources, cache = tmp_path / "sources", tmp_path / "cache"
     sources.mkdir()
     (sources / "edited_op.py").write_text(OP_FILE)
@@ -220,6 +220,11 @@ def test_edits_are_noticed_and_read_only_sources_and_races_work(tmp_path):
     value, name, hits = finish(run_program(sources, cache))
     assert (value, name, hits) == ("3", results[0][1], "1")
     assert [path.name for path in sorted((cache / "glue").glob("*.py"))] == [name]
+    # Machine code is damaged, of kernels and glue: it is made again, and right.
+    for file in cache.rglob("*.nbc"):
+        file.write_bytes(b"damaged")
+    assert finish(run_program(sources, cache)) == ["3", name, "0"]
+    assert finish(run_program(sources, cache)) == ["3", name, "1"]
     # A kernel that the op's kernel calls, in another file, is edited: same size, same time stamp.
     stamp = (sources / "offset.py").stat().st_mtime_ns
     sources.chmod(0o755)
@@ -271,4 +276,4 @@ def test_warm_and_cold_build_times(toys, varied):
     seconds("known")
     cold, warm = seconds("new"), seconds("known")
     assert warm <= 0.3
-    assert cold <= 4.0  # 2 s on an idle processor
+    assert cold <= 2.0
