@@ -105,8 +105,8 @@ STATES = [
     (
         ops.HorizontalFlip(),
         (State.fixed("label", "int64", ()),),
-        "horizontal_flip has no rule for a label; it has rules for: image, mask. Leave the label "
-        "out of this call",
+        "horizontal_flip has no rule for a label; it has rules for: boxes, image, keypoints, mask. "
+        "Leave the label out of this call",
     ),
     (
         ops.Resize(8),
