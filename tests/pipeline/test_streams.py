@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stoker import ops
-from stoker.pipeline import Row, pipeline, scope
+from stoker.pipeline import Graph, Row, pipeline, scope, shared_views
 from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import bind
@@ -243,3 +243,43 @@ def test_mask_never_gets_a_new_value(photo, varied, rows, both):
     for _, got in both(plan, rows, (image, mask)):
         assert set(np.unique(got)) <= set(np.unique(mask))
         assert len(np.unique(got)) > 1
+
+
+def test_views_share_what_they_are_told_to(toys, fields, both):
+    """Each view flips for itself; the crop, and only that, is one for all of them."""
+
+    @pipeline
+    def train(sample):
+        with shared_views():
+            image = toys.crop(sample.image, side=32)
+        return {"image": toys.flip(toys.shift(image))}
+
+    @pipeline
+    def apart(sample):
+        return {"image": toys.flip(toys.shift(toys.crop(sample.image, side=32)))}
+
+    views = [Row(5, 9, 1, visit, view) for visit in (0, 3) for view in range(6)]
+    made, alone = (decisions(p, fields, views) for p in (train, apart))
+    assert len(set(made["toy_crop"][:6])) == len(set(made["toy_crop"][6:])) == 1
+    assert made["toy_crop"][0] != made["toy_crop"][6]  # another visit is another decision
+    assert len(set(alone["toy_crop"])) == 12
+    assert made["toy_crop"][0] == alone["toy_crop"][0]  # that of view 0
+    assert (made["toy_flip"], made["toy_shift"]) == (alone["toy_flip"], alone["toy_shift"])
+    both(train.plan_for(fields), views, [fields["image"]])
+    assert train.pipeline_id != apart.pipeline_id
+    assert Graph.from_data(train.graph().to_data()).pipeline_id == train.pipeline_id
+
+
+def test_one_stream_for_all_views_and_for_each(toys, fields):
+    """The same name inside and outside are two decisions: of one key in view 0 alone."""
+
+    @pipeline
+    def train(sample):
+        with shared_views():
+            left = toys.shift(sample.image, stream="s")
+        right = toys.shift(sample.image, stream="s")
+        return {"left": toys.crop(left, side=8), "right": toys.crop(right, side=8, stream="r")}
+
+    for view in range(4):
+        first, second = decisions(train, fields, [Row(5, 9, 1, 0, view)])["s"]
+        assert (first == second) == (view == 0)

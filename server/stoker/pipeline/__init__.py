@@ -12,7 +12,7 @@ from stoker.pipeline.context import Context
 from stoker.pipeline.engine import Engine, Row
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.lists import pipelines, sync_seed
-from stoker.pipeline.trace import scope
+from stoker.pipeline.trace import scope, shared_views
 
 __all__ = [
     "Context",
@@ -28,6 +28,7 @@ __all__ = [
     "rand_augment",
     "random_apply",
     "scope",
+    "shared_views",
     "some_of",
     "sync_seed",
     "trivial_augment_wide",

@@ -187,7 +187,7 @@ class Binder:
                 op=node.op,
             )
         of = node.of[0] if node.of else None
-        decision = Decision(len(self.decisions), op, node.stream, of, site, schedule)
+        decision = Decision(len(self.decisions), op, node.stream, of, site, schedule, node.shared)
         if op.random and node.stream is None:
             self._fail(value, f"{op.name} is random and needs a stream name", op=op.name)
         self.decisions.append(decision)

@@ -133,7 +133,8 @@ def key_of(decision: Decision, row: Row, freeze: dict[str, int | Literal["epoch"
     """Return the key that a decision draws with."""
     if decision.stream is None:
         return NO_KEY
-    key = make_key(row.seed, stream_key(decision.stream), row.id, row.epoch, row.visit, row.view)
+    view = 0 if decision.shared else row.view
+    key = make_key(row.seed, stream_key(decision.stream), row.id, row.epoch, row.visit, view)
     return frozen_key(key, freeze.get(decision.stream))
 
 

@@ -75,6 +75,7 @@ class Draw(_Struct, frozen=True, tag="draw", omit_defaults=True):
         of: values that the decision looks at; the first gives height and width. May be empty.
         varies: parameters that follow the place in the stream; null in `params`. Their values are
             made of constants and of the context's epoch, step and progress.
+        shared: whether all views of a position decide alike: the key's view is 0.
     """
 
     op: Name
@@ -83,6 +84,7 @@ class Draw(_Struct, frozen=True, tag="draw", omit_defaults=True):
     stream: Name | None
     of: Numbers
     varies: Annotated[tuple[Varying, ...], msgspec.Meta(max_length=MAX_ARGS)] = ()
+    shared: bool = False
 
 
 class Apply(_Struct, frozen=True, tag="apply"):

@@ -174,7 +174,7 @@ def renumber(node: Node, env: dict[int, int], index: int) -> Node:
         case Draw():
             of = tuple(env[value] for value in node.of)
             varies = tuple((name, place, env[value]) for name, place, value in node.varies)
-            return Draw(node.op, node.version, node.params, node.stream, of, varies)
+            return Draw(node.op, node.version, node.params, node.stream, of, varies, node.shared)
         case Apply():
             return Apply(env[node.draw], (env[node.to[index]],), 1)
         case Expr():

@@ -28,6 +28,7 @@ class Decision:
         site: where the user wrote it.
         schedule: how its parameters follow the place in the stream; None: they do not. Then `op`
             has the parameters of the first row.
+        shared: whether all views of a position decide alike.
     """
 
     index: int
@@ -36,6 +37,7 @@ class Decision:
     of: int | None
     site: Site
     schedule: Schedule | None = None
+    shared: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from stoker.pipeline.steps import Decision
 from stoker.rng.streams import stream_key
 
 ONES: Final = 2**64 - 1
+VISITS: Final = ONES - (2**16 - 1)
+"""Mask of a key's lane that leaves the visit and makes the view 0."""
 RECORD_ALIGN: Final = 16
 
 
@@ -57,7 +59,7 @@ def streams_table(
         if decision.stream is None:
             continue
         frozen = freeze.get(decision.stream)
-        words = [stream_key(decision.stream), ONES, 0, ONES, ONES]
+        words = [stream_key(decision.stream), ONES, 0, ONES, VISITS if decision.shared else ONES]
         if frozen == "epoch":
             words[3] = 0
         elif frozen is not None:
@@ -94,4 +96,11 @@ def _nested(dtypes: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
         end += -(-dtype.itemsize // RECORD_ALIGN) * RECORD_ALIGN
     if not names:
         return np.dtype([("none", "u1")])
-    return np.dtype({"names": names, "formats": [machine_record(d) for d in dtypes], "offsets": offsets, "itemsize": end})
+    return np.dtype(
+        {
+            "names": names,
+            "formats": [machine_record(d) for d in dtypes],
+            "offsets": offsets,
+            "itemsize": end,
+        }
+    )

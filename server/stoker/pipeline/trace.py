@@ -55,6 +55,7 @@ MAX_TRACED: Final = 32 * MAX_NODES
 Written = tuple[Node, int]
 """A node and the number of its first value, in the order of tracing."""
 
+_shared: contextvars.ContextVar[bool] = contextvars.ContextVar("shared", default=False)
 _scopes: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar("scopes", default=())
 
 
@@ -76,6 +77,19 @@ def scope(name: str) -> Iterator[None]:
         yield
     finally:
         _scopes.reset(token)
+
+
+@contextlib.contextmanager
+def shared_views() -> Iterator[None]:
+    """Let the ops that are called inside decide alike for all views of a position.
+
+    Outside, each of the `views=n` rows of a position has decisions of its own.
+    """
+    token = _shared.set(True)
+    try:
+        yield
+    finally:
+        _shared.reset(token)
 
 
 def scoped(name: str) -> str:
@@ -280,10 +294,11 @@ class Tracer:
     def _decide(self, op: Op, of: tuple[int, ...], stream: str | None, default: str) -> int:
         name = self._stream(op, stream, default)
         params, varies = self._parameters(op)
-        draw = Draw(name_of(op), op.version, dict(params), name, of, varies)
+        draw = Draw(name_of(op), op.version, dict(params), name, of, varies, _shared.get())
         if name is None:
             return self._append(draw)
-        given = canonical_bytes({"params": params, "varies": varies}).decode()
+        said = {"params": params, "varies": varies, "shared": draw.shared}
+        given = canonical_bytes(said).decode()
         key = (name, draw.op, str(op.version), given)
         for block in reversed(self._open):
             if key in block.decisions:
