@@ -4,13 +4,13 @@
 
 Random resized crop to 224 and flip, uint8, batches of 128, over 2000 JPEGs of 500x375 pixels and
 about 100 KB, which are made on the first run (benchmarks/data/). Stoker reads them packed twice:
-on a grid, so that only the crop is decoded (a, d), and as they came, decoded whole (e, f). Rounds are interleaved: each round
-runs every contender once, in a fresh process, so that slow drift of the machine meets all of them.
-The first epoch of a process is its warm-up. An epoch in which the rest of the machine used more
-than `NOISE` of one core is dropped, and the number of dropped epochs is printed. Rates are images
-a second up to the arrival of the last batch: median (min..max) over the epochs; ratios are those of
-the medians. CPU-seconds are those of the whole process tree, the consumer's share included. Prints
-Markdown; benchmarks/results/w1.json has every epoch.
+on a grid, so that only the crop is decoded (a, d), and as they came, decoded whole (e, f). Rounds
+are interleaved: each round runs every contender once, in a fresh process, so that slow drift of the
+machine meets all of them. The first epoch of a process is its warm-up. An epoch in which the rest
+of the machine used more than `NOISE` of one core is dropped, and the number of dropped epochs is
+printed. Rates are images a second up to the arrival of the last batch: median (min..max) over the
+epochs; ratios are those of the medians. CPU-seconds are those of the whole process tree, the
+consumer's share included. Prints Markdown; benchmarks/results/w1.json has every epoch.
 """
 
 import argparse
