@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from stoker.ops import Kernel, Op, State
+from stoker.ops import ItemsKernel, Kernel, Op, State
 from stoker.rng.draws import uniform
 from stoker.rng.jit import kernel
 
@@ -152,3 +152,95 @@ class ForgetsAParameter(Copy):
 class ChangesAtZero(Copy):
     p: float = 0.0
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(mirror, plain_mirror)}
+
+
+@kernel
+def mirror(src, dst, params, record, scratch):
+    for y in range(src.shape[0]):
+        for x in range(src.shape[1]):
+            dst[y, x] = src[y, src.shape[1] - 1 - x]
+
+
+def plain_mirror(src, dst, params, record, scratch):
+    dst[...] = src[:, ::-1]
+
+
+@kernel
+def mirror_points(params, record, sizes):
+    return -1.0, 0.0, float(sizes[1]), 0.0, 1.0, 0.0, 0.0, 0.0, 1.0
+
+
+@kernel
+def off_by_one(params, record, sizes):
+    return -1.0, 0.0, float(sizes[1] - 1), 0.0, 1.0, 0.0, 0.0, 0.0, 1.0
+
+
+@kernel
+def six_numbers(params, record, sizes):
+    return -1.0, 0.0, float(sizes[1]), 0.0, 1.0, 0.0
+
+
+@dataclass(frozen=True)
+class Mirror(Op):
+    """Right: mirrors masks, and boxes and keypoints along with them."""
+
+    name: ClassVar[str] = "mirror"
+    kernels: ClassVar[dict[str, Kernel]] = {"mask": Kernel(mirror, plain_mirror)}
+    forward = staticmethod(mirror_points)
+
+
+class PointsElsewhere(Mirror):
+    """Counts from the middle of the first pixel."""
+
+    forward = staticmethod(off_by_one)
+
+
+class TooFewNumbers(Mirror):
+    """An affine map alone."""
+
+    forward = staticmethod(six_numbers)
+
+
+@kernel
+def first_box(src, dst, params, record, sizes):
+    count = min(src.shape[0], 1)
+    for word in range(src.shape[1] * count):
+        dst[0, word] = src[0, word]
+    return count
+
+
+@kernel
+def one_more(src, dst, params, record, sizes):
+    for n in range(src.shape[0]):
+        for word in range(src.shape[1]):
+            dst[n, word] = src[n, word]
+    return src.shape[0] + 1
+
+
+@kernel
+def all_but_says_less(src, dst, params, record, sizes):
+    for n in range(src.shape[0]):
+        for word in range(src.shape[1]):
+            dst[n, word] = src[n, word]
+    return max(src.shape[0] - 1, 0)
+
+
+@dataclass(frozen=True)
+class FirstBox(Op):
+    """Right: keeps the first box."""
+
+    name: ClassVar[str] = "first_box"
+    kernels: ClassVar[dict[str, Kernel]] = {}
+    items: ClassVar[dict[str, ItemsKernel]] = {"boxes": ItemsKernel(first_box)}
+
+
+class OneMore(FirstBox):
+    """Makes a box up."""
+
+    items: ClassVar[dict[str, ItemsKernel]] = {"boxes": ItemsKernel(one_more)}
+
+
+class SaysLess(FirstBox):
+    """Writes more than it says."""
+
+    items: ClassVar[dict[str, ItemsKernel]] = {"boxes": ItemsKernel(all_but_says_less)}

@@ -21,13 +21,11 @@ from stoker.ops import ConvertBoxes, FilterBoxes, State, StateError, TrackVisibl
 from stoker.ops.contract import ITEM_KINDS
 from stoker.ops.points import MOVERS, inverse, move_boxes, scaled, turned, visible_word
 from stoker.ops.testing import structured
+from stoker.ops.testing_items import FIRST, SIZES, compare_places, decide, places
 from stoker.protocol.ragged import ItemField, item_words, pack_items, unpack_items
 from stoker.rng.jit import compiled
-from stoker.rng.streams import make_key, stream_key
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "items.json"
-SIZES = [(24, 33), (61, 40), (90, 90), (37, 81)]
-FIRST = 1000  # above every fill of the examples, so a fill is no pixel
 COVERS = {"erase", "grid_mask"}
 EXACT = {
     "center_crop", "horizontal_flip", "pad", "pad_to_size", "random_crop", "rot90", "transpose",
@@ -43,13 +41,6 @@ def moves(op):
     return op.forward is not None
 
 
-def decision(op, key, size):
-    """Parameters, record, and the sizes before and after."""
-    params, record = structured(op.parameters, op.params()), structured(op.record)
-    op.draw(make_key(3, stream_key(op.name), key, 1), params, *size, record)
-    return params, record, (*size, *(int(side) for side in op.out_size(params, record, *size)))
-
-
 def fits(op, size):
     """Whether an example takes an image of that size."""
     try:
@@ -61,15 +52,6 @@ def fits(op, size):
 
 def numbered(size):
     return np.arange(FIRST, FIRST + size[0] * size[1], dtype=np.int32).reshape(size)
-
-
-def places(numbers, x, y):
-    """Where points come to lie, by NumPy."""
-    a, b, c, d, e, f, g, h, i = numbers
-    z = g * x + h * y + i
-    seen = z > 0
-    z = np.where(seen, z, 1.0)
-    return (a * x + b * y + c) / z, (d * x + e * y + f) / z, seen
 
 
 def test_every_op_that_moves_masks_says_where_points_come_to_lie():
@@ -90,21 +72,18 @@ def test_points_lie_where_their_pixels_are(example, run_op):
     for key, size in enumerate(SIZES):
         if not fits(example, size):
             continue
-        params, record, sizes = decision(example, key, size)
+        params, record, sizes = decide(example, size, key)
         (mask,) = run_op(example, [("mask", numbered(size))], record=record, machine=False).outputs
-        back = inverse(example.forward(params, record, sizes))
-        y, x = np.mgrid[: sizes[2], : sizes[3]] + 0.5
-        u, v, seen = places(back, x, y)
-        sure = (np.abs(u - np.rint(u)) > 1e-3) & (np.abs(v - np.rint(v)) > 1e-3)
-        inside = seen & (u > 0) & (u < size[1]) & (v > 0) & (v < size[0]) & sure
-        taken = mask >= FIRST
+        numbers = example.forward(params, record, sizes)
+        agree, disagree = compare_places(numbers, size, mask)
+        assert not disagree
+        compared += agree
         if example.name not in COVERS:
-            assert taken[inside].all()
-        row, column = np.divmod(mask - FIRST, size[1])
-        compare = inside & taken
-        assert (np.floor(u[compare]) == column[compare]).all()
-        assert (np.floor(v[compare]) == row[compare]).all()
-        compared += int(compare.sum())
+            back = inverse(numbers)
+            y, x = np.mgrid[: sizes[2], : sizes[3]] + 0.5
+            u, v, seen = places(back, x, y)
+            inside = (u > 1e-3) & (u < size[1] - 1e-3) & (v > 1e-3) & (v < size[0] - 1e-3)
+            assert (mask[inside & seen] >= FIRST).all()
     assert compared > 200
 
 
@@ -135,7 +114,7 @@ def test_a_painted_box_is_where_the_box_says(example, run_op):
     for key, size in enumerate(SIZES):
         if not fits(example, size):
             continue
-        rest = decision(example, key, size)
+        rest = decide(example, size, key)
         (mask,) = run_op(example, [("mask", numbered(size))], record=rest[1], machine=False).outputs
         if getattr(example, "mode", "constant") != "constant":
             top, left = example.padding[0], example.padding[2]
@@ -172,7 +151,7 @@ def test_boxes_and_keypoints_as_opencv_maps_them(example):
     for key, size in enumerate(SIZES):
         if not fits(example, size):
             continue
-        params, record, sizes = decision(example, key, size)
+        params, record, sizes = decide(example, size, key)
         matrix = np.array(example.forward(params, record, sizes)).reshape(3, 3)
         noise = np.random.default_rng(key)
         at = noise.uniform(0, 1, (40, 2, 2)) * [size[1], size[0]]
@@ -203,7 +182,7 @@ def test_compiled_is_plain(examples):
             if not moves(op):
                 continue
             for key, size in enumerate(SIZES):
-                rest = decision(op, key, size)
+                rest = decide(op, size, key)
                 fast = compiled(op.forward)(*rest)
                 assert np.array(fast).tobytes() == np.array(op.forward(*rest), float).tobytes(), (
                     name
@@ -308,7 +287,7 @@ def hashes(op):
     """Digest of boxes and keypoints after the op, over sizes and keys."""
     digests = {kind: hashlib.blake2b(digest_size=16) for kind in ITEM_KINDS}
     for key, size in enumerate(SIZES):
-        rest = decision(op, key, size)
+        rest = decide(op, size, key)
         i = np.arange(30)
         x, y = (i * 37 % 101) / 101 * size[1], (i * 53 % 97) / 97 * size[0]
         wide, tall = (size[1] - x) * (i % 7) / 7, (size[0] - y) * (i % 5) / 5

@@ -26,6 +26,7 @@ import numpy as np
 from stoker.ops.contract import Op, State, StateError, storage
 from stoker.ops.records import machine_record
 from stoker.ops.registry import make, name_of
+from stoker.ops.testing_items import check_items
 from stoker.protocol.canonical import canonical_bytes
 from stoker.rng.jit import compiled
 from stoker.rng.streams import Key, machine_key, make_key, stream_key
@@ -198,7 +199,7 @@ def check_op(op: Op, values: Sequence[Values] | None = None, *, rows: int = 12) 
         op: the op, with parameters that make it do something.
         values: what to try it on: each is a list of (kind, array) of one size, as one call of the
             op would get them. By default noise of five sizes, an image and masks for the kinds the
-            op has a rule for.
+            op has a rule for. Boxes and keypoints are tried in any case.
         rows: how many rows are tried on each.
 
     Raises:
@@ -207,9 +208,11 @@ def check_op(op: Op, values: Sequence[Values] | None = None, *, rows: int = 12) 
         StateError: the op has no rule for any of the values.
     """
     run = OpRunner()
-    tried = list(values) if values is not None else list(_examples(op))
+    alone = not op.kernels and bool(op.items)
+    tried = list(values) if values is not None else [] if alone else list(_examples(op))
     _check_graph_form(op)
     _check_draws(op, run, rows)
+    check_items(op, _hold, rows)
     for number, given in enumerate(tried):
         _check_declaration(op, run, given)
         _check_values(op, run, given, range(number * rows, (number + 1) * rows))
