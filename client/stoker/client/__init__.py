@@ -15,5 +15,6 @@ The modules:
 from stoker.client.batch import Batch
 from stoker.client.loader import Loader
 from stoker.client.statistics import Statistics
+from stoker.protocol.ragged import Ragged
 
-__all__ = ["Batch", "Loader", "Statistics"]
+__all__ = ["Batch", "Loader", "Ragged", "Statistics"]
