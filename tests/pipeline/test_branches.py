@@ -1,4 +1,4 @@
-# ruff: noqa: SIM108, SIM201 - the forms of `if` are what is tested
+# ruff: noqa: RET503, RET505, SIM102, SIM108, SIM201 - the forms of `if` are what is tested
 """`if` on values of a sample: rewriting, joins, only the taken branch runs, what is refused."""
 
 from __future__ import annotations
@@ -135,6 +135,66 @@ def test_python_conditions_stay_python(toys):
     assert calls == ["flip"]
 
 
+def test_early_returns(toys, varied, photo, both):
+    """`return` in an `if` ends the function there, as in Python, in pipelines and in helpers."""
+
+    @branching
+    def level(sample):
+        if sample.label < 0:
+            return -1
+        twice = 2 * sample.label
+        if twice > 10:
+            return 10
+        elif sample.is_night:
+            return twice
+        else:
+            twice = twice + 1
+        return twice
+
+    @pipeline
+    def train(sample):
+        image = toys.crop(sample.image, side=16)
+        if sample.is_night and sample.label == 2:
+            return {"image": image, "level": level(sample)}
+        image = toys.scale(image)
+        if False:
+            return {"never": image}
+        return {"image": image, "level": level(sample)}
+
+    plan = bind(train.graph(), varied)
+    for night, label in NIGHT:
+        row = Row(3, int(label) + 5, 0)
+        ((image, found),) = both(plan, [row], inputs_of(plan, photo, night, label))
+        expected = -1 if label < 0 else min(10, 2 * label if night or label > 5 else 2 * label + 1)
+        assert found == expected
+        probe = Interpreter(plan)
+        probe.run(row, inputs_of(plan, photo, night, label), [image, found])
+        assert ("toy_scale" in {r["op"] for r in probe.records()}) == (not (night and label == 2))
+
+
+def test_early_returns_of_python_values(toys):
+    """A condition on Python values keeps Python's ways, loops and all."""
+
+    @branching
+    def first_even(numbers, flag):
+        if flag is None:
+            return "none"
+        for number in numbers:
+            if number % 2:
+                continue
+            if number > 100:
+                break
+            flag = number
+        else:
+            return "ended"
+        if flag:
+            return flag
+
+    for numbers, flag in (([1], None), ([1, 4], 3), ([102], 7), ([102], 0), ([4, 102], 1)):
+        plain = first_even.__wrapped__(numbers, flag)
+        assert first_even(numbers, flag) == plain
+
+
 def test_containers_helpers_partials_and_identity(toys, varied, photo, both):
     @branching
     def maybe(pair, sample):
@@ -191,9 +251,28 @@ def refused(message, body, states=None):
 
 
 def returns(sample):
-    if sample.is_night:
-        return {"image": sample.image}
+    for _ in range(2):
+        if sample.is_night:
+            return {"image": sample.image}
     return {"image": ops.horizontal_flip(sample.image)}
+
+
+def both_go_on(sample):
+    if sample.is_night:
+        if sample.label:
+            return {"x": sample.label}
+    return {"x": sample.label + 1}
+
+
+def other_fields(sample):
+    if sample.is_night:
+        return {"x": sample.label}
+    return {"x": sample.label, "y": sample.label}
+
+
+def sometimes_nothing(sample):
+    if sample.is_night:
+        return {"x": sample.label}
 
 
 def loops(sample):
@@ -245,7 +324,16 @@ def parameter(sample):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (returns, r"an `if` on field 'is_night'.* holds return, break, .* return after the `if`"),
+        (returns, r"an `if` on field 'is_night'.* holds break, .* a return out of a loop .* after"),
+        (
+            both_go_on,
+            r"an `if` on field 'is_night'.* whose branches may both go on: assign to a va",
+        ),
+        (
+            other_fields,
+            r"what is returned cannot be used: .* give a dict of 'x' and a dict of 'x', 'y'",
+        ),
+        (sometimes_nothing, r"what is returned cannot be used: .* give a dict of 'x' and NoneType"),
         (loops, r"`while` on the result of 'gt'.*loop over a Python range"),
         (
             unset,

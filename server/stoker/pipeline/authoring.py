@@ -252,6 +252,8 @@ def _required(define: Define) -> list[str]:
 
 
 def _outputs(result: object, name: str, site: Site) -> dict[str, TracedValue]:
+    if isinstance(result, Unusable):
+        result.refuse(site)
     if not isinstance(result, Mapping):
         raise fault(
             f"{name}: a pipeline returns a dict of named outputs, such as "

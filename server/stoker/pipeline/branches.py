@@ -10,10 +10,13 @@ and what is one and the same object in both branches stays as it is. What cannot
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from stoker.pipeline.sites import Site, user_site
 from stoker.pipeline.values import TracedValue, Unusable, fault
+
+RESULT: Final = "_stoker_result"
+"""Variable that holds what a rewritten function returns."""
 
 Build = Callable[[list[TracedValue]], Any]
 
@@ -26,7 +29,8 @@ class Missing(Unusable):
 
     def refuse(self, site: Site | None = None) -> NoReturn:
         """Raise the error that says which variable it is and why it cannot be used."""
-        raise fault(f"variable {self._name!r} cannot be used: {self._why} ({self._site})", site)
+        what = "what is returned" if self._name == RESULT else f"variable {self._name!r}"
+        raise fault(f"{what} cannot be used: {self._why} ({self._site})", site)
 
     def __getattr__(self, name: str) -> Any:
         self.refuse()
@@ -111,9 +115,9 @@ def plain(condition: Any, word: str) -> Any:
             f"loops over values of a sample; loop over a Python range, with an `if` inside"
         )
     raise fault(
-        f"an `if` on {condition.what}, which is decided for each sample, holds return, break, "
-        "continue, del, global or nonlocal: assign to a variable in both branches instead, and "
-        "return after the `if`"
+        f"an `if` on {condition.what}, which is decided for each sample, holds break, continue, "
+        "del, global, nonlocal, or a return out of a loop or of an `if` whose branches may both go "
+        "on: assign to a variable in both branches instead, and return after the `if`"
     )
 
 

@@ -9,8 +9,12 @@ functions of `stoker.pipeline.branches`):
     a if c else b            _stoker_choose(c, lambda: a, lambda: b)
     a and b, a or b, not a   _stoker_and(lambda: a, lambda: b), _stoker_or(...), _stoker_not(a)
     a < b < c                _stoker_and(lambda: a < b, lambda: b < c)
+    if c: return a           if c: result = a
+    return b                 else: result = b
+                             return result
 
-Where the condition is a Python value, each does what Python does. An `if` that holds `return`,
+Where the condition is a Python value, each does what Python does. An `if` that holds a `return`
+which cannot be moved to the end (it stands in a loop, or both branches of its `if` may go on), or
 `break`, `continue`, `yield`, `global`, `nonlocal` or `del`, and every `while`, keeps its form; its
 condition goes through `_stoker_plain`, which refuses a condition that is decided for each sample,
 by line. Lines stay those of the user's file. A function whose source cannot be read is left as it
@@ -28,6 +32,7 @@ from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 from stoker.pipeline import branches
+from stoker.pipeline.branches import RESULT
 
 HELPERS = {
     "_stoker_if": branches.run_if,
@@ -58,6 +63,7 @@ def rewritten(fn: Callable[..., Any]) -> Callable[..., Any]:
     if tree is None:
         return fn
     names = (*fn.__code__.co_freevars, *HELPERS)
+    tree.body = _with_one_exit(tree.body)
     code = _code_of(_compile(_Rewriter().visit(tree), fn, names), fn.__name__)
     if code is None:
         return fn
@@ -191,6 +197,73 @@ class _Rewriter(ast.NodeTransformer):
             for left, op, right in zip(lefts, node.ops, node.comparators, strict=True)
         ]
         return _at(_call("_stoker_and", *(_lambda(pair) for pair in pairs)), node)
+
+
+def _with_one_exit(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Return a function's body with its returns made assignments, if they stand in `if`s."""
+    own = list(_own(body))
+    if any(isinstance(part, ast.Yield | ast.YieldFrom | ast.Await) for part in own):
+        return body
+    if not any(isinstance(part, ast.If) and _returns(part) for part in own):
+        return body
+    ended = _ended(body)
+    if ended is None:
+        return body
+    last = ast.Return(_name(RESULT))
+    return [*ended, _at(last, body[-1])]
+
+
+def _ended(body: list[ast.stmt]) -> list[ast.stmt] | None:
+    """Return statements that end with an assignment to the result; None if that is not possible."""
+    done: list[ast.stmt] = []
+    for index, statement in enumerate(body):
+        if isinstance(statement, ast.Return):
+            return [*done, _result(statement.value, statement)]
+        if isinstance(statement, ast.If) and _returns(statement):
+            chosen = _ended_if(statement, body[index + 1 :])
+            return None if chosen is None else [*done, chosen]
+        if _returns(statement):
+            return None
+        done.append(statement)
+    return [*done, _result(None, body[-1])] if body else None
+
+
+def _ended_if(node: ast.If, rest: list[ast.stmt]) -> ast.stmt | None:
+    """Return an `if` with what follows it moved into the branch that goes on."""
+    goes_on = [_goes_on(branch) for branch in (node.body, node.orelse)]
+    if all(goes_on) and rest:
+        return None
+    then, orelse = (
+        _ended([*branch, *rest] if on else branch)
+        if branch or (on and rest)
+        else [_result(None, node)]
+        for branch, on in zip((node.body, node.orelse), goes_on, strict=True)
+    )
+    if then is None or orelse is None:
+        return None
+    made: ast.stmt = _at(ast.If(node.test, then, orelse), node)
+    return made
+
+
+def _returns(node: ast.stmt) -> bool:
+    """Whether a statement holds a `return` of the function that it stands in."""
+    return not isinstance(node, _SCOPES) and any(isinstance(p, ast.Return) for p in _own([node]))
+
+
+def _goes_on(body: list[ast.stmt]) -> bool:
+    """Whether statements may be followed by those after them."""
+    if not body:
+        return True
+    last = body[-1]
+    if isinstance(last, ast.If):
+        return _goes_on(last.body) or _goes_on(last.orelse)
+    return not isinstance(last, ast.Return | ast.Raise)
+
+
+def _result(value: ast.expr | None, like: ast.AST) -> ast.stmt:
+    target = ast.Name(RESULT, ast.Store())
+    made: ast.stmt = _at(ast.Assign([target], value or ast.Constant(None)), like)
+    return made
 
 
 def _own(nodes: list[Any]) -> Iterator[ast.AST]:
