@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from law_rig import dataset, photographs, source
+from law_rig import photographs, source
 
-__all__ = ["dataset", "photographs", "source"]
+__all__ = ["photographs", "source"]
 
 ROOT = Path(__file__).parents[2]
 RUN_PAGE = Path(__file__).with_name("run_page.py")
