@@ -12,7 +12,8 @@ def test_every_part_is_there(photos, run):
     with open_subject("command_pipelines:train", photos) as subject:
         plan = subject.plan
     for part in (
-        "  image: image uint8[<=115x<=115x3], decoded (jpeg) in Python into memory of 39675 bytes",
+        "  image: image uint8[<=115x<=115x3], decoded (jpeg) in Python into memory of 39675 bytes,"
+        " of it only what random_resized_crop will read",
         "  label: label int64[], mapped as it is stored",
         "  Python stages: decoding of image, mask, so rows are computed one by one",
         "= draw op 'horizontal_flip', version 1, params {'p': 0.5}, stream 'horizontal_flip'",

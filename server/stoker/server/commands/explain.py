@@ -15,6 +15,8 @@ from stoker.ops.python_call import PythonCall
 from stoker.pipeline.explain import explain as plan_text
 from stoker.pipeline.explain import graph_text
 from stoker.pipeline.glue import write_glue
+from stoker.pipeline.steps import Decision
+from stoker.pipeline.windows import windowed
 from stoker.server.rows import ENCODED
 from stoker.server.subject import Subject, open_subject
 
@@ -44,17 +46,23 @@ def field_lines(subject: Subject) -> list[str]:
     call; with none, a whole chunk could be one call.
     """
     fields = {field.name: field for field in subject.dataset.schema.fields}
-    lines = []
+    lines, boxes = [], windowed(subject.plan)
     for name, state in zip(subject.plan.fields, subject.plan.inputs, strict=True):
         encoding = fields[name].encoding
         how = "mapped as it is stored"
         if encoding in ENCODED:
             how = f"decoded ({encoding}) in Python into memory of {state.bound_bytes} bytes"
+        if name in boxes and fields[name].grid_column is not None:
+            how += f", of it only what {_ops(boxes[name])} will read"
         lines.append(f"{name}: {state}, {how}")
     unread = [name for name in fields if name not in subject.plan.fields]
     if unread:
         lines.append(f"not read: {', '.join(unread)}")
     return [*lines, f"Python stages: {'; '.join(stages(subject)) or 'none'}"]
+
+
+def _ops(decisions: tuple[Decision, ...]) -> str:
+    return " and ".join(dict.fromkeys(decision.op.name for decision in decisions))
 
 
 def stages(subject: Subject) -> list[str]:
