@@ -28,6 +28,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "center_crop": [{"size": 24, "fill": (7, 8, 9, 10), "mask_fill": 200}, {"size": (9, 40)}],
     "channel_drop": [{"p": 0.9}, {"count_range": (1, 3), "fill": (7, 8, 9), "p": 0.5}],
     "channel_shuffle": [{"p": 0.9}, {"p": 0.5}],
+    "clahe": [{"p": 0.9}, {"limit_range": (0, 40), "tiles": (3, 5), "p": 0.5}],
     "color_jitter": [
         {"brightness": 0.4, "contrast": 0.5, "saturation": 0.6, "hue": 0.2},
         {"contrast": 0.9},

@@ -12,6 +12,7 @@ ONE_KIND = {
     "brightness",
     "channel_drop",
     "channel_shuffle",
+    "clahe",
     "color_jitter",
     "contrast",
     "equalize",

@@ -29,6 +29,7 @@ CHANGES_OF_LEVELS = (
     "brightness",
     "channel_drop",
     "channel_shuffle",
+    "clahe",
     "contrast",
     "equalize",
     "erase",

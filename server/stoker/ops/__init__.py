@@ -14,6 +14,7 @@ from stoker.ops.center_crop import CenterCrop, center_crop
 from stoker.ops.channel_drop import ChannelDrop, channel_drop
 from stoker.ops.channel_shuffle import ChannelShuffle, channel_shuffle
 from stoker.ops.choices import Chance, Integer, OneOf, SomeOf, Uniform
+from stoker.ops.clahe import Clahe, clahe
 from stoker.ops.color_jitter import ColorJitter, color_jitter
 from stoker.ops.contract import ItemsKernel, Kernel, Op, ParameterError, State, StateError, Value
 from stoker.ops.contrast import Contrast, contrast
@@ -75,6 +76,7 @@ __all__ = [
     "Chance",
     "ChannelDrop",
     "ChannelShuffle",
+    "Clahe",
     "ColorJitter",
     "Contrast",
     "ConvertBoxes",
@@ -142,6 +144,7 @@ __all__ = [
     "center_crop",
     "channel_drop",
     "channel_shuffle",
+    "clahe",
     "color_jitter",
     "contrast",
     "convert_boxes",
