@@ -12,14 +12,17 @@ from typing import Any, ClassVar
 
 import pytest
 
+from stoker import ops
 from stoker.ops.contract import Kernel, Op, State
 from stoker.ops.registry import register, registered
 from stoker.pipeline import pipeline
 from stoker.pipeline.build import build_key
+from stoker.pipeline.diagnose import calls_apart
 from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.glue import write_glue
 from stoker.pipeline.plan import bind
 from stoker.protocol.errors import BuildError, ResourceError
+from stoker.rng.apart import Apart
 from stoker.rng.jit import cache_root, kernel, set_cache_root
 
 
@@ -277,3 +280,25 @@ def test_warm_and_cold_build_times(toys, varied):
     cold, warm = seconds("new"), seconds("known")
     assert warm <= 0.3
     assert cold <= 2.0
+
+
+def test_glue_names_all_its_kernels_and_holds_none(toys, varied):
+    """Were the types of one call foretold wrongly, its kernel would be copied in, unnoticed."""
+
+    @pipeline
+    def train(sample):
+        image, mask = ops.random_resized_crop(sample.image, sample.mask, size=24)
+        if sample.label > 3:
+            image, mask = ops.vertical_flip(*toys.crop(image, mask, side=20))
+            image, mask = ops.resize(image, mask, size=24)
+        image = toys.scale(toys.shift(image))
+        return {"image": image, "mask": mask, "label": sample.label}
+
+    plan = bind(train.graph(), varied)
+    fast = compile_plan(plan)._function
+    apart = [value for value in fast.py_func.__globals__.values() if isinstance(value, Apart)]
+    symbols = {name for callee in apart for name in callee.symbols.values()}
+    assert len(symbols) == len(set(calls_apart(plan))) > 10
+    (signature,) = fast.overloads
+    code = fast.overloads[signature].library._get_compiled_object()
+    assert [name for name in symbols if name.encode() not in code] == []
