@@ -12,6 +12,7 @@ from stoker.ops.contract import State
 from stoker.ops.foreign import generator
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.executor import compile_plan, row_table
+from stoker.pipeline.explain import explain
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import bind
 from stoker.protocol.errors import BuildError, SampleError
@@ -148,6 +149,32 @@ def test_global_generators_are_seeded_for_each_row_and_put_back(functions):
     assert len(set(results)) == len(ROWS)
     np.random.seed(99)
     assert [both(plan, row, [image])[0].tobytes() for row in reversed(ROWS)] == results[::-1]
+
+
+def test_torch_modules_on_channels_first(user_folder):
+    @pipeline
+    def train(sample):
+        image = ops.python("custom_modules:SCALE", sample.image, randomness="none", dtype="float32")
+        drop = ops.python("custom_modules:DROP", sample.image, randomness="global", dtype="float32")
+        return {"image": image, "drop": drop}
+
+    plan = bind(train.graph(), {"image": State.fixed("image", "uint8", (4, 5, 3))})
+    image = np.random.default_rng(0).integers(1, 256, (4, 5, 3), dtype=np.uint8)
+    kept = set()
+    for row in ROWS:
+        scaled, dropped = both(plan, row, [image])
+        assert np.array_equal(scaled, image * np.array([1, 0.5, 2], np.float32))
+        ratio = dropped / scaled
+        assert np.isin(ratio, (0, 1)).all()
+        assert (ratio == ratio[0, 0]).all()
+        kept.add(tuple(ratio[0, 0]))
+    assert len(kept) > 2
+
+
+def test_explain_says_what_runs_in_python(joint_plan):
+    text = explain(joint_plan)
+    assert "stream 'roll', in Python: custom_functions:roll (" in text
+    assert text.count("in Python") == 3
 
 
 def test_a_chunk_in_one_call_is_its_rows(joint_plan, functions):

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from stoker.ops.python_call import PythonCall
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.nodes import If, Node
 from stoker.pipeline.plan import Plan
@@ -148,7 +149,8 @@ def _line(plan: Plan, step: Step) -> str:
         case DrawStep(decision=d):
             of = "" if d.of is None else f" for v{d.of}"
             stream = "no randomness" if d.stream is None else f"stream {d.stream!r}"
-            return f"d{d.index} = draw {d.op.name}{of}, {stream} ({d.site})"
+            python = f", in Python: {d.op.function}" if isinstance(d.op, PythonCall) else ""
+            return f"d{d.index} = draw {d.op.name}{of}, {stream}{python} ({d.site})"
         case SameSizeStep():
             return f"check: v{step.left} and v{step.right} have one size"
         case ApplyStep(decision=d) | ItemsStep(decision=d):
