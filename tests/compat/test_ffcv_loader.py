@@ -20,6 +20,7 @@ from stoker.compat.ffcv.fields.decoders import (
 )
 from stoker.compat.ffcv.loader import Loader, OrderOption
 from stoker.compat.ffcv.memory import Pool
+from stoker.compat.ffcv.pipeline import Compiler
 from stoker.compat.ffcv.transforms import (
     Convert,
     Cutout,
@@ -46,16 +47,21 @@ def labels(loader):
     return [int(n) for batch in loader for n in batch[-1].reshape(-1)]
 
 
+@pytest.fixture
+def interpreted(monkeypatch):
+    """Operations as Python; that machine code does the same is shown in test_ffcv_steps.py."""
+    monkeypatch.setattr(Compiler, "_enabled", False)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["serial", "parallel"])
-def test_the_guides_script_runs(kind, user_folder, tmp_path, kernel_cache):
+def test_the_guides_script_runs_serial_and_parallel(user_folder, tmp_path, kernel_cache):
     environment = {**os.environ, "XDG_CACHE_HOME": str(kernel_cache)}
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(user_folder / "guide_script.py"), str(tmp_path), kind],
+        [sys.executable, "-W", "error", str(user_folder / "guide_script.py"), str(tmp_path)],
         env=environment, capture_output=True, text=True, timeout=150, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
+    assert done.stdout.splitlines() == 2 * [
         "Method: with | Shape: (16, 16, 16, 3) | Labels: (16, 1)",
         "Method: without | Shape: (16, 32, 32, 3) | Labels: (16, 1)",
     ]
@@ -98,9 +104,10 @@ def test_only_the_samples_asked_for(packed):
     assert labels(loader) == [number % 10 for number in chosen]
 
 
-def test_the_same_bytes_for_any_number_of_workers_and_batches_ahead(packed):
+def test_the_same_bytes_for_any_number_of_workers_compiled_or_not(packed, monkeypatch):
     results = []
     for workers, ahead in ((1, 1), (3, 4)):
+        monkeypatch.setattr(Compiler, "_enabled", workers > 1)
         pipeline = [SimpleRGBImageDecoder(), RandomHorizontalFlip(), ToTensor()]
         loader = Loader(
             packed, batch_size=25, num_workers=workers, batches_ahead=ahead, seed=1,
@@ -111,7 +118,7 @@ def test_the_same_bytes_for_any_number_of_workers_and_batches_ahead(packed):
     assert len(set(results[0])) == 4
 
 
-def test_one_operation_in_two_pipelines_makes_one_decision(two_views):
+def test_one_operation_in_two_pipelines_makes_one_decision(two_views, interpreted):
     flip = RandomHorizontalFlip()
     shared = {name: [SimpleRGBImageDecoder(), flip, ToTensor()] for name in ("left", "right")}
     for left, right, _ in Loader(two_views, batch_size=12, pipelines=shared, seed=5):
@@ -122,7 +129,7 @@ def test_one_operation_in_two_pipelines_makes_one_decision(two_views):
             assert torch.equal(image, before.flip(1) if uniform(key, 0) < 0.5 else before)
 
 
-def test_transforms_on_arrays_and_tensors(packed):
+def test_transforms_on_arrays_and_tensors(packed, interpreted):
     mean, std = (120.0, 110.0, 100.0), (60.0, 50.0, 40.0)
     image = [
         SimpleRGBImageDecoder(), RandomTranslate(4, (1, 2, 3)), Cutout(8, (9, 9, 9)),
