@@ -13,6 +13,7 @@ from stoker.pipeline.executor import compile_plan, row_table
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import bind
+from stoker.pipeline.replay import replay
 from stoker.pipeline.schedule import facts_read
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.protocol.spec import StreamSpec
@@ -103,6 +104,18 @@ def test_in_process_frozen_and_without_pixels(fields):
         train(fields, step=1)
     with pytest.raises(UsageError, match=r"reads ctx.step, which this row does not say: give step"):
         train(fields, progress=0.5)
+
+
+def test_a_replay_tells_the_parameters_of_the_rows_place(fields):
+    @pipeline
+    def train(sample, ctx):
+        return {"image": ops.rotate(sample.image, degrees=(0, 10 + 10 * ctx.progress))}
+
+    plan = train.plan_for(fields)
+    for part in (0.0, 0.5):
+        (step,) = replay(plan, row_at((1, 2, part)), [fields["image"]]).steps
+        assert step.settings["degrees"] == [0, 10 + 10 * part]
+        assert step.parameters["angle"] <= 10 + 10 * part
 
 
 def test_identity_and_data(fields):

@@ -17,6 +17,7 @@ from stoker.ops.units import switch_of, unit_of
 from stoker.pipeline.engine import Freeze, Row
 from stoker.pipeline.interpreter import Interpreter, Run
 from stoker.pipeline.plan import Plan
+from stoker.pipeline.schedule import Moment
 from stoker.pipeline.steps import (
     ApplyStep,
     ConvertStep,
@@ -90,7 +91,7 @@ class _Recorder(Interpreter):
             made=made,
             applied=made and not off,
             why=why,
-            settings=dict(decision.op.params_data()),
+            settings=self._settings(decision),
             parameters=record,
             units={name: unit for name in record if (unit := unit_of(decision.op, name))},
             values=tuple(self.run_of_row.values[decision.index]),
@@ -104,6 +105,13 @@ class _Recorder(Interpreter):
         if not hasattr(decision.op, "p"):
             return False
         return all(map(self.run_of_row.unchanged, self.run_of_row.values[decision.index]))
+
+    def _settings(self, decision: Decision) -> dict[str, Any]:
+        """Return the op's parameters, those of a schedule as at the row's place."""
+        if decision.schedule is None:
+            return dict(decision.op.params_data())
+        row = self.run_of_row.row
+        return decision.schedule.at(Moment(row.epoch, row.step, row.progress))
 
     def outputs(self, arrays: Sequence[np.ndarray]) -> Iterator[ReplayValue]:
         """Yield the outputs of the row."""
