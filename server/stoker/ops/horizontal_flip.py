@@ -10,15 +10,17 @@ from stoker.ops.contract import Kernel, Value
 from stoker.ops.flips import FlipOp
 from stoker.ops.points import scaled
 from stoker.ops.registry import register
-from stoker.ops.reorder import reorder
+from stoker.ops.reorder import mirror_image, move_rows
 from stoker.rng.jit import kernel
 
 
 @kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    height, width = src.shape[0], src.shape[1]
-    first, step = (width - 1, -1) if record["flip"] else (0, 1)
-    reorder(src, dst, (height, width), (first, width, step))
+    width = src.shape[1]
+    if record["flip"]:
+        mirror_image(src, dst, width - 1, width)
+    else:
+        move_rows(src, dst, 0, width)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:

@@ -12,14 +12,12 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Op, State
+from stoker.ops.lookup import map64, map192
 from stoker.ops.rules import require_pixels
 from stoker.rng.draws import bernoulli
 from stoker.rng.jit import kernel
 
 APPLY: Final = ("apply", "u1")
-K1: Final = np.uint64(1)
-K2: Final = np.uint64(2)
-K3: Final = np.uint64(3)
 LEVELS: Final = 256
 
 
@@ -46,18 +44,20 @@ def begin(src: Any, dst: Any) -> Any:
 @kernel
 def look_up(image: Any, tables: Any, channels: int) -> None:
     """Replace every level x of channel c by `tables[256 * c + x]`, in a flat image."""
-    if channels == 3:
-        for i in range(np.uint64(image.size // 3)):
-            k = K3 * i
-            image[k] = tables[np.uint64(image[k])]
-            image[k + K1] = tables[np.uint64(image[k + K1]) + np.uint64(LEVELS)]
-            image[k + K2] = tables[np.uint64(image[k + K2]) + np.uint64(2 * LEVELS)]
-    else:
-        for c in range(np.uint64(channels)):
-            base = np.uint64(LEVELS) * np.uint64(c)
-            for i in range(np.uint64(image.size // channels)):
-                k = np.uint64(channels) * i + np.uint64(c)
-                image[k] = tables[base + np.uint64(image[k])]
+    done = 0
+    if channels == 1:
+        done = image.size // 64 * 64
+        for at in range(0, done, 64):
+            map64(image, at, tables)
+    elif channels == 3:
+        done = image.size // 192 * 192
+        for at in range(0, done, 192):
+            map192(image, at, tables)
+    for c in range(np.uint64(channels)):
+        base = np.uint64(LEVELS) * np.uint64(c)
+        for i in range(np.uint64(done // channels), np.uint64(image.size // channels)):
+            k = np.uint64(channels) * i + np.uint64(c)
+            image[k] = tables[base + np.uint64(image[k])]
 
 
 @dataclass(frozen=True)

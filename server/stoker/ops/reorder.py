@@ -32,22 +32,47 @@ def reorder(src: Any, dst: Any, size: Any, walk: Any) -> None:
         walk: (first, step_y, step_x): source pixel of output (0, 0), and what the next row and the
             next column add to it; one of the two steps is 1 or -1.
     """
-    height, width = size
-    first, step_y, step_x = walk
-    pixel = src.itemsize * src.size // (src.shape[0] * src.shape[1])
-    image = src.reshape(src.size).view(np.uint8)
-    result = dst.reshape(dst.size).view(np.uint8)
-    line = width * pixel
-    if step_x == 1:
-        copy_rows(image, (first * pixel, step_y * pixel), result, (np.int64(0), line), height, line)
-    elif step_x == -1 and step_y == -width:  # half a turn: one long row, mirrored
-        whole = (np.int64(0), np.int64(0))
-        mirror_rows(image, whole, result, whole, (np.int64(1), height * width), pixel)
-    elif step_x == -1:
-        source = ((first - (width - 1)) * pixel, step_y * pixel)
-        mirror_rows(image, source, result, (np.int64(0), line), size, pixel)
+    if walk[2] == 1:
+        move_rows(src, dst, walk[0], walk[1])
+    elif walk[2] == -1:
+        mirror_image(src, dst, walk[0], walk[1])
     else:
-        turn_image(image, result, size, pixel, walk)
+        turn_image(src, dst, size, walk)
+
+
+@kernel
+def bytes_of(src: Any, dst: Any) -> Any:
+    """Return two images as flat bytes, and how many bytes a pixel has."""
+    pixel = src.itemsize * src.size // (src.shape[0] * src.shape[1])
+    return src.reshape(src.size).view(np.uint8), dst.reshape(dst.size).view(np.uint8), pixel
+
+
+@kernel
+def move_rows(src: Any, dst: Any, first: int, step: int) -> None:
+    """Write rows in another order; `first` and `step` as `reorder`'s first and step_y."""
+    image, result, pixel = bytes_of(src, dst)
+    height, line = dst.shape[0], dst.shape[1] * pixel
+    copy_rows(image, (first * pixel, step * pixel), result, (np.int64(0), line), height, line)
+
+
+@kernel
+def mirror_image(src: Any, dst: Any, first: int, step: int) -> None:
+    """Write mirrored rows; `first` and `step` as `reorder`'s first and step_y, step_x being -1."""
+    height, width = dst.shape[0], dst.shape[1]
+    channels = src.size // (height * width)
+    image, result = src.reshape(src.size), dst.reshape(dst.size)
+    source, target = ((first - (width - 1)) * channels, step * channels), width * channels
+    rows, count = height, width
+    if step == -width:  # half a turn: one long row, mirrored
+        source, rows, count = (np.int64(0), np.int64(0)), np.int64(1), height * width
+    if channels == 1:
+        mirror1(image, source, result, (np.int64(0), target), (rows, count))
+    elif channels == 3:
+        mirror3(image, source, result, (np.int64(0), target), (rows, count))
+    else:
+        for y in range(rows):
+            last = source[0] + y * source[1] + (count - 1) * channels
+            walk_pixels(image, last, -channels, result, y * target, count, channels)
 
 
 @kernel
@@ -75,37 +100,16 @@ def copy_rows(src: Any, source: Any, dst: Any, target: Any, rows: int, count: in
 
 
 @kernel
-def mirror_rows(src: Any, source: Any, dst: Any, target: Any, size: Any, pixel: int) -> None:
-    """Mirror rows of pixels left and right.
+def mirror1(src: Any, source: Any, dst: Any, target: Any, size: Any) -> None:
+    """Mirror rows of single values.
 
     Args:
-        src: flat bytes.
-        source: (first byte of the first row, bytes from row to row).
-        dst: flat bytes.
+        src: flat, of any dtype.
+        source: (index of the first row's first value, values from row to row).
+        dst: flat, of the same dtype.
         target: as `source`.
         size: (rows, pixels of a row).
-        pixel: bytes of one pixel; where it is 2 or 4, all that `source` and `target` say is a
-            multiple of it.
     """
-    if pixel == 1:
-        mirror1(src, source, dst, target, size)
-    elif pixel == 3:
-        mirror3(src, source, dst, target, size)
-    elif pixel == 2:
-        halves, rows = (source[0] // 2, source[1] // 2), (target[0] // 2, target[1] // 2)
-        mirror1(src.view(np.uint16), halves, dst.view(np.uint16), rows, size)
-    elif pixel == 4:
-        words, rows = (source[0] // 4, source[1] // 4), (target[0] // 4, target[1] // 4)
-        mirror1(src.view(np.uint32), words, dst.view(np.uint32), rows, size)
-    else:
-        for y in range(size[0]):
-            last = source[0] + y * source[1] + (size[1] - 1) * pixel
-            walk_pixels(src, last, -pixel, dst, target[0] + y * target[1], size[1], pixel)
-
-
-@kernel
-def mirror1(src: Any, source: Any, dst: Any, target: Any, size: Any) -> None:
-    """Mirror rows of single values of any dtype; starts and steps count values."""
     rows, count = size
     for y in range(rows):
         b, a = (
@@ -118,7 +122,7 @@ def mirror1(src: Any, source: Any, dst: Any, target: Any, size: Any) -> None:
 
 @kernel
 def mirror3(src: Any, source: Any, dst: Any, target: Any, size: Any) -> None:
-    """Mirror rows of pixels of three values."""
+    """Mirror rows of pixels of three values; see `mirror1`."""
     rows, count = size
     for y in range(rows):
         a = np.uint64(target[0] + y * target[1])
@@ -132,7 +136,7 @@ def mirror3(src: Any, source: Any, dst: Any, target: Any, size: Any) -> None:
 
 @kernel
 def walk_pixels(src: Any, at: int, step: int, dst: Any, to: int, count: int, pixel: int) -> None:
-    """Write a run of pixels that lie `step` bytes apart in the source."""
+    """Write a run of pixels of `pixel` values that lie `step` values apart in the source."""
     for x in range(count):
         a, b = np.uint64(at + x * step), np.uint64(to + x * pixel)
         for c in range(np.uint64(pixel)):
@@ -140,8 +144,9 @@ def walk_pixels(src: Any, at: int, step: int, dst: Any, to: int, count: int, pix
 
 
 @kernel
-def turn_image(src: Any, dst: Any, size: Any, pixel: int, walk: Any) -> None:
+def turn_image(source: Any, target: Any, size: Any, walk: Any) -> None:
     """Write an image whose rows are columns of the source; see `reorder`."""
+    src, dst, pixel = bytes_of(source, target)
     height, width = size
     first, step_y, step_x = walk
     side = block_side(pixel)

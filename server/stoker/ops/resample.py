@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from stoker.ops.blend import LANES, blend_lanes, blend_rows
+from stoker.ops.reorder import copy_rows
 from stoker.ops.taps import PRECISION, fill_taps, plain_taps, tap_bound, tap_count
 from stoker.ops.tiles import back, turn
 from stoker.rng.jit import kernel
@@ -133,13 +134,21 @@ def resample(src: Any, box: Any, dst: Any, bicubic: int, scratch: Any) -> None:
     sums = scratch[c : c + 4 * (line + LANES)].view(np.int32)
     work = (scratch[d:e], scratch[e : e + size_x * LANES], sums)
     between = scratch[f : f + line * max(height, size_y)]
-    across = make_table(width, size_x, bicubic, scratch[:a], row)
-    down = make_table(height, size_y, bicubic, scratch[a:b], row)
     image, result = src.reshape(src.size), dst.reshape(dst.size)
     start = np.int64(0)  # a plain 0 would be a type of its own, and compile the passes once more
     stride = src.shape[1] * channels
     at = top * stride + left * channels
-    if vertical_first(height, width, size_y, size_x):
+    # One tap of weight 1 for each pixel changes nothing: such a pass is left out.
+    if height == size_y and width == size_x:
+        copy_rows(image, (at, stride), result, (start, width * channels), height, width * channels)
+        return
+    across = make_table(width, size_x, bicubic, scratch[:a], row)
+    down = make_table(height, size_y, bicubic, scratch[a:b], row)
+    if height == size_y:
+        horizontal(image, (at, stride, width), height, channels, result, across, work)
+    elif width == size_x:
+        blend_rows(image, (at, stride, height - 1), down, result, width * channels, sums)
+    elif vertical_first(height, width, size_y, size_x):
         blend_rows(image, (at, stride, height - 1), down, between, width * channels, sums)
         source = (start, width * channels, width)
         horizontal(between, source, size_y, channels, result, across, work)

@@ -13,7 +13,7 @@ from stoker.ops.contract import Kernel, State, Value
 from stoker.ops.pixelwise import ByChance
 from stoker.ops.points import scaled
 from stoker.ops.registry import register
-from stoker.ops.reorder import reorder, swapped
+from stoker.ops.reorder import move_rows, swapped, turn_image
 from stoker.ops.rules import require_pixels
 from stoker.rng.draws import bernoulli
 from stoker.rng.jit import kernel
@@ -28,9 +28,9 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     height, width = src.shape[0], src.shape[1]
     if record["swap"]:
-        reorder(src, dst, (width, height), (0, 1, width))
+        turn_image(src, dst, (width, height), (0, 1, width))
     else:
-        reorder(src, dst, (height, width), (0, width, 1))
+        move_rows(src, dst, 0, width)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:

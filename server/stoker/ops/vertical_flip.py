@@ -10,7 +10,7 @@ from stoker.ops.contract import Kernel, Value
 from stoker.ops.flips import FlipOp
 from stoker.ops.points import scaled
 from stoker.ops.registry import register
-from stoker.ops.reorder import reorder
+from stoker.ops.reorder import move_rows
 from stoker.rng.jit import kernel
 
 
@@ -18,7 +18,7 @@ from stoker.rng.jit import kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     height, width = src.shape[0], src.shape[1]
     first, step = ((height - 1) * width, -width) if record["flip"] else (0, width)
-    reorder(src, dst, (height, width), (first, step, 1))
+    move_rows(src, dst, first, step)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
