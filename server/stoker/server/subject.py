@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from stoker.dataset import Dataset, open_dataset
 from stoker.pipeline.decisions import decide
 from stoker.pipeline.engine import Freeze, Row
@@ -66,12 +68,21 @@ class Subject:
         kinds = {field.name: field for field in self.dataset.schema.fields}
         pictures = [name for name in self.plan.fields if kinds[name].is_picture]
         sizes = {name: self.dataset.size(name, row.id) for name in pictures}
-        scalars = {
+        scalars: dict[str, Any] = {
             name: self.dataset.read(name, row.id)
             for name, state in zip(self.plan.fields, self.plan.inputs, strict=True)
             if not state.shape
         }
+        scalars |= {
+            name: len(self._items(name, row.id))
+            for name, state in zip(self.plan.fields, self.plan.inputs, strict=True)
+            if state.items
+        }
         return decide(self.plan, row, sizes, scalars, freeze)
+
+    def _items(self, name: str, number: int) -> np.ndarray:
+        """Return the records of a field of boxes or keypoints, (n, words)."""
+        return np.asarray(self.dataset.read(name, number))
 
     def _check_id(self, number: int) -> None:
         if number >= len(self.dataset):

@@ -39,6 +39,8 @@ def boxed(sample):
         sample.image, sample.boxes, sample.keypoints, size=32, padding=4
     )
     image, boxes, points = ops.horizontal_flip(image, boxes, points)
+    if sample.boxes.count > 2:
+        image = ops.invert(image, p=1.0)
     boxes = ops.convert_boxes(boxes, form="cxcywh")
     return {"image": image, "boxes": boxes, "keypoints": points}
 

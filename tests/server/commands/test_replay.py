@@ -138,15 +138,21 @@ def test_boxes_and_keypoints_come_in_parts_as_in_a_batch(boxed, monkeypatch, run
                 for name in ("boxes", "keypoints"):
                     for key, array in batch[name][0].items():
                         assert np.array_equal(found.output(f"{name}.{key}"), array)
-                crop, _, converted = found.steps
+                crop, flip, _, converted = found.steps
                 names = [value.name for value in crop.values]
                 assert names == ["image", "boxes.xyxy", "boxes.label", "keypoints.xy"]
                 assert [value.name for value in converted.values] == ["boxes.cxcywh", "boxes.label"]
                 shown = augmented(found, "image", {})
-                assert np.array_equal(shown.boxes, found.steps[1].values[1].array)
+                assert np.array_equal(shown.boxes, flip.values[1].array)
                 assert np.array_equal(shown.points, found.output("keypoints.xy"))
                 kept.add(len(found.output("boxes.label")))
         assert kept >= {0, 2, 3}
+
+
+def test_the_number_of_boxes_is_known_without_pixels(boxed, run):
+    flags = ("command_pipelines:boxed", boxed, "--epoch", 0, "--params-only", "--json")
+    made = [json.loads(run(replay, *flags, "--id", number)) for number in range(3)]
+    assert ["invert" in {entry["op"] for entry in one} for one in made] == [False, False, True]
 
 
 def test_an_unknown_pipeline_is_an_error(photos, run):

@@ -65,6 +65,7 @@ class World:
             hello_deadline_s=3.0,
             concurrent_builds=draw.randint(1, 2),
             cached_builds=draw.randint(1, 3),
+            replay_deadline_s=5.0,
         )
         self.faults = draw.choice([0.0, 0.05, 0.2])
         self.bad_rows = draw.choice([0, 0, 4, 16])
@@ -210,7 +211,8 @@ class World:
             else:
                 self.event(ev.ReplayEnded, number, 4096)
 
-        self.later(self.random.uniform(0, 3), end)
+        if not self.chance(0.1):  # else it hangs until its deadline
+            self.later(self.random.uniform(0, 3), end)
 
     def do_SendReplay(self, do: ins.SendReplay) -> None:
         self.replays.remove(do.replay)

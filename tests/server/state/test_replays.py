@@ -103,3 +103,20 @@ def test_a_session_that_goes_takes_its_replay_along(make_rig):
     assert rig.do(ev.ReplayFailed, number, "sample", "died", {}) == []
     (sent,) = of(rig.do(ev.ReplayEnded, number + 2, 1), ins.SendReplay)
     assert sent.token == stays
+
+
+def test_a_replay_that_hangs_is_ended_and_the_next_one_begins(make_rig):
+    rig = make_rig(concurrent_replays=1, replay_deadline_s=10.0)
+    rig.up(1, 2)
+    hangs, waits = rig.open(), rig.open()
+    number = started(rig.send(hangs, ASK))
+    rig.send(waits, ASK)
+    assert not of(rig.tick(9.9), ins.DropReplay)
+    said = rig.tick(0.2)
+    (error,) = refusals(said, hangs)
+    assert (error.request, error.code, error.details) == (2, "sample", {"id": 49})
+    assert error.message.startswith("replaying sample 49 took longer than 10 s and was ended")
+    assert of(said, ins.DropReplay) == [ins.DropReplay(number)]
+    assert started(said) == number + 1
+    assert rig.do(ev.ReplayFailed, number, "sample", "died", {}) == []
+    assert not of(rig.tick(9.0), ins.DropReplay)

@@ -124,6 +124,7 @@ class Core:
 
     def _tick(self, _: Tick) -> None:
         self._sessions.tick()
+        self._replays.tick()
         self._faults.tick()
         self._pool.restart_due()
 

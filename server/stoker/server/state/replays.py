@@ -1,12 +1,14 @@
 """Replays that sessions ask for: each made by a one-off process, one at a time for each session.
 
 At most `concurrent_replays` run at a time, the others wait in order. A session that ends takes its
-replay with it. What a replay costs falls on a process of its own, so delivery does not notice.
+replay with it; one that takes longer than `replay_deadline_s` is ended, so that none stands in the
+way of the others for ever. What a replay costs falls on a process of its own: delivery does not
+notice.
 """
 
 from collections import OrderedDict
 
-from stoker.protocol.errors import UsageError
+from stoker.protocol.errors import SampleError, UsageError
 from stoker.protocol.messages import AskReplay
 from stoker.server.state.context import Context, error_record
 from stoker.server.state.events import ReplayEnded, ReplayFailed
@@ -22,7 +24,7 @@ class Replays:
         self._context = context
         self._numbers = 0
         self._waiting: OrderedDict[bytes, tuple[AskReplay, ReplayRequest]] = OrderedDict()
-        self._running: dict[int, tuple[bytes, AskReplay]] = {}
+        self._running: dict[int, tuple[bytes, AskReplay, float]] = {}
 
     def __len__(self) -> int:
         """Replays that run or wait."""
@@ -43,7 +45,7 @@ class Replays:
             raise UsageError(
                 f"replay: expected a view from 0 to {spec.views - 1}, got {record.view}"
             )
-        if token in self._waiting or any(token == owner for owner, _ in self._running.values()):
+        if token in self._waiting or any(token == owner for owner, _, _ in self._running.values()):
             raise UsageError("replay: one is under way; a session has one at a time")
         self._numbers += 1
         request = ReplayRequest(
@@ -59,7 +61,7 @@ class Replays:
         if owner is None:
             self._context.out.append(DropReplay(event.replay))
         else:
-            token, record = owner
+            token, record, _ = owner
             self._context.counts.replays += 1
             self._context.out.append(
                 SendReplay(token, event.replay, record.request, event.size_bytes)
@@ -70,16 +72,32 @@ class Replays:
         """A replay failed."""
         owner = self._running.pop(event.replay, None)
         if owner is not None:
-            token, record = owner
+            token, record, _ = owner
             self._context.counts.errors += 1
             error = error_record(event.code, event.message, event.details, record.request)
             self._context.send(token, error)
         self._start()
 
+    def tick(self) -> None:
+        """End the replays that take too long; they stand in the order in which they began."""
+        limit = self._context.settings.replay_deadline_s
+        for number, (token, record, began) in list(self._running.items()):
+            if self._context.now - began < limit:
+                break
+            del self._running[number]
+            error = SampleError(
+                f"replaying sample {record.id} took longer than {limit:g} s and was ended; an op "
+                "of the pipeline may hang on it",
+                id=record.id,
+            )
+            self._context.send_error(token, error, record.request)
+            self._context.out.append(DropReplay(number))
+        self._start()
+
     def leave(self, token: bytes) -> None:
         """The session goes away."""
         self._waiting.pop(token, None)
-        for number, (owner, _) in list(self._running.items()):
+        for number, (owner, _, _) in list(self._running.items()):
             if owner == token:
                 del self._running[number]
                 self._context.out.append(DropReplay(number))
@@ -88,5 +106,5 @@ class Replays:
     def _start(self) -> None:
         while self._waiting and len(self._running) < self._context.settings.concurrent_replays:
             token, (record, request) = self._waiting.popitem(last=False)
-            self._running[request.replay] = token, record
+            self._running[request.replay] = token, record, self._context.now
             self._context.out.append(StartReplay(request))

@@ -32,6 +32,7 @@ class Settings:
         concurrent_builds: builds that run at a time; others wait.
         cached_builds: results that are kept.
         concurrent_replays: replays that are made at a time; others wait.
+        replay_deadline_s: a replay that takes longer is ended.
     """
 
     workers: int
@@ -57,3 +58,4 @@ class Settings:
     concurrent_builds: int = 2
     cached_builds: int = 64
     concurrent_replays: int = 1
+    replay_deadline_s: float = 120.0
