@@ -369,7 +369,7 @@ def test_joins_that_cannot_be(toys, varied):
 
     refused(
         r"the branches cannot join: image uint8\[<=512x<=512x3\] from .*:\d+ and mask uint8.* from "
-        r".*:\d+: a image is no mask",
+        r".*:\d+: one is image, the other is mask",
         kinds,
         varied,
     )

@@ -26,7 +26,9 @@ def join_states(left: State, right: State) -> State:
         dtype = np.result_type(widened(left.dtype), widened(right.dtype)).name
         return State.fixed(left.kind if left.kind == right.kind else "scalar", dtype, ())
     if left.kind != right.kind:
-        raise BuildError(f"a {left.kind} is no {right.kind}; give both branches the same kind")
+        raise BuildError(
+            f"one is {left.kind}, the other is {right.kind}; give both branches the same kind"
+        )
     if left.items != right.items:
         raise BuildError(f"items of other fields do not join: {left} and {right}")
     left, right = _with_channel(left, right), _with_channel(right, left)
