@@ -1,4 +1,4 @@
-"""Turn class numbers into vectors with a one at the class: labels and masks. No randomness.
+"""Turn class numbers into vectors with a one at the class: labels, masks. No randomness.
 
 A new last side has one value for each class. A number outside of [0, classes), such as the 255 that
 marks pixels to ignore, gives zeros.
@@ -14,6 +14,7 @@ import numpy as np
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.registry import register
+from stoker.ops.rules import refuse
 from stoker.rng.jit import kernel
 
 DTYPES: Final = ("float32", "float16", "uint8")
@@ -54,8 +55,7 @@ class OneHot(Op):
     name: ClassVar[str] = "one_hot"
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("classes", "i4"), ("one", "u2")])
     kernels: ClassVar[dict[str, Kernel]] = {
-        "label": Kernel(_run, _plain),
-        "mask": Kernel(_run, _plain),
+        kind: Kernel(_run, _plain) for kind in ("label", "mask", "scalar")
     }
 
     def check(self) -> None:
@@ -71,8 +71,15 @@ class OneHot(Op):
         return np.array((self.classes, one), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return states of kind array with one more side."""
+        """Return states of kind array with one more side.
+
+        Raises:
+            StateError: numbers are not whole, besides `Op.declare`'s reasons.
+        """
         self.require_kinds(states)
+        for state in states:
+            if np.dtype(state.dtype).kind not in "iu":
+                raise refuse(self.name, "whole numbers", state, "Classes are numbers from 0 on")
         return tuple(self._after(state) for state in states), 0
 
     def _after(self, state: State) -> State:

@@ -199,6 +199,8 @@ class _Writer:
 
     def sides(self, value: int) -> tuple[str, str]:
         rank = len(self.plan.states[value].shape)
+        if rank == 0:  # a number, which may lie in a register
+            return "1", "1"
         return f"v{value}.shape[0]", f"v{value}.shape[1]" if rank > 1 else "1"
 
     def out_of_bounds(self, sides: tuple[str, ...], state: State) -> str:

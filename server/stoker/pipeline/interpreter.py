@@ -138,8 +138,10 @@ def key_of(decision: Decision, row: Row, freeze: dict[str, int | Literal["epoch"
     return frozen_key(key, freeze.get(decision.stream))
 
 
-def size_of(value: np.ndarray) -> Sides:
-    """Return height and width of a value as ops see them; a vector is (n, 1)."""
+def size_of(value: Any) -> Sides:
+    """Return height and width of a value as ops see them; a vector is (n, 1), a number (1, 1)."""
+    if not isinstance(value, np.ndarray):
+        return 1, 1
     return value.shape[0], value.shape[1] if value.ndim > 1 else 1
 
 
