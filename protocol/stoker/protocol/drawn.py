@@ -14,7 +14,7 @@ from typing import Annotated, Final
 import msgspec
 import numpy as np
 
-from stoker.protocol.errors import ProtocolError
+from stoker.protocol.errors import ProtocolError, UsageError
 from stoker.protocol.layout import DTYPES, Output
 
 PARAMS: Final = "params"
@@ -24,7 +24,7 @@ MAX_DRAWN: Final = 2048
 MAX_FIELDS: Final = 64
 MAX_ROW_BYTES: Final = 2**20
 
-Name = Annotated[str, msgspec.Meta(max_length=256)]
+Name = Annotated[str, msgspec.Meta(max_length=272)]
 Offset = Annotated[int, msgspec.Meta(ge=0, le=MAX_ROW_BYTES)]
 Sides = Annotated[
     tuple[Annotated[int, msgspec.Meta(ge=1, le=MAX_ROW_BYTES)], ...], msgspec.Meta(max_length=4)
@@ -58,6 +58,9 @@ class Drawn(msgspec.Struct, frozen=True, array_like=True):
     fields: Annotated[tuple[DrawnField, ...], msgspec.Meta(max_length=MAX_FIELDS)]
 
 
+_AllDrawn = Annotated[list[Drawn], msgspec.Meta(max_length=MAX_DRAWN)]
+
+
 def params_output(row_bytes: int) -> tuple[Output, ...]:
     """Return the output that holds the records, none if there is nothing to hold."""
     return (Output(PARAMS, "uint8", (row_bytes,), PARAMS),) if row_bytes else ()
@@ -78,6 +81,22 @@ def read_params(drawn: Sequence[Drawn], rows: np.ndarray) -> dict[str, np.ndarra
     """
     plain = np.array(rows)
     return {one.name: plain.view(_dtype(one, rows.shape[1])).reshape(len(rows)) for one in drawn}
+
+
+def check_sendable(drawn: Sequence[Drawn], row_bytes: int) -> None:
+    """Check that records can be told of and read.
+
+    Raises:
+        UsageError: they are too many or too large, or an op's record holds what no batch can.
+    """
+    try:
+        msgspec.convert(msgspec.to_builtins(list(drawn)), _AllDrawn)
+        check_drawn(drawn, row_bytes)
+    except (msgspec.ValidationError, ProtocolError) as error:
+        raise UsageError(
+            f"params=True: the draw records of this pipeline do not fit a batch: {error}; leave "
+            "params out, and replay the samples that matter"
+        ) from None
 
 
 def check_drawn(drawn: Sequence[Drawn], row_bytes: int) -> None:

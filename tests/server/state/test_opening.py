@@ -2,7 +2,8 @@
 
 import pytest
 
-from stoker.protocol.layout import slot_layout
+from stoker.protocol.drawn import Drawn, DrawnField
+from stoker.protocol.layout import Output, slot_layout
 from stoker.protocol.messages import Close, Opened
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
@@ -268,3 +269,63 @@ def test_the_slab_holds_prefetch_leases_and_a_spare(rig):
     assert opened.slots == 12
     layout = slot_layout(tuple(opened.outputs), 16)
     assert of(rig.said, ins.ReserveSlab)[-1].size_bytes == 12 * layout.slot_bytes
+
+
+DRAWN = (Drawn("crop", "random_crop", 0, (DrawnField("top", "int32", (), 1),)),)
+
+
+def opened(rig, make_result, built, **changes):
+    token = rig.open(built=built, **changes)
+    (record,) = of(rig.sent(token), Opened)
+    return token, record
+
+
+def test_draw_records_are_one_more_output_for_who_asks(rig, make_result):
+    built = {"drawn": DRAWN, "params_bytes": 5}
+    _, plain = opened(rig, make_result, built)
+    token, record = opened(rig, make_result, built, params=True)
+    assert (plain.drawn, record.drawn) == ([], list(DRAWN))
+    assert record.outputs == [*plain.outputs, Output("params", "uint8", (5,), "params")]
+    assert record.stream == plain.stream, "they are no part of the stream"
+    rig.run(token)
+    rig.work()
+    told = [one.stream for one in of(rig.said, ins.TellStream)]
+    assert {one.params for one in told} == {True}
+    assert "params" in {placed.name for placed in rig.ready(token)[0].outputs}
+
+
+def test_who_asks_for_draw_records_of_nothing_gets_none(rig, make_result):
+    _, record = opened(rig, make_result, {}, params=True)
+    assert record.drawn == []
+    assert "params" not in {output.name for output in record.outputs}
+
+
+@pytest.mark.parametrize(
+    ("built", "message"),
+    [
+        (
+            {"drawn": DRAWN * 2, "params_bytes": 5},
+            "params=True: the draw records of this pipeline do not fit a batch: params: a decision",
+        ),
+        (
+            {"drawn": (Drawn("n" * 300, "op", 0, ()),), "params_bytes": 1},
+            "Expected `str` of length <= 272",
+        ),
+        (
+            {
+                "drawn": DRAWN,
+                "params_bytes": 5,
+                "outputs": (Output("params", "uint8", (1,)),),
+            },
+            "output 'params': the name is taken or reserved",
+        ),
+    ],
+)
+def test_draw_records_that_cannot_be_sent_are_refused(rig, make_open, make_result, built, message):
+    token = rig.hello()
+    (build,) = of(rig.send(token, make_open(request=5, params=True)), ins.StartBuild)
+    rig.do(ev.Built, make_result(build.request.build, **built))
+    (error,) = rig.errors(token)
+    assert (error.request, error.code) == (5, "usage")
+    assert message in error.message
+    assert rig.counters()["memory_used_bytes"] == 0

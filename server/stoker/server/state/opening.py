@@ -6,7 +6,7 @@ between leaves nothing: its build is kept for others, its slab is freed as soon 
 """
 
 from stoker.order.batches import steps_per_epoch
-from stoker.protocol.drawn import params_output
+from stoker.protocol.drawn import check_sendable, params_output
 from stoker.protocol.errors import ResourceError, StokerError
 from stoker.protocol.layout import Output, check_outputs, slot_layout
 from stoker.protocol.messages import Open, Opened
@@ -141,6 +141,8 @@ class Openings:
     def _reserve(self, session: Session, wish: Wish, result: BuildResult) -> None:
         """Compose the stream and set its memory aside."""
         request = wish.request
+        if request.params:
+            check_sendable(result.drawn, result.params_bytes)
         outputs = _outputs(result, params=request.params)
         check_outputs(outputs)
         spec = compose(request, result)
