@@ -149,8 +149,10 @@ def _line(plan: Plan, step: Step) -> str:
         case DrawStep(decision=d):
             of = "" if d.of is None else f" for v{d.of}"
             stream = "no randomness" if d.stream is None else f"stream {d.stream!r}"
-            python = f", in Python: {d.op.function}" if isinstance(d.op, PythonCall) else ""
-            return f"d{d.index} = draw {d.op.name}{of}, {stream}{python} ({d.site})"
+            more = ", parameters of a schedule" * (d.schedule is not None)
+            more += ", the same for all views" * d.shared
+            more += f", in Python: {d.op.function}" if isinstance(d.op, PythonCall) else ""
+            return f"d{d.index} = draw {d.op.name}{of}, {stream}{more} ({d.site})"
         case SameSizeStep():
             return f"check: v{step.left} and v{step.right} have one size"
         case ApplyStep(decision=d) | ItemsStep(decision=d):

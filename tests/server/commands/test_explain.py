@@ -35,6 +35,14 @@ def test_calls_of_python_are_told(photos, run):
     assert "image, so rows are computed one by one; a call of command_pipelines:doubled, out" in out
 
 
+def test_items_and_schedules_are_told(boxed, photos, run):
+    out = run(explain, "command_pipelines:boxed", boxed)
+    assert "  boxes: boxes[<=3: xyxy, label int64], mapped as it is stored" in out
+    assert "= count v" in out
+    out = run(explain, "command_pipelines:scheduled", photos)
+    assert "stream 'brightness', parameters of a schedule (" in out
+
+
 def test_what_is_not_there_is_said(photos, run):
     out = run(explain, "command_pipelines:labels", photos)
     assert "  not read: image, mask" in out

@@ -119,6 +119,7 @@ def test_a_schedule_is_told_where_the_row_lies(photos, run):
     flags = ("command_pipelines:scheduled", photos, "--id", 0, "--epoch", 1, "--json")
     found = json.loads(run(replay, *flags, "--step", 3, "--progress", 0.5))
     assert 1.0 <= found["steps"][0]["parameters"]["factor"] <= 1.5
+    assert found["steps"][0]["settings"] == {"factor_range": [1.0, 1.5], "p": 1.0}
     early = json.loads(run(replay, *flags, "--step", 3, "--progress", 0))
     assert early["steps"][0]["parameters"]["factor"] == 1.0
     with pytest.raises(UsageError, match=r"reads ctx\.progress, so the length of the training"):
