@@ -17,6 +17,7 @@ import numpy as np
 from stoker.ops.contract import Kernel, State, Value
 from stoker.ops.pixelwise import begin
 from stoker.ops.registry import register
+from stoker.ops.reorder import copy_run
 from stoker.ops.resample import padded
 from stoker.ops.window import WindowOp, bordered, bordered_bytes, plain_shifts
 from stoker.rng.jit import kernel
@@ -141,7 +142,7 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
         lines = (rest[:count], rest[line : line + count])
         for y in range(height):
             median_line(image, y * stride, size, (channels, stride), lines)
-            result[y * count : (y + 1) * count] = lines[0]
+            copy_run(lines[0], 0, result, y * count, count)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
