@@ -24,6 +24,7 @@ from stoker.rng.jit import kernel
 
 NONE: Final = np.uint8(0)
 ONE: Final = np.uint8(1)
+HALF_OF_25: Final = np.uint8(12)
 
 
 @kernel
@@ -83,6 +84,31 @@ def keep_bit(counts: Any, half: Any, bit: Any, levels: Any) -> None:
 
 
 @kernel
+def five_from(image: Any, at: Any, step: Any, trial: Any) -> Any:
+    """Return how many of five levels, `step` values apart, are at least the trial."""
+    first = (ONE if image[at] >= trial else NONE) + (ONE if image[at + step] >= trial else NONE)
+    at = at + step + step
+    last = (ONE if image[at + step] >= trial else NONE) + (
+        ONE if image[at + step + step] >= trial else NONE
+    )
+    return np.uint8(first + last + (ONE if image[at] >= trial else NONE))
+
+
+@kernel
+def set_bit5(image: Any, at: Any, steps: Any, bit: Any, levels: Any) -> None:
+    """Find one bit of the medians of a line of windows of 5; `steps` as of `median_line`."""
+    step, stride = steps
+    for j in range(np.uint64(levels.size)):
+        trial = np.uint8(levels[j] | bit)
+        k = at + j
+        count = five_from(image, k, step, trial)
+        for _ in range(4):
+            k = k + stride
+            count = np.uint8(count + five_from(image, k, step, trial))
+        levels[j] = trial if count > HALF_OF_25 else levels[j]
+
+
+@kernel
 def count_line(image: Any, at: int, size: int, step: int, bit: Any, lines: Any) -> None:
     """Count in one row of each window of a line; `lines` is (levels, counts)."""
     levels, counts = lines
@@ -111,6 +137,9 @@ def median_line(image: Any, at: int, size: int, steps: Any, lines: Any) -> None:
     counts[:] = 0
     for place in range(8):
         bit = np.uint8(128 >> place)
+        if size == 5:
+            set_bit5(image, np.uint64(at), (np.uint64(step), np.uint64(stride)), bit, levels)
+            continue
         for y in range(size):
             count_line(image, at + y * stride, size, step, bit, lines)
         keep_bit(counts, half, bit, levels)
