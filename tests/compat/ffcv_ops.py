@@ -116,6 +116,32 @@ class Threads(Operation):
         return previous_state, AllocationQuery(previous_state.shape, previous_state.dtype)
 
 
+class Assigns(Operation):
+    """Assignments to items: alike, mirrored, upside down, broadcast, of another dtype, numbers."""
+
+    def generate_code(self):
+        def assigns(images, dst):
+            dst[:] = 0
+            for i in range(images.shape[0]):
+                dst[i, 0] = images[i]
+                dst[i, 1] = images[i, :, ::-1]
+                dst[i, 2] = images[i, ::-1]
+                dst[i, 3] = images[i, 0]
+                dst[i, 4] = images[i].astype(np.int64) + 1
+                dst[i, 5] = 5
+                dst[i, 6, :4] = images[i, 2:]
+                dst[i, 7, 1] = images[i, -1]
+                dst[i, 7, 2, 3, 1] = 9
+                dst[i, 7] = dst[i, 7]
+            return dst
+
+        return assigns
+
+    def declare_state_and_memory(self, previous_state):
+        state = replace(previous_state, shape=(8, *previous_state.shape))
+        return state, AllocationQuery(state.shape, state.dtype)
+
+
 class Two(Operation):
     """Two memories."""
 

@@ -117,6 +117,17 @@ def test_ids_are_handed_over():
     assert run(ffcv_ops.Ids(), LABELS)[:, 0].tolist() == ROWS.ids.tolist()
 
 
+def test_assignments_to_items(monkeypatch):
+    fast = run(ffcv_ops.Assigns())
+    monkeypatch.setattr(Compiler, "_enabled", False)
+    assert np.array_equal(run(ffcv_ops.Assigns()), fast)
+    images = values(IMAGES)
+    assert np.array_equal(fast[:, 0], images)
+    assert np.array_equal(fast[:, 1], images[:, :, ::-1])
+    assert np.array_equal(fast[:, 2], images[:, ::-1])
+    assert fast[:, 7, 2, 3, 1].tolist() == [9] * len(images)
+
+
 def test_several_memories():
     assert np.array_equal(run(ffcv_ops.Two()), values(IMAGES) + 1)
 

@@ -4,7 +4,7 @@
 of your own by FFCV's contract (`Operation`, `State`, `AllocationQuery`, `generate_code`). What is
 loaded is a Stoker dataset, a row's draws belong to (stream, seed, epoch, sample id), and no global
 generator is read or written. Everything runs in the process of the script: threads decode, and
-operations are compiled by numba. docs/guides/coming-from-ffcv.md says what is there and what differs.
+operations are compiled by numba. What is there and what differs: docs/guides/coming-from-ffcv.md.
 """
 
 from stoker.compat.ffcv.loader import Loader, OrderOption

@@ -1,10 +1,12 @@
 """From the function of an operation to one that draws from its rows and can be compiled.
 
-The function's syntax tree is read from its source file and changed in three ways:
+The function's syntax tree is read from its source file and changed in four ways:
 
 - It gains two first parameters, the keys of the rows and how much each has drawn, and, unless it
   takes them, a last one for the sample ids.
 - A call of a function of `np.random` becomes a call of `stoker.compat.ffcv.draws` with those.
+- An assignment to an item, `array[i] = values`, becomes `stoker.compat.ffcv.assigning.assign`,
+  which copies faster.
 - What it closes over become globals: numba runs a loop over a `prange` that is closed over on one
   core, and over a global one on all.
 
@@ -28,8 +30,10 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.compat.ffcv import draws
+from stoker.compat.ffcv.assigning import assign
 from stoker.protocol.errors import BuildError
 
+ASSIGN: Final = "_stoker_assign"
 KEYS, COUNTS, INDICES = "_stoker_keys", "_stoker_counts", "_stoker_indices"
 UNIFORM: Final = ("low", 0.0), ("high", 1.0), ("size", None)
 NORMAL: Final = ("loc", 0.0), ("scale", 1.0), ("size", None)
@@ -150,6 +154,11 @@ def _add_parameters(tree: ast.FunctionDef, with_indices: bool) -> None:
             given.defaults.append(ast.Constant(None))
 
 
+def _is_constant(node: ast.expr) -> bool:
+    """Whether an index is `...` or `None`, which is no number."""
+    return isinstance(node, ast.Constant) and not isinstance(node.value, int)
+
+
 class _Visitor(ast.NodeTransformer):
     """Finds every use of global randomness; `used` are the globals that the new code needs."""
 
@@ -183,6 +192,21 @@ class _Visitor(ast.NodeTransformer):
             return ast.copy_location(self._draw(node, value), node)
         self._check_helper(node, value)
         return self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        """Replace an assignment to an item or to a part that whole numbers name."""
+        self.generic_visit(node)
+        target = node.targets[0]
+        if len(node.targets) > 1 or not isinstance(target, ast.Subscript):
+            return node
+        index = target.slice
+        parts = index.elts if isinstance(index, ast.Tuple) else [index]
+        if any(isinstance(part, ast.Slice | ast.Starred) or _is_constant(part) for part in parts):
+            return node
+        self.used[ASSIGN] = assign
+        given = [target.value, ast.Tuple(parts, ast.Load()), node.value]
+        call = ast.Call(ast.Name(ASSIGN, ast.Load()), given, [])
+        return ast.copy_location(ast.Expr(call), node)
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         """Refuse any other use of global randomness."""
