@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from stoker.ops import ConvertBoxes, FilterBoxes, State, StateError, TrackVisible, make, registered
 from stoker.ops.contract import ITEM_KINDS
 from stoker.ops.points import MOVERS, inverse, move_boxes, scaled, turned, visible_word
-from stoker.ops.testing import structured
+from stoker.ops.testing import check_op, structured
 from stoker.ops.testing_items import FIRST, SIZES, compare_places, decide, places
 from stoker.protocol.ragged import ItemField, item_words, pack_items, unpack_items
 from stoker.rng.jit import compiled
@@ -245,6 +245,12 @@ def test_convert_boxes():
         found = unpack_items(after.items, out)
         assert found[form].tolist() == values
         assert found["label"].tolist() == [-1, 2, 3]
+
+
+@pytest.mark.slow
+def test_ops_of_boxes_alone_keep_the_contract():
+    for op in (ConvertBoxes("cxcywh"), ConvertBoxes("xywh"), FilterBoxes(30, 4), TrackVisible()):
+        check_op(op)
 
 
 def test_filter_boxes():

@@ -21,8 +21,8 @@ def _run(src: Any, dst: Any, params: Any, record: Any, sizes: Any) -> int:
     at, to = src.view(np.float32), dst.view(np.float32)
     part = 0.5 if params["form"] == CENTERED else 0.0
     for n in range(src.shape[0]):
-        left, top = float(at[n, 0]), float(at[n, 1])
-        wide, tall = float(at[n, 2]) - left, float(at[n, 3]) - top
+        left, top = np.float64(at[n, 0]), np.float64(at[n, 1])
+        wide, tall = np.float64(at[n, 2]) - left, np.float64(at[n, 3]) - top
         to[n, 0], to[n, 1] = left + part * wide, top + part * tall
         to[n, 2], to[n, 3] = wide, tall
         for word in range(4, src.shape[1]):

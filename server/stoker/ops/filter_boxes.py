@@ -23,10 +23,10 @@ def _run(src: Any, dst: Any, params: Any, record: Any, sizes: Any) -> int:
     at = src.view(np.float32)
     last, kept = src.shape[1] - 1, 0
     for n in range(src.shape[0]):
-        wide = float(at[n, 2]) - float(at[n, 0])
-        tall = float(at[n, 3]) - float(at[n, 1])
+        wide = np.float64(at[n, 2]) - np.float64(at[n, 0])
+        tall = np.float64(at[n, 3]) - np.float64(at[n, 1])
         small = wide < params["min_side"] or tall < params["min_side"]
-        hidden = params["tracked"] and float(at[n, last]) < params["min_visible"]
+        hidden = params["tracked"] and np.float64(at[n, last]) < params["min_visible"]
         if small or hidden or wide * tall < params["min_area"]:
             continue
         for word in range(src.shape[1]):

@@ -8,7 +8,8 @@ else belongs to an item is copied, word by word, so it stays with its coordinate
 `visible_part` of a box (`track_visible`) is multiplied by the part of the moved box that is left.
 
 Coordinates are read as float32, computed in float64, each operation rounded once, in the order
-written, and rounded to float32 once at the end.
+written, and rounded to float32 once at the end. (They are widened by `np.float64`: numba's `float`
+leaves a float32 as it is.)
 """
 
 from typing import Any, Final
@@ -126,8 +127,8 @@ def move_boxes(src: Any, dst: Any, numbers: Any, sizes: Any, visible: int) -> in
     at, to = src.view(np.float32), dst.view(np.float32)
     kept = 0
     for n in range(src.shape[0]):
-        left, top = float(at[n, 0]), float(at[n, 1])
-        right, bottom = float(at[n, 2]), float(at[n, 3])
+        left, top = np.float64(at[n, 0]), np.float64(at[n, 1])
+        right, bottom = np.float64(at[n, 2]), np.float64(at[n, 3])
         x0, y0, seen = place(numbers, left, top)
         x1, y1 = x0, y0
         for corner in range(1, 4):
@@ -138,15 +139,14 @@ def move_boxes(src: Any, dst: Any, numbers: Any, sizes: Any, visible: int) -> in
             seen = seen and there
         if not seen or beyond(x0, x1, wide) or beyond(y0, y1, tall):
             continue
-        left, top = upper(0.0, x0), upper(0.0, y0)
-        right, bottom = lower(wide, x1), lower(tall, y1)
+        u0, v0, u1, v1 = upper(0.0, x0), upper(0.0, y0), lower(wide, x1), lower(tall, y1)
         for word in range(4, src.shape[1]):
             dst[kept, word] = src[n, word]
-        to[kept, 0], to[kept, 1], to[kept, 2], to[kept, 3] = left, top, right, bottom
+        to[kept, 0], to[kept, 1], to[kept, 2], to[kept, 3] = u0, v0, u1, v1
         whole = (x1 - x0) * (y1 - y0)
         if visible > 0 and whole > 0.0:
-            part = (right - left) * (bottom - top) / whole
-            to[kept, visible] = float(at[n, visible]) * part
+            part = (u1 - u0) * (v1 - v0) / whole
+            to[kept, visible] = np.float64(at[n, visible]) * part
         kept += 1
     return kept
 
@@ -158,7 +158,7 @@ def move_keypoints(src: Any, dst: Any, numbers: Any, sizes: Any, visible: int) -
     at, to = src.view(np.float32), dst.view(np.float32)
     kept = 0
     for n in range(src.shape[0]):
-        x, y, seen = place(numbers, float(at[n, 0]), float(at[n, 1]))
+        x, y, seen = place(numbers, np.float64(at[n, 0]), np.float64(at[n, 1]))
         if not seen or beyond(x, x, wide) or beyond(y, y, tall):
             continue
         to[kept, 0], to[kept, 1] = x, y

@@ -13,8 +13,9 @@ from typing import Any
 from numba import types
 
 from stoker.ops.contract import State, no_draw
+from stoker.ops.points import MOVERS
 from stoker.pipeline.plan import Plan
-from stoker.pipeline.signature import SCRATCH, SIZES, draw_types, record_type, view_type
+from stoker.pipeline.signature import MAP, SCRATCH, SIZES, draw_types, record_type, view_type
 from stoker.pipeline.steps import ApplyStep, Decision, IfStep, ItemsStep, Step
 from stoker.protocol.errors import BuildError, StokerError
 from stoker.rng.jit import compiled
@@ -28,8 +29,12 @@ def calls_apart(plan: Plan) -> Iterator[tuple[Callable[..., Any], tuple[Any, ...
     Rules of a few lines, such as those of sizes, are left out: they are copied into the glue.
     """
     for _, what, fn, args, _ in _parts(plan):
-        if fn is not no_draw and (what == "draw" or what.endswith("kernel")):
+        if fn is not no_draw and (what in ("draw", "forward") or what.endswith("kernel")):
             yield fn, args
+    for step in _applies(plan.steps):
+        if isinstance(step, ItemsStep) and step.kernel is None:
+            view = view_type(plan.states[step.src])
+            yield MOVERS[step.kind], (view, view, MAP, SIZES, types.int64)
 
 
 def explain_failure(plan: Plan, error: Exception) -> BuildError:

@@ -227,12 +227,13 @@ class Run:
             before = size_of(self.env[step.frame])
             sizes = (*before, *map(int, type(decision.op).out_size(params, record, *before)))
         dst = np.zeros(self.plan.states[step.dst].bound, src.dtype)
-        if step.kernel is not None:
-            count = int(step.kernel.run(src, dst, params, record, sizes))
-        else:
-            numbers = step.forward(params, record, sizes)
-            visible = visible_word(self.plan.states[step.src])
-            count = MOVERS[step.kind](src, dst, numbers, sizes, visible)
+        with np.errstate(all="ignore"):  # coordinates that are damaged, as machine code has them
+            if step.kernel is not None:
+                count = int(step.kernel.run(src, dst, params, record, sizes))
+            else:
+                numbers = step.forward(params, record, sizes)
+                visible = visible_word(self.plan.states[step.src])
+                count = MOVERS[step.kind](src, dst, numbers, sizes, visible)
         if not 0 <= count <= len(src):
             raise sample_error(self.plan, self.row, step.check, (count, len(src)), (0, 0))
         self.env[step.dst] = dst[:count]

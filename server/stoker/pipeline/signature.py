@@ -20,6 +20,7 @@ _tuple: Any = types.UniTuple
 KEY = _tuple(types.uint64, 5)
 SCRATCH = types.Array(types.uint8, 1, "C")
 SIZES = _tuple(types.int64, 4)
+MAP = _tuple(types.float64, 9)
 
 
 def glue_types(plan: Plan) -> tuple[Any, ...]:
