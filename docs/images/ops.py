@@ -36,6 +36,7 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "box_blur": {"size_range": (7, 7)},
     "brightness": {"factor_range": (1.5, 1.5)},
     "center_crop": {"size": 120},
+    "clahe": {"limit_range": (4, 4)},
     "color_jitter": {"brightness": 0.3, "contrast": 0.3, "saturation": 0.5, "hue": 0.3},
     "contrast": {"factor_range": (1.8, 1.8)},
     "elastic": {"amount_range": (12, 12)},
