@@ -9,6 +9,7 @@ import bisect
 import contextlib
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,13 +57,31 @@ class VariableColumn:
         """Return the byte of the file at which an item begins."""
         return self.start + self.step * int(self.offsets[row])
 
+    def alike(self, rows: np.ndarray, size_bytes: int) -> np.ndarray | None:
+        """Return items as (n, size_bytes) uint8, a copy; None unless all lie as if alike."""
+        first, stop = self.offsets[rows], self.offsets[rows + 1]
+        even = np.array_equal(first, rows * size_bytes // self.step)
+        if not even or not np.array_equal(
+            stop - first, np.full_like(first, size_bytes // self.step)
+        ):
+            return None
+        if (rows.max() + 1) * size_bytes > len(self.data):
+            return None
+        whole = len(self.data) // size_bytes
+        table = np.frombuffer(self.data, np.uint8, whole * size_bytes)
+        found: np.ndarray = table.reshape(whole, size_bytes)[rows]
+        return found
+
+
+Columns = Mapping[str, FixedColumn | VariableColumn]
+
 
 @dataclass(frozen=True)
 class Row:
     """A row of a file: all columns of that file, and the row's number in it."""
 
     file: DataFile
-    columns: dict[str, FixedColumn | VariableColumn]
+    columns: Columns
     number: int
 
     def number_of(self, column: str) -> int:
@@ -106,6 +125,19 @@ class ColumnFiles:
             with contextlib.suppress(KeyError):  # another thread evicted it: our reference holds
                 self._mapped.move_to_end(index)
         return Row(self._files[index], columns, number - self._first_rows[index])
+
+    def by_file(self, numbers: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, Columns]]:
+        """Part rows by their files: (their places in `numbers`, rows of the file, its columns).
+
+        Raises:
+            ClosedError: the dataset was closed.
+            DatasetError: a file cannot be mapped.
+        """
+        indices = np.searchsorted(self._first_rows, numbers, side="right") - 1
+        for index in np.unique(indices).tolist():
+            places = np.flatnonzero(indices == index)
+            first = self._first_rows[index]
+            yield places, numbers[places] - first, self.row(first).columns
 
     def _map(self, index: int) -> dict[str, FixedColumn | VariableColumn]:
         if self._closed:

@@ -156,6 +156,11 @@ class Executor:
         if self._progress is not None:
             self._tables[1][self._progress] = row.progress
 
+    @property
+    def runs_chunks(self) -> bool:
+        """Whether `run_rows` computes rows of this plan in one compiled call."""
+        return not self._follower.active and not self._calls
+
     def run_rows(
         self,
         rows: np.ndarray,

@@ -27,9 +27,12 @@ from stoker.pipeline.windows import Box, Windows
 from stoker.protocol.errors import SampleError
 from stoker.protocol.layout import META, SlotLayout
 from stoker.protocol.spec import StreamSpec
+from stoker.server.chunks import chunk_computer
 from stoker.server.schedules import try_schedules
 
 ENCODED = ("jpeg", "png", "encoded")
+ALL_ROWS = -1
+"""Told as the row that is computed where many are at a time."""
 Begun = Callable[[int], None]
 
 
@@ -75,6 +78,7 @@ class RowComputer:
         if machine:
             self._inputs.read_boxes_alone(engine.plan, spec.freeze)
         self._drawn = Recorder(engine) if params else None
+        self._chunks = chunk_computer(engine, dataset) if machine and not params else None
         self.home = range(0)
         try_schedules(engine.plan, spec)
 
@@ -96,8 +100,8 @@ class RowComputer:
             step: the step in the epoch, from 0.
             row_lo: first row of the global batch to write, at least `first_row`.
             row_hi: end of the rows to write.
-            begun: called with each row before it is computed.
-            ended: called with each row after it is written.
+            begun: called with each row before it is computed, or once with ALL_ROWS.
+            ended: called with each row after it is written, or once with ALL_ROWS.
 
         Raises:
             SampleError: a sample cannot be used under policy "raise", or no substitute is good.
@@ -110,6 +114,17 @@ class RowComputer:
         done_part = progress(spec, epoch, step)
         arrays = _arrays(slot, self._layout)
         outputs, meta = arrays[: -len(META)], arrays[-len(META) :]
+        rows = np.arange(row_lo, row_hi)
+        places = rows // spec.views + start
+        if self._chunks is not None and places[-1] < spec.dataset_rows:
+            begun(ALL_ROWS)
+            picked = places - first
+            table = np.stack([ids[picked], visits[picked], rows % spec.views], 1).astype(np.int64)
+            part = slice(row_lo - self._first_row, row_hi - self._first_row)
+            if self._chunks.compute(spec.seed, epoch, table, [array[part] for array in outputs]):
+                self._note_chunk(table[:, 0], [array[part] for array in meta], counts)
+                ended(ALL_ROWS)
+                return counts
         for row in range(row_lo, row_hi):
             begun(row)
             place, view = start + row // spec.views, row % spec.views
@@ -128,6 +143,13 @@ class RowComputer:
             counts.rows += 1
             ended(row)
         return counts
+
+    def _note_chunk(self, ids: np.ndarray, meta: Sequence[np.ndarray], counts: RowCounts) -> None:
+        """Write the columns about the rows of a chunk, and count them."""
+        for array, values in zip(meta, (ids, ids, True), strict=True):
+            array[...] = values
+        counts.rows = len(ids)
+        counts.home_rows = int(((ids >= self.home.start) & (ids < self.home.stop)).sum())
 
     def _sample(
         self,

@@ -1,0 +1,158 @@
+"""Chunks in one compiled call: the rows are those of the interpreter, one after the other."""
+
+import numpy as np
+import pytest
+
+from stoker import ops
+from stoker.dataset import open_dataset, schema
+from stoker.dataset.build import Cut, write_dataset
+from stoker.pipeline import pipeline
+from stoker.pipeline.executor import compile_plan
+from stoker.pipeline.plan import bind
+from stoker.protocol.errors import SampleError
+from stoker.protocol.layout import slot_layout
+from stoker.protocol.spec import OrderSpec
+from stoker.server.reference import make_spec, reference_batches
+from stoker.server.rows import ALL_ROWS, RowComputer
+from stoker.server.states import field_states
+
+ROWS = 50
+
+
+@pipeline
+def small(sample):
+    image = ops.random_crop(sample.image, size=32, padding=4)
+    image = ops.horizontal_flip(image)
+    if sample.label > 4:
+        image = ops.invert(image, p=0.5)
+    return {
+        "image": ops.normalize(image, dtype="float16", layout="CHW"),
+        "label": sample.label,
+        "vector": sample.vector,
+        "flag": sample.flag,
+    }
+
+
+@pipeline
+def scheduled(sample, ctx):
+    return {"image": ops.invert(sample.image, p=0.5 * ctx.progress)}
+
+
+@pipeline
+def ragged(sample):
+    return {"image": sample.image, "boxes": sample.boxes}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Raw images of 32x32, in several files."""
+    rng = np.random.default_rng(0)
+    fields = (
+        schema.image(encoding="raw"),
+        schema.label(),
+        schema.array("vector", "float32", (5,)),
+        schema.scalar("flag", "bool"),
+        schema.boxes(),
+    )
+    rows = (
+        {
+            "image": rng.integers(0, 256, (32, 32, 3), np.uint8),
+            "label": number % 10,
+            "vector": rng.random(5, np.float32),
+            "flag": number % 3 == 0,
+            "boxes": {"xyxy": np.zeros((number % 3, 4), np.float32)},
+        }
+        for number in range(ROWS)
+    )
+    path = tmp_path_factory.mktemp("chunks") / "d"
+    write_dataset(path, schema.Schema(fields), rows, cut=Cut(rows=7))
+    return path
+
+
+def fill(path, made, spec, step=0, chunks=((0, None),), **more):
+    """Return the outputs of a step by machine code, and the rows that were told as begun."""
+    told = []
+    with open_dataset(path) as dataset:
+        plan = bind(made.graph(), field_states(dataset))
+        layout = slot_layout(plan.outputs, spec.batch_size * spec.views)
+        computer = RowComputer(spec, dataset, compile_plan(plan), layout, machine=True)
+        computer.home = range(5, 20)
+        slot = np.full(layout.slot_bytes, 170, np.uint8)
+        counts = [
+            computer.fill(slot, 0, step, low, layout.rows if high is None else high, told.append)
+            for low, high in chunks
+        ]
+    found = {
+        placed.name: slot[placed.offset : placed.offset + placed.size_bytes]
+        .view(placed.dtype)
+        .reshape(placed.shape)
+        for placed in layout.outputs
+    }
+    return found, told, counts
+
+
+def spec_of(path, made, **more):
+    return make_spec(path, made.graph(), seed=4, **{"batch_size": 16, **more})
+
+
+@pytest.mark.parametrize("views", [1, 3])
+@pytest.mark.parametrize("chunks", [((0, None),), ((0, 5), (5, 6), (6, None))])
+def test_rows_are_those_of_the_interpreter(folder, views, chunks):
+    spec = spec_of(folder, small, views=views)
+    expected = list(reference_batches(folder, small.graph(), spec))
+    for step, batch in expected:
+        found, told, counts = fill(folder, small, spec, step, chunks)
+        assert told == [ALL_ROWS] * len(chunks)
+        assert sum(count.rows for count in counts) == 16 * views
+        assert found.keys() == batch.keys()
+        for name, array in batch.items():
+            assert np.array_equal(
+                found[name].view(np.uint8), np.ascontiguousarray(array).view(np.uint8)
+            ), name
+        home = np.isin(batch["index"], np.arange(5, 20)).sum()
+        assert sum(count.home_rows for count in counts) == home
+
+
+def test_rows_that_pad_are_computed_one_by_one(folder):
+    spec = spec_of(folder, small, tail="pad")
+    *_, (step, batch) = reference_batches(folder, small.graph(), spec)
+    found, told, _ = fill(folder, small, spec, step)
+    assert told == list(range(16))
+    assert found["valid"].tolist() == [True] * 2 + [False] * 14
+    assert found["image"].tobytes() == batch["image"].tobytes()
+
+
+def test_a_damaged_sample_is_found_and_told(folder, tmp_path):
+    """The height of one row is another than the schema's: the row is at fault, not the chunk."""
+    with open_dataset(folder) as dataset:
+        file = dataset.manifest.files[1]
+    path = folder / file.name
+    whole = path.read_bytes()
+    data = bytearray(whole)
+    place = file.columns["image.height"].data.offset
+    data[place : place + 4] = (31).to_bytes(4, "little")
+    spec = spec_of(folder, small, order=OrderSpec(shuffle=False), on_error="mask")
+    try:
+        path.write_bytes(data)
+        found, told, _ = fill(folder, small, spec)
+        with pytest.raises(SampleError, match="no picture of 31x32"):
+            fill(
+                folder,
+                small,
+                spec_of(folder, small, order=OrderSpec(shuffle=False), on_error="raise"),
+            )
+    finally:
+        path.write_bytes(whole)
+    assert told == [ALL_ROWS, *range(16)]
+    assert found["valid"].tolist() == [True] * 7 + [False] + [True] * 8
+
+
+@pytest.mark.parametrize(
+    ("made", "more"), [(scheduled, {"total_epochs": 2}), (ragged, {})], ids=["schedule", "ragged"]
+)
+def test_other_pipelines_go_row_by_row(folder, made, more):
+    spec = spec_of(folder, made, **more)
+    (_, batch), *_ = reference_batches(folder, made.graph(), spec)
+    found, told, _ = fill(folder, made, spec)
+    assert told == list(range(16))
+    assert found["image"].tobytes() == batch["image"].tobytes()
