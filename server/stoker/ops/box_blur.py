@@ -1,6 +1,6 @@
 """Blur with a box: every level becomes the mean of its window, with probability p. OpenCV's blur.
 
-Draws: `stoker.ops.window`. The image is mirrored at its outermost pixel. With n pixels in the
+Draws: `stoker.ops.blur`. The image is mirrored at its outermost pixel. With n pixels in the
 window and their sum s the level is (2 s + n) // (2 n), exact: n is odd, so there are no ties.
 
 Rows of the window are summed column by column and kept while it moves down; sums along a row are
@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from stoker.ops.blur import BlurOp, bordered, bordered_bytes, plain_shifts
 from stoker.ops.contract import Kernel, State, Value
 from stoker.ops.pixelwise import begin
 from stoker.ops.registry import register
 from stoker.ops.resample import padded
-from stoker.ops.window import WindowOp, bordered, bordered_bytes, plain_shifts
 from stoker.rng.jit import kernel
 
 HALF: Final = np.float32(0.5)
@@ -113,8 +113,8 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 @register
 @dataclass(frozen=True)
-class BoxBlur(WindowOp):
-    """Blur with a box; parameters as `WindowOp`, sides up to 63."""
+class BoxBlur(BlurOp):
+    """Blur with a box; parameters as `BlurOp`, sides up to 63."""
 
     name: ClassVar[str] = "box_blur"
     largest: ClassVar[int] = 63

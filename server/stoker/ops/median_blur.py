@@ -1,6 +1,6 @@
 """Make every level the median of its window, with probability p: OpenCV's medianBlur.
 
-Draws: `stoker.ops.window`. The outermost pixels are repeated beyond the edges.
+Draws: `stoker.ops.blur`. The outermost pixels are repeated beyond the edges.
 
 A window of 3 sorts each column of three once, for the three windows it is in: the median of all
 nine is the median of (greatest of the lows, median of the middles, least of the highs). Larger
@@ -14,12 +14,12 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from stoker.ops.blur import BlurOp, bordered, bordered_bytes, plain_shifts
 from stoker.ops.contract import Kernel, State, Value
 from stoker.ops.pixelwise import begin
 from stoker.ops.registry import register
 from stoker.ops.reorder import copy_run
 from stoker.ops.resample import padded
-from stoker.ops.window import WindowOp, bordered, bordered_bytes, plain_shifts
 from stoker.rng.jit import kernel
 
 NONE: Final = np.uint8(0)
@@ -182,8 +182,8 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 @register
 @dataclass(frozen=True)
-class MedianBlur(WindowOp):
-    """Make every level the median of its window; parameters as `WindowOp`, sides up to 15."""
+class MedianBlur(BlurOp):
+    """Make every level the median of its window; parameters as `BlurOp`, sides up to 15."""
 
     name: ClassVar[str] = "median_blur"
     largest: ClassVar[int] = 15

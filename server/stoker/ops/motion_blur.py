@@ -1,6 +1,6 @@
 """Blur along a line of drawn length and direction, with probability p, as a camera that moves.
 
-Draws: 0 and 1 `stoker.ops.window`; 2 the direction in degrees, uniform, counter-clockwise from the
+Draws: 0 and 1 `stoker.ops.blur`; 2 the direction in degrees, uniform, counter-clockwise from the
 right. The window is a line of `size` points, one pixel apart, through its middle; a point between
 pixels is shared by the four round it. The image is mirrored at its outermost pixel.
 
@@ -17,18 +17,18 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.affinity import RADIANS
-from stoker.ops.contract import Kernel, State, Value
-from stoker.ops.pixelwise import APPLY, begin
-from stoker.ops.registry import register
-from stoker.ops.resample import padded
-from stoker.ops.window import (
+from stoker.ops.blur import (
     SIZE,
-    WindowOp,
+    BlurOp,
     bordered,
     bordered_bytes,
     draw_window,
     plain_shifts,
 )
+from stoker.ops.contract import Kernel, State, Value
+from stoker.ops.pixelwise import APPLY, begin
+from stoker.ops.registry import register
+from stoker.ops.resample import padded
 from stoker.ops.windows import HALF24, add_pair, begin_sums, store_levels
 from stoker.rng.draws import uniform_range
 from stoker.rng.jit import kernel
@@ -119,7 +119,7 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 @register
 @dataclass(frozen=True)
-class MotionBlur(WindowOp):
+class MotionBlur(BlurOp):
     """Blur along a line; sides of the window up to 63.
 
     Attributes:

@@ -66,7 +66,7 @@ def plain_shifts(src: np.ndarray, size: int, mode: str) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class WindowOp(PixelOp):
+class BlurOp(PixelOp):
     """Base of blurs with a window of a drawn size.
 
     Attributes:
