@@ -7,6 +7,7 @@ from scipy.ndimage import map_coordinates
 
 from stoker.ops import Elastic, ParameterError
 from stoker.ops.splines import COLUMNS, plain_displacement, points_on
+from stoker.ops.units import unit_of
 
 
 def field(height, width, spacing, seed, amount):
@@ -70,3 +71,7 @@ def test_an_amount_that_could_fold_is_refused():
         "elastic: expected amount_range to be (low, high) with low <= high, from 0 to 15.36, "
         "got (2, 16)"
     )
+
+
+def test_an_amount_is_told_in_pixels():
+    assert unit_of(Elastic, "amount") == "px"

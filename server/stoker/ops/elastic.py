@@ -138,6 +138,7 @@ class Elastic(Fills, PixelOp):
         ]
     )
     record: ClassVar[np.dtype[Any]] = np.dtype([("seed", "u8", (2,)), ("amount", "f8"), APPLY])
+    units: ClassVar[dict[str, str]] = {"amount": "px"}
     kernels: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
