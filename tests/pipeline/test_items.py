@@ -240,6 +240,17 @@ def test_boxes_of_no_picture_follow_the_first_image():
     assert bound(define).outputs[1].items == BOXES[:1]
 
 
+def test_boxes_of_no_picture_may_meet_it_in_a_branch():
+    def define(sample):
+        image, boxes = sample.image, sample.free
+        if boxes.count > 1:
+            image, boxes = ops.rot90(image, boxes)
+        image, boxes = ops.resize(image, boxes, size=32)
+        return {"image": image, "boxes": boxes}
+
+    assert len(bound(define).outputs) == 3
+
+
 def test_boxes_with_the_mask_alone_check_that_image_and_mask_agree():
     def define(sample):
         mask, boxes = ops.resize(sample.mask, sample.boxes, size=32)

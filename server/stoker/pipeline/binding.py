@@ -86,6 +86,7 @@ class Binder:
         self._draws: dict[int, Decision] = {}
         self._sizes: dict[int, Size] = {}
         self._equal: dict[Size, Size] = {}
+        self._frames: dict[Size, Size] = {}  # of items that the dataset says no picture of
         self._next = number_nodes(graph.nodes, 0)[1]
         self._formulas = Formulas(graph)
 
@@ -238,8 +239,10 @@ class Binder:
         have, need = self._size(src), self._size(frame)
         if have == need:
             return
-        kinds = {have[0], need[0]}
-        if have[0] != "free" and kinds != {"field"}:
+        if have[0] == "free":  # they follow the first picture, also where a branch comes first
+            self._frames[have] = need
+            return
+        if {have[0], need[0]} != {"field"}:
             self._fail(
                 src,
                 f"{decision.op.name} (at {decision.site}) is applied to {self._named(frame)} and "
@@ -249,7 +252,7 @@ class Binder:
                 op=decision.op.name,
             )
         other = self.fields.get(str(have[1]))
-        if have[0] == "field" and other is not None:
+        if other is not None:
             what = f"{decision.op.name} on {self._named(frame)} and {self._named(src)}"
             check = self._check("same_size", what, src)
             steps.append(SameSizeStep(decision, frame, other, check))
@@ -277,8 +280,8 @@ class Binder:
 
     def _size(self, value: int) -> Size:
         size = self._sizes.get(value, ("value", value))
-        while size in self._equal:
-            size = self._equal[size]
+        while size in self._equal or size in self._frames:
+            size = self._frames[size] if size in self._frames else self._equal[size]
         return size
 
     def _same_size(self, decision: Decision, src: int, value: int, steps: list[Step]) -> None:
