@@ -63,8 +63,17 @@ class Step:
         after: the state that comes out.
     """
 
-    def __init__(self, operation: Operation, before: State, name: str, stream: str) -> None:
+    def __init__(
+        self, operation: Operation, before: State, name: str, stream: str, *, alone: bool = False
+    ) -> None:
         """Prepare an operation.
+
+        Args:
+            operation: the operation.
+            before: the state that goes in.
+            name: what to call it in messages.
+            stream: name of the stream it draws from.
+            alone: run on one core, whatever the operation asks for.
 
         Raises:
             BuildError: it cannot run, or cannot keep to its rows; names it and says why.
@@ -79,7 +88,8 @@ class Step:
         function = _generated(operation, name)
         self._code = rewrite(function, name)
         self._by_row = self._code.by_row and not self._batch_op
-        self._parallel = bool(getattr(function, "is_parallel", False)) and Compiler.is_enabled()
+        wanted = bool(getattr(function, "is_parallel", False)) and not alone
+        self._parallel = wanted and Compiler.is_enabled()
         self._pool = Pool()
         self._run: Callable[..., Any] = self._code.function
         self._loop: Callable[..., Any] = _plain_loop
@@ -87,13 +97,21 @@ class Step:
 
     def __call__(self, batch: np.ndarray, rows: Rows) -> np.ndarray:
         """Return the operation's result on a batch."""
-        keys = rows.keys(self._stream)
+        return self.run(batch, rows.keys(self._stream), rows.ids.astype(np.int64))
+
+    def run(self, batch: np.ndarray, keys: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """Return the operation's result on a batch whose rows have these keys.
+
+        Args:
+            batch: (B, *shape) of the state that goes in; may be written to.
+            keys: (B, 5) uint64, the words of each row's key.
+            ids: (B,) int64, sample ids.
+        """
         counts = np.zeros(len(keys), np.int64)
         memory = [self._pool.take((len(batch), *q.shape), q.dtype) for q in self._queries]
         dst: Any = tuple(memory) if self._several else None
         if dst is None:
             dst = memory[0] if memory else np.empty((len(batch), 0), np.uint8)
-        ids = rows.ids.astype(np.int64)
         if not self._parallel:
             return self._compute(keys, counts, batch, dst, ids)
         with _parallel:

@@ -1,0 +1,64 @@
+"""An operation of FFCV's as a function of one array: a step of a Stoker pipeline, in workers.
+
+    CORNER = OperationFunction(PickACorner())            # at the top level of my_ops.py
+
+    image = ops.python("my_ops:CORNER", image, size=16)  # in a pipeline
+
+It draws from the row's own key, on one core, and is compiled by each process that runs it. A draw
+is that of `Loader` with the same key.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stoker.compat.ffcv.pipeline.operation import Operation
+from stoker.compat.ffcv.reading import array_state
+from stoker.compat.ffcv.step import Step
+from stoker.protocol.errors import BuildError
+
+
+class OperationFunction:
+    """Call an operation on one sample: `function(array, rng) -> array`.
+
+    Args:
+        operation: works on arrays; made ready when it is first called on arrays of a form.
+    """
+
+    def __init__(self, operation: Operation) -> None:
+        if operation.is_batch_op:
+            raise BuildError(
+                f"{type(operation).__name__} mixes the rows of a batch; in a pipeline it would get "
+                "one row at a time"
+            )
+        self._operation = operation
+        self._steps: dict[tuple[tuple[int, ...], str], Step] = {}
+
+    def __call__(self, array: np.ndarray, rng: np.random.Generator) -> np.ndarray:  # noqa: TID251
+        """Return the operation's result on a sample.
+
+        Args:
+            array: the sample's value.
+            rng: the generator that `ops.python` hands over; the row's key is read from it.
+
+        Raises:
+            BuildError: the operation cannot run on arrays of this form.
+        """
+        form = (array.shape, array.dtype.name)
+        if form not in self._steps:
+            name = type(self._operation).__name__
+            state = array_state(*form)
+            self._steps[form] = Step(self._operation, state, name, name, alone=True)
+        keys = _key_words(rng)
+        rows = self._steps[form].run(array[None], keys, keys[:, 2].astype(np.int64))
+        result: np.ndarray = rows[0]
+        return result
+
+
+def _key_words(rng: np.random.Generator) -> np.ndarray:  # noqa: TID251
+    """Return the words of the key that a generator was made of, (1, 5) uint64."""
+    philox = rng.bit_generator.state["state"]
+    seed, stream = (int(word) for word in philox["key"])
+    counter = sum(int(word) << 64 * place for place, word in enumerate(philox["counter"])) + 1
+    words = [seed, stream, *(counter >> 64 * place & 2**64 - 1 for place in (1, 2, 3))]
+    return np.array([[np.uint64(word) for word in words]])
