@@ -200,6 +200,13 @@ def test_schedules_are_tried_when_a_stream_opens(fields):
     try_schedules(late.plan_for(fields), spec_of(total_epochs=12))
 
     @pipeline
+    def endless(sample, ctx):
+        return {"image": ops.invert(sample.image, p=ctx.progress)}
+
+    with pytest.raises(UsageError, match=r"reads ctx.progress, so the length .* give total_epochs"):
+        try_schedules(endless.plan_for(fields), spec_of(total_epochs=None))
+
+    @pipeline
     def growing(sample, ctx):
         return {"image": ops.gaussian_blur(sample.image, kernel_size=3 + 2 * ctx.epoch)}
 

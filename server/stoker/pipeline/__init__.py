@@ -12,7 +12,7 @@ from stoker.pipeline.context import Context
 from stoker.pipeline.engine import Engine, Row
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.lists import pipelines, sync_seed
-from stoker.pipeline.trace import scope, shared_views
+from stoker.pipeline.naming import scope, shared_views
 
 __all__ = [
     "Context",

@@ -17,8 +17,8 @@ from stoker.ops.choices import OneOf
 from stoker.ops.contract import ParameterError, Value
 from stoker.pipeline.choices import among, given, tracer_for
 from stoker.pipeline.magnitudes import NAMES, Look, Move, Values, fixed, sometimes, wide
+from stoker.pipeline.naming import scoped
 from stoker.pipeline.policies import BINS, POLICIES
-from stoker.pipeline.trace import scoped
 from stoker.pipeline.values import fault
 
 

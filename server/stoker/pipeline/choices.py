@@ -20,8 +20,9 @@ from typing import Any
 from stoker.ops.choices import MAX_CHOICES, Chance, OneOf, SomeOf
 from stoker.ops.contract import Op, Value
 from stoker.pipeline.branches import choose
+from stoker.pipeline.naming import scope
 from stoker.pipeline.rewrite import rewritten
-from stoker.pipeline.trace import Tracer, scope
+from stoker.pipeline.trace import Tracer
 from stoker.pipeline.values import TracedValue, fault
 
 Alternative = Op | Callable[..., Any] | Sequence[Any] | None

@@ -52,8 +52,7 @@ class Follower:
         if place == self._place:
             return False
         for fact in self._reads:
-            if getattr(place, fact) is None:
-                raise UsageError(_missing(fact), fact=fact)
+            require(place, fact)
         for decision, op in scheduled_ops(self._plan, place):
             self._params[f"d{decision.index}"] = op.params()
         self._place = place
@@ -76,9 +75,12 @@ def scheduled_ops(plan: Plan, place: Moment) -> Iterator[tuple[Decision, Op]]:
 
     Raises:
         BuildError: an op refuses its parameters there, or needs other sizes or more memory.
+        UsageError: a schedule reads a fact that the place does not say.
     """
     for decision in plan.decisions:
         if decision.schedule is not None:
+            for fact in sorted(decision.schedule.facts):
+                require(place, fact)
             params = decision.schedule.at(place)
             try:
                 op = make(name_of(decision.op), params)
@@ -124,13 +126,22 @@ def _refused(
     )
 
 
-def _missing(fact: str) -> str:
+def require(place: Moment, fact: str) -> None:
+    """Make sure that a place says a fact that a pipeline reads.
+
+    Raises:
+        UsageError: it does not.
+    """
+    if getattr(place, fact) is not None:
+        return
     if fact == "progress":
-        return (
+        raise UsageError(
             "the pipeline reads ctx.progress, so the length of the training must be known: give "
-            "total_epochs= to the Loader, or progress= in process"
+            "total_epochs= to the Loader, or progress= in process",
+            fact=fact,
         )
-    return (
+    raise UsageError(
         f"the pipeline reads ctx.{fact}, which this row does not say: give {fact}= where it is "
-        "computed outside of a stream"
+        "computed outside of a stream",
+        fact=fact,
     )

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 from stoker.ops.contract import Op
 from stoker.pipeline.authoring import Pipeline
+from stoker.pipeline.naming import scope
 from stoker.pipeline.rewrite import rewritten
-from stoker.pipeline.trace import scope
 from stoker.pipeline.values import Sample, TracedValue, fault
 
 

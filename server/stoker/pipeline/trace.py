@@ -7,15 +7,13 @@ version, parameters) has been seen, in this block or one round it, follows the d
 already there. A joint call, the same instance used twice and the same `stream=` all end up as
 applies of one draw.
 
-Default stream names: the op's name behind the open scopes. Two calls that would share a default
-name are refused, because silence would be a choice that the user did not make. Runs in the
-author's process, on one thread for each trace; numba-free.
+Stream names: `stoker.pipeline.naming`. Runs in the author's process, on one thread for each trace;
+numba-free.
 """
 
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +22,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from stoker.ops.contract import Op, Value
 from stoker.ops.registry import name_of
 from stoker.pipeline.graph import Graph
+from stoker.pipeline.naming import Names, views_are_shared
 from stoker.pipeline.nodes import (
     MAX_DEPTH,
     MAX_INT,
@@ -45,7 +44,6 @@ from stoker.pipeline.schedule import FACTS, OF_VALUES, not_a_schedule
 from stoker.pipeline.sites import Site, user_site
 from stoker.pipeline.values import TracedValue, Unusable, fault
 from stoker.protocol.canonical import canonical_bytes
-from stoker.rng.streams import RESERVED_PREFIX
 
 T = TypeVar("T")
 CONTEXT: Final = ("epoch", "view", "step", "progress")
@@ -54,53 +52,6 @@ MAX_TRACED: Final = 32 * MAX_NODES
 
 Written = tuple[Node, int]
 """A node and the number of its first value, in the order of tracing."""
-
-_shared: contextvars.ContextVar[bool] = contextvars.ContextVar("shared", default=False)
-_scopes: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar("scopes", default=())
-
-
-@contextlib.contextmanager
-def scope(name: str) -> Iterator[None]:
-    """Put `name/` before the default stream names of the ops that are called inside.
-
-    Args:
-        name: text without a slash at its ends, such as "left".
-
-    Raises:
-        BuildError: the name is empty or begins or ends with a slash.
-    """
-    reserved = RESERVED_PREFIX.rstrip("/")
-    if not isinstance(name, str) or not name or name.strip("/") != name or name == reserved:
-        raise fault(f"scope: expected a name such as 'left', not {reserved!r}, got {name!r}")
-    token = _scopes.set((*_scopes.get(), name))
-    try:
-        yield
-    finally:
-        _scopes.reset(token)
-
-
-@contextlib.contextmanager
-def shared_views() -> Iterator[None]:
-    """Let the ops that are called inside decide alike for all views of a position.
-
-    Outside, each of the `views=n` rows of a position has decisions of its own.
-    """
-    token = _shared.set(True)
-    try:
-        yield
-    finally:
-        _shared.reset(token)
-
-
-def scoped(name: str) -> str:
-    """Return a name behind the open scopes."""
-    return "/".join((*_scopes.get(), name))
-
-
-class _Named(NamedTuple):
-    op: Op
-    stream: str
-    site: Site
 
 
 class _Open(NamedTuple):
@@ -120,8 +71,7 @@ class Tracer:
         self._ids = itertools.count()
         self._open = [_Open([], {}, next(self._ids))]
         self._written_inside: dict[int, tuple[list[Written], list[Written]]] = {}
-        self._instances: dict[int, _Named] = {}
-        self._default_names: dict[str, _Named] = {}
+        self._names = Names()
         self._fields: dict[str, TracedValue] = {}
         self._sites: dict[int, Site] = {}
         self._scheduled: set[int] = set()
@@ -292,12 +242,12 @@ class Tracer:
         return self._open[-1].id
 
     def _decide(self, op: Op, of: tuple[int, ...], stream: str | None, default: str) -> int:
-        name = self._stream(op, stream, default)
+        name = self._names.name(op, stream, default)
         params, varies = self._parameters(op)
-        draw = Draw(name_of(op), op.version, dict(params), name, of, varies, _shared.get())
+        draw = Draw(name_of(op), op.version, dict(params), name, of, varies, views_are_shared())
         if name is None:
             return self._append(draw)
-        said = {"params": params, "varies": varies, "shared": draw.shared}
+        said: Any = {"params": params, "varies": varies, "shared": draw.shared}
         given = canonical_bytes(said).decode()
         key = (name, draw.op, str(op.version), given)
         for block in reversed(self._open):
@@ -321,45 +271,6 @@ class Tracer:
                 params[name] = [None if at == place else part for at, part in enumerate(given)]
             varies.append((name, place, number))
         return params, tuple(varies)
-
-    def _stream(self, op: Op, stream: str | None, default: str) -> str | None:
-        if not op.random:
-            if stream is not None:
-                raise fault(
-                    f"{op.name} draws nothing, so stream={stream!r} has no meaning; leave it out",
-                    op=op.name,
-                )
-            return None
-        if stream is not None:
-            if not isinstance(stream, str) or not stream or stream.startswith(RESERVED_PREFIX):
-                raise fault(
-                    f"{op.name}: a stream name is text that does not begin with "
-                    f"{RESERVED_PREFIX!r}, got {stream!r}",
-                    op=op.name,
-                )
-            self._instances.setdefault(id(op), _Named(op, stream, user_site()))
-            return stream
-        seen = self._instances.get(id(op))
-        if seen is not None:
-            return seen.stream
-        return self._default_stream(op, default)
-
-    def _default_stream(self, op: Op, default: str) -> str:
-        named = _Named(op, scoped(default), user_site())
-        before = self._default_names.get(named.stream)
-        if before is not None:
-            raise fault(
-                f"{default}: the default stream name {named.stream!r} is taken by the call at "
-                f"{before.site}. If both calls shall make the same decision, give both the same "
-                f"stream='...' (or call one instance twice, or call the op once with all fields); "
-                f"if each shall decide for itself, give this one a stream='...' of its own, or put "
-                f"it in `with scope('...')`",
-                named.site,
-                op=op.name,
-                stream=named.stream,
-            )
-        self._default_names[named.stream] = self._instances[id(op)] = named
-        return named.stream
 
     def _append(self, node: Node) -> int:
         first = self._number(node)
