@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import builtins
 import dis
-import functools
 from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
@@ -26,7 +25,6 @@ _OURS: Final = "stoker."
 _NOTHING: Final = object()
 
 
-@functools.lru_cache(maxsize=1024)
 def check_purity(op: type[Op]) -> None:
     """Refuse an op whose code names a generator of random numbers; ours are held by a test.
 
