@@ -21,6 +21,7 @@ REPLACED = {
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # with an empty cache the first pages compile their kernels
 @pytest.mark.parametrize("page", [p for p in pages(ROOT) if is_run(ROOT / p) and p != "README.md"])
 def test_a_page_does_what_it_shows(page, run_page):
     run_page(ROOT / page, REPLACED.get(page))
@@ -48,6 +49,9 @@ def test_a_fault_is_told_by_page_and_line(written, run_page):
         run_page(written("\n\n```python\nx = = 1\n```\n"))
     with pytest.raises(pytest.fail.Exception, match=r"shown\.md:3: FileNotFoundError: "):
         run_page(written("<!-- file: nowhere/x.toml -->\n```toml\n```\n"))
+    serve = "stoker serve --address ipc:///run/stoker/x.sock --dataset x=nowhere"
+    with pytest.raises(pytest.fail.Exception, match=r"shown\.md:3: RuntimeError: stoker serve: "):
+        run_page(written(f"<!-- run -->\n```console\n{serve}\n```\n"))
 
 
 def test_blocks_share_a_module_files_are_written_and_commands_run(written, run_page):
