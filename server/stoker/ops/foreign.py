@@ -22,7 +22,7 @@ import contextlib
 import random
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -100,8 +100,12 @@ def try_function(what: str, function: Any, randomness: str, src: State, dst: Sta
     Raises:
         StateError: naming the function, what was seen and the remedy.
     """
-    noise = generator(make_key(1, 2, 3, 4))
-    value, other = (_noise(src, noise) for _ in range(2))
+    rng = generator(make_key(1, 2, 3, 4))
+    sides = [
+        side if side is not None else min(bound, VARIED_SIDE)
+        for side, bound in zip(src.shape, src.bound, strict=True)
+    ]
+    value, other = (noise(sides, src.dtype, rng) for _ in range(2))
     shape = dst.shape if dst.is_fixed else (*value.shape[:2], *dst.shape[2:])
     outputs = [np.empty(tuple(side or 0 for side in shape), dst.dtype) for _ in range(5)]
     keys = [make_key(5, 6, 7, 8)] * 5
@@ -128,16 +132,13 @@ def try_function(what: str, function: Any, randomness: str, src: State, dst: Sta
             )
 
 
-def _noise(state: State, rng: np.random.Generator) -> np.ndarray:
-    sides = [
-        side if side is not None else min(bound, VARIED_SIDE)
-        for side, bound in zip(state.shape, state.bound, strict=True)
-    ]
-    dtype = np.dtype(state.dtype)
-    if dtype.kind == "f":
-        return rng.random(sides).astype(dtype)
-    most = 2 if dtype.kind == "b" else min(256, int(np.iinfo(dtype).max) + 1)
-    return rng.integers(0, most, sides).astype(dtype)
+def noise(shape: Sequence[int], dtype: Any, rng: np.random.Generator) -> np.ndarray:
+    """Return values that foreign code is tried on: floats in [0, 1), else integers below 256."""
+    kind = np.dtype(dtype)
+    if kind.kind == "f":
+        return rng.random(tuple(shape)).astype(kind)
+    most = 2 if kind.kind == "b" else min(256, int(np.iinfo(kind).max) + 1)
+    return rng.integers(0, most, tuple(shape)).astype(kind)
 
 
 def _is_torch_module(function: Any) -> bool:

@@ -24,10 +24,11 @@ from stoker.compat.ffcv.pipeline.compiler import Compiler, machine
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.compat.ffcv.rewriting import MANY, ONE, Rewritten, rewrite
+from stoker.ops.foreign import generator, noise
 from stoker.pipeline.diagnose import reason
 from stoker.protocol.errors import BuildError, StokerError
 from stoker.rng.jit import compiled
-from stoker.rng.streams import stream_key
+from stoker.rng.streams import make_key, stream_key
 
 TRIAL_ROWS: Final = 3
 _parallel = threading.Lock()
@@ -140,7 +141,8 @@ class Step:
         return array.view(np.float16) if half and self.after.dtype == np.float16 else array
 
     def _try(self) -> None:
-        value = _noise(self._before, 2 * TRIAL_ROWS)
+        rng = generator(make_key(1, 2, 3, 4))
+        value = noise((2 * TRIAL_ROWS, *self._before.shape), self._before.dtype, rng)
         everyone = Rows(5, 6, np.arange(100, 100 + 2 * TRIAL_ROWS))
         with _quiet():
             self._check_result(self._tried(value, everyone, range(TRIAL_ROWS)))
@@ -255,17 +257,6 @@ def _generated(operation: Operation, name: str) -> Callable[..., Any]:
     if not callable(function):
         raise BuildError(f"{name}: generate_code must return a function, got {function!r}")
     return function
-
-
-def _noise(state: State, rows: int) -> np.ndarray:
-    """Values that an operation is tried on: the same for every trial."""
-    dtype = np.dtype(state.dtype)
-    bits = np.random.Generator(np.random.Philox(key=1))  # noqa: TID251 - of its own
-    shape = (rows, *state.shape)
-    if dtype.kind == "f":
-        return bits.random(shape).astype(dtype)
-    most = 2 if dtype.kind == "b" else min(256, int(np.iinfo(dtype).max) + 1)
-    return bits.integers(0, most, shape).astype(dtype)
 
 
 def _quiet() -> Any:
