@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -73,6 +77,66 @@ def test_pipelines_travel_as_data(fields):
     assert np.array_equal(arrived(fields, id=3)["image"], local(fields, id=3)["image"])
     with pytest.raises(BuildError, match=r"local: this pipeline came as data"):
         pipeline(lambda sample: arrived(sample) | {"label": sample.label}).graph()
+
+
+OWN = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from stoker import ops
+from stoker.ops import Kernel, Op
+from stoker.pipeline import pipeline
+from stoker.rng.jit import kernel
+
+
+@kernel
+def add(src, dst, params, record, scratch):
+    for y in range(src.shape[0]):
+        for x in range(src.shape[1]):
+            dst[y, x] = src[y, x] + 1
+
+
+def plain_add(src, dst, params, record, scratch):
+    dst[...] = src + 1
+
+
+@dataclass(frozen=True)
+class AddOne(Op):
+    name: ClassVar[str] = "add_one"
+    kernels: ClassVar = {"mask": Kernel(add, plain_add)}
+
+
+def double(value):
+    return value * 2
+
+
+@pipeline
+def own(sample):
+    mask = sample.mask
+    if sample.label > 0:
+        mask = AddOne()(mask)
+    return {"mask": ops.python(double, mask, randomness="none")}
+"""
+
+
+def test_code_of_the_authors_is_found_where_a_pipeline_is_sent(tmp_path, monkeypatch):
+    """The other process has never imported the module; the pipeline says which it needs."""
+    (tmp_path / "own_ops_that_travel.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("own_ops_that_travel")
+    code = (
+        "import pickle, sys, numpy as np; made = pickle.load(sys.stdin.buffer); "
+        "out = made({'mask': np.full((2, 3), 5, np.uint8), 'label': 1}); "
+        "print(made.name, out['mask'].tolist())"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        input=pickle.dumps(module.own),
+        capture_output=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert result.stdout.decode() == "own [[12, 12, 12], [12, 12, 12]]\n"
 
 
 def test_one_decision_for_a_list_of_frames(fields):

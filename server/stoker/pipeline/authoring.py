@@ -18,6 +18,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar, cast
 
+from stoker.ops.named import allow_modules
 from stoker.pipeline.context import Context
 from stoker.pipeline.engine import Engine, Freeze, Row
 from stoker.pipeline.frames import is_frames, split_frames
@@ -28,6 +29,7 @@ from stoker.pipeline.plan import Plan, bind
 from stoker.pipeline.rewrite import rewritten
 from stoker.pipeline.sites import Site, raised_at
 from stoker.pipeline.trace import Tracer
+from stoker.pipeline.travel import code_modules
 from stoker.pipeline.values import Sample, TracedValue, Unusable, fault, tracer_of
 from stoker.pipeline.wellformed import check
 from stoker.protocol.errors import BuildError, UsageError
@@ -139,7 +141,8 @@ class Pipeline:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel as graph data, to a worker of a torch DataLoader for example; never as code."""
-        return _from_graph, (self.graph().to_data(), self.name)
+        graph = self.graph()
+        return _from_graph, (graph.to_data(), self.name, code_modules(graph))
 
     def plan_for(self, fields: Mapping[str, Any]) -> Plan:
         """Bind the pipeline to the fields of one sample; the kind of each follows from its shape.
@@ -227,7 +230,9 @@ def trace(define: Define, name: str) -> Graph:
     return graph
 
 
-def _from_graph(data: dict[str, Any], name: str) -> Pipeline:
+def _from_graph(data: dict[str, Any], name: str, modules: tuple[str, ...]) -> Pipeline:
+    allow_modules(*modules)
+
     def define(sample: Sample) -> Mapping[str, Any]:
         raise fault(f"{name}: this pipeline came as data, so it cannot become part of another one")
 
