@@ -52,6 +52,10 @@ class FailPoints:
             if rule.process in (None, process):
                 self._rules.setdefault(point, []).append(rule)
 
+    def names(self, *points: str) -> bool:
+        """Whether the plan has a rule for one of these points in this process."""
+        return any(point in self._rules for point in points)
+
     def visit(self, point: str) -> None:
         """Pass a point; does what the plan says, which may not return."""
         rules = self._rules.get(point)

@@ -82,6 +82,10 @@ class RowComputer:
         self.home = range(0)
         try_schedules(engine.plan, spec)
 
+    def one_by_one(self) -> None:
+        """From now on compute every row by itself, and tell of each."""
+        self._chunks = None
+
     def fill(
         self,
         slot: np.ndarray,

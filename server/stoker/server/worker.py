@@ -99,6 +99,8 @@ class Worker:
             record.spec, dataset, engine, record.layout, record.first_row, machine=True,
             params=record.params,
         )  # fmt: skip
+        if self._fail.names("worker.row", "worker.row_done"):
+            computer.one_by_one()
         hire, rows = self._hire, len(dataset)
         computer.home = range(
             rows * hire.share // hire.shares, rows * (hire.share + 1) // hire.shares
