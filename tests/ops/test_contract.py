@@ -9,6 +9,7 @@ import pytest
 
 from stoker.ops import Op, State, StateError, make, registered
 from stoker.ops.contract import storage
+from stoker.ops.testing import check_op
 from stoker.rng.jit import compiled
 from stoker.rng.streams import machine_key, make_key, stream_key
 
@@ -51,6 +52,12 @@ def test_compiled_is_plain(example, run_op, values_of):
             bits = storage(str(got.dtype))
             same = got.view(bits) == expected.view(bits)
             assert same.all(), f"{kind} {height}x{width}: {np.argwhere(~same)[:5]}"
+
+
+@pytest.mark.slow
+def test_users_check_passes(example):
+    """Among others: nothing is left unwritten, and nothing undefined is read."""
+    check_op(example, rows=4)
 
 
 def test_sizes_that_differ_are_bounded(example, run_op, values_of):
