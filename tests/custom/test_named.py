@@ -98,11 +98,11 @@ def test_names_that_are_no_op(fresh_names, name, message):
 
 
 def test_a_module_that_fails_to_import_is_named(fresh_names, user_folder, tmp_path, monkeypatch):
-    (tmp_path / "broken_ops.py").write_text("raise RuntimeError('out of luck')\n")
+    (tmp_path / "failing_ops.py").write_text("raise RuntimeError('out of luck')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    fresh_names("broken_ops")
-    with pytest.raises(BuildError, match="'broken_ops' failed with RuntimeError: out of luck"):
-        resolve("broken_ops:Blur")
+    fresh_names("failing_ops")
+    with pytest.raises(BuildError, match="'failing_ops' failed with RuntimeError: out of luck"):
+        resolve("failing_ops:Blur")
 
 
 def test_an_op_inside_a_function_is_refused_at_the_line_that_uses_it():
