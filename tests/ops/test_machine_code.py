@@ -129,6 +129,7 @@ LOOPS = {
     "box_blur": ["add_line", "swap_line", "store_means", "store_threes"],
     "jpeg_blocks": ["forward_pass", "inverse_pass", "quantise"],
     "median_blur": ["sort_columns", "store_middles", "count_from", "count_five", "keep_bit"],
+    "median_five": ["sort_fives", "store_fives"],
     "rgb_to_hsv": ["to_hsv"],
     "ycbcr_to_rgb": ["to_rgb"],
     "rgb_to_ycbcr": ["to_ycbcr"],

@@ -17,6 +17,15 @@ def test_median_blur_is_opencvs(run_op, as_record, noise, size):
             assert (got == cv2.medianBlur(source, size).reshape(shape)).all()
 
 
+def test_windows_of_5_hold_every_kind_of_tie(run_op, as_record, noise):
+    record = as_record(MedianBlur.record)
+    record["apply"], record["size"] = 1, 5
+    for classes in (2, 4, 9, 256):
+        image = noise((150, 170, 3), classes=classes)
+        got = run_op(MedianBlur(), [("image", image)], record=record).outputs[0]
+        assert (got == cv2.medianBlur(image, 5)).all()
+
+
 def test_windows_are_at_most_15():
     with pytest.raises(ParameterError, match="integers with 1 <= low <= high <= 15, got"):
         MedianBlur((3, 17))

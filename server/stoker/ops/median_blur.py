@@ -3,10 +3,10 @@
 Draws: `stoker.ops.blur`. The outermost pixels are repeated beyond the edges.
 
 A window of 3 sorts each column of three once, for the three windows it is in: the median of all
-nine is the median of (greatest of the lows, median of the middles, least of the highs). Larger
-windows find the median's bits from the highest on: a bit is set if more than half of the window is
-at least the number that it makes. Counts fit a byte up to a side of 15. Both walk along rows,
-many levels at a time.
+nine is the median of (greatest of the lows, median of the middles, least of the highs). Windows of
+5: `stoker.ops.median_five`. Larger windows find the median's bits from the highest on: a bit is set
+if more than half of the window is at least the number that it makes. Counts fit a byte up to a side
+of 15. All walk along rows, many levels at a time.
 """
 
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ import numpy as np
 
 from stoker.ops.blur import BlurOp, bordered, bordered_bytes, plain_shifts
 from stoker.ops.contract import Kernel, State, Value
+from stoker.ops.median_five import middle, sort_fives, store_fives
 from stoker.ops.pixelwise import begin
 from stoker.ops.registry import register
 from stoker.ops.reorder import copy_run
@@ -24,13 +25,6 @@ from stoker.rng.jit import kernel
 
 NONE: Final = np.uint8(0)
 ONE: Final = np.uint8(1)
-HALF_OF_25: Final = np.uint8(12)
-
-
-@kernel
-def middle(a: Any, b: Any, c: Any) -> Any:
-    """Return the median of three."""
-    return max(min(a, b), min(max(a, b), c))
 
 
 @kernel
@@ -84,31 +78,6 @@ def keep_bit(counts: Any, half: Any, bit: Any, levels: Any) -> None:
 
 
 @kernel
-def five_from(image: Any, at: Any, step: Any, trial: Any) -> Any:
-    """Return how many of five levels, `step` values apart, are at least the trial."""
-    first = (ONE if image[at] >= trial else NONE) + (ONE if image[at + step] >= trial else NONE)
-    at = at + step + step
-    last = (ONE if image[at + step] >= trial else NONE) + (
-        ONE if image[at + step + step] >= trial else NONE
-    )
-    return np.uint8(first + last + (ONE if image[at] >= trial else NONE))
-
-
-@kernel
-def set_bit5(image: Any, at: Any, steps: Any, bit: Any, levels: Any) -> None:
-    """Find one bit of the medians of a line of windows of 5; `steps` as of `median_line`."""
-    step, stride = steps
-    for j in range(np.uint64(levels.size)):
-        trial = np.uint8(levels[j] | bit)
-        k = at + j
-        count = five_from(image, k, step, trial)
-        for _ in range(4):
-            k = k + stride
-            count = np.uint8(count + five_from(image, k, step, trial))
-        levels[j] = trial if count > HALF_OF_25 else levels[j]
-
-
-@kernel
 def count_line(image: Any, at: int, size: int, step: int, bit: Any, lines: Any) -> None:
     """Count in one row of each window of a line; `lines` is (levels, counts)."""
     levels, counts = lines
@@ -137,12 +106,16 @@ def median_line(image: Any, at: int, size: int, steps: Any, lines: Any) -> None:
     counts[:] = 0
     for place in range(8):
         bit = np.uint8(128 >> place)
-        if size == 5:
-            set_bit5(image, np.uint64(at), (np.uint64(step), np.uint64(stride)), bit, levels)
-            continue
         for y in range(size):
             count_line(image, at + y * stride, size, step, bit, lines)
         keep_bit(counts, half, bit, levels)
+
+
+@kernel
+def line_of(scratch: Any, number: int, count: int) -> Any:
+    """Return one of the lines of `count` values in scratch."""
+    start = number * padded(count)
+    return scratch[start : start + count]
 
 
 @kernel
@@ -156,19 +129,30 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     stride = count + 2 * radius * channels
     image = bordered(src, radius, 0, scratch)
     rest = scratch[bordered_bytes(height, width, channels, radius) :]
-    result, line = dst.reshape(dst.size), padded(stride)
+    result = dst.reshape(dst.size)
+    step, row = np.uint64(channels), np.uint64(stride)
     if size == 3:
         low, mid, high = (
-            rest[:stride],
-            rest[line : line + stride],
-            rest[2 * line : 2 * line + stride],
+            line_of(rest, 0, stride),
+            line_of(rest, 1, stride),
+            line_of(rest, 2, stride),
         )
         for y in range(height):
-            sort_columns(image, np.uint64(y * stride), np.uint64(stride), low, mid, high)
-            to = np.uint64(y * count)
-            store_middles(low, mid, high, np.uint64(channels), result, to, np.uint64(count))
+            sort_columns(image, np.uint64(y * stride), row, low, mid, high)
+            store_middles(low, mid, high, step, result, np.uint64(y * count), np.uint64(count))
+    elif size == 5:
+        fives = (
+            line_of(rest, 0, stride),
+            line_of(rest, 1, stride),
+            line_of(rest, 2, stride),
+            line_of(rest, 3, stride),
+            line_of(rest, 4, stride),
+        )
+        for y in range(height):
+            sort_fives(image, np.uint64(y * stride), row, fives)
+            store_fives(fives, step, result, np.uint64(y * count), np.uint64(count))
     else:
-        lines = (rest[:count], rest[line : line + count])
+        lines = (line_of(rest, 0, count), line_of(rest, 1, count))
         for y in range(height):
             median_line(image, y * stride, size, (channels, stride), lines)
             copy_run(lines[0], 0, result, y * count, count)
@@ -190,10 +174,10 @@ class MedianBlur(BlurOp):
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
 
     def scratch(self, state: State) -> int:
-        """Return the bytes of the image with its border and of three lines."""
+        """Return the bytes of the image with its border and of five lines."""
         _, width, channels = state.bound
         line = padded((width + 2 * (self.size_range[1] // 2)) * channels)
-        return self.border(state) + 3 * line
+        return self.border(state) + 5 * line
 
 
 def median_blur(
