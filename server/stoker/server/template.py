@@ -130,8 +130,10 @@ def _fork(request: Fork, descriptor: int, inherited: list[int]) -> int:
         for fd in inherited:
             with contextlib.suppress(OSError):
                 os.close(fd)
-        with socket.socket(fileno=descriptor) as sock:
-            code = _run(request, sock)
+        # The socket closes with the process and not before: the daemon kills a child that hangs up,
+        # and a death by that signal would hide how this one ended.
+        sock = socket.socket(fileno=descriptor)
+        code = _run(request, sock)
     finally:
         sys.stderr.flush()
         os._exit(code)
