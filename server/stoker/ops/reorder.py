@@ -15,7 +15,7 @@ from stoker.ops.blocks import turn1, turn2, turn3, turn4
 from stoker.ops.contract import State
 from stoker.rng.jit import kernel
 
-TILE: Final = 64
+TILE: Final = 128
 K1: Final = np.uint64(1)
 K2: Final = np.uint64(2)
 K3: Final = np.uint64(3)
