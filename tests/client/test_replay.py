@@ -14,8 +14,8 @@ from stoker.pipeline import pipeline
 from stoker.pipeline.drawing import drawn_by
 from stoker.pipeline.plan import bind
 from stoker.protocol.digest import batch_digest
-from stoker.protocol.drawn import read_params
 from stoker.protocol.errors import ClosedError, PeerError, SampleError, UsageError
+from stoker.protocol.params import read_params
 from stoker.server.reference import make_spec, reference_batches
 from stoker.server.states import field_states
 

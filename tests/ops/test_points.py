@@ -22,7 +22,8 @@ from stoker.ops.contract import ITEM_KINDS
 from stoker.ops.points import MOVERS, inverse, move_boxes, scaled, turned, visible_word
 from stoker.ops.testing import check_op, structured
 from stoker.ops.testing_items import FIRST, SIZES, compare_places, decide, places
-from stoker.protocol.ragged import ItemField, item_words, pack_items, unpack_items
+from stoker.protocol.items import ItemField, item_words
+from stoker.protocol.ragged import pack_items, unpack_items
 from stoker.rng.jit import compiled
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "items.json"

@@ -10,7 +10,8 @@ from stoker.pipeline.drawing import Recorder, drawn_by, row_bytes
 from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import bind
-from stoker.protocol.drawn import check_drawn, read_params
+from stoker.protocol.drawn import check_drawn
+from stoker.protocol.params import read_params
 
 
 @pytest.fixture(scope="module")

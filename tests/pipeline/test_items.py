@@ -17,7 +17,8 @@ from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import bind
 from stoker.protocol.errors import BuildError, SampleError, UsageError
-from stoker.protocol.ragged import ItemField, pack_items, unpack_items
+from stoker.protocol.items import ItemField
+from stoker.protocol.ragged import pack_items, unpack_items
 from stoker.rng.jit import kernel
 
 BOXES = (ItemField("xyxy", "float32", 4), ItemField("label", "int64"))

@@ -15,7 +15,8 @@ from stoker.ops.registry import make
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import bind
-from stoker.protocol.ragged import ItemField, pack_items, unpack_items
+from stoker.protocol.items import ItemField
+from stoker.protocol.ragged import pack_items, unpack_items
 
 BOXES = (ItemField("xyxy", "float32", 4), ItemField("number", "int32"))
 POINTS = (ItemField("xy", "float32", 2), ItemField("number", "int32"))

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.protocol.errors import UsageError
-from stoker.protocol.layout import ALIGN, DTYPES, META, PAGE, Output, check_outputs, slot_layout
+from stoker.protocol.items import DTYPES
+from stoker.protocol.layout import ALIGN, META, PAGE, Output, check_outputs, slot_layout
 
 
 def test_vectors(vectors) -> None:

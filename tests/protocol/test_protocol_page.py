@@ -6,7 +6,7 @@ import typing
 import msgspec
 import pytest
 
-from stoker.protocol import codec, cursor, drawn, layout, messages, ragged, replay, version
+from stoker.protocol import codec, cursor, drawn, items, layout, messages, replay, version
 from stoker.protocol.errors import StokerError, _by_code
 
 DIRECTIONS = {
@@ -133,7 +133,7 @@ def test_tables_of_records(page: str, title: str) -> None:
 
 def test_table_of_fields(page: str) -> None:
     kinds = [kind for union in DIRECTIONS.values() for kind in typing.get_args(union)]
-    kinds = [*dict.fromkeys(kinds), layout.Output, layout.Placed, ragged.ItemField]
+    kinds = [*dict.fromkeys(kinds), layout.Output, layout.Placed, items.ItemField]
     kinds += [drawn.Drawn, drawn.DrawnField]
     expected = [line for kind in kinds for line in fields(kind)]
     found = rows(section(page, "Fields"))

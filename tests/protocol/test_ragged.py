@@ -7,16 +7,9 @@ from hypothesis import strategies as st
 
 from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import ProtocolError, UsageError
-from stoker.protocol.layout import DTYPES, Output, check_outputs
-from stoker.protocol.ragged import (
-    ItemField,
-    Ragged,
-    gather,
-    item_words,
-    pack_items,
-    spread,
-    unpack_items,
-)
+from stoker.protocol.items import DTYPES, ItemField, item_words
+from stoker.protocol.layout import Output, check_outputs
+from stoker.protocol.ragged import Ragged, gather, pack_items, spread, unpack_items
 
 BOX = (ItemField("xyxy", "float32", 4), ItemField("label", "int64"))
 

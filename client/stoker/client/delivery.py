@@ -18,9 +18,10 @@ import numpy as np
 
 from stoker.client.lease import LeaseBook
 from stoker.client.session import Session
-from stoker.protocol.drawn import PARAMS, Drawn, check_drawn, read_params
+from stoker.protocol.drawn import PARAMS, Drawn, check_drawn
 from stoker.protocol.errors import ProtocolError, StokerError, from_record
-from stoker.protocol.layout import ALIGN, DTYPES, META, Placed, ragged_outputs
+from stoker.protocol.items import DTYPES
+from stoker.protocol.layout import ALIGN, META, Placed, ragged_outputs
 from stoker.protocol.messages import (
     Bye,
     ClientRecord,
@@ -33,6 +34,7 @@ from stoker.protocol.messages import (
     Seek,
     Status,
 )
+from stoker.protocol.params import read_params
 from stoker.protocol.ragged import flatten
 
 MAX_RELEASES = 4096

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Annotated, Final
 
 import msgspec
-import numpy as np
 
 from stoker.protocol.errors import ProtocolError, UsageError
-from stoker.protocol.layout import DTYPES, Output
+from stoker.protocol.items import DTYPES
+from stoker.protocol.layout import Output
 
 PARAMS: Final = "params"
 """Name of the output."""
@@ -66,23 +66,6 @@ def params_output(row_bytes: int) -> tuple[Output, ...]:
     return (Output(PARAMS, "uint8", (row_bytes,), PARAMS),) if row_bytes else ()
 
 
-def read_params(drawn: Sequence[Drawn], rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the records of a batch by name, each (rows,) structured, of memory of their own.
-
-    Args:
-        drawn: what lies where.
-        rows: (rows, bytes) uint8, the output.
-
-    Returns:
-        Decision name -> structured array: `made` (bool), then the fields of the record.
-
-    Raises:
-        ProtocolError: what is said to lie there does not fit.
-    """
-    plain = np.array(rows)
-    return {one.name: plain.view(_dtype(one, rows.shape[1])).reshape(len(rows)) for one in drawn}
-
-
 def check_sendable(drawn: Sequence[Drawn], row_bytes: int) -> None:
     """Check that records can be told of and read.
 
@@ -120,18 +103,3 @@ def check_drawn(drawn: Sequence[Drawn], row_bytes: int) -> None:
             raise ProtocolError(
                 f"params: {one.name} ends at byte {end} of a row of {row_bytes} bytes"
             )
-
-
-def _dtype(one: Drawn, row_bytes: int) -> np.dtype:
-    little = [np.dtype(field.dtype).newbyteorder("<") for field in one.fields]
-    return np.dtype(
-        {
-            "names": [MADE, *(field.name for field in one.fields)],
-            "formats": [
-                np.dtype(np.bool_),
-                *((kind, field.shape) for kind, field in zip(little, one.fields, strict=True)),
-            ],
-            "offsets": [one.made, *(field.offset for field in one.fields)],
-            "itemsize": row_bytes,
-        }
-    )

@@ -14,15 +14,11 @@ from typing import Annotated
 import msgspec
 
 from stoker.protocol.errors import UsageError
-from stoker.protocol.ragged import COUNT, WORD, ItemField, ItemFields, item_words
+from stoker.protocol.items import COUNT, DTYPES, WORD, ItemField, ItemFields, item_words
 
 ALIGN = 64
 PAGE = 4096
 MAX_OUTPUTS = 256
-DTYPES = {
-    "bool": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "float16": 2, "uint32": 4,
-    "int32": 4, "float32": 4, "uint64": 8, "int64": 8, "float64": 8,
-}  # fmt: skip
 META = (("index", "int64"), ("requested", "int64"), ("valid", "bool"))
 
 Name = Annotated[str, msgspec.Meta(max_length=256)]

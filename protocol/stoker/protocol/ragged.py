@@ -11,45 +11,12 @@ In a slot a ragged output lies as (rows, bound, words) uint32 and, under the nam
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Any
 
-import msgspec
 import numpy as np
 
 from stoker.protocol.errors import ProtocolError
-
-WORD_BYTES: Final = 4
-WORD: Final = "uint32"
-COUNT: Final = "count"
-OFFSETS: Final = "offsets"
-COORDINATES: Final = {"boxes": ("xyxy", 4), "keypoints": ("xy", 2)}
-"""Kind -> name and number of the float32 coordinates that ops transform, in pixels."""
-MAX_FIELDS: Final = 64
-MAX_WIDTH: Final = 1024
-
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
-Width = Annotated[int, msgspec.Meta(ge=1, le=MAX_WIDTH)]
-
-
-class ItemField(msgspec.Struct, frozen=True, array_like=True):
-    """A part of an item: `width` numbers of one dtype."""
-
-    name: Name
-    dtype: Annotated[str, msgspec.Meta(max_length=16)]
-    width: Width = 1
-
-    @property
-    def words(self) -> int:
-        """Words that the field fills; the bytes after its numbers are 0."""
-        return -(-self.width * np.dtype(self.dtype).itemsize // WORD_BYTES)
-
-
-ItemFields = Annotated[tuple[ItemField, ...], msgspec.Meta(max_length=MAX_FIELDS)]
-
-
-def item_words(fields: Sequence[ItemField]) -> int:
-    """Return the words of one item."""
-    return sum(field.words for field in fields)
+from stoker.protocol.items import COUNT, OFFSETS, WORD, WORD_BYTES, ItemField, item_words
 
 
 def pack_items(fields: Sequence[ItemField], columns: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -21,7 +21,8 @@ import msgspec
 import numpy as np
 
 from stoker.protocol.errors import ProtocolError, ResourceError
-from stoker.protocol.layout import ALIGN, DTYPES
+from stoker.protocol.items import DTYPES
+from stoker.protocol.layout import ALIGN
 
 MAX_HEAD_BYTES: Final = 2**22
 MAX_REPLAY_BYTES: Final = 2**30

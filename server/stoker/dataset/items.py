@@ -15,7 +15,8 @@ from msgspec import UNSET
 from stoker.dataset.limits import CodecError
 from stoker.dataset.numbers import exactly
 from stoker.dataset.schema import Field
-from stoker.protocol.ragged import COORDINATES, pack_items
+from stoker.protocol.items import COORDINATES
+from stoker.protocol.ragged import pack_items
 
 FORMATS: Final = {"boxes": ("xyxy", "xywh", "cxcywh"), "keypoints": ("xy",)}
 RELATIVE: Final = "relative_"

@@ -21,7 +21,7 @@ from stoker.dataset.limits import CodecError
 from stoker.dataset.manifest import DataFile, Manifest, read_manifest
 from stoker.dataset.schema import DIGEST, SOURCE, Field
 from stoker.protocol.errors import SampleError, UnknownNameError, UsageError
-from stoker.protocol.ragged import COORDINATES
+from stoker.protocol.items import COORDINATES
 
 MAX_MAPS = 256
 

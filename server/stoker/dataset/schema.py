@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from stoker.dataset.arrow import ITEM_BYTES, ColumnType, parse_type
 from stoker.protocol.errors import UsageError
-from stoker.protocol.ragged import (
+from stoker.protocol.items import (
     COORDINATES,
     COUNT,
     MAX_WIDTH,
@@ -23,7 +23,7 @@ from stoker.protocol.ragged import (
     ItemField,
     item_words,
 )
-from stoker.protocol.ragged import MAX_FIELDS as MAX_ITEM_FIELDS
+from stoker.protocol.items import MAX_FIELDS as MAX_ITEM_FIELDS
 
 KINDS = ("image", "mask", "boxes", "keypoints", "label", "scalar", "array", "bytes")
 ENCODINGS = ("raw", "jpeg", "png", "encoded")

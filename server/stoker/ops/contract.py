@@ -27,7 +27,7 @@ import numpy as np
 
 from stoker.protocol.canonical import Canonical
 from stoker.protocol.errors import BuildError
-from stoker.protocol.ragged import COORDINATES, WORD, ItemField, item_words
+from stoker.protocol.items import COORDINATES, WORD, ItemField, item_words
 from stoker.rng.jit import kernel
 from stoker.rng.streams import check_stream_name, make_key, stream_key
 

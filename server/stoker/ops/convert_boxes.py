@@ -9,7 +9,7 @@ import numpy as np
 from stoker.ops import checks
 from stoker.ops.contract import ItemsKernel, Kernel, Op, State, Value
 from stoker.ops.registry import register
-from stoker.protocol.ragged import ItemField
+from stoker.protocol.items import ItemField
 from stoker.rng.jit import kernel
 
 FORMATS: Final = ("xywh", "cxcywh")

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.ops.contract import State
-from stoker.protocol.ragged import ItemField
+from stoker.protocol.items import ItemField
 from stoker.rng.jit import kernel
 
 VISIBLE: Final = "visible_part"

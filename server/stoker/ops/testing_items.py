@@ -15,7 +15,8 @@ import numpy as np
 from stoker.ops.contract import ItemsKernel, Op, State, StateError
 from stoker.ops.points import inverse
 from stoker.ops.records import machine_record
-from stoker.protocol.ragged import COORDINATES, ItemField, pack_items
+from stoker.protocol.items import COORDINATES, ItemField
+from stoker.protocol.ragged import pack_items
 from stoker.rng.jit import compiled
 from stoker.rng.streams import make_key, stream_key
 

@@ -13,7 +13,7 @@ import numpy as np
 from stoker.ops.contract import ItemsKernel, Kernel, Op, State, StateError, Value
 from stoker.ops.points import VISIBLE, visible_word
 from stoker.ops.registry import register
-from stoker.protocol.ragged import ItemField, item_words
+from stoker.protocol.items import ItemField, item_words
 from stoker.rng.jit import kernel
 
 

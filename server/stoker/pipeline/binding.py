@@ -53,8 +53,8 @@ from stoker.pipeline.steps import (
     StoreStep,
 )
 from stoker.protocol.errors import BuildError, StokerError, UsageError, VersionError
-from stoker.protocol.layout import DTYPES, Output, check_outputs
-from stoker.protocol.ragged import COUNT
+from stoker.protocol.items import COUNT, DTYPES
+from stoker.protocol.layout import Output, check_outputs
 
 Size = tuple[object, ...]
 T = TypeVar("T")

@@ -15,8 +15,8 @@ import numpy as np
 from stoker.ops.contract import State
 from stoker.pipeline.engine import Engine, Row
 from stoker.protocol.errors import UsageError
-from stoker.protocol.layout import DTYPES
-from stoker.protocol.ragged import COORDINATES, COUNT, ItemField, pack_items, unpack_items
+from stoker.protocol.items import COORDINATES, COUNT, DTYPES, ItemField
+from stoker.protocol.ragged import pack_items, unpack_items
 
 LEAST_BOUND: Final = 8
 """Plans are made for 8, 16, 32, ... items, so samples share them."""

@@ -13,7 +13,7 @@ import numpy as np
 from stoker.ops.contract import IMAGE_KINDS, State
 from stoker.pipeline.expressions import widened
 from stoker.protocol.errors import BuildError
-from stoker.protocol.layout import DTYPES
+from stoker.protocol.items import DTYPES
 
 
 def join_states(left: State, right: State) -> State:

@@ -29,7 +29,8 @@ from stoker.pipeline.steps import (
     Step,
 )
 from stoker.pipeline.tables import plain_record
-from stoker.protocol.ragged import COUNT, ItemField, unpack_items
+from stoker.protocol.items import COUNT, ItemField
+from stoker.protocol.ragged import unpack_items
 from stoker.protocol.replay import Replay, ReplayStep, ReplayValue
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from stoker.protocol.errors import UsageError
-from stoker.protocol.ragged import COORDINATES
+from stoker.protocol.items import COORDINATES
 from stoker.protocol.replay import Replay, ReplayValue
 from stoker.server.pictures import is_picture, palette
 
