@@ -59,7 +59,6 @@ class Engine(Protocol):
         """
         ...
 
-
     def record_of(self, index: int) -> bytes | None:
         """Return what a decision drew for the row computed last; None if it was not made.
 
