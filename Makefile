@@ -14,7 +14,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 help:            ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(STAMP)   ## make a dataset of photographs, pack it, serve it, train on it (about 3 minutes)
+demo: $(STAMP)   ## make a dataset of photographs, pack it, serve it, train on it (about 2 minutes)
 	$(BIN)/python examples/segmentation/demo.py --out demo
 
 test: $(STAMP)   ## run every test
