@@ -41,6 +41,12 @@ class Row(NamedTuple):
     progress: float | None = None
 
 
+def write_row(words: np.ndarray, row: Row) -> None:
+    """Write a row as the glue reads it, (4,) uint64: seed, id, epoch, visit * 2**16 + view."""
+    words[0], words[1], words[2] = row.seed, row.id, row.epoch
+    words[3] = row.visit << 16 | row.view
+
+
 class Engine(Protocol):
     """Computes rows of a plan."""
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from stoker.ops.python_call import PythonCall, failure
 from stoker.pipeline.build import load_glue
-from stoker.pipeline.engine import Freeze, Row, check_freeze
+from stoker.pipeline.engine import Freeze, Row, check_freeze, write_row
 from stoker.pipeline.faults import call_error, sample_error
 from stoker.pipeline.following import Follower
 from stoker.pipeline.glue import FAULT_WORDS, Glue, write_glue
@@ -137,9 +137,7 @@ class Executor:
             SampleError: sizes do not fit, or do not match each other.
             UsageError: the number, dtype or rank of inputs or outputs is not the plan's.
         """
-        words = self._row
-        words[0], words[1], words[2] = row.seed, row.id, row.epoch
-        words[3] = row.visit << 16 | row.view
+        write_row(self._row, row)
         self._made[...] = 0
         if self._follower.active and self._follower.follow(row):
             self._place(row)
@@ -319,8 +317,7 @@ def row_table(rows: Sequence[Row]) -> np.ndarray:
     """Return rows as `run_rows` takes them: (n, 4) uint64: seed, id, epoch, visit*2**16 + view."""
     table = np.zeros((len(rows), 4), np.uint64)
     for words, row in zip(table, rows, strict=True):
-        words[0], words[1], words[2] = row.seed, row.id, row.epoch
-        words[3] = row.visit << 16 | row.view
+        write_row(words, row)
     return table
 
 

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from stoker.pipeline.build import load_glue
-from stoker.pipeline.engine import Freeze, Row, check_freeze
+from stoker.pipeline.engine import Freeze, Row, check_freeze, write_row
 from stoker.pipeline.glue import Glue
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.steps import (
@@ -125,9 +125,7 @@ class Windows:
 
     def boxes(self, row: Row, sizes: Mapping[str, tuple[int, int]]) -> dict[str, Box]:
         """Return the box of each field that a row reads; `sizes` are (height, width) by field."""
-        words = self._rows[0]
-        words[0], words[1], words[2] = row.seed, row.id, row.epoch
-        words[3] = row.visit << 16 | row.view
+        write_row(self._rows[0], row)
         for place, name in enumerate(self.fields):
             self._sizes[place] = sizes[name]
         self._function(self._rows, *self._tables, self._sizes, self._boxes)
