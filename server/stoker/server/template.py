@@ -26,7 +26,8 @@ from stoker.server import channel
 from stoker.server.death import die_with_parent
 
 UNWANTED = ("torch", "pyarrow", "zmq")
-ROLES = {"worker": "worker", "builder": "builder", "replayer": "replayer"}
+ROLES = ("worker", "builder", "replayer")
+"""What a child can be; each is a module of this package with a `serve`."""
 # Imported where they are first used, so named here: a fork should not have to.
 PRELOAD = (
     "numba",
@@ -83,7 +84,7 @@ def assert_clean() -> None:
 
 def preload() -> None:
     """Import what workers and builders need."""
-    for module in (*PRELOAD, *(f"stoker.server.{role}" for role in ROLES.values())):
+    for module in (*PRELOAD, *(f"stoker.server.{role}" for role in ROLES)):
         importlib.import_module(module)
     # numba fills its tables at the first use of machine code, which takes half a second.
     target = importlib.import_module("numba.core.registry").cpu_target
@@ -140,8 +141,9 @@ def _fork(request: Fork, descriptor: int, inherited: list[int]) -> int:
 
 
 def _run(request: Fork, sock: socket.socket) -> int:
+    assert request.role in ROLES, request.role
     serve_child: Callable[[socket.socket, int], int] = importlib.import_module(
-        f"stoker.server.{ROLES[request.role]}"
+        f"stoker.server.{request.role}"
     ).serve
     return serve_child(sock, request.child)
 
