@@ -66,7 +66,7 @@ def test_parallel_folders_with_classes_and_a_third_folder(tmp_path, photographs,
             (place / f"{number}.png").write_bytes(to_png(stored))
     (root / "notes").mkdir()
     (root / "notes" / "0.txt").touch()
-    report = pack(root, tmp_path / "d", Options(workers=1, kinds={"label_maps": "mask"}))
+    report = pack(root, tmp_path / "d", Options(workers=1, fields={"label_maps": "mask"}))
     with open_dataset(tmp_path / "d") as dataset:
         found = [(field.name, field.kind) for field in dataset.schema.fields]
         assert found == [
@@ -325,17 +325,21 @@ def test_sources_that_cannot_be(tmp_path, image_folder, parallel_folders):
 
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").touch()
-    fails("does not exist; expected a folder", tmp_path / "missing")
-    fails("is a file; expected a folder", tmp_path / "file")
+    fails("missing does not exist; check the path", tmp_path / "missing")
+    fails("file is no source that `stoker pack` knows by its look", tmp_path / "file")
+    fails("missing does not exist; expected a folder", tmp_path / "missing", kind="folder")
+    fails("is a file; expected a folder", tmp_path / "file", kind="parallel")
     fails("holds no picture", tmp_path / "empty")
     fails(
         "expected a folder images/ with pictures, got animals/, things/",
         image_folder,
         kind="parallel",
     )
-    fails("--field is for parallel folders", image_folder, kinds={"x": "mask"})
-    fails("has no folder x/ with pictures", parallel_folders, kinds={"x": "mask"})
-    fails("--field masks=label: expected image or mask", parallel_folders, kinds={"masks": "label"})
+    fails("--field says nothing about an image folder", image_folder, fields={"x": "mask"})
+    fails("has no folder x/ with pictures", parallel_folders, fields={"x": "mask"})
+    fails(
+        "--field masks=label: expected image or mask", parallel_folders, fields={"masks": "label"}
+    )
     fails("would lie in its own source", image_folder, image_folder / "packed")
     fails("is a file, but a dataset is a folder", image_folder, tmp_path / "file")
     (parallel_folders / "mask").mkdir()
@@ -366,6 +370,18 @@ def test_pictures_beside_class_folders_and_twins_are_bad(tmp_path, image_folder,
     (parallel_folders / "masks" / "rocket.bmp").touch()
     with pytest.raises(DatasetError, match=r"masks/rocket.png: masks/rocket.bmp has the same name"):
         pack(parallel_folders, tmp_path / "e", ONE)
+
+
+def test_a_file_that_changes_while_it_is_packed(tmp_path, image_folder):
+    last = max(image_folder.rglob("*.jpg"))
+
+    def change(progress) -> None:
+        if progress.rows == 1:
+            last.write_bytes(last.read_bytes() + b"more")
+
+    message = r"(animals|things)/.*.jpg: it changed while it was packed: it had"
+    with pytest.raises(DatasetError, match=message):
+        pack(image_folder, tmp_path / "d", ONE, change)
 
 
 def test_links_are_followed_but_not_in_a_circle(tmp_path, image_folder):

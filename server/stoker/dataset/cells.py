@@ -57,13 +57,21 @@ class Cell:
     notes: tuple[str, ...] = ()
 
 
+class FieldError(CodecError):
+    """A value does not fit its field; `field` and `reason` are what its text is made of."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"field {field!r}: {reason}")
+        self.field, self.reason = field, reason
+
+
 def make_cells(
     fields: Sequence[Field], row: Mapping[str, Value], scratch: Scratches
 ) -> dict[str, Cell]:
     """Convert the values of a row; boxes and keypoints are checked against their pictures.
 
     Raises:
-        CodecError: a value does not fit its field; the text begins with the field's name.
+        FieldError: a value does not fit its field.
     """
     cells: dict[str, Cell] = {}
     for field in sorted(fields, key=lambda field: field.items is not UNSET):  # pictures first
@@ -76,7 +84,7 @@ def make_cells(
                 items = items_of(field, row[field.name], size)
                 cells[field.name] = Cell(items.astype("<u4").tobytes(), items=len(items))
         except CodecError as error:
-            raise CodecError(f"field {field.name!r}: {error}") from None
+            raise FieldError(field.name, str(error)) from None
     return cells
 
 

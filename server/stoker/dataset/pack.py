@@ -1,7 +1,7 @@
-"""Packing a folder of files: scan, cut, pack the pieces in parallel, commit.
+"""Packing a source: scan, cut, pack the pieces in parallel, commit.
 
 The source is scanned into a listing in its final order. It is cut into files by the sizes of its
-files alone, so neither the number of workers nor their timing moves a byte. Each finished file has
+items alone, so neither the number of workers nor their timing moves a byte. Each finished file has
 a record in the work folder, keyed by the digest of its part of the listing (paths, sizes, times): a
 later run keeps every file whose key and content still fit, and redoes the rest. The manifest comes
 last.
@@ -16,25 +16,21 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
 from stoker.dataset.build import MAX_BAD, Cut, commit, disk_errors, open_work, with_row_columns
 from stoker.dataset.manifest import Manifest
 from stoker.dataset.pack_shard import ShardJob
-from stoker.dataset.plan import default_cut, plan_jobs
+from stoker.dataset.plan import Place, default_cut, plan_jobs
 from stoker.dataset.pool import Job, default_workers, run_jobs
 from stoker.dataset.resume import kept_records
 from stoker.dataset.schema import Schema, with_grid
 from stoker.dataset.shard import ShardRecord
-from stoker.dataset.sources.folder import scan_folder
-from stoker.dataset.sources.parallel import has_images_folder, scan_parallel
-from stoker.dataset.sources.scan import Scan
+from stoker.dataset.sources.kinds import AUTO, scan_source
+from stoker.dataset.sources.scan import Request, Scan
 from stoker.dataset.summary import Summary
 from stoker.protocol.errors import DatasetError, UsageError
-
-SourceKind = Literal["auto", "folder", "parallel"]
 
 
 @dataclass(frozen=True)
@@ -42,23 +38,22 @@ class Options:
     """How to pack.
 
     Attributes:
-        kind: of the source; "auto" means parallel folders if there is images/, else an image
-            folder.
+        kind: of the source, a name in `sources.kinds.KINDS`; "auto" recognises it by its look.
         workers: processes; None for one per usable processor.
         overwrite: replace a dataset that is there, once the new one is whole.
         skip_bad: leave bad items out instead of failing.
-        kinds: for parallel folders: folder name -> "image" or "mask", where the name does not
-            say it.
+        fields: NAME -> KIND of fields, where the source does not say it: for parallel folders,
+            folder name -> "image" or "mask".
         cut: where rows are cut into files; None: about 64 pieces of 4 MiB to 1 GiB.
         max_bad: how many bad items are named.
         grid: rewrite JPEGs on a grid, with the same pixels, so that crops decode faster.
     """
 
-    kind: SourceKind = "auto"
+    kind: str = AUTO
     workers: int | None = None
     overwrite: bool = False
     skip_bad: bool = False
-    kinds: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
     cut: Cut | None = None
     max_bad: int = MAX_BAD
     grid: bool = True
@@ -99,31 +94,32 @@ def pack(
     options: Options | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> PackReport:
-    """Pack a folder of files as a dataset.
+    """Pack a source as a dataset.
 
     Args:
-        source: image folder or parallel folders.
+        source: a path, of any kind that `stoker.dataset.sources.kinds` names.
         dest: folder of the dataset; made if it is missing.
         options: how to pack.
         progress: is called now and then, in this thread.
 
     Raises:
-        UsageError: the source is no such folder, or the place is taken.
+        UsageError: the source is of no such kind, or the place is taken.
         DatasetError: items are bad (all are named), or nothing is left.
         ResourceError: the disk is full.
         DataError: a worker process died.
     """
     started, options = time.monotonic(), options or Options()
-    root, folder = Path(source), Path(dest)
-    scan = scan_source(root, options.kind, options.kinds)
-    _check_places(root, folder)
+    folder, name = Path(dest), os.fspath(source)
+    request = Request(asked=options.kind != AUTO, fields=options.fields)
+    scan = scan_source(name, options.kind, request)
+    _check_places(Path(source), folder)
     fields = scan.fields
     if options.grid:
         fields = tuple(with_grid(field) if field.kind == "image" else field for field in fields)
     schema = with_row_columns(Schema(fields), source=True)
     with open_work(folder, options.overwrite) as work, disk_errors(folder):
         cut = options.cut or default_cut(scan.items)
-        jobs = plan_jobs(scan.items, schema, root, folder, work, cut, options.max_bad)
+        jobs = plan_jobs(scan, schema, Place(folder, work), cut, options.max_bad)
         records = kept_records(folder, work, jobs)
         kept = [job for job in jobs if job.index in records]
         resumed = sum(job.count for job in kept)
@@ -132,32 +128,15 @@ def pack(
         _run([job for job in jobs if job.index not in records], options, records, report)
         ordered = [_scan_record(scan, options), *(records[job.index] for job in jobs)]
         if not options.skip_bad:
-            _judge(root, ordered, options.max_bad)
+            _judge(name, ordered, options.max_bad)
         manifest = commit(folder, schema, ordered)
     return PackReport(manifest, scan.kind, dict(scan.ignored), resumed, time.monotonic() - started)
 
 
-def scan_source(root: Path, kind: SourceKind, kinds: Mapping[str, str]) -> Scan:
-    """Scan a source of that kind, or find out its kind.
-
-    Raises:
-        UsageError: it is no folder, or not of that kind.
-    """
-    if not root.is_dir():
-        there = "is a file" if root.exists() else "does not exist"
-        raise UsageError(f"{root} {there}; expected a folder of pictures, or images/ and masks/")
-    if kind == "parallel" or (kind == "auto" and has_images_folder(root)):
-        return scan_parallel(root, kinds)
-    if kinds:
-        raise UsageError("--field is for parallel folders, but this source is an image folder")
-    return scan_folder(root, asked=kind == "folder")
-
-
-def _check_places(root: Path, folder: Path) -> None:
-    inside = folder.resolve().is_relative_to(root.resolve())
-    if inside:
+def _check_places(source: Path, folder: Path) -> None:
+    if source.is_dir() and folder.resolve().is_relative_to(source.resolve()):
         raise UsageError(
-            f"the dataset {folder} would lie in its own source {root}; choose another place"
+            f"the dataset {folder} would lie in its own source {source}; choose another place"
         )
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file, but a dataset is a folder; choose another place")
@@ -203,7 +182,7 @@ def _scan_record(scan: Scan, options: Options) -> ShardRecord:
     return ShardRecord(None, summary)
 
 
-def _judge(root: Path, records: list[ShardRecord], limit: int) -> None:
+def _judge(source: str, records: list[ShardRecord], limit: int) -> None:
     total = Summary()
     for record in records:
         total.merge(record.summary, limit)
@@ -213,7 +192,7 @@ def _judge(root: Path, records: list[ShardRecord], limit: int) -> None:
     if total.bad > len(lines):
         lines.append(f"  ... and {total.bad - len(lines)} more")
     raise DatasetError(
-        f"{total.bad} of {total.bad + total.rows} samples of {root} cannot be packed:\n"
+        f"{total.bad} of {total.bad + total.rows} samples of {source} cannot be packed:\n"
         + "\n".join(lines)
         + "\nrepair or remove them and run the same command again (finished work is kept), or pass "
         "--skip-bad to leave them out",

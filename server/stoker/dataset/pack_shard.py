@@ -7,19 +7,40 @@ from.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from stoker.dataset.build import disk_errors
-from stoker.dataset.cells import Cell, make_cell
+from stoker.dataset.cells import Cell, FieldError, Value, make_cells
 from stoker.dataset.inspect import Scratches
-from stoker.dataset.limits import MAX_FILE_BYTES, CodecError
-from stoker.dataset.schema import Field, Schema
+from stoker.dataset.listing import read_listing
+from stoker.dataset.schema import Schema
 from stoker.dataset.shard import ShardRecord, ShardWriter
-from stoker.dataset.sources.scan import Item, SourceFile
+from stoker.dataset.sources.item import Container, Item
+from stoker.dataset.sources.readers import BadItemError, file_of, open_reader
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+    """What all files of a dataset are packed by; with the items, all that their bytes depend on.
+
+    Attributes:
+        source: folder that the source's paths are relative to.
+        reader: what turns an item into values, by its name in `sources.readers`.
+        containers: the source's files of many values.
+        aligned: whether all pictures of a sample have one size; else masks have the first's.
+        schema: columns to write.
+        max_bad: how many bad items are named.
+    """
+
+    source: str
+    reader: str
+    containers: tuple[Container, ...]
+    aligned: bool
+    schema: Schema
+    max_bad: int
 
 
 class ShardJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,28 +48,24 @@ class ShardJob(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         index: number of the file.
-        source: folder of the source.
+        recipe: how to pack.
         dest, work: folders of the dataset and of temporary files.
-        schema: columns to write.
-        listing: file of items, one JSON line each.
+        listing: file of items, see `stoker.dataset.listing`.
         offset: where this job's items begin in it, in bytes.
         count: how many items.
-        size_bytes: bytes of their files.
+        size_bytes: what reading them costs, in bytes.
         key: digest of everything that the result depends on.
-        max_bad: how many bad items are named.
     """
 
     index: int
-    source: str
+    recipe: Recipe
     dest: str
     work: str
-    schema: Schema
     listing: str
     offset: int
     count: int
     size_bytes: int
     key: str
-    max_bad: int
 
 
 class KeptRecord(msgspec.Struct, frozen=True):
@@ -80,68 +97,56 @@ def keep_record(work: Path, index: int, kept: KeptRecord) -> None:
 
 
 def _pack(job: ShardJob, report: Any) -> ShardRecord:
-    source, scratch = Path(job.source), Scratches()
-    with ShardWriter(Path(job.dest), Path(job.work), job.schema, job.max_bad) as writer:
-        for item in _items(job):
+    recipe, scratch = job.recipe, Scratches()
+    source, fields = Path(recipe.source), recipe.schema.fields
+    with (
+        open_reader(recipe.reader, source, recipe.containers, fields) as reader,
+        ShardWriter(Path(job.dest), Path(job.work), recipe.schema, recipe.max_bad) as writer,
+    ):
+        for item in read_listing(Path(job.listing), job.offset, job.count):
             try:
-                cells = _cells(job.schema.fields, item, source, scratch)
-                _check_sizes(job.schema.fields, item, cells)
-            except _BadItemError as bad:
+                cells = _cells(recipe, item, reader.read(item), scratch)
+            except BadItemError as bad:
                 writer.add_bad(bad.path, bad.reason)
             else:
-                writer.add(cells, item.files[0].path)
-            report(1, sum(file.size_bytes for file in item.files))
+                writer.add(cells, item.name)
+            report(1, item.size_bytes)
         return writer.finish(job.index)
 
 
-class _BadItemError(Exception):
-    def __init__(self, path: str, reason: str) -> None:
-        self.path, self.reason = path, reason
-
-
-def _items(job: ShardJob) -> Iterator[Item]:
-    with open(job.listing, "rb") as lines:
-        lines.seek(job.offset)
-        for _ in range(job.count):
-            yield msgspec.json.decode(lines.readline(), type=Item)
-
-
 def _cells(
-    fields: tuple[Field, ...], item: Item, source: Path, scratch: Scratches
+    recipe: Recipe, item: Item, values: Mapping[str, Value], scratch: Scratches
 ) -> dict[str, Cell]:
-    files, cells = iter(item.files), {}
-    for field in fields:
-        if field.is_picture:
-            file = next(files)
-            try:
-                cells[field.name] = make_cell(field, _read(source, file), scratch)
-            except CodecError as error:
-                raise _BadItemError(file.path, str(error)) from None
-        else:
-            assert item.label is not None
-            cells[field.name] = make_cell(field, item.label, scratch)
+    """Return what is stored of an item."""
+    try:
+        cells = make_cells(recipe.schema.fields, values, scratch)
+    except FieldError as error:
+        file = file_of(item, recipe.schema.fields, error.field)
+        found = (item.name, str(error)) if file is None else (file, error.reason)
+        raise BadItemError(*found) from None
+    _check_sizes(recipe, item, cells)
     return cells
 
 
-def _read(source: Path, file: SourceFile) -> bytes:
-    """Read a file; one that is no plain file, too large or changed meanwhile is refused."""
-    try:
-        with open(source / file.path, "rb") as stream:
-            data = stream.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise CodecError(f"it cannot be read: {error.strerror}") from None
-    return data
-
-
-def _check_sizes(fields: tuple[Field, ...], item: Item, cells: dict[str, Cell]) -> None:
-    """Check that all pictures of an item have one size, after orientation."""
-    pictures = [cells[field.name] for field in fields if field.is_picture]
-    first = pictures[0]
-    for file, cell in zip(item.files[1:], pictures[1:], strict=True):
-        if (cell.items, cell.width) != (first.items, first.width):
-            raise _BadItemError(
-                item.files[0].path,
-                f"it has {first.items}x{first.width} pixels (height x width, upright), but "
-                f"{file.path} "
-                f"has {cell.items}x{cell.width}; partners must agree",
+def _check_sizes(recipe: Recipe, item: Item, cells: dict[str, Cell]) -> None:
+    """Check the sizes of an item's pictures, after orientation."""
+    fields = recipe.schema.fields
+    pictures = [field for field in fields if field.is_picture]
+    if not pictures:
+        return
+    first, others = pictures[0], pictures[1:]
+    size = cells[first.name].items, cells[first.name].width
+    here = f"it has {size[0]}x{size[1]} pixels (height x width, upright)"
+    if item.size is not None and item.size != size:
+        raise BadItemError(
+            item.name,
+            f"{here}, but its annotations are for {item.size[0]}x{item.size[1]}; they must agree",
+        )
+    for field in others:
+        cell = cells[field.name]
+        if (cell.items, cell.width) != size and (recipe.aligned or field.kind == "mask"):
+            other = file_of(item, fields, field.name) or f"field {field.name!r}"
+            raise BadItemError(
+                item.name,
+                f"{here}, but {other} has {cell.items}x{cell.width}; partners must agree",
             )

@@ -8,7 +8,9 @@ from collections import Counter
 from pathlib import Path
 
 from stoker.dataset import schema
-from stoker.dataset.sources.scan import Item, Scan, SourceFile, walk
+from stoker.dataset.sources.item import SourceFile, item_of_files
+from stoker.dataset.sources.scan import Request, Scan
+from stoker.dataset.sources.walk import check_folder, walk
 from stoker.protocol.errors import UsageError
 
 _SPLITS = frozenset(
@@ -16,17 +18,20 @@ _SPLITS = frozenset(
 )
 
 
-def scan_folder(source: Path, *, asked: bool) -> Scan:
+def scan_folder(source: Path, request: Request) -> Scan:
     """Scan an image folder.
 
     Args:
         source: the folder.
-        asked: whether the user named this kind; if not, what looks like a folder of splits is
-            refused.
+        request: unless it asks for this kind, what looks like a folder of splits is refused.
 
     Raises:
-        UsageError: it holds no picture, or looks like a folder of splits.
+        UsageError: it holds no picture, or looks like a folder of splits; or kinds of fields were
+            given, which it has no use for.
     """
+    check_folder(source)
+    if request.fields:
+        raise UsageError("--field says nothing about an image folder; name another --kind")
     ignored: Counter[str] = Counter()
     files = walk(source, "", ignored)
     if not files:
@@ -37,9 +42,10 @@ def scan_folder(source: Path, *, asked: bool) -> Scan:
         )
     nested = [file for file in files if "/" in file.path]
     if not nested:
-        return Scan("folder", (schema.image(),), [Item((file,)) for file in files], ignored=ignored)
+        items = [item_of_files((file,)) for file in files]
+        return Scan("folder", source, (schema.image(),), items, ignored=ignored)
     classes = sorted({_class(file) for file in nested})
-    if not asked and len(classes) > 1 and {name.lower() for name in classes} <= _SPLITS:
+    if not request.asked and len(classes) > 1 and {name.lower() for name in classes} <= _SPLITS:
         raise UsageError(
             f"{source} looks like splits ({', '.join(classes)}), not like classes; pack each by "
             "itself, "
@@ -48,8 +54,9 @@ def scan_folder(source: Path, *, asked: bool) -> Scan:
     numbers = {name: number for number, name in enumerate(classes)}
     return Scan(
         "folder",
+        source,
         (schema.image(), schema.label(classes=tuple(classes))),
-        [Item((file,), numbers[_class(file)]) for file in nested],
+        [item_of_files((file,), numbers[_class(file)]) for file in nested],
         bad=[
             (file.path, "it lies in no class folder, but others do; move it into one")
             for file in files

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import cast
 
 from stoker.dataset import schema
-from stoker.dataset.sources.scan import Item, Scan, SourceFile, list_folder, walk
+from stoker.dataset.sources.item import Item, SourceFile, item_of_files
+from stoker.dataset.sources.scan import Request, Scan
+from stoker.dataset.sources.walk import check_folder, list_folder, walk
 from stoker.protocol.errors import UsageError
 
 FIRST = ("images", "image")
@@ -25,16 +27,18 @@ def has_images_folder(source: Path) -> bool:
     return any((source / name).is_dir() for name in FIRST)
 
 
-def scan_parallel(source: Path, kinds: Mapping[str, str]) -> Scan:
+def scan_parallel(source: Path, request: Request) -> Scan:
     """Scan parallel folders.
 
     Args:
         source: the folder that holds them.
-        kinds: folder name -> "image" or "mask", where the name does not say it.
+        request: its fields are folder name -> "image" or "mask", where the name does not say it.
 
     Raises:
-        UsageError: there is no images/, a folder in `kinds` does not exist, or two give one field.
+        UsageError: there is no images/, a named folder does not exist, or two give one field.
     """
+    check_folder(source)
+    kinds = {name.rstrip("/"): kind for name, kind in request.fields.items()}
     ignored: Counter[str] = Counter()
     trees: dict[str, list[SourceFile]] = {}
     for entry in list_folder(source):
@@ -55,8 +59,8 @@ def scan_parallel(source: Path, kinds: Mapping[str, str]) -> Scan:
     for name in kinds.keys() - trees.keys():
         raise UsageError(f"{source} has no folder {name}/ with pictures; got --field {name}=...")
     order = [first, *(name for name in trees if name != first)]
-    scan = Scan("parallel", _fields(order, kinds), [], ignored=ignored)
-    _match([(name, trees[name]) for name in order], scan)
+    scan = Scan("parallel", source, _fields(order, kinds), [], ignored=ignored)
+    scan.items = _match([(name, trees[name]) for name in order], scan)
     return scan
 
 
@@ -78,8 +82,8 @@ def _fields(folders: list[str], kinds: Mapping[str, str]) -> tuple[schema.Field,
     return tuple(fields.values())
 
 
-def _match(trees: list[tuple[str, list[SourceFile]]], scan: Scan) -> None:
-    """Fill the scan's items with files of one stem, and its bad list with files left over."""
+def _match(trees: list[tuple[str, list[SourceFile]]], scan: Scan) -> list[Item]:
+    """Return items of files of one stem; files left over are put on the scan's bad list."""
     by_stem = [_stems(folder, files, scan) for folder, files in trees]
     folders = [folder for folder, _ in trees]
     stems = sorted(set().union(*by_stem), key=lambda stem: stem.split("/"))
@@ -99,13 +103,15 @@ def _match(trees: list[tuple[str, list[SourceFile]]], scan: Scan) -> None:
         classes = sorted({stem.split("/", 1)[0] for stem, _ in whole if "/" in stem})
         scan.fields = (*scan.fields, schema.label(classes=tuple(classes)))
     numbers = {name: number for number, name in enumerate(classes)}
+    items: list[Item] = []
     for stem, partners in whole:
         if classes and "/" not in stem:
             reason = "it lies in no class folder, but others do; move it into one"
             scan.bad.append((partners[0].path, reason))
         else:
-            label = numbers[stem.split("/", 1)[0]] if classes else None
-            scan.items.append(Item(partners, label))
+            label = (numbers[stem.split("/", 1)[0]],) if classes else ()
+            items.append(item_of_files(partners, *label))
+    return items
 
 
 def _stems(folder: str, files: list[SourceFile], scan: Scan) -> dict[str, SourceFile]:

@@ -1,43 +1,26 @@
-"""What scanning a source gives, and how a tree of files is walked.
+"""What scanning a source gives, and what its user said of it."""
 
-Order: by path, part by part, by code point, so it is the same on every machine and file system.
-Hidden files and folders (a leading dot) and files without a picture's suffix are left out; the
-latter are counted by suffix. Links are followed, but never in a circle. Memory: about 300 bytes a
-file.
-"""
-
-import os
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
-
 from stoker.dataset.schema import Field
-from stoker.protocol.errors import UsageError
-
-SUFFIXES = frozenset(
-    f".{suffix}"
-    for suffix in (
-        *("jpg", "jpeg", "jpe", "jfif", "png", "bmp", "gif", "tif", "tiff", "webp"),
-        *("ppm", "pgm", "pbm", "pnm"),
-    )
-)
+from stoker.dataset.sources.item import Container, Item
 
 
-class SourceFile(msgspec.Struct, frozen=True, array_like=True):
-    """A file of a source: path relative to it, size in bytes, time of change in nanoseconds."""
+@dataclass(frozen=True)
+class Request:
+    """What the user said of a source.
 
-    path: str
-    size_bytes: int
-    mtime_ns: int
+    Attributes:
+        asked: whether its kind was named; if not, what may be another kind is refused.
+        fields: NAME -> KIND, for folders, columns, arrays and so on whose kind their name does not
+            say; each kind of source says what NAME and KIND may be.
+    """
 
-
-class Item(msgspec.Struct, frozen=True, array_like=True):
-    """One sample of a source: a file per picture field, in their order, and a class number."""
-
-    files: tuple[SourceFile, ...]
-    label: int | None = None
+    asked: bool = False
+    fields: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -45,79 +28,23 @@ class Scan:
     """A scanned source.
 
     Attributes:
-        kind: "folder" or "parallel".
-        fields: fields of a sample, the picture fields first.
-        items: the samples, in order.
-        bad: (path, reason) of files that cannot be part of a sample.
+        kind: of the source, one of `stoker.dataset.sources.kinds.KINDS`.
+        root: the folder that paths are relative to.
+        fields: fields of a sample.
+        items: the samples, in order; read several times, and may make them as they are asked for.
+        containers: files that hold many values; items name them by number.
+        reader: what turns an item into values, one of `stoker.dataset.sources.readers.READERS`.
+        aligned: whether all pictures of a sample have one size; else masks have that of the first.
+        bad: (path, reason) of what cannot be part of a sample.
         ignored: what was left out, with counts, for example `.txt files`.
     """
 
     kind: str
+    root: Path
     fields: tuple[Field, ...]
-    items: list[Item]
+    items: Sequence[Item]
+    containers: Sequence[Container] = ()
+    reader: str = "files"
+    aligned: bool = True
     bad: list[tuple[str, str]] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)
-
-
-def walk(root: Path, under: str, ignored: Counter[str]) -> list[SourceFile]:
-    """Find the pictures in a folder and all folders below it.
-
-    Args:
-        root: the source.
-        under: the folder to walk, relative to the source; "" for the source itself.
-        ignored: counts what is left out.
-
-    Raises:
-        UsageError: a folder cannot be read, or a name is not UTF-8.
-    """
-    found: list[SourceFile] = []
-    pending: list[tuple[str, frozenset[tuple[int, int]]]] = [(under, frozenset())]
-    while pending:
-        folder, above = pending.pop()
-        entries = list_folder(root, folder)
-        status = os.stat(root / folder)
-        here = above | {(status.st_dev, status.st_ino)}
-        for entry in entries:
-            path = f"{folder}/{entry.name}" if folder else entry.name
-            if entry.is_dir():
-                inside = entry.stat()
-                if (inside.st_dev, inside.st_ino) not in here:
-                    pending.append((path, here))
-            elif (suffix := Path(entry.name).suffix.lower()) not in SUFFIXES:
-                ignored[f"{suffix} files" if suffix else "files without a suffix"] += 1
-            else:
-                found.append(_source_file(entry, path))
-    return sorted(found, key=lambda file: file.path.split("/"))
-
-
-def list_folder(root: Path, folder: str = "") -> list[os.DirEntry[str]]:
-    """List a folder, hidden entries left out, sorted by name.
-
-    Raises:
-        UsageError: it cannot be read, or a name in it is not UTF-8.
-    """
-    try:
-        with os.scandir(root / folder) as entries:
-            found = sorted((e for e in entries if e.name[0] != "."), key=lambda e: e.name)
-    except OSError as error:
-        raise UsageError(
-            f"cannot read the folder {root / folder}: {error.strerror}; check the path and its "
-            "permissions"
-        ) from None
-    for entry in found:
-        try:
-            entry.name.encode()
-        except UnicodeEncodeError:
-            shown = os.fsencode(entry.name).decode(errors="backslashreplace")
-            raise UsageError(
-                f"in {root / folder}: the name {shown} is not UTF-8; rename it"
-            ) from None
-    return found
-
-
-def _source_file(entry: os.DirEntry[str], path: str) -> SourceFile:
-    try:
-        status = entry.stat()
-    except OSError:  # a broken link: reading it later gives the reason, with all other bad files
-        return SourceFile(path, 0, 0)
-    return SourceFile(path, status.st_size, status.st_mtime_ns)

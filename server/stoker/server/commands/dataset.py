@@ -25,14 +25,12 @@ from rich.text import Text
 
 from stoker.dataset import open_dataset
 from stoker.dataset.describe import describe
-from stoker.dataset.pack import Options, PackReport, SourceKind
+from stoker.dataset.pack import Options, PackReport
 from stoker.dataset.pack import Progress as PackProgress
 from stoker.dataset.pack import pack as pack_dataset
 from stoker.dataset.verify import VerifyReport
 from stoker.dataset.verify import verify as verify_dataset
 from stoker.protocol.errors import UsageError
-
-_KINDS: dict[str, SourceKind] = {"auto": "auto", "folder": "folder", "parallel": "parallel"}
 
 
 def pack(
@@ -52,7 +50,9 @@ def pack(
     ] = False,
     field: Annotated[
         list[str] | None,
-        typer.Option(help="FOLDER=image or FOLDER=mask, for parallel folders; repeatable."),
+        typer.Option(
+            help="NAME=KIND of a folder, column or array, such as masks=mask; repeatable."
+        ),
     ] = None,
     grid: Annotated[
         bool,
@@ -63,14 +63,12 @@ def pack(
     ] = True,
 ) -> None:
     """Pack a folder of pictures as a dataset: losslessly, in parallel, resumably."""
-    if kind not in _KINDS:
-        raise UsageError(f"--kind: expected one of {', '.join(_KINDS)}, got {kind!r}")
     options = Options(
-        kind=_KINDS[kind],
+        kind=kind,
         workers=workers,
         overwrite=overwrite,
         skip_bad=skip_bad,
-        kinds=dict(_assignment(text) for text in field or []),
+        fields=dict(_assignment(text) for text in field or []),
         grid=grid,
     )
     with _bar("packing") as bar:
@@ -134,9 +132,9 @@ def ls(
 
 def _assignment(text: str) -> tuple[str, str]:
     name, found, value = text.partition("=")
-    if not found or not name or value not in ("image", "mask"):
-        raise UsageError(f"--field: expected FOLDER=image or FOLDER=mask, got {text!r}")
-    return name.rstrip("/"), value
+    if not found or not name or not value:
+        raise UsageError(f"--field: expected NAME=KIND, such as masks=mask, got {text!r}")
+    return name, value
 
 
 def _bar(what: str) -> Progress:

@@ -1,0 +1,57 @@
+"""The kinds of sources, and how one is told from another.
+
+A kind is recognised by names and first bytes alone. The first in this table that knows a source
+takes it, so what is special stands before what is general.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker.dataset.sources.folder import scan_folder
+from stoker.dataset.sources.parallel import has_images_folder, scan_parallel
+from stoker.dataset.sources.scan import Request, Scan
+from stoker.protocol.errors import UsageError
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of source.
+
+    Attributes:
+        knows: whether a path that exists looks like one.
+        scan: scans it.
+    """
+
+    knows: Callable[[Path], bool]
+    scan: Callable[[Path, Request], Scan]
+
+
+KINDS: Mapping[str, Kind] = {
+    "parallel": Kind(has_images_folder, scan_parallel),
+    "folder": Kind(Path.is_dir, scan_folder),
+}
+
+
+def scan_source(source: str, kind: str, request: Request) -> Scan:
+    """Scan a source of that kind, or find out its kind.
+
+    Raises:
+        UsageError: there is no such kind or no such source, or it is of no kind.
+    """
+    if kind != AUTO:
+        if kind not in KINDS:
+            raise UsageError(f"--kind: expected one of {', '.join((AUTO, *KINDS))}, got {kind!r}")
+        return KINDS[kind].scan(Path(source), request)
+    path = Path(source)
+    if not path.exists():
+        raise UsageError(f"{source} does not exist; check the path")
+    for found in KINDS.values():
+        if found.knows(path):
+            return found.scan(path, request)
+    raise UsageError(
+        f"{source} is no source that `stoker pack` knows by its look; expected a folder of "
+        f"pictures, or name what it is: --kind {'|'.join(KINDS)}"
+    )

@@ -1,0 +1,170 @@
+"""From an item to the values of its fields, in a worker.
+
+The reader of files knows whole files, extracts of containers and values given in place. Sources
+whose rows are read whole by other means have readers of their own; `READERS` names them all.
+Containers are opened when they are first needed, and what changed since it was scanned is refused.
+"""
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from stoker.dataset.cells import Value
+from stoker.dataset.limits import MAX_FILE_BYTES, CodecError
+from stoker.dataset.schema import Field
+from stoker.dataset.sources.item import (
+    Container,
+    Extract,
+    Given,
+    Item,
+    Place,
+    SourceFile,
+    WholeFile,
+)
+
+
+class BadItemError(Exception):
+    """An item cannot be stored: the path of what is wrong, and the reason."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path, self.reason = path, reason
+
+
+class Reader(Protocol):
+    """Reads items; closed by whoever opened it."""
+
+    def read(self, item: Item) -> Mapping[str, Value]:
+        """Return a value for each field.
+
+        Raises:
+            BadItemError: the item cannot be read.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close what is open."""
+        ...
+
+
+class FileReader:
+    """Reads items whose places are files, extracts and given values, one for each field."""
+
+    def __init__(
+        self, root: Path, containers: Sequence[Container], fields: Sequence[Field]
+    ) -> None:
+        """Read below a root; containers are opened as they are needed."""
+        self._root, self._containers, self._fields = root, containers, fields
+        self._open: dict[int, int] = {}
+
+    def read(self, item: Item) -> dict[str, Value]:
+        """Return a value for each field; see `Reader`."""
+        values: dict[str, Value] = {}
+        for field, place in zip(self._fields, item.places, strict=True):
+            try:
+                values[field.name] = self._value(place)
+            except CodecError as error:
+                path = place.file.path if isinstance(place, WholeFile) else item.name
+                raise BadItemError(path, str(error)) from None
+        return values
+
+    def close(self) -> None:
+        """Close the containers."""
+        for descriptor in self._open.values():
+            os.close(descriptor)
+        self._open.clear()
+
+    def _value(self, place: Place) -> Value:
+        match place:
+            case WholeFile():
+                return read_file(self._root, place.file)
+            case Given():
+                value: Value = place.value
+                return value
+            case Extract():
+                return self._extract(place)
+        raise TypeError(f"expected a place that is read by itself, got {place}")
+
+    def _extract(self, place: Extract) -> Value:
+        container = self._containers[place.container]
+        descriptor = self._open.get(place.container)
+        try:
+            if descriptor is None:
+                descriptor = open_unchanged(self._root, container.file)
+                self._open[place.container] = descriptor
+            data = os.pread(descriptor, place.size_bytes, place.offset)
+        except OSError as error:
+            raise CodecError(f"{container.file.path}: {error.strerror}") from None
+        except CodecError as error:
+            raise CodecError(f"{container.file.path}: {error}") from None
+        if len(data) != place.size_bytes:
+            raise CodecError(
+                f"{container.file.path} ends within it: expected {place.size_bytes} bytes at "
+                f"{place.offset}, got {len(data)}"
+            )
+        if not container.dtype:
+            return data
+        return np.frombuffer(data, container.dtype).reshape(container.shape)
+
+
+READERS: dict[str, Callable[[Path, Sequence[Container], Sequence[Field]], Reader]] = {
+    "files": FileReader,
+}
+
+
+def file_of(item: Item, fields: Sequence[Field], name: str) -> str | None:
+    """Return the path of the file that an item's field of that name is, if it is one."""
+    for field, place in zip(fields, item.places, strict=False):
+        if field.name == name and isinstance(place, WholeFile):
+            return place.file.path
+    return None
+
+
+@contextlib.contextmanager
+def open_reader(
+    name: str, root: Path, containers: Sequence[Container], fields: Sequence[Field]
+) -> Iterator[Reader]:
+    """Open a reader for a `with` block."""
+    reader = READERS[name](root, containers, fields)
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+def open_unchanged(root: Path, file: SourceFile) -> int:
+    """Open a file as it was when it was scanned, and return the descriptor.
+
+    Raises:
+        CodecError: it cannot be opened, is no plain file, or has changed.
+    """
+    try:
+        descriptor = os.open(root / file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise CodecError(f"it cannot be read: {error.strerror}") from None
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise CodecError("it cannot be read: it is no plain file")
+    if (status.st_size, status.st_mtime_ns) != (file.size_bytes, file.mtime_ns):
+        os.close(descriptor)
+        raise CodecError(
+            f"it changed while it was packed: it had {file.size_bytes} bytes, and has "
+            f"{status.st_size}; let it rest, and run the same command again"
+        )
+    return descriptor
+
+
+def read_file(root: Path, file: SourceFile) -> bytes:
+    """Read a file; one that cannot be read, or changed since it was scanned, is refused.
+
+    Raises:
+        CodecError: it is such a file.
+    """
+    with os.fdopen(open_unchanged(root, file), "rb") as stream:
+        return stream.read(MAX_FILE_BYTES + 1)
