@@ -25,7 +25,7 @@ from stoker.ops.contract import Kernel, Op, State, StateError, Value
 from stoker.ops.foreign import RANDOMNESS, call_into, try_function
 from stoker.ops.named import reference, resolve
 from stoker.ops.provenance import provenance
-from stoker.ops.registry import register_adapter
+from stoker.ops.registry import register_unlisted
 from stoker.protocol.errors import BuildError
 from stoker.rng.jit import kernel
 from stoker.rng.streams import Key
@@ -98,7 +98,7 @@ def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, i
     return height, width
 
 
-@register_adapter
+@register_unlisted
 @dataclass(frozen=True)
 class PythonCall(Op):
     """Call a function on images, masks or arrays; written as `ops.python`.

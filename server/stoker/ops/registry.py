@@ -15,7 +15,7 @@ from stoker.protocol.canonical import Canonical
 from stoker.protocol.errors import BuildError, UnknownNameError
 
 _OPS: dict[str, type[Op]] = {}
-_ADAPTERS: set[str] = set()
+_UNLISTED: set[str] = set()
 T = TypeVar("T", bound=type[Op])
 
 
@@ -31,13 +31,15 @@ def register(cls: T) -> T:
     return cls
 
 
-def register_adapter(cls: T) -> T:
-    """Register an op class whose algorithm is code of a user's; no contract test can know it.
+def register_unlisted(cls: T) -> T:
+    """Register an op class that is not listed as one to use.
+
+    Its algorithm is code of a user's, which no contract test can know, or only plans hold it.
 
     Raises:
         ValueError: the name is taken.
     """
-    _ADAPTERS.add(cls.name)
+    _UNLISTED.add(cls.name)
     return register(cls)
 
 
@@ -77,8 +79,8 @@ def _custom(name: str) -> type[Op]:
 
 
 def registered() -> Mapping[str, type[Op]]:
-    """Return all registered op classes that have a kernel of ours, by name; see `choices`."""
-    return {n: cls for n, cls in _OPS.items() if cls.kernels and n not in _ADAPTERS}
+    """Return all ops to use that have a kernel of ours, by name; see `choices`."""
+    return {n: cls for n, cls in _OPS.items() if cls.kernels and n not in _UNLISTED}
 
 
 def choices() -> Mapping[str, type[Op]]:

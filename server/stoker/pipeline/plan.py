@@ -20,6 +20,7 @@ from stoker.pipeline.binding import Binder
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.memory import lay_out
 from stoker.pipeline.normal import normalise
+from stoker.pipeline.shortcuts import shorten
 from stoker.pipeline.steps import Check, Decision, Place, Step
 from stoker.protocol.layout import Output
 
@@ -29,7 +30,8 @@ class Plan:
     """All that an engine needs to know about a pipeline over a dataset.
 
     Attributes:
-        graph: the normal form.
+        pipeline_id: the graph's identity, as it was written; the dataset has no part in it.
+        graph: the normal form, shortened if that was asked for.
         fields: dataset fields that are read, in the order in which an engine takes them.
         inputs: their states.
         outputs: what a row consists of; a ragged one is followed by its count.
@@ -44,6 +46,7 @@ class Plan:
         checks: status - 1 -> what it means.
     """
 
+    pipeline_id: str
     graph: Graph
     fields: tuple[str, ...]
     inputs: tuple[State, ...]
@@ -58,18 +61,15 @@ class Plan:
     arena_bytes: int
     checks: tuple[Check, ...]
 
-    @property
-    def pipeline_id(self) -> str:
-        """The graph's identity; the dataset has no part in it."""
-        return self.graph.pipeline_id
 
-
-def bind(graph: Graph, states: Mapping[str, State]) -> Plan:
+def bind(graph: Graph, states: Mapping[str, State], *, shortcuts: bool = False) -> Plan:
     """Bind a graph to the fields of a dataset.
 
     Args:
         graph: a traced graph, or one read from data.
         states: field name -> what the dataset holds under it.
+        shortcuts: whether steps may be joined where that is quicker and gives the same bytes; see
+            `stoker.pipeline.shortcuts`.
 
     Raises:
         BuildError: a field is unknown, an op has no rule, sizes or branches do not fit, or an
@@ -77,9 +77,11 @@ def bind(graph: Graph, states: Mapping[str, State]) -> Plan:
         UnknownNameError: there is no op of that name.
         VersionError: the graph was made for another version of an op.
     """
-    bound = Binder(normalise(graph), states).bind()
+    normal = normalise(graph)
+    bound = Binder(shorten(normal, states) if shortcuts else normal, states).bind()
     layout = lay_out(bound)
     return Plan(
+        pipeline_id=normal.pipeline_id,
         graph=bound.graph,
         fields=tuple(bound.fields),
         inputs=tuple(bound.states[value] for value in bound.fields.values()),

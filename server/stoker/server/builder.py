@@ -38,7 +38,7 @@ def build(request: BuildRequest) -> BuildResult:
         allow_modules(EVERY_MODULE)  # the operator named it, so what it uses is the operator's too
     try:
         graph = load_pipeline(request.pipeline) if named else graph_from_bytes(request.graph)
-        plan = bind(graph, field_states(dataset))
+        plan = bind(graph, field_states(dataset), shortcuts=True)
         compile_plan(plan, {})
         SampleReader(dataset, plan.fields).read_boxes_alone(plan, None)
         return BuildResult(

@@ -92,7 +92,7 @@ class Worker:
         dataset = self._datasets.get(record.dataset)
         if dataset is None or dataset.fingerprint != record.spec.dataset:
             dataset = self._datasets[record.dataset] = open_dataset(record.dataset)
-        plan = bind(graph_from_bytes(record.graph), field_states(dataset))
+        plan = bind(graph_from_bytes(record.graph), field_states(dataset), shortcuts=True)
         make_engine = Guarded if self._hire.debug_memory else compile_plan
         engine = make_engine(plan, record.spec.freeze)
         computer = RowComputer(

@@ -72,6 +72,12 @@ def with_a_schedule(sample, ctx):
     return {"image": ops.random_resized_crop(sample.image, size=16, scale=(low, 1.0))}
 
 
+@pipeline
+def resize_and_crop(sample):
+    image = ops.resize_short(sample.image, size=48, max_size=200)
+    return {"image": ops.center_crop(image, size=40)}
+
+
 @pytest.fixture(scope="module")
 def gridded(tmp_path_factory):
     """Ten photographs of different sizes, samplings and orientations, with grids."""
@@ -93,7 +99,7 @@ def gridded(tmp_path_factory):
 def rows_of(folder, graph, spec):
     """Return the rows of two epochs by machine code, and how many boxes were decoded alone."""
     with open_dataset(folder) as dataset:
-        plan, boxes = bind(graph, field_states(dataset)), []
+        plan, boxes = bind(graph, field_states(dataset), shortcuts=True), []
         layout = slot_layout(plan.outputs, spec.batch_size * spec.views)
         computer = RowComputer(spec, dataset, compile_plan(plan, spec.freeze), layout, machine=True)
         whole = dataset.decode_box
@@ -119,6 +125,7 @@ def rows_of(folder, graph, spec):
         (two_crops, 20, {}),
         (crop_in_branches, 20, {}),
         (far_outside, 20, {}),
+        (resize_and_crop, 20, {}),
         (with_statistics, 0, {}),
         (with_a_second_use, 0, {}),
         (with_a_schedule, 0, {"total_epochs": 2}),
