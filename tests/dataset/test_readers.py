@@ -18,6 +18,7 @@ from stoker.dataset.sources.item import (
     WholeFile,
 )
 from stoker.dataset.sources.readers import BadItemError, open_reader
+from stoker.dataset.sources.recipe import Recipe
 from stoker.dataset.sources.walk import look_at
 
 FIELDS = (schema.image(), schema.array("embedding", "float32", (3,)), schema.scalar("weight"))
@@ -31,6 +32,18 @@ def root(tmp_path):
     return tmp_path
 
 
+def recipe(root, fields=FIELDS, containers=()) -> Recipe:
+    return Recipe(
+        source=str(root),
+        reader="files",
+        settings={},
+        containers=tuple(containers),
+        aligned=True,
+        schema=schema.Schema(fields),
+        max_bad=1,
+    )
+
+
 def found(root, name) -> SourceFile:
     return look_at(root / name, name)
 
@@ -42,7 +55,7 @@ def test_each_place_is_read(root):
         (WholeFile(found(root, "a.bin")), Extract(0, 4 + 12 * 2, 12), Given(float("nan"))),
     )
     containers = [Container(found(root, "table"), ">f4", (3,))]
-    with open_reader("files", root, containers, FIELDS) as reader:
+    with open_reader(recipe(root, containers=containers)) as reader:
         values = reader.read(item)
         again = reader.read(item)
     assert values["image"] == again["image"] == b"a picture's bytes"
@@ -51,13 +64,13 @@ def test_each_place_is_read(root):
 
 
 def test_an_extract_of_bytes(root):
-    with open_reader("files", root, [Container(found(root, "table"))], FIELDS[:1]) as reader:
+    with open_reader(recipe(root, FIELDS[:1], [Container(found(root, "table"))])) as reader:
         assert reader.read(Item("a", 4, (Extract(0, 0, 4),)))["image"] == b"head"
 
 
 def bad(root, place, containers=()):
     with (
-        open_reader("files", root, containers, FIELDS[:1]) as reader,
+        open_reader(recipe(root, FIELDS[:1], containers)) as reader,
         pytest.raises(BadItemError) as caught,
     ):
         reader.read(Item("the item", 0, (place,)))

@@ -44,6 +44,7 @@ class Options:
         skip_bad: leave bad items out instead of failing.
         fields: NAME -> KIND of fields, where the source does not say it: for parallel folders,
             folder name -> "image" or "mask".
+        images: folder of the pictures, where paths in the source are not relative to itself.
         cut: where rows are cut into files; None: about 64 pieces of 4 MiB to 1 GiB.
         max_bad: how many bad items are named.
         grid: rewrite JPEGs on a grid, with the same pixels, so that crops decode faster.
@@ -54,6 +55,7 @@ class Options:
     overwrite: bool = False
     skip_bad: bool = False
     fields: Mapping[str, str] = field(default_factory=dict)
+    images: Path | None = None
     cut: Cut | None = None
     max_bad: int = MAX_BAD
     grid: bool = True
@@ -110,7 +112,7 @@ def pack(
     """
     started, options = time.monotonic(), options or Options()
     folder, name = Path(dest), os.fspath(source)
-    request = Request(asked=options.kind != AUTO, fields=options.fields)
+    request = Request(asked=options.kind != AUTO, fields=options.fields, images=options.images)
     scan = scan_source(name, options.kind, request)
     _check_places(Path(source), folder)
     fields = scan.fields

@@ -17,30 +17,10 @@ from stoker.dataset.build import disk_errors
 from stoker.dataset.cells import Cell, FieldError, Value, make_cells
 from stoker.dataset.inspect import Scratches
 from stoker.dataset.listing import read_listing
-from stoker.dataset.schema import Schema
 from stoker.dataset.shard import ShardRecord, ShardWriter
-from stoker.dataset.sources.item import Container, Item
+from stoker.dataset.sources.item import Item
 from stoker.dataset.sources.readers import BadItemError, file_of, open_reader
-
-
-class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """What all files of a dataset are packed by; with the items, all that their bytes depend on.
-
-    Attributes:
-        source: folder that the source's paths are relative to.
-        reader: what turns an item into values, by its name in `sources.readers`.
-        containers: the source's files of many values.
-        aligned: whether all pictures of a sample have one size; else masks have the first's.
-        schema: columns to write.
-        max_bad: how many bad items are named.
-    """
-
-    source: str
-    reader: str
-    containers: tuple[Container, ...]
-    aligned: bool
-    schema: Schema
-    max_bad: int
+from stoker.dataset.sources.recipe import Recipe
 
 
 class ShardJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,9 +78,8 @@ def keep_record(work: Path, index: int, kept: KeptRecord) -> None:
 
 def _pack(job: ShardJob, report: Any) -> ShardRecord:
     recipe, scratch = job.recipe, Scratches()
-    source, fields = Path(recipe.source), recipe.schema.fields
     with (
-        open_reader(recipe.reader, source, recipe.containers, fields) as reader,
+        open_reader(recipe) as reader,
         ShardWriter(Path(job.dest), Path(job.work), recipe.schema, recipe.max_bad) as writer,
     ):
         for item in read_listing(Path(job.listing), job.offset, job.count):

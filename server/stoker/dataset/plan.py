@@ -12,9 +12,10 @@ import msgspec
 
 from stoker.dataset.build import MAX_FILE_BYTES, Cut
 from stoker.dataset.listing import listed
-from stoker.dataset.pack_shard import Recipe, ShardJob
+from stoker.dataset.pack_shard import ShardJob
 from stoker.dataset.schema import Schema
 from stoker.dataset.sources.item import Item
+from stoker.dataset.sources.recipe import Recipe
 from stoker.dataset.sources.scan import Scan
 from stoker.protocol.canonical import canonical_bytes
 
@@ -44,6 +45,7 @@ def plan_jobs(scan: Scan, schema: Schema, place: Place, cut: Cut, max_bad: int) 
     recipe = Recipe(
         source=str(scan.root.resolve()),
         reader=scan.reader,
+        settings=dict(scan.settings),
         containers=tuple(scan.containers),
         aligned=scan.aligned,
         schema=schema,

@@ -18,7 +18,6 @@ from stoker.dataset.cells import Value
 from stoker.dataset.limits import MAX_FILE_BYTES, CodecError
 from stoker.dataset.schema import Field
 from stoker.dataset.sources.item import (
-    Container,
     Extract,
     Given,
     Item,
@@ -26,6 +25,7 @@ from stoker.dataset.sources.item import (
     SourceFile,
     WholeFile,
 )
+from stoker.dataset.sources.recipe import Recipe
 
 
 class BadItemError(Exception):
@@ -55,11 +55,10 @@ class Reader(Protocol):
 class FileReader:
     """Reads items whose places are files, extracts and given values, one for each field."""
 
-    def __init__(
-        self, root: Path, containers: Sequence[Container], fields: Sequence[Field]
-    ) -> None:
-        """Read below a root; containers are opened as they are needed."""
-        self._root, self._containers, self._fields = root, containers, fields
+    def __init__(self, recipe: Recipe) -> None:
+        """Read by a recipe; containers are opened as they are needed."""
+        self._root, self._containers = Path(recipe.source), recipe.containers
+        self._fields = recipe.schema.fields
         self._open: dict[int, int] = {}
 
     def read(self, item: Item) -> dict[str, Value]:
@@ -112,7 +111,7 @@ class FileReader:
         return np.frombuffer(data, container.dtype).reshape(container.shape)
 
 
-READERS: dict[str, Callable[[Path, Sequence[Container], Sequence[Field]], Reader]] = {
+READERS: dict[str, Callable[[Recipe], Reader]] = {
     "files": FileReader,
 }
 
@@ -126,11 +125,9 @@ def file_of(item: Item, fields: Sequence[Field], name: str) -> str | None:
 
 
 @contextlib.contextmanager
-def open_reader(
-    name: str, root: Path, containers: Sequence[Container], fields: Sequence[Field]
-) -> Iterator[Reader]:
-    """Open a reader for a `with` block."""
-    reader = READERS[name](root, containers, fields)
+def open_reader(recipe: Recipe) -> Iterator[Reader]:
+    """Open the reader of a recipe for a `with` block."""
+    reader = READERS[recipe.reader](recipe)
     try:
         yield reader
     finally:

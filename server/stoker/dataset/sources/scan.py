@@ -17,10 +17,12 @@ class Request:
         asked: whether its kind was named; if not, what may be another kind is refused.
         fields: NAME -> KIND, for folders, columns, arrays and so on whose kind their name does not
             say; each kind of source says what NAME and KIND may be.
+        images: folder of the pictures, where paths in the source are not relative to itself.
     """
 
     asked: bool = False
     fields: Mapping[str, str] = field(default_factory=dict)
+    images: Path | None = None
 
 
 @dataclass
@@ -34,6 +36,7 @@ class Scan:
         items: the samples, in order; read several times, and may make them as they are asked for.
         containers: files that hold many values; items name them by number.
         reader: what turns an item into values, one of `stoker.dataset.sources.readers.READERS`.
+        settings: what that reader must know besides.
         aligned: whether all pictures of a sample have one size; else masks have that of the first.
         bad: (path, reason) of what cannot be part of a sample.
         ignored: what was left out, with counts, for example `.txt files`.
@@ -45,6 +48,7 @@ class Scan:
     items: Sequence[Item]
     containers: Sequence[Container] = ()
     reader: str = "files"
+    settings: Mapping[str, str] = field(default_factory=dict)
     aligned: bool = True
     bad: list[tuple[str, str]] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)

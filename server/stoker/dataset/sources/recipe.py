@@ -1,0 +1,28 @@
+"""How a scanned source is packed: what workers are told besides the items."""
+
+import msgspec
+
+from stoker.dataset.schema import Schema
+from stoker.dataset.sources.item import Container
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+    """What all files of a dataset are packed by; with the items, all that their bytes depend on.
+
+    Attributes:
+        source: folder that the source's paths are relative to.
+        reader: what turns an item into values, by its name in `sources.readers`.
+        settings: what that reader must know besides.
+        containers: the source's files of many values.
+        aligned: whether all pictures of a sample have one size; else masks have the first's.
+        schema: columns to write.
+        max_bad: how many bad items are named.
+    """
+
+    source: str
+    reader: str
+    settings: dict[str, str]
+    containers: tuple[Container, ...]
+    aligned: bool
+    schema: Schema
+    max_bad: int
