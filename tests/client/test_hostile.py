@@ -239,7 +239,11 @@ WRONG = {
     "dtype": (lambda ready: place(ready, dtype="object"), "known dtype, got object"),
     "shape": (
         lambda ready: place(ready, shape=(16, 10**6)),
-        r"output 'image' lies at bytes 0 to 16\d+",
+        r"'image': expected rows of uint8 \(32, 48, 3\), .* sides \(\) .* got uint8 \(1000000,\)",
+    ),
+    "a shorter row": (
+        lambda ready: place(ready, shape=(16, 31, 48, 3)),
+        r"got uint8 \(31, 48, 3\)",
     ),
     "offset": (lambda ready: place(ready, offset=2**20), "lies at bytes 1048576 to 1122304"),
     "alignment": (lambda ready: place(ready, offset=8), "lies at bytes 8 to .*multiple of 64"),

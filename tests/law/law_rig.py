@@ -18,8 +18,7 @@ from PIL import Image
 
 from stoker.client import Loader
 from stoker.dataset import schema, write
-from stoker.protocol.digest import batch_digest
-from stoker.protocol.ragged import Ragged
+from stoker.protocol.digest import batch_digest, digest_parts
 from stoker.server.reference import make_spec, reference_batches
 
 HERE = Path(__file__).parent
@@ -167,12 +166,8 @@ def daemon(tmp_path: Path, dataset: Path) -> Callable[..., object]:
 
 
 def _arrays(batch: object) -> dict[str, np.ndarray]:
-    """Outputs by name; a ragged one as the parts that its digest covers, which concatenate."""
-    plain: dict[str, np.ndarray] = {}
-    for name in batch:
-        value = batch[name]
-        plain |= value.parts(name) if isinstance(value, Ragged) else {name: np.array(value)}
-    return plain
+    """Outputs by name, copied, as the parts that a digest covers, which concatenate."""
+    return {name: np.array(array) for name, array in digest_parts(batch).items()}
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,9 @@
 """Where outputs lie in a slot: published vectors, and the invariants for any outputs."""
 
+import json
 import math
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,16 @@ from hypothesis import strategies as st
 
 from stoker.protocol.errors import UsageError
 from stoker.protocol.items import DTYPES
-from stoker.protocol.layout import ALIGN, META, PAGE, Output, check_outputs, slot_layout
+from stoker.protocol.layout import (
+    ALIGN,
+    META,
+    PAGE,
+    Output,
+    batch_layout,
+    check_outputs,
+    slot_layout,
+    told_shapes,
+)
 
 
 def test_vectors(vectors) -> None:
@@ -29,6 +40,31 @@ def test_vectors(vectors) -> None:
             end = offset + case["rows"] * math.prod(shape) * np.dtype(dtype).itemsize
         assert found == expected
         assert layout.slot_bytes == (end + 4095) & ~4095
+
+
+def test_vectors_of_batches_in_shapes_of_their_own(vectors) -> None:
+    (case,) = vectors("layout")["batches"]
+    outputs = msgspec.convert(case["outputs"], tuple[Output, ...])
+    check_outputs(outputs)
+    whole = slot_layout(outputs, case["rows"])
+    batch = batch_layout(whole, told_shapes(outputs, case["told"]))
+    assert json.loads(msgspec.json.encode(batch.outputs)) == case["placed"]
+    assert (batch.rows, batch.slot_bytes) == (case["rows"], case["slot_bytes"])
+    assert [p.offset for p in batch.outputs] == [p.offset for p in whole.outputs]
+    assert batch_layout(whole, {}) is whole
+
+
+@pytest.mark.parametrize("shape", [(4,), (5, 4), (4, 5), (4, 4, 1), (-1, 4)])
+def test_shapes_beyond_the_room(shape) -> None:
+    layout = slot_layout((Output("x", "uint8", (4, 4), form="pad", varies=(0, 1)),), 2)
+    with pytest.raises(UsageError, match=r"'x': expected rows of at most \(4, 4\) in a slot, got"):
+        batch_layout(layout, {"x": shape})
+
+
+def test_shapes_of_other_outputs() -> None:
+    outputs = (Output("x", "uint8", (4,), form="pad", varies=(0,)), Output("y", "uint8", (4,)))
+    with pytest.raises(UsageError, match=r"expected shapes for the outputs \['x'\], got 2"):
+        told_shapes(outputs, [(1,), (2,)])
 
 
 def test_item_sizes_are_numpys() -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from stoker.protocol.ragged import Ragged
+from stoker.protocol.forms import change_arrays, described, within_sizes
+from stoker.protocol.layout import SIZE
 
 
 class Batch(Mapping[str, Any]):
@@ -14,7 +15,9 @@ class Batch(Mapping[str, Any]):
     `batch["image"]` and `batch.image` are the same array. Arrays are torch tensors on the loader's
     device, or NumPy arrays, of shape (rows, ...); large ones lie in memory shared with the daemon,
     which is given back when the last of them dies, so a batch that is kept keeps a slot. Boxes and
-    keypoints are `Ragged`: values, offsets and fields, copies of their own.
+    keypoints are `Ragged`: values, offsets and fields, copies of their own. Where rows differ in
+    shape the pipeline says how they are handed out: padded to one array (`batch["image.size"]` and
+    `real` say what of it is real), as `RaggedArray`, or as a list of arrays.
 
     Attributes:
         epoch: the epoch, from 0.
@@ -68,11 +71,26 @@ class Batch(Mapping[str, Any]):
             "this batch has no draw records; ask for them with Loader(..., params=True)"
         )
 
+    def real(self, name: str) -> Any:
+        """Return which elements of a padded output are real, and no padding.
+
+        Args:
+            name: of an output of the form `pad`.
+
+        Returns:
+            (rows, n sides) bool, on the output's device: (rows, height, width) of images.
+
+        Raises:
+            KeyError: there is no such output, or it is not padded.
+        """
+        array, sizes = self._arrays[name], self._arrays[f"{name}.{SIZE}"]
+        return within_sizes(array.shape[1 : 1 + sizes.shape[1]], sizes)
+
     def to(self, device: Any, non_blocking: bool = False) -> "Batch":
         """Return the batch with its tensors on another device (torch only)."""
         moved = {
-            name: array.to(device, non_blocking=non_blocking)
-            for name, array in self._arrays.items()
+            name: change_arrays(value, lambda array: array.to(device, non_blocking=non_blocking))
+            for name, value in self._arrays.items()
         }
         return Batch(moved, self.epoch, self.step, self._params)
 
@@ -92,11 +110,5 @@ class Batch(Mapping[str, Any]):
         return len(self._arrays)
 
     def __repr__(self) -> str:
-        parts = ", ".join(f"{name}: {_described(array)}" for name, array in self._arrays.items())
+        parts = ", ".join(f"{name}: {described(value)}" for name, value in self._arrays.items())
         return f"Batch(epoch {self.epoch}, step {self.step}; {parts})"
-
-
-def _described(array: Any) -> str:
-    if isinstance(array, Ragged):
-        return repr(array)
-    return f"{tuple(array.shape)} {str(array.dtype).removeprefix('torch.')}"

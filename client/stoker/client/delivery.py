@@ -12,16 +12,18 @@ begins a new one at the place asked for, so nothing is lost or delivered twice.
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from stoker.client.lease import LeaseBook
 from stoker.client.session import Session
+from stoker.protocol import forms
 from stoker.protocol.drawn import PARAMS, Drawn, check_drawn
 from stoker.protocol.errors import ProtocolError, StokerError, from_record
 from stoker.protocol.items import DTYPES
-from stoker.protocol.layout import ALIGN, META, Placed, ragged_outputs
+from stoker.protocol.layout import ALIGN, META, Output, Placed, ragged_outputs
 from stoker.protocol.messages import (
     Bye,
     ClientRecord,
@@ -35,7 +37,7 @@ from stoker.protocol.messages import (
     Status,
 )
 from stoker.protocol.params import read_params
-from stoker.protocol.ragged import flatten
+from stoker.protocol.ragged import flatten, gather
 
 MAX_RELEASES = 4096
 
@@ -46,7 +48,6 @@ class Delivery:
     Attributes:
         waits: batches that were not there yet when asked for.
         wait_s: seconds spent waiting for them.
-        ragged: name of each ragged output -> fields of its items.
         params: (epoch, step) -> draw records by name, of batches taken and not yet handed out.
     """
 
@@ -68,9 +69,10 @@ class Delivery:
         self._queue: deque[Ready | StokerError] = deque()
         self._checked: list[Placed] | None = None
         self._generations: dict[int, int] = {}
-        self.ragged = ragged_outputs(opened.outputs)
+        self._ragged = ragged_outputs(opened.outputs)
         self.params: dict[tuple[int, int], dict[str, np.ndarray]] = {}
-        self._names = {output.name for output in opened.outputs} | {name for name, _ in META}
+        meta = [Output(name, dtype, ()) for name, dtype in META]
+        self._outputs = {output.name: output for output in (*opened.outputs, *meta)}
 
     def following(self, epoch: int, step: int) -> tuple[int, int]:
         """Return the place after a place."""
@@ -90,7 +92,10 @@ class Delivery:
         return bool(self._queue) and isinstance(self._queue[0], Ready)
 
     def take(self, epoch: int, step: int) -> dict[str, np.ndarray]:
-        """Return the outputs of the batch at a place, ragged ones in parts; waits for it.
+        """Return the outputs of the batch at a place as plain arrays; waits for it.
+
+        What is no plain array (boxes, rows of differing shape) comes in parts, which `whole` puts
+        together.
 
         Raises:
             StokerError: the stream stopped there; the error is the daemon's.
@@ -112,13 +117,17 @@ class Delivery:
         arrays = self._book.take(item.slot, item.generation, item.outputs)
         if self._opened.drawn:
             self.params[epoch, step] = read_params(self._opened.drawn, arrays.pop(PARAMS))
-        arrays = flatten(arrays, self.ragged)
+        arrays = forms.flatten(flatten(arrays, self._ragged), self._opened.outputs)
         self._queue.popleft()
         self._place = self.following(epoch, step)
         self._credits += 1
         self._flush(Credit(self._run, 1))
         self._whole = True
         return arrays
+
+    def whole(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what `take` returned, or tensors of it, with the parts put together."""
+        return forms.gather(gather(arrays, self._ragged), self._opened.outputs)
 
     def release(self) -> None:
         """Send back the slots whose arrays died."""
@@ -227,8 +236,10 @@ class Delivery:
 
     def _check_outputs(self, ready: Ready) -> None:
         names = {placed.name for placed in ready.outputs}
-        if names != self._names or len(names) != len(ready.outputs):
-            raise ProtocolError(f"expected the outputs {sorted(self._names)}, got {sorted(names)}")
+        if names != set(self._outputs) or len(names) != len(ready.outputs):
+            raise ProtocolError(
+                f"expected the outputs {sorted(self._outputs)}, got {sorted(names)}"
+            )
         if self._opened.drawn:
             _check_params(ready, self._opened.drawn)
         for placed in ready.outputs:
@@ -237,12 +248,28 @@ class Delivery:
                     f"output {placed.name!r}: expected {ready.rows} rows of a known dtype, got "
                     f"{placed.dtype} {placed.shape}"
                 )
+            _check_shape(placed, self._outputs[placed.name])
             end = placed.offset + placed.size_bytes
             if placed.offset % ALIGN or end > self._opened.slot_bytes:
                 raise ProtocolError(
                     f"output {placed.name!r} lies at bytes {placed.offset} to {end}; expected a "
                     f"multiple of {ALIGN}, within a slot of {self._opened.slot_bytes}"
                 )
+
+
+def _check_shape(placed: Placed, output: Output) -> None:
+    """Check that rows have the shape that OPENED told of, but for the sides that READY tells."""
+    told = output.varies if output.is_told else ()
+    shape = placed.shape[1:]
+    fits = placed.dtype == output.dtype and len(shape) == len(output.shape)
+    if not fits or not all(
+        0 < side <= most if place in told else side == most
+        for place, (side, most) in enumerate(zip(shape, output.shape, strict=True))
+    ):
+        raise ProtocolError(
+            f"output {placed.name!r}: expected rows of {output.dtype} {output.shape}, of which the "
+            f"sides {told} may be shorter, got {placed.dtype} {shape}"
+        )
 
 
 def _check_params(ready: Ready, drawn: Sequence[Drawn]) -> None:

@@ -28,7 +28,6 @@ from stoker.client.session import forked_error
 from stoker.client.statistics import Statistics
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.errors import ClosedError, UsageError
-from stoker.protocol.ragged import gather
 from stoker.protocol.replay import Replay
 from stoker.protocol.spec import MAX_VIEWS, StreamSpec
 
@@ -307,7 +306,7 @@ class Loader:
             self._connection.delivery.release()
             return None
         arrays = self._connection.source.get(place.epoch, place.step)
-        arrays = gather(arrays, self._connection.delivery.ragged)
+        arrays = self._connection.delivery.whole(arrays)
         nothing: dict[str, np.ndarray] | None = {} if self._params else None
         drawn = self._connection.delivery.params.pop((place.epoch, place.step), nothing)
         batch = Batch(arrays, place.epoch, place.step, drawn)

@@ -4,7 +4,8 @@ BLAKE2b-128 over, in this order: epoch and step as unsigned 64-bit little-endian
 each array in order of its name (by code point): the name in UTF-8 and the NumPy name of the dtype,
 each behind its length in bytes, then the number of sides and every side of the shape, then the
 elements in row-major order, little-endian. Lengths and sides are unsigned 64-bit little-endian. A
-ragged output stands as several arrays, its counts and its items' fields (`Ragged.parts`).
+ragged output stands as several arrays, its counts and its items' fields (`Ragged.parts`), and so do
+rows of differing shape, as their sizes and their elements (`stoker.protocol.forms.parts_of`).
 """
 
 import hashlib
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from stoker.protocol.forms import RaggedArray, parts_of
 from stoker.protocol.ragged import Ragged
 
 
@@ -22,14 +24,13 @@ def batch_digest(arrays: Mapping[str, Any], epoch: int, step: int) -> str:
 
     Args:
         arrays: outputs by name, `index`, `requested` and `valid` among them; NumPy arrays or
-            whatever `numpy.asarray` takes without a copy, such as tensors in host memory; `Ragged`.
+            whatever `numpy.asarray` takes without a copy, such as tensors in host memory; `Ragged`,
+            `RaggedArray`, and lists of arrays.
         epoch: the batch's epoch, from 0.
         step: the batch's step in the epoch, from 0.
     """
     digest = hashlib.blake2b(struct.pack("<2Q", epoch, step), digest_size=16)
-    plain: dict[str, Any] = {}
-    for name, array in arrays.items():
-        plain |= array.parts(name) if isinstance(array, Ragged) else {name: array}
+    plain = digest_parts(arrays)
     for name in sorted(plain):
         array = np.asarray(plain[name], order="C")
         array = array.astype(array.dtype.newbyteorder("<"), copy=False)
@@ -38,3 +39,16 @@ def batch_digest(arrays: Mapping[str, Any], epoch: int, step: int) -> str:
         digest.update(struct.pack(f"<{1 + array.ndim}Q", array.ndim, *array.shape))
         digest.update(array.reshape(-1).view(np.uint8).data if array.size else b"")
     return digest.hexdigest()
+
+
+def digest_parts(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a batch as the arrays that its digest covers; those of several cuts concatenate."""
+    plain: dict[str, Any] = {}
+    for name, array in arrays.items():
+        if isinstance(array, Ragged):
+            plain |= array.parts(name)
+        elif isinstance(array, RaggedArray | list):
+            plain |= parts_of(name, array)
+        else:
+            plain[name] = array
+    return plain

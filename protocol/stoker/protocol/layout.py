@@ -5,11 +5,16 @@ aligned to `ALIGN` bytes, then three columns about the rows: `index` (the id del
 (the id ordered) and `valid`. No control state lies in a slot. A slot's size is rounded up to
 `PAGE` bytes, so slots can be mapped and registered one by one. A row's place is fixed by its number
 alone: `offset + row * row_bytes`. A ragged output is two outputs, see `stoker.protocol.ragged`.
+
+Where rows differ in shape, an output's shape is the greatest that a row may have, and the slot has
+room for that. Its **form** says how such rows make a batch, see `stoker.protocol.forms`. What is
+packed more tightly (all rows of one batch in one shape, which READY tells) begins at the same
+offset, so an output never moves.
 """
 
 import math
-from collections.abc import Iterable
-from typing import Annotated
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Final
 
 import msgspec
 
@@ -20,6 +25,9 @@ ALIGN = 64
 PAGE = 4096
 MAX_OUTPUTS = 256
 META = (("index", "int64"), ("requested", "int64"), ("valid", "bool"))
+FORMS: Final = ("stack", "pad", "ragged", "list")
+"""How rows make a batch; see `stoker.protocol.forms`."""
+SIZE: Final = "size"
 
 Name = Annotated[str, msgspec.Meta(max_length=256)]
 Word = Annotated[str, msgspec.Meta(max_length=16)]
@@ -29,10 +37,17 @@ Shape = Annotated[
 ]
 
 
-class Output(msgspec.Struct, frozen=True, array_like=True):
-    """One named output of a pipeline: dtype and the shape of one row.
+Sides = Annotated[
+    tuple[Annotated[int, msgspec.Meta(ge=0, le=15)], ...], msgspec.Meta(max_length=16)
+]
 
-    `items` are the fields of an item where the output is ragged; then the shape is (bound, words).
+
+class Output(msgspec.Struct, frozen=True, array_like=True):
+    """One named output of a pipeline: dtype and the shape of one row, or the greatest there can be.
+
+    `items` are the fields of boxes and keypoints; then the shape is (bound, words). `varies` are
+    the places in the shape of the sides that are not always as long as that, ascending; `form` says
+    what becomes of rows that differ.
     """
 
     name: Name
@@ -40,11 +55,23 @@ class Output(msgspec.Struct, frozen=True, array_like=True):
     shape: Shape
     kind: Word = "array"
     items: ItemFields = ()
+    form: Word = "stack"
+    varies: Sides = ()
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one row."""
+        """Bytes of one row, of the greatest that there can be."""
         return DTYPES[self.dtype] * math.prod(self.shape)
+
+    @property
+    def has_sizes(self) -> bool:
+        """Whether the output `<name>.size` says for each row how long the varying sides are."""
+        return self.form != "stack"
+
+    @property
+    def is_told(self) -> bool:
+        """Whether all rows of a batch have one shape, which READY tells."""
+        return bool(self.varies) and self.form in ("stack", "pad")
 
 
 class Placed(msgspec.Struct, frozen=True, array_like=True):
@@ -96,6 +123,8 @@ def check_outputs(outputs: tuple[Output, ...]) -> None:
     for output in outputs:
         if output.items:
             _check_ragged(output, seen)
+        if output.form != "stack" or output.varies:
+            _check_form(output, outputs)
 
 
 def ragged_outputs(outputs: Iterable[Output]) -> dict[str, tuple[ItemField, ...]]:
@@ -120,6 +149,35 @@ def _check_ragged(output: Output, names: set[str]) -> None:
         )
 
 
+def _check_form(output: Output, outputs: tuple[Output, ...]) -> None:
+    """Check that an output's form can be, and that its sizes are there."""
+    ascending = sorted(set(output.varies))
+    good = (
+        output.form in FORMS
+        and not output.items
+        and list(output.varies) == ascending
+        and ascending[-1:] < [len(output.shape)]
+        and bool(output.varies)
+        and (output.form != "ragged" or ascending == list(range(len(ascending))))
+    )
+    if not good:
+        raise UsageError(
+            f"output {output.name!r}: form {output.form!r} with varying sides {output.varies} of "
+            f"{output.shape}: expected one of {', '.join(FORMS)} and places of its sides, ascending"
+            "; of a ragged output the first ones"
+        )
+    if not output.has_sizes:
+        return
+    sizes = Output(f"{output.name}.{SIZE}", "int64", (len(output.varies),), SIZE)
+    others = [other for other in outputs if other.name.startswith(f"{output.name}.")]
+    if sizes not in others or (output.form != "pad" and len(others) > 1):
+        raise UsageError(
+            f"output {output.name!r}: its sizes are delivered as {sizes.name} and its rows as "
+            f"{output.name}.0 and so on, so no other output may be named like that; got "
+            f"{', '.join(other.name for other in others) or 'none'}"
+        )
+
+
 def slot_layout(outputs: tuple[Output, ...], rows: int) -> SlotLayout:
     """Place the outputs of a batch of `rows` rows, then the columns about the rows."""
     placed, end = [], 0
@@ -129,6 +187,53 @@ def slot_layout(outputs: tuple[Output, ...], rows: int) -> SlotLayout:
         placed.append(Placed(output.name, output.dtype, (rows, *output.shape), offset))
         end = offset + placed[-1].size_bytes
     return SlotLayout(rows, tuple(placed), _up(max(end, 1), PAGE))
+
+
+def batch_layout(layout: SlotLayout, shapes: Mapping[str, Sequence[int]]) -> SlotLayout:
+    """Return where the outputs of one batch lie, some of them in a shape of their own.
+
+    Args:
+        layout: of the slot.
+        shapes: name of an output -> shape of each of its rows in this batch.
+
+    Raises:
+        UsageError: a shape has another number of sides than the slot has room for, or a longer one.
+    """
+    if not shapes:
+        return layout
+    placed = tuple(
+        msgspec.structs.replace(output, shape=(layout.rows, *_within(output, shapes[output.name])))
+        if output.name in shapes
+        else output
+        for output in layout.outputs
+    )
+    return SlotLayout(layout.rows, placed, layout.slot_bytes)
+
+
+def _within(placed: Placed, shape: Sequence[int]) -> Sequence[int]:
+    room = placed.shape[1:]
+    fits = len(shape) == len(room) and all(
+        0 <= side <= most for side, most in zip(shape, room, strict=True)
+    )
+    if not fits:
+        raise UsageError(
+            f"output {placed.name!r}: expected rows of at most {room} in a slot, got {tuple(shape)}"
+        )
+    return shape
+
+
+def told_shapes(
+    outputs: Iterable[Output], shapes: Sequence[Sequence[int]]
+) -> dict[str, Sequence[int]]:
+    """Return shapes of rows by name, given in the order of those outputs that `is_told`.
+
+    Raises:
+        UsageError: there are more or fewer of them.
+    """
+    names = [output.name for output in outputs if output.is_told]
+    if len(names) != len(shapes):
+        raise UsageError(f"expected shapes for the outputs {names}, got {len(shapes)}")
+    return dict(zip(names, shapes, strict=True))
 
 
 def _up(value: int, to: int) -> int:

@@ -17,6 +17,7 @@ from stoker.pipeline.engine import Engine
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import bind
+from stoker.protocol import forms
 from stoker.protocol.drawn import params_output
 from stoker.protocol.layout import ragged_outputs, slot_layout
 from stoker.protocol.ragged import flatten, gather
@@ -73,6 +74,7 @@ def reference_batches(
                 .reshape(placed.shape)
                 for placed in layout.outputs
             }
-            yield step, gather(flatten(arrays, ragged), ragged)
+            arrays = forms.flatten(flatten(arrays, ragged), plan.outputs)
+            yield step, forms.gather(gather(arrays, ragged), plan.outputs)
     finally:
         dataset.close()

@@ -121,13 +121,18 @@ class Work(msgspec.Struct, frozen=True, array_like=True, tag="work"):
 
 
 class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
-    """A chunk is written. `home_rows` of its rows lie in the worker's home range."""
+    """A chunk is written. `home_rows` of its rows lie in the worker's home range.
+
+    `shapes` are the shapes of a row in this batch, of each output that `is_told`; they are the
+    same for all its chunks.
+    """
 
     claim: int
     seconds: float
     home_rows: int
     replaced_rows: int = 0
     invalid_rows: int = 0
+    shapes: tuple[tuple[int, ...], ...] = ()
 
 
 class Failed(msgspec.Struct, frozen=True, array_like=True, tag="failed"):

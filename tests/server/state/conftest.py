@@ -121,11 +121,16 @@ class Rig:
         return self._claims.setdefault(worker, [])
 
     def finish(
-        self, worker: int, seconds: float = 0.01, home_rows: int = 0
+        self,
+        worker: int,
+        seconds: float = 0.01,
+        home_rows: int = 0,
+        shapes: tuple[tuple[int, ...], ...] = (),
     ) -> list[ins.Instruction]:
         """The worker ends its head well."""
         claim = self.claims(worker).pop(0)
-        return self.do(ev.ChunkDone, worker, Done(claim.claim, seconds, home_rows))
+        done = Done(claim.claim, seconds, home_rows, shapes=shapes)
+        return self.do(ev.ChunkDone, worker, done)
 
     def fail(
         self, worker: int, message: str = "bad sample", code: str = "sample"

@@ -1,7 +1,10 @@
 """Runs, credits, order, leases."""
 
+import re
+
 import pytest
 
+from stoker.protocol.layout import Output
 from stoker.protocol.messages import Credit, Release, Seek
 from stoker.server.state import instructions as ins
 from stoker.server.state.delivery import AHEAD
@@ -214,3 +217,59 @@ def test_a_session_that_ends_frees_its_slab_after_its_last_claim(rig, way):
     rig.run(other, granted=1)
     rig.work()
     assert len(rig.ready(other)) == 1
+
+
+TOLD = (
+    Output("image", "uint8", (8, 8, 3), "image", (), "pad", (0, 1)),
+    Output("image.size", "int64", (2,), "size"),
+    Output("label", "int64", ()),
+)
+
+
+def shapes_of(batch):
+    return {placed.name: placed.shape for placed in batch.outputs}
+
+
+def work_telling(rig, shapes_of_step):
+    """Let both workers finish all, telling shapes by the step."""
+    while busy := [worker for worker in (1, 2) if rig.claims(worker)]:
+        for worker in busy:
+            rig.finish(worker, shapes=shapes_of_step[rig.claims(worker)[0].step])
+
+
+def test_each_batch_has_the_shape_that_its_workers_told(rig):
+    token = rig.open(built={"outputs": TOLD})
+    rig.run(token, granted=2)
+    work_telling(rig, {0: ((5, 8, 3),), 1: ((8, 2, 3),)})
+    first, second = rig.ready(token)
+    assert shapes_of(first)["image"] == (16, 5, 8, 3)
+    assert shapes_of(second)["image"] == (16, 8, 2, 3)
+    assert {shapes_of(batch)["label"] for batch in (first, second)} == {(16,)}
+    offsets = [[placed.offset for placed in batch.outputs] for batch in (first, second)]
+    assert offsets[0] == offsets[1], "an output never moves"
+
+
+@pytest.mark.parametrize("other", [((6, 8, 3),), (), ((9, 8, 3),)])
+def test_workers_that_disagree_on_a_shape_end_the_run(rig, other):
+    token = rig.open(built={"outputs": TOLD})
+    rig.run(token, granted=1)
+    rig.finish(1, shapes=((5, 8, 3),))
+    rig.finish(2, shapes=other)
+    work_telling(rig, {0: ((5, 8, 3),)})
+    assert rig.ready(token) == []
+    (error,) = rig.errors(token)
+    assert (error.run, error.code) == (1, "usage")
+    assert "two workers disagree on the shapes of a batch, ((5, 8, 3),) and " in error.message
+    assert rig.counters()["batches_under_way"] == 0
+
+
+@pytest.mark.parametrize(
+    ("shapes", "said"), [((), "got 0"), (((9, 8, 3),), r"at most \(8, 8, 3\)")]
+)
+def test_shapes_that_no_slot_holds_end_the_run(rig, shapes, said):
+    token = rig.open(built={"outputs": TOLD})
+    rig.run(token, granted=1)
+    work_telling(rig, {0: shapes})
+    assert rig.ready(token) == []
+    (error,) = rig.errors(token)
+    assert re.search(said, error.message)

@@ -11,11 +11,17 @@ has failed.
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
+from stoker.protocol.errors import UsageError
+from stoker.protocol.layout import Placed, batch_layout, told_shapes
 from stoker.protocol.messages import Error
 from stoker.server.state.slots import Slot
 
 if TYPE_CHECKING:
     from stoker.server.state.groups import Group
+
+
+Shapes = tuple[tuple[int, ...], ...]
+"""Shape of a row in one batch, of each output that READY tells it of."""
 
 
 class Range(NamedTuple):
@@ -36,11 +42,12 @@ class Batch:
         missing: rows that no claim has delivered.
         void: nobody wants it any more.
         failure: the error that it ends with, and the first row of the claim that failed.
+        outputs: where its outputs lie, as READY tells it; None until a claim is done.
     """
 
     __slots__ = (
-        "epoch", "failed_lo", "failure", "group", "missing", "ranges", "serial", "slot", "step",
-        "unclaimed", "void",
+        "_shapes", "epoch", "failed_lo", "failure", "group", "missing", "outputs", "ranges",
+        "serial", "slot", "step", "unclaimed", "void",
     )  # fmt: skip
 
     def __init__(self, group: "Group", serial: int, epoch: int, step: int, slot: Slot) -> None:
@@ -54,6 +61,8 @@ class Batch:
         self.void = False
         self.failure: Error | None = None
         self.failed_lo = 0
+        self.outputs: list[Placed] | None = None
+        self._shapes: Shapes = ()
 
     def take(self, rows: int) -> tuple[int, int]:
         """Claim at most `rows` rows (a whole range entirely); returns [lo, hi)."""
@@ -88,6 +97,24 @@ class Batch:
             self.failure, self.failed_lo = failure, lo
             self.ranges = deque(r for r in self.ranges if r.lo < lo)
             self.unclaimed = sum(r.hi - r.lo for r in self.ranges)
+
+    def tell_shapes(self, shapes: Shapes) -> None:
+        """A claim that is done says in which shapes it wrote the rows of outputs that `is_told`.
+
+        Raises:
+            UsageError: these are not the outputs' shapes, or not those that another claim said.
+        """
+        if self.outputs is None:
+            told = told_shapes(self.group.stream.build.outputs, shapes)
+            self.outputs = list(batch_layout(self.group.layout, told).outputs)
+            self._shapes = shapes
+        elif shapes != self._shapes:
+            raise UsageError(
+                f"two workers disagree on the shapes of a batch, {self._shapes} and {shapes}: its "
+                "bytes cannot be trusted; report this with the pipeline",
+                epoch=self.epoch,
+                step=self.step,
+            )
 
     @property
     def settled(self) -> bool:

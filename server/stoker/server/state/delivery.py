@@ -238,11 +238,12 @@ class Groups:
     def _announce(self, group: Group, run: Run, batch: Batch) -> Ready:
         run.credits -= 1
         slot = batch.slot
+        assert batch.outputs is not None  # its rows are written
         for token in group.members:
             group.slots.lease(slot, token)
         return Ready(
             run.number, group.stream.stream_id, batch.epoch, batch.step, group.slab, slot.index,
-            slot.generation, group.rows, group.outputs,
+            slot.generation, group.rows, batch.outputs,
         )  # fmt: skip
 
     def _end_run(self, group: Group, run: Run, record: Error) -> None:

@@ -52,7 +52,6 @@ class Group:
         stream: its stream.
         record: what a worker is told of it.
         layout: how a batch lies in a slot; its rows are those of the members' rank.
-        outputs: the placed outputs, as READY tells them.
         first_row: the first of these rows in the global batch.
         rows: their number.
         steps: steps of an epoch.
@@ -71,7 +70,7 @@ class Group:
 
     __slots__ = (
         "bare_deaths", "claims", "closing", "first_row", "layout", "members", "number", "open",
-        "outputs", "queued", "record", "reserved", "rows", "run", "slab", "slab_bytes", "slots",
+        "queued", "record", "reserved", "rows", "run", "slab", "slab_bytes", "slots",
         "steps", "stopped", "stream", "told",
     )  # fmt: skip
 
@@ -84,7 +83,6 @@ class Group:
         self.stream = stream
         self.record = record
         self.layout: SlotLayout = record.layout
-        self.outputs = list(record.layout.outputs)
         self.first_row = record.first_row
         self.rows = record.layout.rows
         self.steps = steps

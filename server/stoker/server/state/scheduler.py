@@ -9,6 +9,7 @@ bounds, which follow from what a row costs. After each event the rotation is emp
 room: no worker is idle while there is work.
 """
 
+from stoker.protocol.errors import StokerError
 from stoker.server.state.batches import Batch, Claim
 from stoker.server.state.context import Context
 from stoker.server.state.delivery import Groups
@@ -75,7 +76,11 @@ class Scheduler:
         if batch.void:
             counts.voided_rows += rows
         else:
-            batch.missing -= rows
+            try:
+                batch.tell_shapes(done.shapes)
+                batch.missing -= rows
+            except StokerError as error:
+                self._groups.fail(batch, claim.lo, error.to_record())
         self.claims -= 1
         self._groups.claim_ended(batch)
 

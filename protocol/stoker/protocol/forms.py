@@ -1,0 +1,209 @@
+"""Forms of outputs v1: how rows of differing shape make a batch.
+
+`stack`: every row of a batch has one shape, and the output is (rows, ...). `pad`: each row lies at
+the begin of every side of one shape, the same for all rows of the global batch; what is left is
+filled. `ragged`: the elements of all rows, one row after the other, and `offsets`, where rows
+begin. `list`: an array for each row. Specified with vectors in docs/contracts/forms.md.
+
+In a slot an output of form pad, ragged or list is two outputs: its rows, and under the name
+`<output>.size`, (rows, n) int64, how long each row is along its n varying sides. Of a ragged output
+and of a list each row has room for the greatest there can be, and its elements lie one after the
+other at the begin of that room. A row that pads the batch, or does not count, has sizes of 0. Boxes
+and keypoints are no matter of this module, see `stoker.protocol.ragged`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from stoker.protocol.errors import ProtocolError
+from stoker.protocol.items import OFFSETS
+from stoker.protocol.layout import SIZE, Output
+
+VALUES: Final = "values"
+
+
+class RaggedArray:
+    """Rows of differing shape, one after the other: `values` and `offsets`.
+
+    `ragged[r]` is row r in its own shape, a view. Arrays are NumPy arrays or torch tensors.
+
+    Attributes:
+        values: (N, ...): rows with their varying sides taken as one.
+        offsets: (rows + 1,) int64; row r has values[offsets[r] : offsets[r + 1]].
+        sizes: (rows, n) int64: how long the n varying sides of each row are.
+    """
+
+    __slots__ = ("_bounds", "_shapes", "offsets", "sizes", "values")
+
+    def __init__(self, values: Any, offsets: Any, sizes: Any) -> None:
+        self.values = values
+        self.offsets = offsets
+        self.sizes = sizes
+        self._bounds: list[int] | None = None
+        self._shapes: list[list[int]] = []
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> Any:
+        """Return one row.
+
+        Raises:
+            IndexError: there is no such row.
+        """
+        if self._bounds is None:  # once: offsets on a device would be waited for each time
+            self._bounds, self._shapes = self.offsets.tolist(), self.sizes.tolist()
+        first, stop = self._bounds[:-1][row], self._bounds[1:][row]
+        return self.values[first:stop].reshape(*self._shapes[row], *self.values.shape[1:])
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the rows."""
+        return (self[row] for row in range(len(self)))
+
+    def __repr__(self) -> str:
+        shape = tuple(self.values.shape)
+        return f"RaggedArray({len(self)} rows, values {shape} {_dtype(self.values)})"
+
+    def to(self, device: Any, non_blocking: bool = False) -> "RaggedArray":
+        """Return it with its tensors on another device (torch only)."""
+        parts = (self.values, self.offsets, self.sizes)
+        return RaggedArray(*(part.to(device, non_blocking=non_blocking) for part in parts))
+
+
+def spread(output: Output, rows: np.ndarray, sizes: np.ndarray) -> dict[str, np.ndarray]:
+    """Return an output of form ragged or list as plain arrays that all count.
+
+    Args:
+        output: what OPENED says of it.
+        rows: (rows, ...), as in the slot.
+        sizes: (rows, n) int64, as in the slot.
+
+    Returns:
+        `<name>.values`, `<name>.offsets` and `<name>.size` of a ragged output; of a list
+        `<name>.size`, and `<name>.0`, `<name>.1`, ...: views of the rows, each in its own shape.
+
+    Raises:
+        ProtocolError: a size is out of bounds.
+    """
+    name, most = output.name, np.array(output.shape, np.int64)
+    sides = np.tile(most, (len(rows), 1))
+    sides[:, list(output.varies)] = sizes
+    if ((sides < 0) | (sides > most)).any():
+        raise ProtocolError(
+            f"output {name!r}: expected sizes of at most {output.shape} along the sides "
+            f"{output.varies}, got {sizes.min(0).tolist()} to {sizes.max(0).tolist()}"
+        )
+    shapes = sides.tolist()
+    each = [
+        room.reshape(-1)[: int(np.prod(shape))].reshape(shape)
+        for room, shape in zip(rows, shapes, strict=True)
+    ]
+    if output.form == "list":
+        return {f"{name}.{SIZE}": sizes, **{f"{name}.{r}": row for r, row in enumerate(each)}}
+    inner = output.shape[len(output.varies) :]
+    offsets = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(sizes.prod(1), out=offsets[1:])
+    values = np.empty((int(offsets[-1]), *inner), rows.dtype)
+    for row, first, stop in zip(each, offsets[:-1], offsets[1:], strict=True):
+        values[first:stop] = row.reshape(stop - first, *inner)
+    return {f"{name}.{VALUES}": values, f"{name}.{OFFSETS}": offsets, f"{name}.{SIZE}": sizes}
+
+
+def flatten(arrays: Mapping[str, np.ndarray], outputs: Iterable[Output]) -> dict[str, np.ndarray]:
+    """Return a slot's outputs as plain arrays that all count; see `spread`.
+
+    Args:
+        arrays: by name, as in the slot.
+        outputs: what OPENED says of them.
+
+    Raises:
+        ProtocolError: a size is out of bounds.
+    """
+    apart = {output.name: output for output in outputs if output.form in ("ragged", "list")}
+    sizes = {f"{name}.{SIZE}" for name in apart}
+    plain: dict[str, np.ndarray] = {}
+    for name, array in arrays.items():
+        if name in apart:
+            plain |= spread(apart[name], array, arrays[f"{name}.{SIZE}"])
+        elif name not in sizes:
+            plain[name] = array
+    return plain
+
+
+def gather(arrays: Mapping[str, Any], outputs: Iterable[Output]) -> dict[str, Any]:
+    """Return arrays with the parts that `spread` made put together: `RaggedArray` or list.
+
+    Args:
+        arrays: by name; NumPy arrays or tensors.
+        outputs: what OPENED says of them.
+    """
+    apart = {output.name: output for output in outputs if output.form in ("ragged", "list")}
+    whole: dict[str, Any] = {}
+    for key, array in arrays.items():
+        name = key.rpartition(".")[0]
+        if name not in apart:
+            whole[key] = array
+        elif key == f"{name}.{SIZE}":
+            if apart[name].form == "list":
+                whole[name] = [arrays[f"{name}.{row}"] for row in range(len(array))]
+            else:
+                values, offsets = (arrays[f"{name}.{part}"] for part in (VALUES, OFFSETS))
+                whole[name] = RaggedArray(values, offsets, array)
+    return whole
+
+
+def parts_of(name: str, rows: RaggedArray | Sequence[Any]) -> dict[str, np.ndarray]:
+    """Return what a digest covers of rows of differing shape, on the host.
+
+    Returns:
+        `<name>.size`: (rows, sides), the whole shape of each row; `<name>.values`: all elements,
+        one row after the other, in one dimension. Those of several cuts of a batch concatenate.
+    """
+    each = [np.asarray(row.cpu() if hasattr(row, "cpu") else row) for row in rows]
+    sizes = np.array([row.shape for row in each], np.int64)
+    return {
+        f"{name}.{SIZE}": sizes,
+        f"{name}.{VALUES}": np.concatenate([row.reshape(-1) for row in each]),
+    }
+
+
+def within_sizes(shape: Sequence[int], sizes: Any) -> Any:
+    """Return which elements lie within the sizes of their rows: (rows, *shape) bool.
+
+    Args:
+        shape: how long the sides are.
+        sizes: (rows, sides) of integers, an array or a tensor; the result is one too.
+    """
+    inside = None
+    for place, side in enumerate(shape):
+        numbers = np.arange(side)
+        if not isinstance(sizes, np.ndarray):  # a tensor: made where the sizes are
+            numbers = sizes.new_tensor(numbers)
+        axis = [1] * (1 + len(shape))
+        axis[1 + place] = side
+        limit = sizes[:, place].reshape(-1, *[1] * len(shape))
+        found = numbers.reshape(axis) < limit
+        inside = found if inside is None else inside & found
+    return inside
+
+
+def change_arrays(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return what a batch holds under a name, changed array by array where it is a list."""
+    return [change(part) for part in value] if isinstance(value, list) else change(value)
+
+
+def described(value: Any) -> str:
+    """Return what a batch holds under a name, for people."""
+    if isinstance(value, list):
+        dtype = f" {_dtype(value[0])}" if value else ""
+        return f"list of {len(value)}{dtype}"
+    if not hasattr(value, "shape"):
+        return repr(value)
+    return f"{tuple(value.shape)} {_dtype(value)}"
+
+
+def _dtype(array: Any) -> str:
+    return str(array.dtype).removeprefix("torch.")
