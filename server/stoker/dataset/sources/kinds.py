@@ -11,6 +11,7 @@ from pathlib import Path
 from stoker.dataset.sources.folder import scan_folder
 from stoker.dataset.sources.parallel import has_images_folder, scan_parallel
 from stoker.dataset.sources.scan import Request, Scan
+from stoker.dataset.sources.table import is_table, scan_table
 from stoker.protocol.errors import UsageError
 
 AUTO = "auto"
@@ -30,6 +31,7 @@ class Kind:
 
 
 KINDS: Mapping[str, Kind] = {
+    "table": Kind(is_table, scan_table),
     "parallel": Kind(has_images_folder, scan_parallel),
     "folder": Kind(Path.is_dir, scan_folder),
 }

@@ -5,6 +5,7 @@ bad is no fault of the call: it is reported in full, and the exit status is 1.
 """
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -28,17 +29,20 @@ from stoker.dataset.describe import describe
 from stoker.dataset.pack import Options, PackReport
 from stoker.dataset.pack import Progress as PackProgress
 from stoker.dataset.pack import pack as pack_dataset
+from stoker.dataset.sources.kinds import AUTO, KINDS
 from stoker.dataset.verify import VerifyReport
 from stoker.dataset.verify import verify as verify_dataset
 from stoker.protocol.errors import UsageError
 
 
-def pack(
-    source: Annotated[str, typer.Argument(help="Image folder, or images/ and masks/ in one.")],
+def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
+    source: Annotated[str, typer.Argument(help="Folder or file to pack, of a kind below.")],
     dest: Annotated[str, typer.Argument(help="Folder of the dataset, made if missing.")],
-    kind: Annotated[
-        str, typer.Option(help="What SOURCE is: auto, folder (class = sub-folder), parallel.")
-    ] = "auto",
+    kind: Annotated[str, typer.Option(help=f"What SOURCE is: {', '.join((AUTO, *KINDS))}.")] = AUTO,
+    images: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the pictures, if paths are not relative to SOURCE's own."),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(help="Worker processes; default: one per processor.")
     ] = None,
@@ -62,12 +66,13 @@ def pack(
         ),
     ] = True,
 ) -> None:
-    """Pack a folder of pictures as a dataset: losslessly, in parallel, resumably."""
+    """Pack a source as a dataset: losslessly, in parallel, resumably."""
     options = Options(
         kind=kind,
         workers=workers,
         overwrite=overwrite,
         skip_bad=skip_bad,
+        images=images,
         fields=dict(_assignment(text) for text in field or []),
         grid=grid,
     )
