@@ -25,11 +25,16 @@ from stoker.pipeline import Pipeline, pipeline
 from stoker.pipeline.engine import Row
 from stoker.pipeline.plan import bind
 from stoker.pipeline.replay import replay
+from stoker.protocol.items import ItemField
+from stoker.protocol.ragged import pack_items
 
 FOLDER: Final = Path(__file__).parent / "ops"
 SIDES: Final = (160, 240)
 GAP: Final = 8
 QUALITY: Final = 85
+BOXES: Final = State.ragged("boxes", (ItemField("xyxy", "float32", 4),), 1, "image")
+CUP: Final = np.array([[64, 16, 176, 128]], np.float32)
+"""Where the cup is, for ops that decide from boxes."""
 UNSEEN: Final = frozenset({"cast", "layout", "normalize", "one_hot"})
 PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "affine": {"degrees": (20, 20), "scale": (0.8, 0.8), "shear": (12, 12)},
@@ -47,6 +52,7 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "grid_distortion": {"stretch_range": (-0.6, 0.6)},
     "grid_mask": {"unit_range": (40, 40)},
     "hue": {"turn_range": (0.35, 0.35)},
+    "iou_crop": {"options": (0.5,)},
     "jpeg_compression": {"quality_range": (8, 8)},
     "letterbox": {"size": 160, "fill": 114},
     "median_blur": {"size_range": (7, 7)},
@@ -100,14 +106,18 @@ def draw(name: str) -> Image.Image:
 
 def result(op: Op, image: np.ndarray) -> np.ndarray:
     """Return what an op makes of an image, (H, W, 3) uint8."""
-    plan = bind(_showing(op).graph(), {"image": State.fixed("image", "uint8", image.shape)})
-    return replay(plan, Row(seed=0, id=4, epoch=0), [image]).steps[0].values[0].array
+    fields = {"image": State.fixed("image", "uint8", image.shape), "boxes": BOXES}
+    plan = bind(_showing(op).graph(), fields)
+    given = {"image": image, "boxes": pack_items(BOXES.items, {"xyxy": CUP})}
+    row = Row(seed=0, id=4, epoch=0)
+    return replay(plan, row, [given[name] for name in plan.fields]).steps[0].values[0].array
 
 
 def _showing(op: Op) -> Pipeline:
     @pipeline
     def shown(sample: Any) -> dict[str, Any]:
-        return {"image": ops.resize(op(sample.image), size=8)}
+        image = op(sample.image, sample.boxes)[0] if op.draws_from else op(sample.image)
+        return {"image": ops.resize(image, size=8)}
 
     return shown
 

@@ -48,12 +48,14 @@ def one_of_each() -> Iterator[Op]:
 @pipeline
 def every(sample: Any) -> dict[str, Any]:
     """Each op on its own, jointly on image and mask where it takes both."""
-    image, mask = ops.center_crop(sample.image, sample.mask, size=SIDE)
+    image, mask, boxes = ops.center_crop(sample.image, sample.mask, sample.boxes, size=SIDE)
     made: dict[str, Any] = {}
     for op in one_of_each():
         taken = {k: v for k, v in (("image", image), ("mask", mask)) if result(op, k)}
-        values = op(*taken.values())
-        for kind, value in zip(taken, values if len(taken) > 1 else [values], strict=True):
+        looked_at = [boxes] if op.draws_from else []
+        values = op(*taken.values(), *looked_at)
+        made_of = values if len(taken) + len(looked_at) > 1 else [values]
+        for kind, value in zip(taken, made_of, strict=False):
             state = result(op, kind)
             same = state is not None and (state.kind, state.dtype) == (kind, STATES[kind].dtype)
             made[f"{op.name} {kind}"] = ops.center_crop(value, size=SMALL) if same else value
@@ -63,7 +65,8 @@ def every(sample: Any) -> dict[str, Any]:
 def digests(ids: Iterable[int]) -> dict[str, dict[str, str]]:
     """Return id -> output -> digest of the rows of an epoch, by the interpreter."""
     photo = data.chelsea()[:120, :160].copy()
-    fields = {"image": photo, "mask": photo[..., 1].copy()}
+    boxes = {"xyxy": np.array([[60, 30, 100, 80], [70, 50, 90, 70]], np.float32)}
+    fields = {"image": photo, "mask": photo[..., 1].copy(), "boxes": boxes}
     return {
         str(number): {
             name: hashlib.blake2b(np.ascontiguousarray(value).tobytes(), digest_size=8).hexdigest()

@@ -49,7 +49,7 @@ def test_reference_lists_every_op_with_its_parameters_kinds_and_record():
     for name, cls in registered().items():
         signature = re.search(r"`" + name + r"\(\*values(?:, (.*))?\)` — (.*?)\.", found[name])
         assert signature, name
-        given = re.findall(r"(\w+)(?==|,|$)", re.sub(r"\([^)]*\)|=[^,]*", "", signature[1] or ""))
+        given = re.findall(r"(\w+)(?==|,|$)", re.sub(r"=\([^)]*\)|=[^,]*", "", signature[1] or ""))
         expected = list(inspect.signature(getattr(ops, name)).parameters)[1:-1]
         assert given == expected, name
         assert all(kind in signature[2] for kind in cls.kinds()), name

@@ -290,6 +290,15 @@ def test_visible_part_counts_what_crops_cut_off():
     assert len(out) == 0
 
 
+def left_by(op, items, rest, kind):
+    """Fields of what an op leaves, by its kernel where it has one."""
+    if kind not in op.items:
+        return moved(op, items, rest, kind)
+    out = np.zeros_like(items)
+    count = op.items[kind].run(items, out, *rest, 0)
+    return unpack_items(BOXES if kind == "boxes" else POINTS, out[:count])
+
+
 def hashes(op):
     """Digest of boxes and keypoints after the op, over sizes and keys."""
     digests = {kind: hashlib.blake2b(digest_size=16) for kind in ITEM_KINDS}
@@ -302,7 +311,7 @@ def hashes(op):
         columns = {"boxes": {"xyxy": corners, "label": i}, "keypoints": {"xy": corners[:, :2]}}
         columns["keypoints"]["person"] = i.astype(np.int16)
         for kind, fields in (("boxes", BOXES), ("keypoints", POINTS)):
-            found = moved(op, pack_items(fields, columns[kind]), rest, kind)
+            found = left_by(op, pack_items(fields, columns[kind]), rest, kind)
             for array in found.values():
                 digests[kind].update(array.tobytes())
     return {kind: digest.hexdigest() for kind, digest in digests.items()}

@@ -14,6 +14,7 @@ from stoker.ops.contract import ItemsKernel, Op, State, StateError
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.decisions import decide
 from stoker.pipeline.executor import compile_plan
+from stoker.pipeline.guarded import Guarded
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import bind
 from stoker.protocol.errors import BuildError, SampleError, UsageError
@@ -407,3 +408,85 @@ def test_in_process_outputs_can_be_given_again():
 def test_in_process_dicts_that_are_no_boxes(boxes, said):
     with pytest.raises(UsageError, match=said):
         everything({**given(0, 1), "boxes": boxes})
+
+
+def iou(sample):
+    image, mask, boxes, points = ops.iou_crop(
+        sample.image, sample.mask, ops.track_visible(sample.boxes), sample.keypoints
+    )
+    if boxes.count > 0:
+        image, mask, boxes, points = ops.horizontal_flip(image, mask, boxes, points)
+    image, mask, boxes, points = ops.iou_crop(
+        image, mask, boxes, points, min_scale=0.5, stream="again"
+    )
+    image, mask, boxes, points = ops.resize(image, mask, boxes, points, size=32)
+    return {"image": image, "mask": mask, "boxes": boxes, "points": points}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)  # where the cache is cold it compiles
+@pytest.mark.parametrize("engine", [compile_plan, Guarded])
+def test_decisions_from_boxes_are_the_same_in_every_engine(engine):
+    """Also of boxes that earlier ops made, of none, and without pixels."""
+    plan = bound(iou)
+    plain, other = Interpreter(plan), engine(plan)
+    cropped = 0
+    for seed in range(40):
+        fields = sample(seed, 0 if seed % 10 == 0 else None)
+        fields["mask"] = fields["mask"][: len(fields["image"]), : fields["image"].shape[1]]
+        row = Row(seed, seed, seed % 3)
+        expected, got = run(plain, row, fields), run(other, row, fields)
+        for name, array in expected.items():
+            assert array.tobytes() == got[name].tobytes(), (seed, name)
+        size = fields["image"].shape[:2]
+        known = {name: fields[name] for name in ("boxes", "keypoints")}
+        dry = decide(plan, row, {"image": size, "mask": size}, items=known)
+        assert dry == plain.records()
+        cropped += sum(entry["record"]["applied"] for entry in dry if "applied" in entry["record"])
+    assert cropped > 30
+    with pytest.raises(UsageError, match=r"iou_crop at .* looks at boxes: give the records of"):
+        decide(plan, row, {"image": size, "mask": size}, {"boxes": 3, "keypoints": 1})
+
+
+def test_what_a_decision_looks_at_stays_where_only_the_image_is_kept():
+    plan = bound(
+        lambda sample: {"image": ops.resize(ops.iou_crop(sample.image, sample.boxes)[0], size=8)}
+    )
+    assert plan.fields == ("image", "boxes")
+    fields = sample(5, count=4)
+    (drawn,) = [d for d in plan.decisions if d.op.draws_from]
+    assert drawn.items is not None
+    for seed in range(20):
+        engine = Interpreter(plan)
+        run(engine, Row(0, seed, 0), fields)
+        height, width = fields["image"].shape[:2]
+        corners = unpack_items(BOXES, fields["boxes"])["xyxy"]
+        told = ops.IouCrop().sample(height, width, id=seed, items=corners)
+        assert engine.records()[0]["record"] == told
+
+
+def test_a_decision_from_boxes_needs_image_and_boxes():
+    def alone(sample):
+        return {"boxes": ops.iou_crop(sample.boxes)}
+
+    def without(sample):
+        return {"image": ops.resize(ops.iou_crop(sample.image), size=8)}
+
+    def twice(sample):
+        image, _, _ = ops.iou_crop(sample.image, sample.boxes, sample.free)
+        return {"image": ops.resize(image, size=8)}
+
+    for define in (alone, without, twice):
+        refused(define, r"iou_crop decides from boxes: call it with an image or mask first, and")
+
+    def converted(sample):
+        boxes = ops.convert_boxes(sample.boxes, form="xywh")
+        return {"image": ops.resize(ops.iou_crop(sample.image, boxes)[0], size=8)}
+
+    refused(converted, "iou_crop takes boxes as xyxy, got xywh: convert them after all other ops")
+
+    def elsewhere(sample):
+        image = ops.resize(sample.image, size=32)
+        return {"image": ops.resize(ops.iou_crop(image, sample.boxes)[0], size=8)}
+
+    refused(elsewhere, "these boxes do not count in pixels of the size that it has there")

@@ -33,6 +33,7 @@ from stoker.ops.horizontal_flip import HorizontalFlip, horizontal_flip
 from stoker.ops.hsv_to_rgb import HsvToRgb, hsv_to_rgb
 from stoker.ops.hue import Hue, hue
 from stoker.ops.invert import Invert, invert
+from stoker.ops.iou_crop import IouCrop, iou_crop
 from stoker.ops.jpeg_compression import JpegCompression, jpeg_compression
 from stoker.ops.layout import Layout, layout
 from stoker.ops.letterbox import Letterbox, letterbox
@@ -95,6 +96,7 @@ __all__ = [
     "Hue",
     "Integer",
     "Invert",
+    "IouCrop",
     "ItemsKernel",
     "JpegCompression",
     "Kernel",
@@ -162,6 +164,7 @@ __all__ = [
     "hsv_to_rgb",
     "hue",
     "invert",
+    "iou_crop",
     "jpeg_compression",
     "layout",
     "letterbox",

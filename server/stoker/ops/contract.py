@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from stoker.protocol.canonical import Canonical
-from stoker.protocol.errors import BuildError
+from stoker.protocol.errors import BuildError, UsageError
 from stoker.protocol.items import COORDINATES, WORD, ItemField, item_words
 from stoker.rng.jit import kernel
 from stoker.rng.streams import check_stream_name, make_key, stream_key
@@ -147,9 +147,12 @@ class ItemsKernel:
             `dst` (bound, words) uint32; `sizes` are height and width of the image before and after
             the op, four numbers, 0 where the op was not called with an image. It is Python until
             it is compiled, and the interpreter runs it as it stands.
+        visible: whether `run` takes one argument more: the word of an item at which a box's field
+            `visible_part` lies, 0 if there is none; for kernels that move boxes themselves.
     """
 
-    run: Callable[[np.ndarray, np.ndarray, Any, Any, Any], int]
+    run: Callable[..., int]
+    visible: bool = False
 
 
 class Tracer(Protocol):
@@ -200,7 +203,11 @@ class Op:
             the input to places in the output, see `stoker.ops.points`; `sizes` are height and width
             before and after. It is the rule for boxes and keypoints; None: there is none.
         items: kind -> ItemsKernel, for boxes and keypoints that are not just moved.
-        draw: `draw(key, params, height, width, record)`, sizes of the first input.
+        draw: `draw(key, params, height, width, record)`, sizes of the first input; where
+            `draws_from` says so, `draw(key, params, height, width, record, items)`.
+        draws_from: "boxes" or "keypoints": the decision looks at those of its call, which is with
+            an image or mask first and with one such value. `items` are (n, words) uint32, the
+            coordinates first; n may be 0. Empty: the decision looks at sizes alone.
         out_size: `out_size(params, record, height, width) -> (height, width)`.
         reads: `reads(params, record, height, width) -> (top, left, height, width)`: the box of a
             picture of that size outside of which the kernels of image and mask read nothing; None:
@@ -215,6 +222,7 @@ class Op:
     record: ClassVar[np.dtype[Any]] = EMPTY
     kernels: ClassVar[dict[str, Kernel]]
     draw: ClassVar[Callable[..., None]] = staticmethod(no_draw)
+    draws_from: ClassVar[str] = ""
     out_size: ClassVar[Callable[..., tuple[int, int]]] = staticmethod(same_size)
     forward: ClassVar[Callable[..., Any] | None] = None
     reads: ClassVar[Callable[..., Any] | None] = None
@@ -265,7 +273,7 @@ class Op:
         """Return the constructor's parameters as plain data; they stand in the graph."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
-    def sample(
+    def sample(  # noqa: PLR0913 - what a row is made of
         self,
         height: int,
         width: int,
@@ -276,6 +284,7 @@ class Op:
         visit: int = 0,
         view: int = 0,
         stream: str | None = None,
+        items: Any = None,
     ) -> dict[str, Any]:
         """Return what the op decides for a row of a stream: its record, without any pixel.
 
@@ -288,12 +297,15 @@ class Op:
             visit: how often the id came before in this epoch.
             view: view of the position.
             stream: stream name; by default the op's name.
+            items: coordinates of the boxes (n, 4) or keypoints (n, 2) that an op with `draws_from`
+                looks at, in pixels.
 
         Returns:
             Field of the record -> number, or list of numbers; empty for an op that decides nothing.
 
         Raises:
-            UsageError: a number or the name is out of its range.
+            UsageError: a number or the name is out of its range, or the op looks at items and
+                there are none, or the reverse.
         """
         name = check_stream_name(self.name if stream is None else stream)
         params, record = (
@@ -301,9 +313,20 @@ class Op:
         )
         params[0] = self.params()[()]
         key = make_key(seed, stream_key(name), id, epoch, visit, view)
-        type(self).draw(key, params[0], height, width, record[0])
+        type(self).draw(key, params[0], height, width, record[0], *self._looked_at(items))
         drawn = record[0]
         return {field: drawn[field].tolist() for field in drawn.dtype.names if field != "none"}
+
+    def _looked_at(self, items: Any) -> tuple[np.ndarray, ...]:
+        """Return what `draw` gets besides sizes: coordinates as words, if it looks at any."""
+        if (items is not None) != bool(self.draws_from):
+            expected = f"items, the {self.draws_from} it" if self.draws_from else "no items: it"
+            got = "none" if items is None else "some"
+            raise UsageError(f"{self.name}: expected {expected} decides from, got {got}")
+        if items is None:
+            return ()
+        width = COORDINATES[self.draws_from][1]
+        return (np.array(items, np.float32).reshape(-1, width).view(np.uint32),)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states that come out and the scratch bytes one call of a kernel needs.

@@ -26,7 +26,7 @@ import numpy as np
 from stoker.ops.contract import Op, State, StateError, storage
 from stoker.ops.records import machine_record
 from stoker.ops.registry import make, name_of
-from stoker.ops.testing_items import check_items
+from stoker.ops.testing_items import check_items, looked_at_by
 from stoker.protocol.canonical import canonical_bytes
 from stoker.rng.jit import compiled
 from stoker.rng.streams import Key, machine_key, make_key, stream_key
@@ -125,16 +125,25 @@ class OpRunner:
         width: int,
         machine: bool = True,
         paint: int = 0,
+        items: int = 0,
     ) -> Any:
-        """Draw a record, over memory of that paint."""
+        """Draw a record, over memory of that paint; `items` numbers what `draws_from` looks at.
+
+        Raises:
+            ContractError: the draw changed the items it looks at.
+        """
         if isinstance(key, int):
             key = make_key(3, stream_key(op.name), key, 1)
         params = structured(op.parameters, op.params())
         record = structured(op.record, paint=paint)
+        looked_at = looked_at_by(op, (height, width), items)
+        before = [value.tobytes() for value in looked_at]
         if machine:
-            compiled(op.draw)(machine_key(key), params, height, width, record)
+            compiled(op.draw)(machine_key(key), params, height, width, record, *looked_at)
         else:
-            op.draw(key, params, height, width, record)
+            op.draw(key, params, height, width, record, *looked_at)
+        same = before == [value.tobytes() for value in looked_at]
+        _hold(same, op, f"draw changed the {op.draws_from} it looks at")
         return record
 
     def kernel(
@@ -241,9 +250,9 @@ def _check_graph_form(op: Op) -> None:
 def _check_draws(op: Op, run: OpRunner, rows: int) -> None:
     """A draw is a function of key and size, fills the record, and is the same compiled."""
     for key in range(rows):
-        plain = run.draw(op, key, 300, 411, machine=False).tobytes()
-        again = run.draw(op, key, 300, 411, machine=False, paint=PAINT).tobytes()
-        fast = run.draw(op, key, 300, 411, machine=True, paint=OTHER_PAINT).tobytes()
+        plain = run.draw(op, key, 300, 411, machine=False, items=key).tobytes()
+        again = run.draw(op, key, 300, 411, machine=False, paint=PAINT, items=key).tobytes()
+        fast = run.draw(op, key, 300, 411, machine=True, paint=OTHER_PAINT, items=key).tobytes()
         _hold(
             _fields(op, plain) == _fields(op, again),
             op,
@@ -252,7 +261,7 @@ def _check_draws(op: Op, run: OpRunner, rows: int) -> None:
         )
         _hold(_fields(op, plain) == _fields(op, fast), op, "the compiled draw gives another record")
         if not op.random:
-            first = run.draw(op, 0, 300, 411, machine=False).tobytes()
+            first = run.draw(op, 0, 300, 411, machine=False, items=key).tobytes()
             _hold(
                 _fields(op, plain) == _fields(op, first),
                 op,

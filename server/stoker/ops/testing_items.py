@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.ops.contract import ItemsKernel, Op, State, StateError
-from stoker.ops.points import inverse
+from stoker.ops.points import inverse, visible_word
 from stoker.ops.records import machine_record
 from stoker.protocol.items import COORDINATES, ItemField
 from stoker.protocol.ragged import pack_items
@@ -59,9 +59,15 @@ def decide(op: Op, size: tuple[int, int], key: int) -> Decision:
     params = np.zeros(1, machine_record(op.parameters))
     params[0] = op.params()[()]
     record = np.zeros(1, machine_record(op.record))
-    op.draw(make_key(3, stream_key(op.name), key, 1), params[0], *size, record[0])
+    looked_at = looked_at_by(op, size, key)
+    op.draw(make_key(3, stream_key(op.name), key, 1), params[0], *size, record[0], *looked_at)
     after = op.out_size(params[0], record[0], *size)
     return params[0], record[0], (*size, int(after[0]), int(after[1]))
+
+
+def looked_at_by(op: Op, size: tuple[int, int], number: int) -> tuple[np.ndarray, ...]:
+    """Return what `draw` gets besides sizes: random items, none of them for every fourth number."""
+    return (_items(_state(op.draws_from), size, number),) if op.draws_from else ()
 
 
 def _check_forward(op: Op, decided: Decision, hold: Hold) -> None:
@@ -137,9 +143,10 @@ def _check_kernel(
     src = _items(state, sizes[:2], key)
     given, told = src.copy(), (params.tobytes(), record.tobytes())
     results = []
+    more = (visible_word(state),) if kernel.visible else ()
     for run in (kernel.run, compiled(kernel.run)):
         dst = np.full((len(src) + 1, after.bound[1]), PAINT, np.uint32)
-        count = int(run(src, dst, params, record, sizes))
+        count = int(run(src, dst, params, record, sizes, *more))
         hold(0 <= count <= len(src), op, f"{what} returns {count} for {len(src)} items")
         hold(bool((dst[count:] == PAINT).all()), op, f"{what} writes more items than it says")
         hold(np.array_equal(src, given), op, f"{what} changed its source")

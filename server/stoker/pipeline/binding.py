@@ -188,12 +188,32 @@ class Binder:
                 op=node.op,
             )
         of = node.of[0] if node.of else None
-        decision = Decision(len(self.decisions), op, node.stream, of, site, schedule, node.shared)
         if op.random and node.stream is None:
             self._fail(value, f"{op.name} is random and needs a stream name", op=op.name)
+        items = self._looked_at(op, node, value) if op.draws_from else None
+        decision = Decision(
+            len(self.decisions), op, node.stream, of, site, schedule, node.shared, items
+        )
+        if of is not None and items is not None:
+            self._same_frame(decision, of, items, steps)
         self.decisions.append(decision)
         self._draws[value] = decision
         steps.append(DrawStep(decision))
+
+    def _looked_at(self, op: Op, node: Draw, value: int) -> int:
+        """Return the boxes or keypoints that a decision looks at."""
+        kind = op.draws_from
+        found = [v for v in node.of if self.states[v].kind == kind]
+        if len(found) != 1 or self.states[node.of[0]].kind not in IMAGE_KINDS:
+            got = ", ".join(str(self.states[v]) for v in node.of) or "nothing"
+            self._fail(
+                value,
+                f"{op.name} decides from {kind}: call it with an image or mask first, and with one "
+                f"value of {kind}, as in {op.name}(image, {kind}); got {got}",
+                op=op.name,
+            )
+        self._within(value, op.name, lambda: op.declare_items(self.states[found[0]]))
+        return found[0]
 
     def _apply(self, node: Apply, value: int, steps: list[Step]) -> None:
         decision, src = self._draws[node.draw], node.to[0]

@@ -1,9 +1,9 @@
 """Decisions without pixels: what a pipeline would do to a row, from sizes and scalars alone.
 
-Draws are a function of the row and of sizes, so they can be had without decoding anything. The
-plan is walked like the interpreter does, but an image is only a shape, and no kernel runs. Where a
-condition reads a number that an op made of pixels, the answer depends on them, and the error says
-so. numba-free.
+Draws are a function of the row, of sizes and, of a few ops, of boxes, so they can be had without
+decoding anything. The plan is walked like the interpreter does, but an image is only a shape, and
+no kernel of images runs; boxes and keypoints that are given are moved. Where a condition reads a
+number that an op made of pixels, the answer depends on them, and the error says so. numba-free.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from stoker.pipeline.statistics import STATISTICS
 from stoker.pipeline.steps import (
     ApplyStep,
     ConvertStep,
+    Decision,
     ExprStep,
     IfStep,
     InputStep,
@@ -36,6 +37,7 @@ def decide(
     sizes: Mapping[str, tuple[int, int]],
     scalars: Mapping[str, Any] | None = None,
     freeze: Freeze | None = None,
+    items: Mapping[str, np.ndarray] | None = None,
 ) -> list[dict[str, Any]]:
     """Return the decisions of a row: op, stream, site and record of each, in order.
 
@@ -46,17 +48,22 @@ def decide(
         scalars: field -> number, for the labels and scalars that conditions read, and of boxes and
             keypoints how many there are.
         freeze: stream name -> integer or "epoch".
+        items: field -> records (n, words) of boxes or keypoints, for the decisions that look at
+            them; these need no count.
 
     Raises:
-        UsageError: a size or scalar is missing, or a condition depends on pixels.
+        UsageError: a size or scalar is missing, a decision looks at items that are not given, or a
+            condition depends on pixels.
         SampleError: the sizes do not fit, or do not match each other.
     """
     engine = Interpreter(plan, freeze)
+    known: Mapping[str, np.ndarray] = items or {}
     columns = [
-        _stand_in(plan, index, name, sizes, scalars or {}) for index, name in enumerate(plan.fields)
+        known[name] if name in known else _stand_in(plan, index, name, sizes, scalars or {})
+        for index, name in enumerate(plan.fields)
     ]
     engine.drawn = []
-    _Dry(engine, row, columns, scalars or {}).steps(plan.steps)
+    _Dry(engine, row, columns, scalars or {}, known).steps(plan.steps)
     return engine.records()
 
 
@@ -87,17 +94,34 @@ def _shape_only(shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 
 class _Dry(Run):
-    """A run without kernels; `unknown` holds the values that only pixels or boxes would tell.
+    """A run without kernels of pixels.
 
-    `counted` are the fields of boxes and keypoints whose number is known.
+    `unknown` holds the values that only pixels or items would tell, `blank` the boxes and keypoints
+    of which nothing but their number may be known. `counted` are the fields whose number is known,
+    `given` those that are there.
     """
 
     def __init__(
-        self, engine: Interpreter, row: Row, columns: list[np.ndarray], counted: Container[str]
+        self,
+        engine: Interpreter,
+        row: Row,
+        columns: list[np.ndarray],
+        counted: Container[str],
+        given: Container[str],
     ) -> None:
         super().__init__(engine, row, columns)
         self.unknown: set[int] = set()
+        self.blank: set[int] = set()
         self.counted = counted
+        self.given = given
+
+    def draw(self, decision: Decision) -> None:
+        if decision.items in self.blank:
+            raise UsageError(
+                f"decide: {decision.op.name} at {decision.site} looks at "
+                f"{decision.op.draws_from}: give the records of their field in items"
+            )
+        super().draw(decision)
 
     def compute(self, step: ApplyStep, shape: tuple[int, ...]) -> np.ndarray:
         self.unknown.add(step.dst)
@@ -105,10 +129,17 @@ class _Dry(Run):
 
     def take(self, step: InputStep) -> None:
         super().take(step)
-        if self.plan.states[step.dst].items and self.plan.fields[step.column] not in self.counted:
-            self.unknown.add(step.dst)
+        name = self.plan.fields[step.column]
+        if self.plan.states[step.dst].items and name not in self.given:
+            self.blank.add(step.dst)
+            if name not in self.counted:
+                self.unknown.add(step.dst)
 
     def items(self, step: ItemsStep) -> None:
+        if step.src not in self.blank:
+            super().items(step)
+            return
+        self.blank.add(step.dst)
         self.unknown.add(step.dst)
         self.env[step.dst] = self.env[step.src][:0]
 
@@ -127,9 +158,10 @@ class _Dry(Run):
     def branch(self, step: IfStep) -> None:
         super().branch(step)
         taken = self.number(step.cond) != 0
-        self.unknown |= {
-            join.dst for join in step.joins if (join.then if taken else join.orelse) in self.unknown
-        }
+        for join in step.joins:
+            for known in (self.unknown, self.blank):
+                if (join.then if taken else join.orelse) in known:
+                    known.add(join.dst)
 
     def convert(self, step: ConvertStep) -> None:
         if step.src in self.unknown:

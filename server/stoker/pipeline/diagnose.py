@@ -76,7 +76,7 @@ def _parts(plan: Plan) -> Iterator[Part]:
     for decision in plan.decisions:
         op = type(decision.op)
         params, record = record_type(op.parameters), record_type(op.record)
-        yield decision, "draw", op.draw, tuple(draw_types(op.parameters, op.record)), ""
+        yield decision, "draw", op.draw, draw_types(op), ""
         sizes = (params, record, types.int64, types.int64)
         yield decision, "out_size", op.out_size, sizes, ""
     for step in _applies(plan.steps):
@@ -102,7 +102,8 @@ def _items_part(step: ItemsStep, src: State, dst: State) -> Part:
     records = record_type(op.parameters), record_type(op.record)
     on = f" on {src} to {dst}"
     if step.kernel is not None:
-        args = (view_type(src), view_type(dst), *records, SIZES)
+        told = (types.int64,) if step.kernel.visible else ()
+        args = (view_type(src), view_type(dst), *records, SIZES, *told)
         return step.decision, f"{step.kind} kernel", step.kernel.run, args, on
     return step.decision, "forward", step.forward, (*records, SIZES), on
 

@@ -148,6 +148,7 @@ def _line(plan: Plan, step: Step) -> str:
             return f"v{step.dst} = field {plan.fields[step.column]!r}{_about(plan, step.dst)}"
         case DrawStep(decision=d):
             of = "" if d.of is None else f" for v{d.of}"
+            of += "" if d.items is None else f", looking at v{d.items}"
             stream = "no randomness" if d.stream is None else f"stream {d.stream!r}"
             more = ", parameters of a schedule" * (d.schedule is not None)
             more += ", the same for all views" * d.shared

@@ -232,9 +232,10 @@ class _Writer:
     def draw(self, decision: Decision) -> list[str]:
         op, k = type(decision.op), decision.index
         name = self.function(decision, "draw", op.draw, "draw")
-        height, width = ("0", "0") if decision.of is None else self.sides(decision.of)
+        sizes = "0, 0" if decision.of is None else ", ".join(self.sides(decision.of))
+        items = "" if decision.items is None else f", v{decision.items}"
         return [
-            f'{name}(key_of(rows[r], streams[{k}]), p["d{k}"], {height}, {width}, d["d{k}"])',
+            f'{name}(key_of(rows[r], streams[{k}]), p["d{k}"], {sizes}, d["d{k}"]{items})',
             f"found[{FAULT_WORDS + k}] = r + 1",
         ]
 
@@ -277,17 +278,19 @@ class _Writer:
                 lines.append(self.out_size(decision, step.frame, after))
             given = ", ".join((*self.sides(step.frame), *after))
         lines.append(f"{sizes} = ({given})")
+        visible = visible_word(self.plan.states[step.src])
         if step.kernel is not None:
             path = f"items[{step.kind!r}].run"
             run = self.function(decision, f"{step.kind}", step.kernel.run, path)
-            call = f"{run}(v{step.src}, {memory}, {parts}, {sizes})"
+            told = f", {self.number(visible)}" if step.kernel.visible else ""
+            call = f"{run}(v{step.src}, {memory}, {parts}, {sizes}{told})"
         else:
             forward = self.function(decision, "forward", step.forward, "forward")
             run = MOVERS[step.kind].__name__
             self.imports[run] = f"from {MOVERS[step.kind].__module__} import {run}"
-            visible = self.number(visible_word(self.plan.states[step.src]))
             numbers = f"{forward}({parts}, {sizes})"
-            call = f"{run}(v{step.src}, {memory}, {numbers}, {sizes}, {visible})"
+            word = self.number(visible)
+            call = f"{run}(v{step.src}, {memory}, {numbers}, {sizes}, {word})"
         count, most = f"c{step.dst}", f"v{step.src}.shape[0]"
         lines.append(f"{count} = {call}")
         lines += self.refuse(f"{count} < 0 or {count} > {most}", step.check, (count, most))

@@ -46,16 +46,22 @@ class Guarded(Interpreter):
         """Return a run whose kernels are compiled and guarded."""
         return _GuardedRun(self, row, columns)
 
-    def draw(self, decision: Decision, row: Row, size: tuple[int, int]) -> None:
+    def draw(
+        self,
+        decision: Decision,
+        row: Row,
+        size: tuple[int, int],
+        items: tuple[np.ndarray, ...] = (),
+    ) -> None:
         """Fill the record of a decision for a row.
 
         Raises:
             BuildError: the draw wrote outside of its record, left a field of it unwritten, or
-                changed its parameters.
+                changed its parameters or the items it looks at.
         """
         op, name = decision.op, f"d{decision.index}"
         if isinstance(op, PythonCall):
-            super().draw(decision, row, size)
+            super().draw(decision, row, size, items)
             return
         key = machine_key(key_of(decision, row, self._freeze))
         results = []
@@ -64,8 +70,11 @@ class Guarded(Interpreter):
             record = memory.inner.view(machine_record(op.record))
             params = _alone(self._params, name)
             before = params.tobytes()
-            compiled(op.draw)(key, params, *size, record[0])
+            looked_at = tuple(np.array(value) for value in items)
+            compiled(op.draw)(key, params, *size, record[0], *looked_at)
             fault = memory.fault()
+            if any(a.tobytes() != b.tobytes() for a, b in zip(items, looked_at, strict=True)):
+                fault = "changed the items it looks at"
             if params.tobytes() != before:
                 fault = "changed its parameters"
             if fault:

@@ -116,12 +116,15 @@ class Interpreter:
         """Return what a decision drew for the row computed last; see `Engine.record_of`."""
         return self._records[f"d{index}"].tobytes() if index in self.drawn else None
 
-    def draw(self, decision: Decision, row: Row, size: Sides) -> None:
-        """Fill the record of a decision for a row."""
+    def draw(
+        self, decision: Decision, row: Row, size: Sides, items: tuple[np.ndarray, ...] = ()
+    ) -> None:
+        """Fill the record of a decision for a row; `items` has what it looks at, or nothing."""
         op, index = decision.op, decision.index
         self._records[f"d{index}"] = np.zeros((), op.record)
         params, record = as_record(self._params, index), as_record(self._records, index)
-        type(op).draw(key_of(decision, row, self._freeze), params, *size, record)
+        with np.errstate(all="ignore"):  # coordinates that are damaged, as machine code has them
+            type(op).draw(key_of(decision, row, self._freeze), params, *size, record, *items)
         self.drawn.append(index)
 
     def parts(self, decision: Decision) -> tuple[Any, Any]:
@@ -168,8 +171,7 @@ class Run:
             case InputStep():
                 self.take(step)
             case DrawStep():
-                size = (0, 0) if step.decision.of is None else size_of(self.env[step.decision.of])
-                self.engine.draw(step.decision, self.row, size)
+                self.draw(step.decision)
             case SameSizeStep():
                 self.same_size(step)
             case ApplyStep():
@@ -191,6 +193,12 @@ class Run:
         view = value.view()
         view.flags.writeable = False
         self.env[step.dst] = view
+
+    def draw(self, decision: Decision) -> None:
+        """Decide."""
+        size = (0, 0) if decision.of is None else size_of(self.env[decision.of])
+        items = () if decision.items is None else (self.env[decision.items],)
+        self.engine.draw(decision, self.row, size, items)
 
     def same_size(self, step: SameSizeStep) -> None:
         """Compare two sizes."""
@@ -227,12 +235,13 @@ class Run:
             before = size_of(self.env[step.frame])
             sizes = (*before, *map(int, type(decision.op).out_size(params, record, *before)))
         dst = np.zeros(self.plan.states[step.dst].bound, src.dtype)
+        visible = visible_word(self.plan.states[step.src])
         with np.errstate(all="ignore"):  # coordinates that are damaged, as machine code has them
             if step.kernel is not None:
-                count = int(step.kernel.run(src, dst, params, record, sizes))
+                told = (visible,) if step.kernel.visible else ()
+                count = int(step.kernel.run(src, dst, params, record, sizes, *told))
             else:
                 numbers = step.forward(params, record, sizes)
-                visible = visible_word(self.plan.states[step.src])
                 count = MOVERS[step.kind](src, dst, numbers, sizes, visible)
         if not 0 <= count <= len(src):
             raise sample_error(self.plan, self.row, step.check, (count, len(src)), (0, 0))

@@ -23,6 +23,7 @@ from stoker.ops.contract import State, same_size
 from stoker.pipeline.steps import (
     ApplyStep,
     ConvertStep,
+    DrawStep,
     ExprStep,
     IfStep,
     ItemsStep,
@@ -248,6 +249,8 @@ def _reads(step: Step) -> tuple[int, ...]:
     match step:
         case ApplyStep() | ItemsStep() | ConvertStep() | StoreStep():
             return (step.src,)
+        case DrawStep(decision=decision):
+            return () if decision.items is None else (decision.items,)
         case ExprStep(op="height" | "width" | "count"):
             return ()
         case ExprStep():

@@ -5,13 +5,12 @@ Imports numba; used only while a plan is compiled.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numba import from_dtype, types
 
-from stoker.ops.contract import State
+from stoker.ops.contract import Op, State
 from stoker.ops.records import machine_record
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.tables import params_table, physical, physical_rank, records_table
@@ -21,6 +20,7 @@ KEY = _tuple(types.uint64, 5)
 SCRATCH = types.Array(types.uint8, 1, "C")
 SIZES = _tuple(types.int64, 4)
 MAP = _tuple(types.float64, 9)
+ITEMS = types.Array(types.uint32, 2, "C")
 
 
 def glue_types(plan: Plan) -> tuple[Any, ...]:
@@ -55,9 +55,11 @@ def record_type(dtype: np.dtype[Any]) -> Any:
     return from_dtype(machine_record(dtype))
 
 
-def draw_types(parameters: np.dtype[Any], record: np.dtype[Any]) -> Sequence[Any]:
+def draw_types(op: type[Op]) -> tuple[Any, ...]:
     """Return the argument types of an op's `draw`."""
-    return (KEY, record_type(parameters), types.int64, types.int64, record_type(record))
+    params, record = record_type(op.parameters), record_type(op.record)
+    items = (ITEMS,) if op.draws_from else ()
+    return (KEY, params, types.int64, types.int64, record, *items)
 
 
 def _array(dtype: str, rank: int, *, readonly: bool = False) -> Any:

@@ -29,6 +29,7 @@ class Decision:
         schedule: how its parameters follow the place in the stream; None: they do not. Then `op`
             has the parameters of the first row.
         shared: whether all views of a position decide alike.
+        items: value of boxes or keypoints that the draw looks at; None: it looks at none.
     """
 
     index: int
@@ -38,6 +39,7 @@ class Decision:
     site: Site
     schedule: Schedule | None = None
     shared: bool = False
+    items: int | None = None
 
 
 @dataclass(frozen=True)

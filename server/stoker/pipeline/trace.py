@@ -93,7 +93,8 @@ class Tracer:
     def apply(self, op: Op, values: Sequence[Value], stream: str | None) -> tuple[Value, ...]:
         """Append a call of an op: its decision, unless it is there already, and an apply each."""
         numbers = tuple(self.number_of(value, op.name) for value in values)
-        draw = self._decide(op, numbers[:1], stream, op.name)
+        looked_at = numbers if op.draws_from else numbers[:1]
+        draw = self._decide(op, looked_at, stream, op.name)
         return tuple(
             TracedValue(self, self._append(Apply(draw, (number,), 1)), f"the result of {op.name}")
             for number in numbers

@@ -54,7 +54,7 @@ def op_calls(ops: Iterable[type[Op]] | None = None) -> Iterator[Call]:
     for cls in registered().values() if ops is None else ops:
         records = record_type(cls.parameters), record_type(cls.record)
         if cls.draw is not no_draw:
-            yield cls.draw, tuple(draw_types(cls.parameters, cls.record))
+            yield cls.draw, draw_types(cls)
         for op in _instances(cls):
             for state in STATES:
                 after = _after(op, state)

@@ -74,8 +74,7 @@ def _uses(steps: tuple[Step, ...]) -> Iterator[tuple[int, Decision | None]]:
     """Yield the values whose pixels are read, with the decision that bounds them, or None."""
     for step in steps:
         if isinstance(step, ApplyStep):
-            bounded = type(step.decision.op).reads is not None and step.decision.schedule is None
-            yield step.src, step.decision if bounded else None
+            yield step.src, step.decision if _bounds(step.decision) else None
         elif isinstance(step, IfStep):
             yield step.cond, None
             yield from _uses(step.then)
@@ -88,6 +87,12 @@ def _uses(steps: tuple[Step, ...]) -> Iterator[tuple[int, Decision | None]]:
             yield step.src, None  # of its frame only the size is read
         elif not isinstance(step, _NO_PIXELS):
             yield step.src, None
+
+
+def _bounds(decision: Decision) -> bool:
+    """Whether a decision says which box of a picture is read, and can be had from its size."""
+    from_sizes = decision.schedule is None and decision.items is None
+    return type(decision.op).reads is not None and from_sizes
 
 
 class Windows:

@@ -73,16 +73,12 @@ class Subject:
             for name, state in zip(self.plan.fields, self.plan.inputs, strict=True)
             if not state.shape
         }
-        scalars |= {
-            name: len(self._items(name, row.id))
+        items = {
+            name: np.asarray(self.dataset.read(name, row.id))
             for name, state in zip(self.plan.fields, self.plan.inputs, strict=True)
             if state.items
         }
-        return decide(self.plan, row, sizes, scalars, freeze)
-
-    def _items(self, name: str, number: int) -> np.ndarray:
-        """Return the records of a field of boxes or keypoints, (n, words)."""
-        return np.asarray(self.dataset.read(name, number))
+        return decide(self.plan, row, sizes, scalars, freeze, items)
 
     def _check_id(self, number: int) -> None:
         if number >= len(self.dataset):
