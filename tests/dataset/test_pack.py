@@ -14,7 +14,7 @@ from stoker.dataset.pack import Options, pack
 from stoker.protocol.errors import DatasetError, ResourceError, UsageError
 
 ONE = Options(workers=1)
-AS_THEY_CAME = Options(workers=1, grid=False)
+AS_THEY_CAME = Options(workers=1, grid=False, bands=False)
 
 
 def contents(folder):

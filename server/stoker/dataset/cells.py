@@ -1,7 +1,7 @@
 """One value of one field -> what is stored, and what is hashed.
 
-The hashed bytes of a value are its stored bytes; those of a raw picture come after its height and
-width (two unsigned 32-bit integers), because its bytes alone do not tell its shape.
+The hashed bytes of a value are its stored bytes; of a picture in bands they are its pixels. Pixels
+come after their height and width (two unsigned 32-bit integers), because they do not tell them.
 """
 
 import io
@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import UNSET
 from PIL import Image
 
+from stoker.dataset.bands import encode_bands
 from stoker.dataset.gridding import with_grid
 from stoker.dataset.inspect import Scratches, inspect_picture
 from stoker.dataset.items import items_of
@@ -41,11 +42,12 @@ class Cell:
     Attributes:
         data: bytes of the field's own column.
         sides: values of its side columns, in order.
-        prefix: bytes that are hashed before `data`.
+        prefix: bytes that are hashed before the rest.
         items: first side of the value: height, or how many items a free first side has.
         width: of a picture, else 0.
         encoding: of a picture's bytes, else "raw".
         notes: what the owner should know.
+        content: what is hashed in place of `data`, if that is not it.
     """
 
     data: bytes | memoryview
@@ -55,6 +57,12 @@ class Cell:
     width: int = 0
     encoding: str = "raw"
     notes: tuple[str, ...] = ()
+    content: bytes | None = None
+
+    @property
+    def hashed(self) -> bytes | memoryview:
+        """What is hashed behind `prefix`."""
+        return self.data if self.content is None else self.content
 
 
 class FieldError(CodecError):
@@ -95,11 +103,11 @@ def make_cell(field: Field, value: Value, scratch: Scratches) -> Cell:
         CodecError: the value does not fit its field, or is a picture that cannot be decoded.
     """
     if field.is_picture:
-        return (
-            _raw_picture(field, value)
-            if field.encoding == "raw"
-            else _picture(field, value, scratch)
-        )
+        if field.encoding == "raw":
+            return _raw_picture(field, value)
+        if field.encoding == "bands":
+            return _banded(field, value, scratch)
+        return _picture(field, value, scratch)
     if field.kind == "bytes":
         if not isinstance(value, bytes | bytearray | memoryview):
             raise CodecError(f"expected bytes, got {type(value).__name__}")
@@ -110,11 +118,7 @@ def make_cell(field: Field, value: Value, scratch: Scratches) -> Cell:
 def _picture(field: Field, value: Value, scratch: Scratches) -> Cell:
     if isinstance(value, np.ndarray):
         value = _as_png(field, value)
-    if not isinstance(value, bytes | bytearray | memoryview):
-        raise CodecError(
-            f"expected the bytes of a picture or its pixels, got {type(value).__name__}"
-        )
-    picture = inspect_picture(bytes(value), field.kind, scratch)
+    picture = inspect_picture(_file(value), field.kind, scratch)
     if field.encoding not in ("encoded", picture.encoding):
         raise CodecError(f"expected encoding {field.encoding}, got {picture.encoding}")
     sides: tuple[int | bytes, ...] = (picture.height, picture.width, picture.orientation)
@@ -123,6 +127,27 @@ def _picture(field: Field, value: Value, scratch: Scratches) -> Cell:
         sides = (*sides, picture.grid)
     size = picture.height, picture.width
     return Cell(picture.data, sides, b"", *size, picture.encoding, picture.notes)
+
+
+def _banded(field: Field, value: Value, scratch: Scratches) -> Cell:
+    notes: tuple[str, ...] = ()
+    if isinstance(value, np.ndarray):
+        size, pixels = _check_pixels(field, value), np.ascontiguousarray(value)
+    else:
+        picture = inspect_picture(_file(value), field.kind, scratch)
+        size, notes = (picture.height, picture.width), picture.notes
+        shape = (*size, 3) if field.kind == "image" else size
+        pixels = scratch.pixels.take(int(np.prod(shape))).reshape(shape)
+    prefix = struct.pack("<II", *size)
+    return Cell(encode_bands(pixels), size, prefix, *size, "bands", notes, pixels.tobytes())
+
+
+def _file(value: Value) -> bytes:
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise CodecError(
+            f"expected the bytes of a picture or its pixels, got {type(value).__name__}"
+        )
+    return bytes(value)
 
 
 def _as_png(field: Field, value: np.ndarray) -> bytes:

@@ -24,9 +24,9 @@ def row_digest(cells: Sequence[Cell]) -> bytes:
     """Return the 16-byte digest of a row, from its cells in schema order."""
     digest = hashlib.blake2b(digest_size=16)
     for cell in cells:
-        digest.update(struct.pack("<Q", len(cell.prefix) + len(cell.data)))
+        digest.update(struct.pack("<Q", len(cell.prefix) + len(cell.hashed)))
         digest.update(cell.prefix)
-        digest.update(cell.data)
+        digest.update(cell.hashed)
     return digest.digest()
 
 

@@ -25,7 +25,7 @@ from stoker.dataset.pack_shard import ShardJob
 from stoker.dataset.plan import Place, default_cut, plan_jobs
 from stoker.dataset.pool import Job, default_workers, run_jobs
 from stoker.dataset.resume import kept_records
-from stoker.dataset.schema import Schema, with_grid
+from stoker.dataset.schema import Schema, mask, with_grid
 from stoker.dataset.shard import ShardRecord
 from stoker.dataset.sources.kinds import AUTO, scan_source
 from stoker.dataset.sources.scan import Request, Scan
@@ -48,6 +48,7 @@ class Options:
         cut: where rows are cut into files; None: about 64 pieces of 4 MiB to 1 GiB.
         max_bad: how many bad items are named.
         grid: rewrite JPEGs on a grid, with the same pixels, so that crops decode faster.
+        bands: store masks in compressed bands of rows in place of their files; the same classes.
     """
 
     kind: str = AUTO
@@ -59,6 +60,7 @@ class Options:
     cut: Cut | None = None
     max_bad: int = MAX_BAD
     grid: bool = True
+    bands: bool = True
 
 
 @dataclass
@@ -118,6 +120,10 @@ def pack(
     fields = scan.fields
     if options.grid:
         fields = tuple(with_grid(field) if field.kind == "image" else field for field in fields)
+    if options.bands:
+        fields = tuple(
+            mask(field.name, "bands") if field.kind == "mask" else field for field in fields
+        )
     schema = with_row_columns(Schema(fields), source=True)
     with open_work(folder, options.overwrite) as work, disk_errors(folder):
         cut = options.cut or default_cut(scan.items)

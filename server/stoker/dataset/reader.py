@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from stoker.dataset.bands import decode_bands
 from stoker.dataset.boxed import BoxScratch, decode_boxed
 from stoker.dataset.check import check_files, check_manifest
 from stoker.dataset.codecs import CHANNELS, decode_picture
@@ -19,7 +20,7 @@ from stoker.dataset.columns import ColumnFiles, FixedColumn, Row, VariableColumn
 from stoker.dataset.jpeg import Grid
 from stoker.dataset.limits import CodecError
 from stoker.dataset.manifest import DataFile, Manifest, read_manifest
-from stoker.dataset.schema import DIGEST, SOURCE, Field
+from stoker.dataset.schema import DIGEST, SOURCE, UPRIGHT, Field
 from stoker.protocol.errors import SampleError, UnknownNameError, UsageError
 from stoker.protocol.items import COORDINATES
 
@@ -108,7 +109,7 @@ class Dataset:
         """
         spec = self._picture(field)
         row = self._row(id)
-        return 1 if spec.encoding == "raw" else row.number_of(f"{field}.orientation")
+        return 1 if spec.encoding in UPRIGHT else row.number_of(f"{field}.orientation")
 
     def read(self, field: str, id: int) -> memoryview | np.ndarray | np.generic:  # noqa: A002
         """Return a field as it is stored, without a copy.
@@ -162,6 +163,10 @@ class Dataset:
             return target
         assert isinstance(data, memoryview)
         try:
+            if spec.encoding == "bands":
+                picture = out[:needed].reshape(*size, *spec.shape[2:])
+                decode_bands(data, picture)
+                return picture
             return decode_picture(data, spec.kind, size, turn, out, self._scratch().turned)
         except CodecError as error:
             raise self._sample_error(field, id, f"cannot decode it: {error}") from None
@@ -175,8 +180,8 @@ class Dataset:
     ) -> np.ndarray:
         """Decode a box of a picture to its place in the caller's memory.
 
-        Outside of the box the pixels mean nothing. A JPEG with a grid is decoded only as far as
-        needed; any other picture is decoded whole.
+        Outside of the box the pixels mean nothing. A picture in bands and a JPEG with a grid are
+        decoded only as far as needed; any other picture is decoded whole.
 
         Args:
             field: an image or mask.
@@ -194,7 +199,7 @@ class Dataset:
         """
         spec = self._picture(field)
         grid = self.grid(field, id)
-        if grid is None:
+        if grid is None and spec.encoding != "bands":
             return self.decode(field, id, out)
         size, turn = self._checked_size(spec, id)
         needed = self._check_memory(spec, id, size, out)
@@ -206,8 +211,11 @@ class Dataset:
             )
         data = self.read(field, id)
         assert isinstance(data, memoryview)
-        target = out[:needed].reshape(*size, 3)
+        target = out[:needed].reshape(*size, *spec.shape[2:])
         try:
+            if grid is None:
+                decode_bands(data, target, box)
+                return target
             done = decode_boxed(data, grid, size, turn, box, target, self._scratch())
         except CodecError as error:
             raise self._sample_error(field, id, f"cannot decode it: {error}") from None

@@ -26,7 +26,9 @@ from stoker.protocol.items import (
 from stoker.protocol.items import MAX_FIELDS as MAX_ITEM_FIELDS
 
 KINDS = ("image", "mask", "boxes", "keypoints", "label", "scalar", "array", "bytes")
-ENCODINGS = ("raw", "jpeg", "png", "encoded")
+ENCODINGS = ("raw", "jpeg", "png", "encoded", "bands")
+UPRIGHT = ("raw", "bands")
+"""Encodings that hold pixels upright; the others may ask to be turned."""
 PICTURES = ("image", "mask")
 MAX_FIELDS = 256
 MAX_SIDE = 2**31 - 1
@@ -64,7 +66,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         name: an identifier.
         kind: what the field means; decides how ops treat it.
         encoding: how the bytes are stored: `jpeg`, `png`, `encoded` (one of the two, told by
-            signature), or `raw`.
+            signature), `bands` (see `stoker.dataset.bands`), or `raw`.
         dtype: of the decoded value.
         shape: of the decoded value; None where rows differ. Images (H, W, 3), masks (H, W).
         bound: the largest extent of each side over all rows.
@@ -93,6 +95,11 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         """Name of the side column of the grids of its JPEGs, if it has one."""
         name = f"{self.name}.grid"
         return name if any(side.name == name for side in self.side) else None
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether a box of a picture may be decoded without the rest."""
+        return self.grid_column is not None or self.encoding == "bands"
 
     @property
     def column_type(self) -> str:
@@ -129,7 +136,7 @@ def image(name: str = "image", encoding: str = "encoded", *, grid: bool = False)
 
     Args:
         name: an identifier.
-        encoding: raw, jpeg, png, or encoded for either of the two.
+        encoding: raw, jpeg, png, encoded for either of the two, or bands.
         grid: whether JPEGs are rewritten, with the same pixels, so that crops decode faster.
     """
     field = _picture(name, "image", encoding)
@@ -152,7 +159,13 @@ def with_grid(field: Field) -> Field:
 
 
 def mask(name: str = "mask", encoding: str = "encoded") -> Field:
-    """Declare a mask field: (H, W) uint8; sizes are found when rows are written."""
+    """Declare a mask field: (H, W) uint8; sizes are found when rows are written.
+
+    Args:
+        name: an identifier.
+        encoding: encoded or png for files as they come, bands for rows of them compressed so that
+            crops decode faster, or raw.
+    """
     return _picture(name, "mask", encoding)
 
 
@@ -219,7 +232,7 @@ def _ragged(name: str, kind: str, fields: Mapping[str, str], of: str | None) -> 
 def _picture(name: str, kind: str, encoding: str) -> Field:
     shape = (None, None, 3) if kind == "image" else (None, None)
     sides = [Side(f"{name}.height", "int32"), Side(f"{name}.width", "int32")]
-    if encoding != "raw":
+    if encoding not in UPRIGHT:
         sides.append(Side(f"{name}.orientation", "uint8"))
     return Field(name=name, kind=kind, encoding=encoding, shape=shape, side=tuple(sides))
 

@@ -72,9 +72,8 @@ def _faults(dataset: Dataset, number: int, out: np.ndarray) -> tuple[list[BadRow
     cells: list[Cell] = []
     for field in dataset.schema.fields:
         try:
-            cells.append(_cell(dataset, field, number))
+            cells.append(_cell(dataset, field, number, out))
             if field.is_picture:
-                dataset.decode(field.name, number, out)
                 dataset.grid(field.name, number)
         except SampleError as error:
             faults.append(_bad(dataset, number, field.name, str(error.details["reason"])))
@@ -84,10 +83,15 @@ def _faults(dataset: Dataset, number: int, out: np.ndarray) -> tuple[list[BadRow
     return faults, sum(len(cell.data) for cell in cells)
 
 
-def _cell(dataset: Dataset, field: Field, number: int) -> Cell:
+def _cell(dataset: Dataset, field: Field, number: int, out: np.ndarray) -> Cell:
+    """Return a field's cell; `out` is memory for the picture, which is decoded."""
     value = dataset.read(field.name, number)
     if isinstance(value, memoryview):
-        return Cell(value)
+        pixels = dataset.decode(field.name, number, out) if field.is_picture else out[:0]
+        if field.encoding != "bands":
+            return Cell(value)
+        prefix = struct.pack("<II", *pixels.shape[:2])
+        return Cell(value, prefix=prefix, content=pixels.tobytes())
     prefix = struct.pack("<II", *value.shape[:2]) if field.is_picture else b""
     return Cell(value.tobytes(), prefix=prefix)
 

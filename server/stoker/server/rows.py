@@ -30,7 +30,7 @@ from stoker.protocol.spec import StreamSpec
 from stoker.server.chunks import chunk_computer
 from stoker.server.schedules import try_schedules
 
-ENCODED = ("jpeg", "png", "encoded")
+ENCODED = ("jpeg", "png", "encoded", "bands")
 ALL_ROWS = -1
 """Told as the row that is computed where many are at a time."""
 Begun = Callable[[int], None]
@@ -229,10 +229,9 @@ class SampleReader:
         self._windows: Windows | None = None
 
     def read_boxes_alone(self, plan: Plan, freeze: Freeze | None) -> None:
-        """From now on decode of pictures with a grid only what the plan reads of a row."""
-        schema = self._dataset.schema
-        gridded = [field.name for field in schema.fields if field.grid_column is not None]
-        windows = Windows(plan, gridded, freeze)
+        """From now on decode only what the plan reads of a row, where the encoding allows it."""
+        fields = self._dataset.schema.fields
+        windows = Windows(plan, [field.name for field in fields if field.has_parts], freeze)
         self._windows = windows if windows.fields else None
 
     def read(self, number: int, row: Row | None = None) -> list[Any]:

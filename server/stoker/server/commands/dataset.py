@@ -65,6 +65,13 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
             help="Rewrite JPEGs, with the same pixels, so that crops of them decode faster.",
         ),
     ] = True,
+    bands: Annotated[
+        bool,
+        typer.Option(
+            "--bands/--no-bands",
+            help="Store masks, with the same classes, so that they and crops of them decode fast.",
+        ),
+    ] = True,
 ) -> None:
     """Pack a source as a dataset: losslessly, in parallel, resumably."""
     options = Options(
@@ -75,6 +82,7 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
         images=images,
         fields=dict(_assignment(text) for text in field or []),
         grid=grid,
+        bands=bands,
     )
     with _bar("packing") as bar:
         task = bar.add_task("packing", total=None)

@@ -52,7 +52,7 @@ def field_lines(subject: Subject) -> list[str]:
         how = "mapped as it is stored"
         if encoding in ENCODED:
             how = f"decoded ({encoding}) in Python into memory of {state.bound_bytes} bytes"
-        if name in boxes and fields[name].grid_column is not None:
+        if name in boxes and fields[name].has_parts:
             how += f", of it only what {_ops(boxes[name])} will read"
         lines.append(f"{name}: {state}, {how}")
     unread = [name for name in fields if name not in subject.plan.fields]
