@@ -8,6 +8,7 @@ share a Dataset. Imports no pyarrow, numba or torch.
 
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,23 @@ class Dataset:
         self._picture(field)
         row = self._row(id)
         return row.number_of(f"{field}.height"), row.number_of(f"{field}.width")
+
+    def sizes(self, field: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield (widths, heights) of all pictures in the order of their ids, file by file.
+
+        They are those of `size`: read-only views of the files, from which no picture is read.
+
+        Raises:
+            UnknownNameError: there is no such field.
+            UsageError: the field has no size.
+        """
+        self._picture(field)
+        for file in self.manifest.files:
+            columns = self._files.row(file.first_row).columns
+            wide, high = columns[f"{field}.width"], columns[f"{field}.height"]
+            assert isinstance(wide, FixedColumn)
+            assert isinstance(high, FixedColumn)
+            yield wide.items, high.items
 
     def orientation(self, field: str, id: int) -> int:  # noqa: A002
         """Return the EXIF orientation (1..8) of a picture's stored bytes.

@@ -162,8 +162,12 @@ class EpochOrder:
             )
 
 
-def check_order(spec: StreamSpec) -> None:
+def check_order(spec: StreamSpec, *, with_buckets: bool = False) -> None:
     """Check that this version can deliver the order of a spec.
+
+    Args:
+        spec: the stream.
+        with_buckets: whether it has buckets.
 
     Raises:
         UsageError: it cannot; the message names what it supports.
@@ -186,7 +190,7 @@ def check_order(spec: StreamSpec) -> None:
     ] + [
         f"{name}={value!r}"
         for name, value in (("exclude", spec.exclude), ("buckets", spec.buckets))
-        if value is not None
+        if value is not None and not (with_buckets and name == "buckets")
     ]
     if order.kind != "full":
         given.insert(0, f"order.kind={order.kind!r}")
@@ -194,6 +198,10 @@ def check_order(spec: StreamSpec) -> None:
         raise UsageError(
             f"{', '.join(given)}: this version orders whole datasets only: order.kind='full', with"
             " shuffle and block, without subset, weights, exclude list or buckets"
+        )
+    if order.block is not None and with_buckets:
+        raise UsageError(
+            f"order.block={order.block}: buckets have an order of their own; leave block out"
         )
     if order.block is not None and (order.block < 1 or not order.shuffle):
         raise UsageError(

@@ -18,7 +18,12 @@ _SUBSTITUTE: Final = stream_key(SUBSTITUTE_STREAM)
 
 
 def substitute(
-    spec: StreamSpec, epoch: int, position: int, bad_id: int, attempt: int
+    spec: StreamSpec,
+    epoch: int,
+    position: int,
+    bad_id: int,
+    attempt: int,
+    among: int | None = None,
 ) -> tuple[int, int]:
     """Return (id, visit) of the row that stands in for a bad one.
 
@@ -28,6 +33,8 @@ def substitute(
         position: its position.
         bad_id: the id that the order gives to that position.
         attempt: 1 to 16; each is tried until the id that it draws is good.
+        among: how many samples may stand in; None: all. With buckets the number drawn is a place
+            among those of the bucket.
 
     Raises:
         UsageError: the attempt is out of its range, or a part of the key is.
@@ -35,4 +42,4 @@ def substitute(
     if not 1 <= attempt <= MAX_ATTEMPTS:
         raise UsageError(f"substitute: expected attempt 1 to {MAX_ATTEMPTS}, got {attempt}")
     key = make_key(spec.seed, _SUBSTITUTE, bad_id, epoch, visit=position + 1)
-    return integers(key, attempt, spec.dataset_rows), position + 1
+    return integers(key, attempt, among or spec.dataset_rows), position + 1

@@ -1,0 +1,184 @@
+"""Aspect-ratio buckets: what a user asks for, and how many steps an epoch of them has.
+
+`Buckets` is the request: how the output size of an image is chosen, and what happens to what is
+left over. `Bucket` is a row of the plan that follows from it: a size, how many samples have it, and
+how many of them make a batch. `BucketSteps` is the arithmetic of epochs: pure integers, no state.
+docs/contracts/order.md specifies all of it.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import msgspec
+
+from stoker.protocol.errors import UsageError
+
+MAX_SIDE = 65535
+MAX_AREA = 2**26
+MAX_DIVISOR = 4096
+MAX_BUCKETS = 4096
+MAX_POSITIONS = 2**24
+
+Side = Annotated[int, msgspec.Meta(ge=1, le=MAX_SIDE)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=2**48)]
+Positions = Annotated[int, msgspec.Meta(ge=1, le=MAX_POSITIONS)]
+
+
+class Buckets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Batches of one size each, chosen so that every image keeps its aspect ratio as far as it can.
+
+    Attributes:
+        max_area: most pixels of an output; each image gets the size of about that area that is
+            nearest to its own ratio. None without resizing.
+        divisor: every side of an output is a multiple of it.
+        min_side: least side of an output; None: `divisor`.
+        max_side: greatest side of an output; None: no limit but the area.
+        resize: whether images are resized; if not, an image's own size names its bucket.
+        field: the picture whose size counts.
+        leftovers: what becomes of samples that fill no batch: "carry" them into the next epoch,
+            "merge" a bucket too small for one batch into the next best one (what is then left over
+            is carried), or "drop" them.
+        constant: what all batches have in common: "rows", or about as many "pixels": a batch of
+            `batch_size` positions of the greatest area, and more where images are smaller.
+        min_rows: least positions in a global batch, where pixels are constant.
+        max_rows: most positions in a global batch, where pixels are constant; None: no limit.
+    """
+
+    max_area: int | None = None
+    divisor: int = 64
+    min_side: int | None = None
+    max_side: int | None = None
+    resize: bool = True
+    field: Annotated[str, msgspec.Meta(max_length=256)] = "image"
+    leftovers: Literal["carry", "merge", "drop"] = "carry"
+    constant: Literal["rows", "pixels"] = "rows"
+    min_rows: int = 1
+    max_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the parameters.
+
+        Raises:
+            UsageError: one is out of bounds, or they contradict each other.
+        """
+        _within("divisor", self.divisor, MAX_DIVISOR)
+        _within("min_rows", self.min_rows, MAX_POSITIONS)
+        for name, value, most in (
+            ("min_side", self.min_side, MAX_SIDE),
+            ("max_side", self.max_side, MAX_SIDE),
+            ("max_rows", self.max_rows, MAX_POSITIONS),
+        ):
+            if value is not None:
+                _within(name, value, most)
+        choices = {
+            "leftovers": ("carry", "merge", "drop"),
+            "constant": ("rows", "pixels"),
+            "resize": (True, False),
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise UsageError(
+                    f"buckets: {name}: expected {' or '.join(map(repr, allowed))}, got "
+                    f"{getattr(self, name)!r}"
+                )
+        if self.max_rows is not None and self.max_rows < self.min_rows:
+            raise UsageError(
+                f"buckets: min_rows={self.min_rows} is more than max_rows={self.max_rows}"
+            )
+        if self.resize:
+            self._check_sizes()
+        elif self.max_area is not None or self.min_side is not None or self.max_side is not None:
+            raise UsageError(
+                "buckets: max_area, min_side and max_side choose a size to resize to; with "
+                "resize=False every image keeps its own: leave them out"
+            )
+        elif self.leftovers == "merge":
+            raise UsageError(
+                "buckets: leftovers='merge' moves images to another size, so it needs resize=True; "
+                "without it use 'carry' or 'drop'"
+            )
+
+    @property
+    def least_side(self) -> int:
+        """Least side that an output can have: `min_side`, up to a multiple of the divisor."""
+        return -(-(self.min_side or 1) // self.divisor) * self.divisor
+
+    @property
+    def greatest_side(self) -> int:
+        """Greatest side that an output can have: `max_side`, down to a multiple of the divisor."""
+        return (self.max_side or MAX_SIDE) // self.divisor * self.divisor
+
+    def _check_sizes(self) -> None:
+        if self.max_area is None:
+            raise UsageError(
+                "buckets: give max_area, the most pixels of an output, for example "
+                "max_area=1024 * 1024; or resize=False"
+            )
+        _within("max_area", self.max_area, MAX_AREA)
+        low, high = self.least_side, self.greatest_side
+        if low > high:
+            raise UsageError(
+                f"buckets: no multiple of divisor={self.divisor} lies between min_side="
+                f"{self.min_side} and max_side={self.max_side}; use a smaller divisor or wider "
+                "limits"
+            )
+        if low * low > self.max_area:
+            raise UsageError(
+                f"buckets: max_area={self.max_area} is too small for any bucket: the least side is "
+                f"{low}, so the least area {low * low}; use a smaller divisor or min_side, or a "
+                "larger max_area"
+            )
+
+
+class Bucket(msgspec.Struct, frozen=True, array_like=True):
+    """One size of a plan.
+
+    Attributes:
+        width: width of its outputs in pixels.
+        height: height of its outputs in pixels.
+        samples: how many samples have it.
+        positions: positions in one of its global batches.
+    """
+
+    width: Side
+    height: Side
+    samples: Count
+    positions: Positions
+
+
+Tail = Literal["carry", "drop", "pad"]
+
+
+class BucketSteps:
+    """Which batches an epoch delivers; all buckets count theirs through, from 0.
+
+    With tail "carry" bucket b is one endless stream: the samples of epoch 0, then those of epoch 1,
+    and so on, cut every `positions`; epoch e delivers the batches that end in it. With "drop" and
+    "pad" every epoch is cut by itself, and the incomplete batch at its end is left out or padded.
+    """
+
+    def __init__(self, buckets: Sequence[Bucket], tail: Tail) -> None:
+        self.buckets = tuple(buckets)
+        self.tail = tail
+        self.steps = functools.lru_cache(maxsize=64)(self._steps)
+
+    def batches_before(self, bucket: int, epoch: int) -> int:
+        """Return how many batches a bucket delivers before an epoch."""
+        samples, size = self.buckets[bucket].samples, self.buckets[bucket].positions
+        if self.tail == "carry":
+            return epoch * samples // size
+        return epoch * (samples // size if self.tail == "drop" else -(-samples // size))
+
+    def steps_before(self, epoch: int) -> int:
+        """Return how many steps the stream has before an epoch."""
+        return sum(self.batches_before(bucket, epoch) for bucket in range(len(self.buckets)))
+
+    def _steps(self, epoch: int) -> int:
+        """Return the number of steps of an epoch."""
+        return self.steps_before(epoch + 1) - self.steps_before(epoch)
+
+
+def _within(name: str, value: object, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise UsageError(f"buckets: {name}: expected an integer from 1 to {most}, got {value!r}")

@@ -1,0 +1,277 @@
+"""The order of a stream with buckets: (epoch, step) -> bucket, and the rows of its batch.
+
+Bucket b is its samples in the order of a keyed permutation of their own for every epoch. With tail
+"carry" these lie end to end and are cut every `positions`; so what is left over at the end of an
+epoch stands at the beginning of the next one, and nothing has to be remembered. A carried row keeps
+the epoch of its permutation, and draws with that. The batches of an epoch are those of the first
+bucket, then those of the second, and so on; with `shuffle` a keyed permutation of them.
+
+Every lookup costs O(log buckets), and memory is the plan's. Any thread may call.
+"""
+
+import functools
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from stoker.order.buckets.plan import BucketPlan
+from stoker.order.epoch import PAD_ID, check_order
+from stoker.order.permutation import Permutation
+from stoker.order.stream import Found, Ids, Rows
+from stoker.order.substitutes import substitute
+from stoker.protocol.buckets import BucketSteps, Tail
+from stoker.protocol.errors import UsageError
+from stoker.protocol.spec import StreamSpec
+
+INSIDE_LEVEL = 2
+BATCHES_LEVEL = 3
+
+
+class Batch(NamedTuple):
+    """A batch: the number of its bucket, and its own number among all batches of that bucket."""
+
+    bucket: int
+    number: int
+
+
+class _Epoch(NamedTuple):
+    """An epoch: for each bucket its first batch, and the place of that in the epoch unshuffled."""
+
+    first: list[int]
+    places: list[int]
+
+
+class BucketOrder:
+    """The order of a stream with buckets; see `stoker.order.stream.StreamOrder`.
+
+    Attributes:
+        plan: the buckets.
+        steps_of: the arithmetic of its epochs.
+    """
+
+    def __init__(self, spec: StreamSpec, plan: BucketPlan, *, machine: bool = False) -> None:
+        """Make the order of a spec.
+
+        Args:
+            spec: the stream.
+            plan: the plan whose digest is in the spec.
+            machine: compute with machine code (imports numba); the numbers are the same.
+
+        Raises:
+            UsageError: the spec was made for another plan, or asks for what this version lacks.
+            VersionError: the spec was made under another version of a contract.
+        """
+        check_order(spec, with_buckets=True)
+        if spec.buckets != plan.digest:
+            raise UsageError(
+                f"the stream was made for bucket plan {spec.buckets}, this one is {plan.digest}: "
+                "dataset, request or batch size differ"
+            )
+        self.plan = plan
+        self.steps_of = BucketSteps(plan.buckets, tail_of(spec, plan))
+        self._spec = spec
+        self._machine = machine
+        self._epoch = functools.lru_cache(maxsize=8)(self._make_epoch)
+        self._inside = functools.lru_cache(maxsize=2 * len(plan.buckets))(self._make_inside)
+        self._turns = functools.lru_cache(maxsize=4)(self._make_turns)
+
+    def steps(self, epoch: int) -> int:
+        """Return the number of batches that an epoch delivers."""
+        return self.steps_of.steps(epoch)
+
+    def progress(self, epoch: int, step: int) -> float | None:
+        """Return how much of the training is over before a step; None if it has no length."""
+        if self._spec.total_epochs is None:
+            return None
+        whole = self.steps_of.steps_before(self._spec.total_epochs)
+        return min(self.steps_of.steps_before(epoch) + step, whole) / whole
+
+    def batch(self, epoch: int, step: int) -> Batch:
+        """Return which batch a step delivers.
+
+        Raises:
+            UsageError: the epoch has no such step.
+        """
+        steps = self.steps(epoch) if epoch >= 0 else 0
+        if not 0 <= step < steps:
+            raise UsageError(
+                f"step: expected one from 0 to {steps - 1} in epoch {epoch}, got {step}"
+            )
+        found = self._epoch(epoch)
+        place = self._turns(epoch)(step) if self._spec.order.shuffle else step
+        bucket = bisect_right(found.places, place) - 1
+        return Batch(bucket, found.first[bucket] + place - found.places[bucket])
+
+    def bucket(self, epoch: int, step: int) -> int | None:
+        """Return the number of the bucket that a step delivers."""
+        return self.batch(epoch, step).bucket
+
+    def positions(self, epoch: int, step: int) -> int:
+        """Return how many positions the global batch of a step has."""
+        return self.plan.buckets[self.batch(epoch, step).bucket].positions
+
+    def rows(self, epoch: int, step: int, lo: int, hi: int) -> Rows:
+        """Return the rows [lo, hi) of the global batch of a step.
+
+        Raises:
+            UsageError: the epoch has no such step, or the batch no such rows.
+        """
+        bucket, number = self.batch(epoch, step)
+        positions = self.plan.buckets[bucket].positions
+        count = positions * self._spec.views
+        if not 0 <= lo <= hi <= count:
+            raise UsageError(f"rows: expected 0 <= lo <= hi <= {count}, got {lo} and {hi}")
+        offsets = np.arange(lo, hi, dtype=np.int64)
+        views = np.zeros(len(offsets), np.int64)
+        if self._spec.views > 1:
+            offsets, views = np.divmod(offsets, self._spec.views)
+        ids, epochs, places = self._stretch(bucket, epoch, number, offsets)
+        return Rows(ids, np.zeros_like(ids), epochs, places, views)
+
+    def batches(self, epoch: int) -> Iterator[tuple[int, Ids]]:
+        """Yield (bucket, ids) of every batch of an epoch, in order; ids are -1 where it is padded.
+
+        For whoever wants all of them: an epoch is computed at once, in eight bytes a sample.
+        """
+        turns = np.arange(self.steps(epoch), dtype=np.int64)
+        if self._spec.order.shuffle:
+            turns = self._turns(epoch).many(turns)
+        found, whole = self._epoch(epoch), []
+        for bucket, first in enumerate(found.first):
+            positions = self.plan.buckets[bucket].positions
+            count = self.steps_of.batches_before(bucket, epoch + 1) - first
+            offsets = np.arange(count * positions, dtype=np.int64)
+            ids, _, _ = self._stretch(bucket, epoch, first, offsets)
+            whole += list(ids.reshape(count, positions))
+        buckets = np.searchsorted(found.places, turns, side="right") - 1
+        for bucket, turn in zip(buckets.tolist(), turns.tolist(), strict=True):
+            yield bucket, whole[turn]
+
+    def left_over(self, bucket: int, epoch: int) -> Ids:
+        """Return the ids of a bucket that fill no batch by the end of an epoch, in their order."""
+        found = self.plan.buckets[bucket]
+        stop = self.steps_of.batches_before(bucket, epoch + 1)
+        if self.steps_of.tail == "carry":
+            count = (epoch + 1) * found.samples - stop * found.positions
+        else:
+            batches = stop - self.steps_of.batches_before(bucket, epoch)
+            count = max(found.samples - batches * found.positions, 0)
+        return self._stretch(bucket, epoch, stop, np.arange(count, dtype=np.int64))[0]
+
+    def _stretch(self, bucket: int, epoch: int, number: int, offsets: Ids) -> tuple[Ids, Ids, Ids]:
+        """Return (ids, epochs, positions) at ascending offsets from the begin of a batch."""
+        found = self.plan.buckets[bucket]
+        samples = found.samples
+        if self.steps_of.tail == "carry":
+            epoch, place = divmod(number * found.positions, samples)
+            places = offsets + place
+        else:
+            places = offsets + (number - self._epoch(epoch).first[bucket]) * found.positions
+        epochs = np.full(len(offsets), epoch, np.int64)
+        if not len(places) or places[-1] < samples:
+            return self._ids(bucket, epoch, places), epochs, places
+        ids = np.full(len(places), PAD_ID, np.int64)
+        if self.steps_of.tail == "carry":
+            more, places = np.divmod(places, samples)
+            epochs += more
+            starts = np.flatnonzero(np.diff(epochs, prepend=epochs[0] - 1))
+            for start, end in zip(starts, [*starts[1:], len(ids)], strict=True):
+                ids[start:end] = self._ids(bucket, int(epochs[start]), places[start:end])
+        else:
+            end = int(np.searchsorted(places, samples))
+            ids[:end] = self._ids(bucket, epoch, places[:end])
+        return ids, epochs, places
+
+    def substitute(self, epoch: int, position: int, bad_id: int, attempt: int) -> tuple[int, int]:
+        """Return (id, visit) of the row that stands in for a bad one: of the same bucket.
+
+        Args:
+            epoch: the epoch of the bad row's permutation.
+            position: its position in that.
+            bad_id: its id.
+            attempt: 1 to 16.
+        """
+        bucket, _ = self.plan.locate(bad_id)
+        ids = self.plan.ids(bucket)
+        place, visit = substitute(self._spec, epoch, position, bad_id, attempt, among=len(ids))
+        return int(ids[place]), visit
+
+    def find(self, epoch: int, sample_id: int, visit: int = 0) -> Found:
+        """Return where a row is delivered.
+
+        Args:
+            epoch: the epoch of its permutation.
+            sample_id: its id.
+            visit: 0, or 1 more than the position of the row for which it stands in.
+
+        Raises:
+            UsageError: there is no such id, or the epoch is negative.
+        """
+        bucket, place = self.plan.locate(sample_id)
+        if epoch < 0:
+            raise UsageError(f"epoch: expected one from 0, got {epoch}")
+        samples, size = self.plan.buckets[bucket].samples, self.plan.buckets[bucket].positions
+        position = visit - 1
+        if not visit:
+            position = place
+            if self._spec.order.shuffle:
+                position = self._inside(bucket, epoch).inverse(place)
+        if position >= samples:
+            raise UsageError(f"visit {visit}: the bucket of id {sample_id} has {samples} samples")
+        at = epoch
+        if self.steps_of.tail == "carry":
+            number = (epoch * samples + position) // size
+            at = ((number + 1) * size - 1) // samples
+        else:
+            number = self._epoch(epoch).first[bucket] + position // size
+            if number >= self.steps_of.batches_before(bucket, epoch + 1):
+                return Found(bucket, position, None)
+        found = self._epoch(at)
+        step = found.places[bucket] + number - found.first[bucket]
+        if self._spec.order.shuffle:
+            step = self._turns(at).inverse(step)
+        return Found(bucket, position, (at, step))
+
+    def _ids(self, bucket: int, epoch: int, places: Ids) -> Ids:
+        if self._spec.order.shuffle:
+            places = self._inside(bucket, epoch).many(places)
+        return self.plan.ids(bucket)[places].astype(np.int64)
+
+    def _make_epoch(self, epoch: int) -> _Epoch:
+        first, places, place = [], [], 0
+        for bucket in range(len(self.plan.buckets)):
+            first.append(self.steps_of.batches_before(bucket, epoch))
+            places.append(place)
+            place += self.steps_of.batches_before(bucket, epoch + 1) - first[-1]
+        return _Epoch(first, places)
+
+    def _make_inside(self, bucket: int, epoch: int) -> Permutation:
+        found = self.plan.buckets[bucket]
+        part = found.width << 16 | found.height
+        return Permutation(
+            found.samples, self._spec.seed, epoch, part=part, level=INSIDE_LEVEL,
+            machine=self._machine,
+        )  # fmt: skip
+
+    def _make_turns(self, epoch: int) -> Permutation:
+        return Permutation(
+            self.steps(epoch), self._spec.seed, epoch, level=BATCHES_LEVEL, machine=self._machine
+        )
+
+
+def tail_of(spec: StreamSpec, plan: BucketPlan) -> Tail:
+    """Return what becomes of an incomplete batch.
+
+    Raises:
+        UsageError: one shall be padded and dropped.
+    """
+    if spec.tail == "pad" and plan.request.leftovers == "drop":
+        raise UsageError(
+            "buckets: leftovers='drop' leaves incomplete batches out, and drop_last=False (tail "
+            "'pad') pads them: use one of them"
+        )
+    if spec.tail == "pad":
+        return "pad"
+    return "drop" if plan.request.leftovers == "drop" else "carry"

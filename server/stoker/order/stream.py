@@ -1,0 +1,144 @@
+"""The order of a stream, whatever it is: (epoch, step) -> the rows of a global batch.
+
+What computes rows asks a `StreamOrder` and nobody else. `PlainOrder` is that of a spec without
+buckets, where step s covers the positions [s*B, (s+1)*B) of an epoch (`stoker.order.batches`);
+`stoker.order.buckets` has the other. Any thread may call.
+"""
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stoker.order.batches import progress, row_places, steps_per_epoch
+from stoker.order.epoch import EpochOrder
+from stoker.order.substitutes import substitute
+from stoker.protocol.spec import StreamSpec
+
+Ids = NDArray[np.int64]
+
+
+class Rows(NamedTuple):
+    """Rows of a global batch; each is `(n,) int64`.
+
+    Attributes:
+        ids: sample ids; -1 for pad rows.
+        visits: how often the id came before in its epoch.
+        epochs: the epoch that the row is of, and draws with; with buckets it may be an earlier one
+            than that of its batch.
+        positions: place of the row in that epoch; with buckets, in its bucket's part of it.
+        views: views of the positions.
+    """
+
+    ids: Ids
+    visits: Ids
+    epochs: Ids
+    positions: Ids
+    views: Ids
+
+
+class Found(NamedTuple):
+    """Where a row is delivered.
+
+    Attributes:
+        bucket: number of its bucket, None without buckets.
+        position: its position, see `Rows`.
+        place: (epoch, step) of its batch; None if it is in none.
+    """
+
+    bucket: int | None
+    position: int
+    place: tuple[int, int] | None
+
+
+class StreamOrder(Protocol):
+    """What is asked of an order."""
+
+    def steps(self, epoch: int) -> int:
+        """Return the number of batches that an epoch delivers."""
+        ...
+
+    def progress(self, epoch: int, step: int) -> float | None:
+        """Return how much of the training is over before a step; None if it has no length."""
+        ...
+
+    def bucket(self, epoch: int, step: int) -> int | None:
+        """Return the number of the bucket that a step delivers, None without buckets."""
+        ...
+
+    def positions(self, epoch: int, step: int) -> int:
+        """Return how many positions the global batch of a step has."""
+        ...
+
+    def rows(self, epoch: int, step: int, lo: int, hi: int) -> Rows:
+        """Return the rows [lo, hi) of the global batch of a step.
+
+        Raises:
+            UsageError: the epoch has no such step, or the batch no such rows.
+        """
+        ...
+
+    def substitute(self, epoch: int, position: int, bad_id: int, attempt: int) -> tuple[int, int]:
+        """Return (id, visit) of the row that stands in for a bad one, `attempt` from 1 to 16."""
+        ...
+
+    def find(self, epoch: int, sample_id: int, visit: int = 0) -> Found:
+        """Return where a row is delivered; `epoch` is the one that it draws with.
+
+        Raises:
+            UsageError: there is no such row.
+        """
+        ...
+
+
+class PlainOrder:
+    """The order of a spec without buckets; see `StreamOrder`."""
+
+    def __init__(self, spec: StreamSpec, *, machine: bool = False) -> None:
+        """Make the order of a spec; see `stoker.order.epoch.EpochOrder`."""
+        self._spec = spec
+        self._order = EpochOrder(spec, machine=machine)
+
+    def steps(self, epoch: int) -> int:
+        """Return the number of batches that every epoch delivers."""
+        return steps_per_epoch(self._spec)
+
+    def progress(self, epoch: int, step: int) -> float | None:
+        """Return how much of the training is over before a step; None if it has no length."""
+        return progress(self._spec, epoch, step)
+
+    def bucket(self, epoch: int, step: int) -> int | None:
+        """Return None."""
+        return None
+
+    def positions(self, epoch: int, step: int) -> int:
+        """Return how many positions a global batch has."""
+        return self._spec.batch_size
+
+    def rows(self, epoch: int, step: int, lo: int, hi: int) -> Rows:
+        """Return the rows [lo, hi) of the global batch of a step.
+
+        Raises:
+            UsageError: the epoch has no such step, or the batch no such rows.
+        """
+        places, views = row_places(self._spec, step, lo, hi)
+        if not len(places):
+            return Rows(places, places, places, places, views)
+        first, last = int(places[0]), int(places[-1])
+        ids, visits = self._order.lookup_range(epoch, first, last + 1)
+        picked = places - first
+        return Rows(ids[picked], visits[picked], np.full_like(places, epoch), places, views)
+
+    def substitute(self, epoch: int, position: int, bad_id: int, attempt: int) -> tuple[int, int]:
+        """Return (id, visit) of the row that stands in for a bad one."""
+        return substitute(self._spec, epoch, position, bad_id, attempt)
+
+    def find(self, epoch: int, sample_id: int, visit: int = 0) -> Found:
+        """Return where a row is delivered.
+
+        Raises:
+            UsageError: there is no such row.
+        """
+        position = visit - 1 if visit else self._order.find(epoch, sample_id)
+        step = position // self._spec.batch_size
+        return Found(None, position, (epoch, step))
