@@ -17,7 +17,8 @@ from stoker.dataset.sources.item import (
     SourceFile,
     WholeFile,
 )
-from stoker.dataset.sources.readers import BadItemError, open_reader
+from stoker.dataset.sources.opening import open_reader
+from stoker.dataset.sources.readers import BadItemError
 from stoker.dataset.sources.recipe import Recipe
 from stoker.dataset.sources.walk import look_at
 

@@ -25,7 +25,7 @@ from stoker.dataset.pack_shard import ShardJob
 from stoker.dataset.plan import Place, default_cut, plan_jobs
 from stoker.dataset.pool import Job, default_workers, run_jobs
 from stoker.dataset.resume import kept_records
-from stoker.dataset.schema import Schema, mask, with_grid
+from stoker.dataset.schema import Schema, mask, may_have_grid, with_grid
 from stoker.dataset.shard import ShardRecord
 from stoker.dataset.sources.kinds import AUTO, scan_source
 from stoker.dataset.sources.scan import Request, Scan
@@ -119,7 +119,7 @@ def pack(
     _check_places(Path(source), folder)
     fields = scan.fields
     if options.grid:
-        fields = tuple(with_grid(field) if field.kind == "image" else field for field in fields)
+        fields = tuple(with_grid(field) if may_have_grid(field) else field for field in fields)
     if options.bands:
         fields = tuple(
             mask(field.name, "bands") if field.kind == "mask" else field for field in fields

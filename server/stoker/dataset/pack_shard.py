@@ -19,7 +19,8 @@ from stoker.dataset.inspect import Scratches
 from stoker.dataset.listing import read_listing
 from stoker.dataset.shard import ShardRecord, ShardWriter
 from stoker.dataset.sources.item import Item
-from stoker.dataset.sources.readers import BadItemError, file_of, open_reader
+from stoker.dataset.sources.opening import open_reader
+from stoker.dataset.sources.readers import BadItemError, file_of
 from stoker.dataset.sources.recipe import Recipe
 
 

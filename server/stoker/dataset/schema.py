@@ -149,13 +149,18 @@ def with_grid(field: Field) -> Field:
     Raises:
         UsageError: the field's encoding has no JPEGs.
     """
-    if field.kind != "image" or field.encoding not in ("jpeg", "encoded"):
+    if not may_have_grid(field):
         raise UsageError(
             f"field {field.name!r}: only images that may be JPEGs have grids, got a {field.kind} "
             f"of encoding {field.encoding}; leave grid out"
         )
     side = Side(f"{field.name}.grid", "large_binary")
     return msgspec.structs.replace(field, side=(*field.side, side))
+
+
+def may_have_grid(field: Field) -> bool:
+    """Whether a field is of images that may be JPEGs."""
+    return field.kind == "image" and field.encoding in ("jpeg", "encoded")
 
 
 def mask(name: str = "mask", encoding: str = "encoded") -> Field:

@@ -8,10 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker.dataset.sources.ffcv import is_beton, scan_beton
 from stoker.dataset.sources.folder import scan_folder
+from stoker.dataset.sources.huggingface import is_huggingface, scan_huggingface
 from stoker.dataset.sources.parallel import has_images_folder, scan_parallel
+from stoker.dataset.sources.patterns import is_pattern
 from stoker.dataset.sources.scan import Request, Scan
 from stoker.dataset.sources.table import is_table, scan_table
+from stoker.dataset.sources.webdataset import is_webdataset, scan_webdataset
 from stoker.protocol.errors import UsageError
 
 AUTO = "auto"
@@ -22,7 +26,7 @@ class Kind:
     """A kind of source.
 
     Attributes:
-        knows: whether a path that exists looks like one.
+        knows: whether a path that exists, or a pattern, looks like one.
         scan: scans it.
     """
 
@@ -31,6 +35,9 @@ class Kind:
 
 
 KINDS: Mapping[str, Kind] = {
+    "ffcv": Kind(is_beton, scan_beton),
+    "webdataset": Kind(is_webdataset, scan_webdataset),
+    "huggingface": Kind(is_huggingface, scan_huggingface),
     "table": Kind(is_table, scan_table),
     "parallel": Kind(has_images_folder, scan_parallel),
     "folder": Kind(Path.is_dir, scan_folder),
@@ -48,7 +55,7 @@ def scan_source(source: str, kind: str, request: Request) -> Scan:
             raise UsageError(f"--kind: expected one of {', '.join((AUTO, *KINDS))}, got {kind!r}")
         return KINDS[kind].scan(Path(source), request)
     path = Path(source)
-    if not path.exists():
+    if not path.exists() and not is_pattern(source):
         raise UsageError(f"{source} does not exist; check the path")
     for found in KINDS.values():
         if found.knows(path):

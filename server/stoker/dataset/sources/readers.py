@@ -1,14 +1,13 @@
 """From an item to the values of its fields, in a worker.
 
 The reader of files knows whole files, extracts of containers and values given in place. Sources
-whose rows are read whole by other means have readers of their own; `READERS` names them all.
+whose rows are read whole by other means have readers of their own; `opening` names them all.
 Containers are opened when they are first needed, and what changed since it was scanned is refused.
 """
 
-import contextlib
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -111,27 +110,12 @@ class FileReader:
         return np.frombuffer(data, container.dtype).reshape(container.shape)
 
 
-READERS: dict[str, Callable[[Recipe], Reader]] = {
-    "files": FileReader,
-}
-
-
 def file_of(item: Item, fields: Sequence[Field], name: str) -> str | None:
     """Return the path of the file that an item's field of that name is, if it is one."""
     for field, place in zip(fields, item.places, strict=False):
         if field.name == name and isinstance(place, WholeFile):
             return place.file.path
     return None
-
-
-@contextlib.contextmanager
-def open_reader(recipe: Recipe) -> Iterator[Reader]:
-    """Open the reader of a recipe for a `with` block."""
-    reader = READERS[recipe.reader](recipe)
-    try:
-        yield reader
-    finally:
-        reader.close()
 
 
 def open_unchanged(root: Path, file: SourceFile) -> int:

@@ -35,7 +35,7 @@ class Scan:
         fields: fields of a sample.
         items: the samples, in order; read several times, and may make them as they are asked for.
         containers: files that hold many values; items name them by number.
-        reader: what turns an item into values, one of `stoker.dataset.sources.readers.READERS`.
+        reader: what turns an item into values, one of `stoker.dataset.sources.opening.READERS`.
         settings: what that reader must know besides.
         aligned: whether all pictures of a sample have one size; else masks have that of the first.
         bad: (path, reason) of what cannot be part of a sample.

@@ -1,0 +1,27 @@
+"""Opens the reader that a recipe names; runs in workers."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+
+from stoker.dataset.sources.ffcv import BetonReader
+from stoker.dataset.sources.readers import FileReader, Reader
+from stoker.dataset.sources.recipe import Recipe
+from stoker.dataset.sources.row_reader import RowReader
+from stoker.dataset.sources.tar_reader import TarReader
+
+READERS: Mapping[str, Callable[[Recipe], Reader]] = {
+    "files": FileReader,
+    "tars": TarReader,
+    "rows": RowReader,
+    "beton": BetonReader,
+}
+
+
+@contextlib.contextmanager
+def open_reader(recipe: Recipe) -> Iterator[Reader]:
+    """Open the reader of a recipe for a `with` block."""
+    reader = READERS[recipe.reader](recipe)
+    try:
+        yield reader
+    finally:
+        reader.close()
