@@ -214,7 +214,11 @@ class _Place:
 
 
 class SampleReader:
-    """Reads the fields that a plan wants, decoding into buffers made once."""
+    """Reads the fields that a plan wants, decoding into buffers made once.
+
+    What was decoded last stays: the views of a position come one after the other, and a sample of
+    which they need the same is decoded once for all of them. Engines never write their inputs.
+    """
 
     def __init__(self, dataset: Dataset, names: Sequence[str]) -> None:
         fields = {field.name: field for field in dataset.schema.fields}
@@ -227,6 +231,7 @@ class SampleReader:
                 buffer = np.empty(int(np.prod(field.bound)), np.uint8)
             self._readers.append((name, buffer))
         self._windows: Windows | None = None
+        self._decoded: dict[str, tuple[int, Box | None, Any]] = {}
 
     def read_boxes_alone(self, plan: Plan, freeze: Freeze | None) -> None:
         """From now on decode only what the plan reads of a row, where the encoding allows it."""
@@ -252,8 +257,16 @@ class SampleReader:
     ) -> Any:
         if buffer is None:
             return self._dataset.read(name, number)
-        if name in boxes:
-            return self._dataset.decode_box(name, number, boxes[name], buffer)
+        box = boxes.get(name)
+        last = self._decoded.pop(name, None)  # left out if this one cannot be decoded
+        if last is None or last[:2] != (number, box):
+            last = (number, box, self._decode(name, number, buffer, box))
+        self._decoded[name] = last
+        return last[2]
+
+    def _decode(self, name: str, number: int, buffer: np.ndarray, box: Box | None) -> Any:
+        if box is not None:
+            return self._dataset.decode_box(name, number, box, buffer)
         return self._dataset.decode(name, number, buffer)
 
 

@@ -70,6 +70,21 @@ def test_a_chunk_is_never_a_hang(rig):
     assert sizes(rig.run(token, run=2, granted=1)) == [1, 1, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("row_s", "expected"), [(0.01, [27, 12, 6, 3, 3]), (10.0, [1, 1, 1, 1]), (3.0, [3, 3, 3, 3])]
+)
+def test_views_of_a_position_stay_together(rig, row_s, expected):
+    """Also where a chunk may not be large; unless it may not even have one position."""
+    token = rig.open(batch_size=17, views=3)
+    warm(rig, token, row_s=row_s)
+    got = sizes(rig.run(token, run=2, granted=1))
+    while len(got) < len(expected):
+        for worker in (1, 2):
+            if rig.claims(worker):
+                got += sizes(rig.finish(worker, seconds=row_s))
+    assert got == expected
+
+
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_senseless_measurement_is_left_out(rig, seconds):
     token = rig.open(batch_size=50)

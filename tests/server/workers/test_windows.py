@@ -10,7 +10,7 @@ from PIL import Image
 from stoker import ops
 from stoker.dataset import open_dataset, schema
 from stoker.dataset.build import write_dataset
-from stoker.pipeline import pipeline
+from stoker.pipeline import pipeline, shared_views
 from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.plan import bind
 from stoker.pipeline.windows import windowed
@@ -140,6 +140,51 @@ def test_rows_are_those_of_the_interpreter_that_decodes_all(gridded, made, boxes
     for epoch in range(2):
         ((_, expected),) = reference_batches(gridded, graph, spec, epoch=epoch)
         assert found[epoch] == {name: array.tobytes() for name, array in expected.items()}
+
+
+@pipeline
+def same_windows(sample):
+    with shared_views():
+        image = ops.random_resized_crop(sample.image, size=32)
+    return {"image": ops.horizontal_flip(image)}
+
+
+@pytest.mark.parametrize(
+    ("made", "whole", "boxes"),
+    [(with_statistics, 10, 0), (same_windows, 1, 10), (one_crop, 3, 30)],
+    ids=lambda value: getattr(value, "name", None) or str(value),
+)
+def test_views_that_read_the_same_share_one_decode(gridded, made, whole, boxes):
+    """The bytes are those of rows that are each computed by a reader of its own.
+
+    One photograph has no grid: it is decoded whole for each box.
+    """
+    spec = make_spec(gridded, made.graph(), batch_size=10, seed=3, views=3)
+    counts = {"decode": 0, "decode_box": 0}
+    with open_dataset(gridded) as dataset:
+        for name in counts:
+            count_calls(dataset, name, counts)
+        plan = bind(made.graph(), field_states(dataset), shortcuts=True)
+        layout = slot_layout(plan.outputs, 30)
+        engine = compile_plan(plan)
+        slots = [np.zeros(layout.slot_bytes, np.uint8) for _ in range(2)]
+        RowComputer(spec, dataset, engine, layout, machine=True).fill(slots[0], 0, 0, 0, 30)
+        assert counts == {"decode": whole, "decode_box": boxes}
+        for row in range(30):
+            alone = RowComputer(spec, dataset, engine, layout, machine=True)
+            alone.fill(slots[1], 0, 0, row, row + 1)
+        assert counts["decode_box" if boxes else "decode"] == (boxes or whole) + 30
+    assert np.array_equal(*slots)
+
+
+def count_calls(dataset, name, counts):
+    method = getattr(dataset, name)
+
+    def counting(*args):
+        counts[name] += 1
+        return method(*args)
+
+    setattr(dataset, name, counting)
 
 
 def test_which_fields_are_read_in_boxes(gridded):

@@ -1,10 +1,11 @@
 """Who computes which rows: guided self-scheduling, fair between groups, earliest step first.
 
 Groups with unclaimed rows take turns, a chunk each. A chunk is
-`max(least_rows, ceil(rows / workers))` rows of the group's earliest step, at most what is
-unclaimed or `most_rows`. While later steps wait, `rows` are those of a step: equal shares, and few
-of them, because whoever is done first goes on with the next step. In the last step there is, they
-are the unclaimed rows: shares get smaller, so that all workers end together. `streams` has the
+`max(least_rows, ceil(rows / workers))` rows of the group's earliest step, at most what is unclaimed
+or `most_rows`; where there are views, which share what is decoded, it is whole positions as far as
+that and the rank's cut allow. While later steps wait, `rows` are those of a step: equal shares, and
+few of them, because whoever is done first goes on with the next step. In the last step there is,
+they are the unclaimed rows: shares get smaller, so that all workers end together. `streams` has the
 bounds, which follow from what a row costs. After each event the rotation is empty or no worker has
 room: no worker is idle while there is work.
 """
@@ -106,4 +107,11 @@ class Scheduler:
         stream = group.stream
         rows = group.layout.rows if len(group.open) > 1 else batch.unclaimed
         share = -(-rows // self._pool.up)
-        return min(max(share, stream.least_rows), stream.most_rows)
+        chunk = min(max(share, stream.least_rows), stream.most_rows)
+        return whole_units(chunk, stream.most_rows, stream.spec.views)
+
+
+def whole_units(rows: int, most: int, unit: int) -> int:
+    """Return a number of rows near `rows` that cuts no unit of rows in two, where `most` allows."""
+    above = -(-rows // unit) * unit
+    return above if above <= most else rows // unit * unit or rows
