@@ -36,6 +36,19 @@ class Picture:
     grid: bytes = b""
 
 
+def picture_size(data: bytes) -> tuple[int, int]:
+    """Return (height, width) of a picture's file, after orientation, without decoding it.
+
+    Raises:
+        CodecError: it is no picture that Stoker knows, or damaged.
+    """
+    encoding = signature(data)
+    if encoding is None:
+        data, _ = transcode(data, "image")
+        encoding = "png"
+    return upright_size(*_stored_size(data, encoding), find_orientation(data))
+
+
 def inspect_picture(data: bytes, kind: str, scratch: "Scratches") -> Picture:
     """Look at a picture's file and decode it once.
 
@@ -65,6 +78,13 @@ def inspect_picture(data: bytes, kind: str, scratch: "Scratches") -> Picture:
     out = scratch.pixels.take(size[0] * size[1] * CHANNELS[kind])
     decode_picture(data, kind, size, orientation, out, scratch.turned)
     return Picture(data, encoding, *size, orientation, notes)
+
+
+def _stored_size(data: bytes, encoding: str) -> tuple[int, int]:
+    if encoding == "jpeg":
+        return read_jpeg_size(data)
+    header = read_png_header(data)
+    return header.height, header.width
 
 
 class Scratches:

@@ -55,6 +55,7 @@ def items_of(field: Field, value: object, size: Size | None) -> np.ndarray:
         tail = (part.width,) if part.width > 1 else ()
         columns[name] = _column(name, exactly(part.dtype, given[name]), len(columns[native]), tail)
     _check(field.kind, columns[native], size)
+    _check_classes(field, columns)
     return pack_items(field.items.fields, columns)
 
 
@@ -106,6 +107,20 @@ def _check(kind: str, at: np.ndarray, size: Size | None) -> None:
                 f"{kind} lie outside of their picture of {size[0]}x{size[1]} pixels (height x "
                 f"width): {_first(at, outside)}; clip them or leave them out"
             )
+
+
+def _check_classes(field: Field, columns: Mapping[str, np.ndarray]) -> None:
+    """Refuse labels that have no name, where the field has names of its classes."""
+    part = field.class_part
+    if part is None or field.classes is None:
+        return
+    numbers = columns[part.name]
+    strange = np.any((numbers < 0) | (numbers >= len(field.classes)))
+    if strange:
+        raise CodecError(
+            f"{part.name}: expected classes from 0 to {len(field.classes) - 1}, got "
+            f"{numbers.min()} to {numbers.max()}"
+        )
 
 
 def _unfinite(array: np.ndarray) -> np.ndarray:

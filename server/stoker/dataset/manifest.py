@@ -73,7 +73,8 @@ class FieldStatistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         data_bytes: stored bytes.
         height, width: (smallest, largest, mean) of pictures.
         turned: pictures whose EXIF orientation is not 1.
-        per_class: rows per label value, for labels with class names.
+        per_class: how often each class is there, as a row's label or as that of an item, where
+            classes have names.
         gridded: JPEGs that were rewritten on a grid.
         by_rows: those of them whose grid has rows alone, as their width does not divide.
     """

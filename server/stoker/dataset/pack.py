@@ -25,12 +25,14 @@ from stoker.dataset.pack_shard import ShardJob
 from stoker.dataset.plan import Place, default_cut, plan_jobs
 from stoker.dataset.pool import Job, default_workers, run_jobs
 from stoker.dataset.resume import kept_records
-from stoker.dataset.schema import Schema, mask, may_have_grid, with_grid
+from stoker.dataset.schema import Schema, encoded_as, may_have_grid, with_grid
 from stoker.dataset.shard import ShardRecord
 from stoker.dataset.sources.kinds import AUTO, scan_source
 from stoker.dataset.sources.scan import Request, Scan
 from stoker.dataset.summary import Summary
 from stoker.protocol.errors import DatasetError, UsageError
+
+MASKS = ("semantic", "instance")
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,9 @@ class Options:
         fields: NAME -> KIND of fields, where the source does not say it: for parallel folders,
             folder name -> "image" or "mask".
         images: folder of the pictures, where paths in the source are not relative to itself.
+        masks: what is painted from outlines of objects, "semantic" or "instance"; empty: no mask.
+        clip: clip boxes to their picture, and leave out keypoints outside of it, instead of calling
+            the sample bad.
         cut: where rows are cut into files; None: about 64 pieces of 4 MiB to 1 GiB.
         max_bad: how many bad items are named.
         grid: rewrite JPEGs on a grid, with the same pixels, so that crops decode faster.
@@ -57,6 +62,8 @@ class Options:
     skip_bad: bool = False
     fields: Mapping[str, str] = field(default_factory=dict)
     images: Path | None = None
+    masks: str = ""
+    clip: bool = False
     cut: Cut | None = None
     max_bad: int = MAX_BAD
     grid: bool = True
@@ -114,15 +121,14 @@ def pack(
     """
     started, options = time.monotonic(), options or Options()
     folder, name = Path(dest), os.fspath(source)
-    request = Request(asked=options.kind != AUTO, fields=options.fields, images=options.images)
-    scan = scan_source(name, options.kind, request)
+    scan = scan_source(name, options.kind, _request(options))
     _check_places(Path(source), folder)
     fields = scan.fields
     if options.grid:
         fields = tuple(with_grid(field) if may_have_grid(field) else field for field in fields)
     if options.bands:
         fields = tuple(
-            mask(field.name, "bands") if field.kind == "mask" else field for field in fields
+            encoded_as(field, "bands") if field.kind == "mask" else field for field in fields
         )
     schema = with_row_columns(Schema(fields), source=True)
     with open_work(folder, options.overwrite) as work, disk_errors(folder):
@@ -139,6 +145,18 @@ def pack(
             _judge(name, ordered, options.max_bad)
         manifest = commit(folder, schema, ordered)
     return PackReport(manifest, scan.kind, dict(scan.ignored), resumed, time.monotonic() - started)
+
+
+def _request(options: Options) -> Request:
+    if options.masks not in ("", *MASKS):
+        raise UsageError(f"--masks: expected {' or '.join(MASKS)}, got {options.masks!r}")
+    return Request(
+        asked=options.kind != AUTO,
+        fields=options.fields,
+        images=options.images,
+        masks=options.masks,
+        clip=options.clip,
+    )
 
 
 def _check_places(source: Path, folder: Path) -> None:
@@ -187,6 +205,9 @@ def _scan_record(scan: Scan, options: Options) -> ShardRecord:
     summary = Summary()
     for path, reason in scan.bad:
         summary.add_bad(path, reason, options.max_bad)
+    for what, names in scan.notes.items():
+        for name in names:
+            summary.note(what, name)
     return ShardRecord(None, summary)
 
 

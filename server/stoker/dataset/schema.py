@@ -7,7 +7,7 @@ docs/contracts/dataset.md; a new encoding or side column needs no new format ver
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -30,6 +30,8 @@ ENCODINGS = ("raw", "jpeg", "png", "encoded", "bands")
 UPRIGHT = ("raw", "bands")
 """Encodings that hold pixels upright; the others may ask to be turned."""
 PICTURES = ("image", "mask")
+CLASS_PARTS = {"boxes": "label", "keypoints": "keypoint"}
+"""Kind -> the part of an item whose values may have names."""
 MAX_FIELDS = 256
 MAX_SIDE = 2**31 - 1
 DIGEST = "stoker.digest"
@@ -70,7 +72,10 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         dtype: of the decoded value.
         shape: of the decoded value; None where rows differ. Images (H, W, 3), masks (H, W).
         bound: the largest extent of each side over all rows.
-        classes: names of a label's values 0, 1, ..., if it has such.
+        classes: names of the values 0, 1, ... of a label, of a mask, of the `label` of boxes and of
+            the `keypoint` of keypoints, if they have such.
+        class_ids: the numbers that the source has for these classes, where they differ from ours;
+            for people and for writing results back.
         side: the field's side columns.
         items: of boxes and keypoints: what an item is; its shape is (None, words of an item).
     """
@@ -84,6 +89,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     classes: tuple[str, ...] | None = None
     side: tuple[Side, ...] = ()
     items: Items | UnsetType = UNSET
+    class_ids: tuple[int, ...] | UnsetType = UNSET
 
     @property
     def is_picture(self) -> bool:
@@ -100,6 +106,14 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     def has_parts(self) -> bool:
         """Whether a box of a picture may be decoded without the rest."""
         return self.grid_column is not None or self.encoding == "bands"
+
+    @property
+    def class_part(self) -> ItemField | None:
+        """The part of an item that `classes` name the values of, if there is one."""
+        if self.items is UNSET or self.classes is None:
+            return None
+        name = CLASS_PARTS[self.kind]
+        return next((part for part in self.items.fields if part.name == name), None)
 
     @property
     def column_type(self) -> str:
@@ -174,9 +188,23 @@ def mask(name: str = "mask", encoding: str = "encoded") -> Field:
     return _picture(name, "mask", encoding)
 
 
+def encoded_as(field: Field, encoding: str) -> Field:
+    """Return an image or mask that is stored in another encoding."""
+    model = _picture(field.name, field.kind, encoding)
+    return msgspec.structs.replace(field, encoding=encoding, side=model.side)
+
+
 def label(name: str = "label", classes: tuple[str, ...] | None = None) -> Field:
     """Declare a label: an int64, with the names of its values if there are such."""
     return Field(name=name, kind="label", dtype="int64", classes=classes)
+
+
+def with_classes(
+    field: Field, classes: Sequence[str], class_ids: Sequence[int] | None = None
+) -> Field:
+    """Return a label, mask, boxes or keypoints whose values have names; see `Field`."""
+    ids = UNSET if class_ids is None else tuple(class_ids)
+    return msgspec.structs.replace(field, classes=tuple(classes), class_ids=ids)
 
 
 def scalar(name: str, dtype: str = "float32") -> Field:
@@ -292,6 +320,7 @@ def _check_field(field: Field) -> None:
     sides = [side for side in field.shape if side is not None]
     expect(all(1 <= side <= MAX_SIDE for side in sides), f"sides of 1 to {MAX_SIDE}", field.shape)
     expect(all(0 <= side <= MAX_SIDE for side in field.bound), "bounds from 0", field.bound)
+    _check_classes(field, expect)
     if field.is_picture:
         model = _picture(field.name, field.kind, field.encoding)
         expect(field.dtype == "uint8", f"dtype uint8 of kind {field.kind}", field.dtype)
@@ -311,6 +340,15 @@ def _check_field(field: Field) -> None:
     expect((field.items is not UNSET) == (field.kind in COORDINATES), "items", field.items)
     if field.items is not UNSET:
         _check_items(field, field.items.fields)
+
+
+def _check_classes(field: Field, expect: Callable[[bool, str, object], None]) -> None:
+    if field.classes is not None:
+        named = field.kind in ("label", "mask") or field.class_part is not None
+        expect(named, "classes of a label, a mask, or labels of items", field.classes)
+    if field.class_ids is not UNSET:
+        as_many = field.classes is not None and len(field.class_ids) == len(field.classes)
+        expect(as_many, "a number for each class", field.class_ids)
 
 
 def _check_items(field: Field, items: tuple[ItemField, ...]) -> None:

@@ -16,13 +16,16 @@ from pathlib import Path
 from typing import IO
 
 import msgspec
+import numpy as np
+from msgspec import UNSET
 
 from stoker.dataset.arrow import ALIGN, ITEM_BYTES, ColumnType, parse_type, plan_file
 from stoker.dataset.cells import Cell
 from stoker.dataset.fingerprint import row_digest
 from stoker.dataset.manifest import ColumnPlace, DataFile, Extent, sync_folder
-from stoker.dataset.schema import DIGEST, SOURCE, Schema
+from stoker.dataset.schema import DIGEST, SOURCE, Field, Schema
 from stoker.dataset.summary import FieldSummary, Summary
+from stoker.protocol.ragged import unpack_items
 
 _SPOOL_BYTES = 4 * 2**20
 _PIECE = 2**20
@@ -94,7 +97,7 @@ class ShardWriter:
                 self._put(side.name, _little(side.type, value))
             for note in cell.notes:
                 self.summary.note(f"{field.name}: {note}", source)
-            _count(self.summary.fields[field.name], field.kind, cell)
+            _count(self.summary.fields[field.name], field, cell)
         for side in self._schema.side:
             if side.name == DIGEST:
                 self._put(DIGEST, row_digest([cells[f.name] for f in self._schema.fields]))
@@ -161,14 +164,25 @@ def _little(kind: str, value: int | bytes) -> bytes:
     return struct.pack("<i" if kind == "int32" else "<B", value)
 
 
-def _count(seen: FieldSummary, kind: str, cell: Cell) -> None:
+def _count(seen: FieldSummary, field: Field, cell: Cell) -> None:
     seen.data_bytes += len(cell.data)
     seen.height.add(cell.items)
     seen.width.add(cell.width)
-    if kind in ("image", "mask"):
+    if field.is_picture:
         seen.encodings[cell.encoding] = seen.encodings.get(cell.encoding, 0) + 1
         seen.turned += len(cell.sides) > 2 and cell.sides[2] != 1
         seen.add_grid(cell.sides[3:])
-    if kind == "label":
-        value = int.from_bytes(cell.data, "little", signed=True)
+    for value in _classes(field, cell):
         seen.classes[value] = seen.classes.get(value, 0) + 1
+
+
+def _classes(field: Field, cell: Cell) -> list[int]:
+    """Return the classes in a value: of a label, or of each item."""
+    if field.kind == "label":
+        return [int.from_bytes(cell.data, "little", signed=True)]
+    part = field.class_part
+    if part is None or field.items is UNSET:
+        return []
+    words = np.frombuffer(cell.data, "<u4").reshape(cell.items, field.shape[1] or 0)
+    numbers: list[int] = unpack_items(field.items.fields, words)[part.name].tolist()
+    return numbers

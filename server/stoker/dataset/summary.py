@@ -143,7 +143,7 @@ def _field(field: Field, seen: FieldSummary, rows: int) -> FieldStatistics:
         return values.low, values.high, values.total / rows
 
     per_class = None
-    if field.classes is not None:
+    if field.classes is not None and not field.is_picture:
         per_class = tuple(seen.classes.get(value, 0) for value in range(len(field.classes)))
     return FieldStatistics(
         data_bytes=seen.data_bytes,

@@ -1,9 +1,9 @@
 """One sample of a source before it is read: its name, its size, and where each value comes from.
 
 Items are made by scanning, written to a listing, and read by workers, so they are plain data. A
-value is a whole file, a range of bytes of a container, a row of one, or given in place. Whatever
-changes the bytes that are written must stand in the item or in its scan's containers: they are the
-key under which finished work is kept.
+value is a whole file, a range of bytes of a container, a row of one, a mask to be painted, or given
+in place. Whatever changes the bytes that are written must stand in the item or in its scan's
+containers: they are the key under which finished work is kept.
 """
 
 from typing import Any
@@ -54,6 +54,18 @@ class Given(msgspec.Struct, frozen=True, array_like=True, tag="given"):
     value: Any
 
 
+class Outlines(msgspec.Struct, frozen=True, array_like=True, tag="outlines"):
+    """A mask made of shapes that are painted one over another, see `sources.outlines`.
+
+    Attributes:
+        shapes: (value, segmentation as JSON).
+        relative: whether polygons are in parts of the picture's width and height, not in pixels.
+    """
+
+    shapes: tuple[tuple[int, bytes], ...]
+    relative: bool = False
+
+
 class Record(msgspec.Struct, frozen=True, array_like=True, tag="record"):
     """Row `number` of a container that a reader of its own understands, with all its fields."""
 
@@ -61,7 +73,7 @@ class Record(msgspec.Struct, frozen=True, array_like=True, tag="record"):
     number: int
 
 
-Place = WholeFile | Extract | Given | Record
+Place = WholeFile | Extract | Given | Outlines | Record
 
 
 class Item(msgspec.Struct, frozen=True, array_like=True):

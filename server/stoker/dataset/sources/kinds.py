@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker.dataset.sources.coco import is_coco, scan_coco
 from stoker.dataset.sources.ffcv import is_beton, scan_beton
 from stoker.dataset.sources.folder import scan_folder
 from stoker.dataset.sources.huggingface import is_huggingface, scan_huggingface
@@ -35,6 +36,7 @@ class Kind:
 
 
 KINDS: Mapping[str, Kind] = {
+    "coco": Kind(is_coco, scan_coco),
     "ffcv": Kind(is_beton, scan_beton),
     "webdataset": Kind(is_webdataset, scan_webdataset),
     "huggingface": Kind(is_huggingface, scan_huggingface),

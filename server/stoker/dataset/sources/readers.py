@@ -14,16 +14,19 @@ from typing import Protocol
 import numpy as np
 
 from stoker.dataset.cells import Value
+from stoker.dataset.inspect import picture_size
 from stoker.dataset.limits import MAX_FILE_BYTES, CodecError
 from stoker.dataset.schema import Field
 from stoker.dataset.sources.item import (
     Extract,
     Given,
     Item,
+    Outlines,
     Place,
     SourceFile,
     WholeFile,
 )
+from stoker.dataset.sources.outlines import paint
 from stoker.dataset.sources.recipe import Recipe
 
 
@@ -65,7 +68,7 @@ class FileReader:
         values: dict[str, Value] = {}
         for field, place in zip(self._fields, item.places, strict=True):
             try:
-                values[field.name] = self._value(place)
+                values[field.name] = self._value(item, place)
             except CodecError as error:
                 path = place.file.path if isinstance(place, WholeFile) else item.name
                 raise BadItemError(path, str(error)) from None
@@ -77,7 +80,7 @@ class FileReader:
             os.close(descriptor)
         self._open.clear()
 
-    def _value(self, place: Place) -> Value:
+    def _value(self, item: Item, place: Place) -> Value:
         match place:
             case WholeFile():
                 return read_file(self._root, place.file)
@@ -86,7 +89,16 @@ class FileReader:
                 return value
             case Extract():
                 return self._extract(place)
+            case Outlines():
+                return paint(place.shapes, self._size(item), place.relative)
         raise TypeError(f"expected a place that is read by itself, got {place}")
+
+    def _size(self, item: Item) -> tuple[int, int]:
+        """Return the size that an item's outlines are for: as told, or that of its picture."""
+        if item.size is not None:
+            return item.size
+        file = next(place.file for place in item.places if isinstance(place, WholeFile))
+        return picture_size(read_file(self._root, file))
 
     def _extract(self, place: Extract) -> Value:
         container = self._containers[place.container]

@@ -18,11 +18,16 @@ class Request:
         fields: NAME -> KIND, for folders, columns, arrays and so on whose kind their name does not
             say; each kind of source says what NAME and KIND may be.
         images: folder of the pictures, where paths in the source are not relative to itself.
+        masks: what is painted from outlines, "semantic" or "instance"; empty for no mask.
+        clip: clip boxes to their picture and leave out keypoints outside of it, where they would be
+            refused.
     """
 
     asked: bool = False
     fields: Mapping[str, str] = field(default_factory=dict)
     images: Path | None = None
+    masks: str = ""
+    clip: bool = False
 
 
 @dataclass
@@ -39,6 +44,7 @@ class Scan:
         settings: what that reader must know besides.
         aligned: whether all pictures of a sample have one size; else masks have that of the first.
         bad: (path, reason) of what cannot be part of a sample.
+        notes: what was done to annotations, with the names of the samples.
         ignored: what was left out, with counts, for example `.txt files`.
     """
 
@@ -51,4 +57,5 @@ class Scan:
     settings: Mapping[str, str] = field(default_factory=dict)
     aligned: bool = True
     bad: list[tuple[str, str]] = field(default_factory=list)
+    notes: Mapping[str, list[str]] = field(default_factory=dict)
     ignored: Counter[str] = field(default_factory=Counter)

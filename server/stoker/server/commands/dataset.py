@@ -58,6 +58,12 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
             help="NAME=KIND of a folder, column or array, such as masks=mask; repeatable."
         ),
     ] = None,
+    masks: Annotated[
+        str, typer.Option(help="Paint outlines of objects as a mask: semantic or instance.")
+    ] = "",
+    clip: Annotated[
+        bool, typer.Option("--clip", help="Clip boxes that reach out of their picture.")
+    ] = False,
     grid: Annotated[
         bool,
         typer.Option(
@@ -80,6 +86,8 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
         overwrite=overwrite,
         skip_bad=skip_bad,
         images=images,
+        masks=masks,
+        clip=clip,
         fields=dict(_assignment(text) for text in field or []),
         grid=grid,
         bands=bands,
@@ -277,11 +285,15 @@ def _more(field: dict[str, Any], seen: dict[str, Any]) -> str:
         ]
         parts.append(f"up to {field['bound'][0]}, each {', '.join(fields)}")
     if field["classes"]:
-        counts = seen.get("per_class") or []
-        shown = [f"{name}: {count}" for name, count in zip(field["classes"], counts, strict=False)]
+        counts = seen.get("per_class")
+        shown = field["classes"] if counts is None else _counted(field["classes"], counts)
         rest = f", ... ({len(shown)} classes)" if len(shown) > 10 else ""
         parts.append(", ".join(shown[:10]) + rest)
     return "; ".join(parts)
+
+
+def _counted(names: list[str], counts: list[int]) -> list[str]:
+    return [f"{name}: {count}" for name, count in zip(names, counts, strict=False)]
 
 
 def _print_notes(
