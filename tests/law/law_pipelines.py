@@ -51,7 +51,7 @@ def scheduled(sample, ctx):
     turn = ops.Rotate((-most, most))
     image, mask = one_of(image, mask, choices={"flip": ops.HorizontalFlip(1.0), "turn": turn})
     image = random_apply(image, apply=ops.Invert(1.0), p=ctx.progress)
-    if ctx.step % 2 == 1 and ctx.progress > 0.25:
+    if ctx.id % 4 == 0 or (ctx.step % 2 == 1 and ctx.progress > 0.25):
         image = some_of(image, choices=[ops.Grayscale(1.0), ops.Solarize(p=1.0)], n=(0, 2))
     weight = ctx.uniform(0.0, 2.0) if ctx.chance(0.5) else 1.0
     return {"image": image, "mask": mask, "weight": weight * ctx.progress, "step": ctx.step}
@@ -59,8 +59,11 @@ def scheduled(sample, ctx):
 
 @pipeline
 def detection(sample):
+    image, mask, boxes, points = ops.iou_crop(
+        sample.image, sample.mask, sample.boxes, sample.keypoints
+    )
     image, mask, boxes, points = ops.random_resized_crop(
-        sample.image, sample.mask, sample.boxes, sample.keypoints, size=48, scale=(0.3, 1.0)
+        image, mask, boxes, points, size=48, scale=(0.3, 1.0)
     )
     image, mask, boxes, points = ops.horizontal_flip(image, mask, boxes, points)
     if boxes.count > 1:

@@ -296,6 +296,10 @@ def test_what_choices_refuse(toys):
         lambda s, c: one_of(one_of(s.a, choices=[None]), choices=[None]),
     )
     refused(
-        line + r"ctx has no 'chanse'; it has epoch, step, progress, view, chance\(p\)",
+        line + r"ctx has no 'chanse'; it has id, epoch, step, progress, view, chance\(p\)",
         lambda s, c: c.chanse(1),
+    )
+    refused(
+        line + r"rotate: parameter 'degrees' differs from sample to sample",
+        lambda s, c: ops.rotate(s.a, degrees=c.id),
     )

@@ -29,6 +29,11 @@ class Context:
         self._tracer = tracer
 
     @property
+    def id(self) -> TracedValue:
+        """The sample id, from 0; where a bad sample is replaced, the substitute's."""
+        return self._tracer.input("stoker.id")
+
+    @property
     def epoch(self) -> TracedValue:
         """The epoch, from 0."""
         return self._tracer.input("stoker.epoch")
@@ -64,6 +69,6 @@ class Context:
         if name.startswith("__"):
             raise AttributeError(name)
         raise fault(
-            f"ctx has no {name!r}; it has epoch, step, progress, view, chance(p), "
+            f"ctx has no {name!r}; it has id, epoch, step, progress, view, chance(p), "
             "uniform(low, high) and integer(first, last)"
         )

@@ -40,6 +40,12 @@ from stoker.pipeline.steps import (
 from stoker.pipeline.support import pixels, plane
 from stoker.pipeline.tables import physical
 
+ROW_WORDS: Final = {
+    "id": "rows[r, 1]",
+    "epoch": "rows[r, 2]",
+    "view": "rows[r, 3] & np.uint64(65535)",
+}
+"""Where a row's facts stand in the table of rows."""
 FAULT_WORDS = 5
 """Words of `found` about a row that does not fit: its number and two sizes."""
 HEADER = '''"""Glue of a Stoker pipeline: {ops}.
@@ -344,8 +350,7 @@ class _Writer:
                 self.floats.append(0.0)
                 source = f"f[{len(self.floats) - 1}]"
             case ContextStep():
-                word = "rows[r, 2]" if step.name == "epoch" else "rows[r, 3] & np.uint64(65535)"
-                source = f"np.int64({word})"
+                source = f"np.int64({ROW_WORDS[step.name]})"
             case RecordStep():
                 read = f'd["d{step.decision.index}"]["{step.name}"]'
                 source = f"np.{_numpy_name(np.dtype(step.type_))}({read})"

@@ -46,11 +46,11 @@ class Input(_Struct, frozen=True, tag="input"):
 class Context(_Struct, frozen=True, tag="context"):
     """A fact about the row; defines one value. Top level only.
 
-    `epoch`, `view` and `step` are int64, `progress` is the float64 in [0, 1] that says how much of
-    the training is over.
+    `id`, `epoch`, `view` and `step` are int64, `progress` is the float64 in [0, 1] that says how
+    much of the training is over.
     """
 
-    name: Literal["epoch", "view", "step", "progress"]
+    name: Literal["epoch", "view", "step", "progress", "id"]
 
 
 class Const(_Struct, frozen=True, tag="const"):

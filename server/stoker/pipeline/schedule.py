@@ -161,7 +161,7 @@ def _evaluate(entry: Entry, env: dict[int, Any], types: dict[int, str], moment: 
 
 
 def facts_read(graph: Graph) -> frozenset[str]:
-    """Return which of epoch, view, step and progress a pipeline reads, in whatever way."""
+    """Return which of id, epoch, view, step and progress a pipeline reads, in whatever way."""
     return frozenset(node.name for node in graph.nodes if isinstance(node, Context))
 
 

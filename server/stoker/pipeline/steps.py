@@ -136,7 +136,7 @@ class ConstStep:
 
 @dataclass(frozen=True)
 class ContextStep:
-    """Set a scalar to a fact about the row: "epoch", "view", "step" or "progress"."""
+    """Set a scalar to a fact about the row: "id", "epoch", "view", "step" or "progress"."""
 
     dst: int
     name: str

@@ -46,7 +46,7 @@ from stoker.pipeline.values import TracedValue, Unusable, fault
 from stoker.protocol.canonical import canonical_bytes
 
 T = TypeVar("T")
-CONTEXT: Final = ("epoch", "view", "step", "progress")
+CONTEXT: Final = ("epoch", "view", "step", "progress", "id")
 MAX_TRACED: Final = 32 * MAX_NODES
 """Values that one run of a pipeline function may make; what no output needs is left out later."""
 

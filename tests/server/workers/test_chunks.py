@@ -20,7 +20,7 @@ ROWS = 50
 
 
 @pipeline
-def small(sample):
+def small(sample, ctx):
     image = ops.random_crop(sample.image, size=32, padding=4)
     image = ops.horizontal_flip(image)
     if sample.label > 4:
@@ -30,6 +30,8 @@ def small(sample):
         "label": sample.label,
         "vector": sample.vector,
         "flag": sample.flag,
+        "id": ctx.id,
+        "late": ctx.id >= 9,
     }
 
 
@@ -105,6 +107,8 @@ def test_rows_are_those_of_the_interpreter(folder, views, chunks):
         assert told == [ALL_ROWS] * len(chunks)
         assert sum(count.rows for count in counts) == 16 * views
         assert found.keys() == batch.keys()
+        assert np.array_equal(found["id"], found["index"])
+        assert np.array_equal(found["late"], found["index"] >= 9)
         for name, array in batch.items():
             assert np.array_equal(
                 found[name].view(np.uint8), np.ascontiguousarray(array).view(np.uint8)
