@@ -317,6 +317,7 @@ def test_torch_tensors_by_default(daemon) -> None:
         assert batch.valid.dtype == torch.bool
         moved = batch.to("cpu")
         assert (moved.epoch, moved.step) == (0, 0)
+        assert moved.pipeline_id == batch.pipeline_id == daemon.spec.pipeline
         assert moved.image.data_ptr() == batch.image.data_ptr()
         assert repr(batch).startswith("Batch(epoch 0, step 0; image: (16, 32, 48, 3) uint8")
 
@@ -332,6 +333,18 @@ def test_batches_are_copied_and_pickled_loaders_are_not(daemon, loader, same) ->
 
 def test_spec_is_the_daemons(daemon, loader) -> None:
     assert loader.spec == daemon.spec
+
+
+def test_a_batch_says_where_it_is_from(daemon, loader) -> None:
+    """Also one that is kept after its loader, copied or pickled; no array is made for it."""
+    batch = next(iter(loader))
+    names = list(batch)
+    loader.close()
+    for one in (batch, copy.deepcopy(batch), pickle.loads(pickle.dumps(batch))):
+        assert one.pipeline_id == daemon.spec.pipeline
+        assert one.stream_id == daemon.spec.stream_id
+        assert (one.epoch, one.step) == (0, 0)
+        assert list(one) == names
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])

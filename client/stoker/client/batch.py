@@ -7,6 +7,7 @@ import numpy as np
 
 from stoker.protocol.forms import change_arrays, described, within_sizes
 from stoker.protocol.layout import SIZE
+from stoker.protocol.spec import StreamSpec
 
 
 class Batch(Mapping[str, Any]):
@@ -24,16 +25,18 @@ class Batch(Mapping[str, Any]):
         step: the step within the epoch, from 0.
     """
 
-    __slots__ = ("_arrays", "_params", "epoch", "step")
+    __slots__ = ("_arrays", "_params", "_spec", "epoch", "step")
 
     def __init__(
         self,
         arrays: Mapping[str, Any],
         epoch: int,
         step: int,
+        spec: StreamSpec,
         params: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         self._arrays = arrays
+        self._spec = spec
         self._params = params
         self.epoch = epoch
         self.step = step
@@ -52,6 +55,16 @@ class Batch(Mapping[str, Any]):
     def valid(self) -> Any:
         """Which rows count, (rows,) bool."""
         return self._arrays["valid"]
+
+    @property
+    def pipeline_id(self) -> str:
+        """Hash of the pipeline that made it: graph, parameters, op versions; 32 hex digits."""
+        return self._spec.pipeline
+
+    @property
+    def stream_id(self) -> str:
+        """Hash of all that its bytes depend on, besides epoch and step; 32 hex digits."""
+        return self._spec.stream_id
 
     @property
     def params(self) -> Any:
@@ -92,7 +105,7 @@ class Batch(Mapping[str, Any]):
             name: change_arrays(value, lambda array: array.to(device, non_blocking=non_blocking))
             for name, value in self._arrays.items()
         }
-        return Batch(moved, self.epoch, self.step, self._params)
+        return Batch(moved, self.epoch, self.step, self._spec, self._params)
 
     def __getitem__(self, name: str) -> Any:
         return self._arrays[name]

@@ -309,7 +309,7 @@ class Loader:
         arrays = self._connection.delivery.whole(arrays)
         nothing: dict[str, np.ndarray] | None = {} if self._params else None
         drawn = self._connection.delivery.params.pop((place.epoch, place.step), nothing)
-        batch = Batch(arrays, place.epoch, place.step, drawn)
+        batch = Batch(arrays, place.epoch, place.step, self._spec, drawn)
         self._connection.delivered += 1
         self._place = dataclasses.replace(place, step=place.step + 1)
         return batch
