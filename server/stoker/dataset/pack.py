@@ -47,6 +47,7 @@ class Options:
         fields: NAME -> KIND of fields, where the source does not say it: for parallel folders,
             folder name -> "image" or "mask".
         images: folder of the pictures, where paths in the source are not relative to itself.
+        split: which part of the source, if it has several, such as "train".
         masks: what is painted from outlines of objects, "semantic" or "instance"; empty: no mask.
         clip: clip boxes to their picture, and leave out keypoints outside of it, instead of calling
             the sample bad.
@@ -62,6 +63,7 @@ class Options:
     skip_bad: bool = False
     fields: Mapping[str, str] = field(default_factory=dict)
     images: Path | None = None
+    split: str = ""
     masks: str = ""
     clip: bool = False
     cut: Cut | None = None
@@ -154,6 +156,7 @@ def _request(options: Options) -> Request:
         asked=options.kind != AUTO,
         fields=options.fields,
         images=options.images,
+        split=options.split,
         masks=options.masks,
         clip=options.clip,
     )

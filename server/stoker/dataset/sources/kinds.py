@@ -17,6 +17,8 @@ from stoker.dataset.sources.patterns import is_pattern
 from stoker.dataset.sources.scan import Request, Scan
 from stoker.dataset.sources.table import is_table, scan_table
 from stoker.dataset.sources.webdataset import is_webdataset, scan_webdataset
+from stoker.dataset.sources.yolo import scan_yolo
+from stoker.dataset.sources.yolo_layout import is_yolo
 from stoker.protocol.errors import UsageError
 
 AUTO = "auto"
@@ -41,6 +43,7 @@ KINDS: Mapping[str, Kind] = {
     "webdataset": Kind(is_webdataset, scan_webdataset),
     "huggingface": Kind(is_huggingface, scan_huggingface),
     "table": Kind(is_table, scan_table),
+    "yolo": Kind(is_yolo, scan_yolo),
     "parallel": Kind(has_images_folder, scan_parallel),
     "folder": Kind(Path.is_dir, scan_folder),
 }

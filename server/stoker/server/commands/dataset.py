@@ -58,6 +58,7 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
             help="NAME=KIND of a folder, column or array, such as masks=mask; repeatable."
         ),
     ] = None,
+    split: Annotated[str, typer.Option(help="Which split, where SOURCE has several.")] = "",
     masks: Annotated[
         str, typer.Option(help="Paint outlines of objects as a mask: semantic or instance.")
     ] = "",
@@ -86,6 +87,7 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
         overwrite=overwrite,
         skip_bad=skip_bad,
         images=images,
+        split=split,
         masks=masks,
         clip=clip,
         fields=dict(_assignment(text) for text in field or []),
