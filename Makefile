@@ -28,7 +28,7 @@ check: $(STAMP)  ## style, types, layers, links of the documentation
 	$(BIN)/python tests/house/links.py
 
 bench: $(STAMP)  ## compare with torch.utils.data.DataLoader on the same files (about 10 minutes)
-	$(BIN)/python benchmarks/w1.py
+	$(BIN)/python benchmarks/throughput.py
 
 clean:           ## remove all that the other targets made
 	rm -rf $(VENV) build dist demo benchmarks/data benchmarks/results

@@ -1,6 +1,6 @@
 """The same compiled pipeline in plain loops: no daemon, no client, no messages.
 
-    python benchmarks/plain_loops.py PACKED --workers 2 --epochs 3
+    python benchmarks/plain_loops.py PACKED --workload w1 --workers 2 --epochs 3
 
 Each process computes its share of the rows of every batch into one private slot, over and over, so
 that all have the same number of rows, and sums one element of each image of it, as the consumers
@@ -20,8 +20,8 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import numpy as np
+import pipelines
 from meter import Epoch, busy_s, tree_s
-from w1_pipeline import w1
 
 from stoker.dataset import open_dataset
 from stoker.order.batches import rank_rows, steps_per_epoch
@@ -37,14 +37,16 @@ def loop(
     number: int, arguments: argparse.Namespace, start: Barrier, stop: Barrier, images: SimpleQueue
 ) -> None:
     """Compute this process's share of the rows of each step."""
-    spec = make_spec(arguments.packed, w1.graph(), batch_size=arguments.batch_size)
+    graph = getattr(pipelines, arguments.workload).graph()
+    spec = make_spec(arguments.packed, graph, batch_size=arguments.batch_size)
     dataset = open_dataset(arguments.packed)
-    plan = bind(w1.graph(), field_states(dataset))
+    plan = bind(graph, field_states(dataset), shortcuts=True)
     layout = slot_layout(plan.outputs, spec.batch_size)
     computer = RowComputer(spec, dataset, compile_plan(plan), layout, machine=True)
     slot = np.zeros(layout.slot_bytes, np.uint8)
     image = layout.outputs[0]
-    view = slot[image.offset : image.offset + image.size_bytes].reshape(spec.batch_size, -1)
+    view = slot[image.offset : image.offset + image.size_bytes].view(image.dtype)
+    view = view.reshape(spec.batch_size, -1)
     low, high = rank_rows(spec.batch_size, number, arguments.workers)
     for epoch in range(arguments.epochs):
         start.wait()
@@ -56,21 +58,23 @@ def loop(
     dataset.close()
 
 
-def compile_once(packed: Path) -> None:
+def compile_once(packed: Path, workload: str) -> None:
     """Fill the compile cache, which the processes then load from, as the daemon's builder does."""
     dataset = open_dataset(packed)
-    compile_plan(bind(w1.graph(), field_states(dataset)))
+    graph = getattr(pipelines, workload).graph()
+    compile_plan(bind(graph, field_states(dataset), shortcuts=True))
     dataset.close()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("packed", type=Path)
+    parser.add_argument("--workload", required=True)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--epochs", type=int, default=3)
     arguments = parser.parse_args()
-    compile_once(arguments.packed)
+    compile_once(arguments.packed, arguments.workload)
     context = multiprocessing.get_context("spawn")
     start, stop = (context.Barrier(arguments.workers + 1) for _ in range(2))
     images = context.SimpleQueue()

@@ -1,6 +1,6 @@
 """Stoker as a trainer uses it: batches from a daemon's workers, through the client.
 
-    python benchmarks/through_daemon.py PACKED --workers 2 --epochs 3
+    python benchmarks/through_daemon.py PACKED --workload w1 --workers 2 --epochs 3
 
 The daemon is a process of its own, started by the client because it is given a path. One JSON line
 an epoch; the first is the warm-up.
@@ -11,8 +11,8 @@ import json
 import sys
 from pathlib import Path
 
+import pipelines
 from meter import measure
-from w1_pipeline import w1
 
 from stoker.client import Loader
 
@@ -20,13 +20,14 @@ from stoker.client import Loader
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("packed", type=Path)
+    parser.add_argument("--workload", required=True)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--epochs", type=int, default=3)
     arguments = parser.parse_args()
     with Loader(
         str(arguments.packed),
-        pipeline=w1,
+        pipeline=getattr(pipelines, arguments.workload),
         batch_size=arguments.batch_size,
         workers=arguments.workers,
     ) as loader:

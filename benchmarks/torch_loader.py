@@ -1,10 +1,11 @@
 """torch.utils.data.DataLoader over the files, with OpenCV or Pillow transforms.
 
-    python benchmarks/torch_loader.py DATA --style cv2|pillow --epochs 3
+    python benchmarks/torch_loader.py SOURCE --workload w1 --style cv2|pillow --epochs 3
 
 `cv2`: cv2.imdecode, crop, cv2.resize INTER_LINEAR, which does not antialias. `pillow`: Image.resize
-with a box, bilinear and antialiased, as torchvision's RandomResizedCrop on PIL images. Both decode
-the whole image. One JSON line an epoch; the first is the warm-up.
+with a box, bilinear and antialiased, as torchvision's transforms on PIL images. Both decode the
+whole image. Normalised output is one multiplication and one addition in float32, then channels
+first. One JSON line an epoch; the first is the warm-up.
 """
 
 import argparse
@@ -13,7 +14,9 @@ import json
 import math
 import random
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -22,10 +25,16 @@ from meter import measure
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
-SIZE, SCALE, RATIO = 224, (0.08, 1.0), (3 / 4, 4 / 3)
+from stoker.ops import Normalize
+
+SCALE, RATIO = (0.08, 1.0), (3 / 4, 4 / 3)
+MEAN, STD = (np.array(part, np.float32) for part in (Normalize().mean, Normalize().std))
+CIFAR_MEAN = np.array((0.4914, 0.4822, 0.4465), np.float32)
+CIFAR_STD = np.array((0.2470, 0.2435, 0.2616), np.float32)
+Window = tuple[int, int, int, int]
 
 
-def window(height: int, width: int) -> tuple[int, int, int, int]:
+def window(height: int, width: int) -> Window:
     """Draw (top, left, height, width) as torchvision's RandomResizedCrop."""
     logs = (math.log(RATIO[0]), math.log(RATIO[1]))
     for _ in range(10):
@@ -38,49 +47,165 @@ def window(height: int, width: int) -> tuple[int, int, int, int]:
     return (height - h) // 2, (width - w) // 2, h, w
 
 
-def with_cv2(data: bytes) -> np.ndarray:
-    cv2.setNumThreads(0)
-    image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
-    image = cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
-    top, left, height, width = window(*image.shape[:2])
-    image = image[top : top + height, left : left + width]
-    image = cv2.resize(image, (SIZE, SIZE), interpolation=cv2.INTER_LINEAR)
-    return np.ascontiguousarray(image[:, ::-1] if random.random() < 0.5 else image)
+class Cv2:
+    """Decoding and resizing by OpenCV, on one thread."""
+
+    def __init__(self) -> None:
+        cv2.setNumThreads(0)
+
+    def image(self, data: bytes) -> np.ndarray:
+        bgr = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
+        return cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB)
+
+    def mask(self, data: bytes) -> np.ndarray:
+        return cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+
+    def size(self, image: np.ndarray) -> tuple[int, int]:
+        return image.shape[:2]
+
+    def resized(
+        self, image: np.ndarray, box: Window, size: tuple[int, int], how: str
+    ) -> np.ndarray:
+        top, left, height, width = box
+        part = image[top : top + height, left : left + width]
+        taps = cv2.INTER_LINEAR if how == "image" else cv2.INTER_NEAREST
+        return cv2.resize(part, size[::-1], interpolation=taps)
 
 
-def with_pillow(data: bytes) -> np.ndarray:
-    image = Image.open(io.BytesIO(data)).convert("RGB")
-    top, left, height, width = window(image.height, image.width)
-    image = image.resize(
-        (SIZE, SIZE), Image.Resampling.BILINEAR, box=(left, top, left + width, top + height)
-    )
-    if random.random() < 0.5:
-        image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    return np.array(image)
+class Pillow:
+    """Decoding and resizing by Pillow."""
+
+    def image(self, data: bytes) -> Image.Image:
+        return Image.open(io.BytesIO(data)).convert("RGB")
+
+    def mask(self, data: bytes) -> Image.Image:
+        return Image.open(io.BytesIO(data))
+
+    def size(self, image: Image.Image) -> tuple[int, int]:
+        return image.height, image.width
+
+    def resized(
+        self, image: Image.Image, box: Window, size: tuple[int, int], how: str
+    ) -> np.ndarray:
+        top, left, height, width = box
+        taps = Image.Resampling.BILINEAR if how == "image" else Image.Resampling.NEAREST
+        done = image.resize(size[::-1], taps, box=(left, top, left + width, top + height))
+        return np.asarray(done)
+
+
+def flipped(*arrays: np.ndarray) -> list[np.ndarray]:
+    """Mirror all or none."""
+    mirror = random.random() < 0.5
+    return [np.ascontiguousarray(array[:, ::-1] if mirror else array) for array in arrays]
+
+
+def normalised(image: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
+    """Return float32, channels first."""
+    scaled = image * (1 / (255 * std)) - mean / std
+    return np.ascontiguousarray(scaled.transpose(2, 0, 1), np.float32)
+
+
+def train(by: Any, data: bytes) -> np.ndarray:
+    """W1."""
+    image = by.image(data)
+    return flipped(by.resized(image, window(*by.size(image)), (224, 224), "image"))[0]
+
+
+def validate(by: Any, data: bytes) -> np.ndarray:
+    """W4."""
+    image = by.image(data)
+    height, width = by.size(image)
+    short = min(height, width)
+    size = max(256, 256 * height // short), max(256, 256 * width // short)
+    small = by.resized(image, (0, 0, height, width), size, "image")
+    top, left = ((side - 224) // 2 for side in size)
+    return np.ascontiguousarray(small[top : top + 224, left : left + 224])
+
+
+def pair(by: Any, image_data: bytes, mask_data: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """W3."""
+    image, mask = by.image(image_data), by.mask(mask_data)
+    box = window(*by.size(image))
+    done = (by.resized(image, box, (512, 512), "image"), by.resized(mask, box, (512, 512), "mask"))
+    first, second = flipped(*done)
+    return first, second
+
+
+def tiny(image: np.ndarray) -> np.ndarray:
+    """W2."""
+    padded = np.zeros((40, 40, 3), np.uint8)
+    padded[4:36, 4:36] = image
+    top, left = random.randrange(9), random.randrange(9)
+    (image,) = flipped(padded[top : top + 32, left : left + 32])
+    return normalised(image, CIFAR_MEAN, CIFAR_STD)
 
 
 class Files(Dataset):
-    """(image (224, 224, 3) uint8, label) of each file."""
+    """(image, label) of each file."""
 
-    def __init__(self, folder: Path, style: str) -> None:
+    def __init__(self, folder: Path, transform: Callable[[bytes], np.ndarray]) -> None:
         self.paths = sorted(str(path) for path in folder.glob("*/*.jpg"))
-        self.labels = {
-            p: i for i, p in enumerate(sorted({Path(p).parent.name for p in self.paths}))
-        }
-        self.transform = {"cv2": with_cv2, "pillow": with_pillow}[style]
+        classes = sorted({Path(path).parent.name for path in self.paths})
+        self.labels = {name: number for number, name in enumerate(classes)}
+        self.transform = transform
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, int]:
+        path = Path(self.paths[index])
+        return self.transform(path.read_bytes()), self.labels[path.parent.name]
+
+
+class Pairs(Dataset):
+    """(image, mask) of each pair."""
+
+    def __init__(self, folder: Path, by: Any) -> None:
+        self.paths = sorted((folder / "images").glob("*.jpg"))
+        self.by = by
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         path = self.paths[index]
-        with open(path, "rb") as file:
-            return self.transform(file.read()), self.labels[Path(path).parent.name]
+        mask = path.parents[1] / "masks" / f"{path.stem}.png"
+        return pair(self.by, path.read_bytes(), mask.read_bytes())
+
+
+class Arrays(Dataset):
+    """(image, label) of arrays that are in memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.images = np.load(folder / "image.npy", mmap_mode="r")
+        self.labels = np.load(folder / "label.npy")
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, int]:
+        return tiny(self.images[index]), int(self.labels[index])
+
+
+def dataset_of(workload: str, source: Path, style: str) -> Dataset:
+    """Return the dataset of a workload."""
+    by = {"cv2": Cv2, "pillow": Pillow}[style]()
+    if workload == "w2":
+        return Arrays(source)
+    if workload == "w3":
+        return Pairs(source, by)
+    transforms: dict[str, Callable[[bytes], np.ndarray]] = {
+        "w1": lambda data: train(by, data),
+        "w1f": lambda data: normalised(train(by, data), MEAN, STD),
+        "w4": lambda data: validate(by, data),
+    }
+    return Files(source, transforms[workload])
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path)
+    parser.add_argument("source", type=Path)
+    parser.add_argument("--workload", required=True)
     parser.add_argument("--style", choices=("cv2", "pillow"), required=True)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=128)
@@ -88,7 +213,7 @@ def main() -> int:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     loader = DataLoader(
-        Files(arguments.data / "images", arguments.style),
+        dataset_of(arguments.workload, arguments.source, arguments.style),
         batch_size=arguments.batch_size,
         shuffle=True,
         drop_last=True,

@@ -12,6 +12,12 @@ import numpy as np
 import pytest
 
 
+@pytest.fixture(autouse=True)
+def beside(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The benchmarks import each other, as scripts do."""
+    monkeypatch.syspath_prepend(str(root / "benchmarks"))
+
+
 def module(root: Path, name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(
         f"benchmark_{name}", root / f"benchmarks/{name}.py"
@@ -36,24 +42,24 @@ def epoch(rate: float, other: float = 0.0) -> dict[str, float]:
 
 
 def test_ratios_are_those_of_the_medians(root: Path) -> None:
-    w1 = module(root, "w1")
+    throughput = module(root, "throughput")
     results = {
         "a": [epoch(1000), epoch(1200), epoch(1100)],
         "b": [epoch(550), epoch(500), epoch(600)],
         "d": [epoch(1100)],
     }
-    lines = w1.report(results).splitlines()
+    lines = throughput.report(results).splitlines()
     assert lines[2] == "| a | Stoker, daemon and client | 1,100 (1,000..1,200) | 3 | 0 | 550 |"
     assert lines[-2:] == ["| a/b | 2.000 | 2.000 |", "| a/d | 1.000 | 1.000 |"]
 
 
 def test_noisy_epochs_are_dropped_and_counted(root: Path) -> None:
-    w1 = module(root, "w1")
-    noisy = epoch(100, other=w1.NOISE * 10 + 0.01)
-    still_quiet = epoch(100, other=w1.NOISE * 10 - 0.01)
-    assert w1.quiet([noisy, still_quiet]) == [still_quiet]
-    assert "| 100 (100..100) | 1 | 1 |" in w1.report({"b": [noisy, still_quiet]})
-    assert "| 1 | all noisy, all kept |" in w1.report({"b": [noisy]})
+    throughput = module(root, "throughput")
+    noisy = epoch(100, other=throughput.NOISE * 10 + 0.01)
+    still_quiet = epoch(100, other=throughput.NOISE * 10 - 0.01)
+    assert throughput.quiet([noisy, still_quiet]) == [still_quiet]
+    assert "| 100 (100..100) | 1 | 1 |" in throughput.report({"b": [noisy, still_quiet]})
+    assert "| 1 | all noisy, all kept |" in throughput.report({"b": [noisy]})
 
 
 def test_an_epoch_is_measured_up_to_its_last_batch(root: Path) -> None:
@@ -84,7 +90,7 @@ def test_the_processor_time_of_children_is_counted(root: Path) -> None:
 def test_the_data_are_the_same_bytes_each_time(root: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         command = [sys.executable, str(root / "benchmarks/make_data.py"), str(tmp_path / name)]
-        subprocess.run([*command, "--images", "16"], check=True, capture_output=True)
+        subprocess.run([*command, "--count", "16"], check=True, capture_output=True)
     files = sorted(p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*.jpg"))
     assert len(files) == 16
     assert all(

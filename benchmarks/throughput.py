@@ -1,28 +1,29 @@
-"""W1: Stoker against torch.utils.data.DataLoader and against plain loops, on the same files.
+"""Throughput: Stoker against torch.utils.data.DataLoader and against plain loops, on the same data.
 
-    python benchmarks/w1.py [--rounds 3] [--epochs 3] [--workers 2]
+    python benchmarks/throughput.py [--workload w1] [--rounds 3] [--epochs 3] [--workers 2]
 
-Random resized crop to 224 and flip, uint8, batches of 128, over 2000 JPEGs of 500x375 pixels and
-about 100 KB, which are made on the first run (benchmarks/data/). Stoker reads them packed twice:
-on a grid, so that only the crop is decoded (a, d), and as they came, decoded whole (e, f). Rounds
-are interleaved: each round runs every contender once, in a fresh process, so that slow drift of the
-machine meets all of them. The first epoch of a process is its warm-up. An epoch in which the rest
-of the machine used more than `NOISE` of one core is dropped, and the number of dropped epochs is
-printed. Rates are images a second up to the arrival of the last batch: median (min..max) over the
-epochs; ratios are those of the medians. CPU-seconds are those of the whole process tree, the
-consumer's share included. Prints Markdown; benchmarks/results/w1.json has every epoch.
+`workloads.py` says what the workloads are; their data are made on the first run (benchmarks/data/).
+Stoker reads them packed (a, d), and packed as they came where that differs (e, f): JPEGs without a
+grid are decoded whole. Rounds are interleaved: each round runs every contender once, in a fresh
+process, so that slow drift of the machine meets all of them. The first epoch of a process is its
+warm-up. An epoch in which the rest of the machine used more than `NOISE` of one core is dropped,
+and the number of dropped epochs is printed. Rates are images a second up to the arrival of the last
+batch: median (min..max) over the epochs; ratios are those of the medians. CPU-seconds are those of
+the whole process tree, the consumer's share included. Prints Markdown; benchmarks/results/ has
+every epoch as JSON.
 """
 
 import argparse
 import json
 import os
 import platform
-import shutil
 import statistics
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+
+from workloads import WORKLOADS, packed_of, source_of
 
 HERE = Path(__file__).parent
 NOISE = 0.12
@@ -34,31 +35,17 @@ CONTENDERS = {
     "e": ("Stoker, files stored as they came", "through_daemon.py", "whole", []),
     "f": ("plain loops, files stored as they came", "plain_loops.py", "whole", []),
 }
-PACKED = {"packed": [], "whole": ["--no-grid"]}
 RATIOS = ("ab", "ac", "ad", "eb", "ec", "ef", "ae")
-
-
-def prepare(data: Path) -> None:
-    """Make the files and pack them, unless they are there."""
-    if not (data / "stats.json").exists():
-        command = [sys.executable, str(HERE / "make_data.py"), str(data)]
-        subprocess.run(command, check=True, stdout=sys.stderr)
-    for name, options in PACKED.items():
-        if not (data / name).exists():
-            partial = data / f"{name}.partial"
-            shutil.rmtree(partial, ignore_errors=True)
-            stoker = str(Path(sys.executable).with_name("stoker"))
-            command = [stoker, "pack", str(data / "images"), str(partial), *options]
-            subprocess.run(command, check=True, stdout=sys.stderr)
-            partial.rename(data / name)
 
 
 def run(letter: str, arguments: argparse.Namespace) -> list[dict[str, float]]:
     """Run a contender once; return its epochs after the first."""
-    _, script, folder, more = CONTENDERS[letter]
-    command = [sys.executable, str(HERE / script), str(arguments.data / folder), *more]
-    for name in ("workers", "batch_size", "epochs"):
-        command += [f"--{name.replace('_', '-')}", str(getattr(arguments, name))]
+    _, script, how, more = CONTENDERS[letter]
+    name, data = arguments.workload, arguments.data
+    place = packed_of(data, name, how) if how else source_of(data, name)
+    command = [sys.executable, str(HERE / script), str(place), "--workload", name, *more]
+    for option in ("workers", "batch_size", "epochs"):
+        command += [f"--{option.replace('_', '-')}", str(getattr(arguments, option))]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     epochs = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert len(epochs) == arguments.epochs, done.stdout
@@ -117,22 +104,27 @@ def machine() -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=HERE / "data")
+    parser.add_argument("--workload", choices=WORKLOADS, default="w1")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=4, help="of a process; the first warms up")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--batch-size", type=int, default=128)
-    parser.add_argument("--only", default="abcdef", help="letters of the contenders to run")
+    parser.add_argument("--batch-size", type=int, help="default: the workload's")
+    parser.add_argument("--only", help="letters of the contenders to run")
     arguments = parser.parse_args()
-    prepare(arguments.data)
-    results: dict[str, list[dict[str, float]]] = {letter: [] for letter in arguments.only}
+    workload = WORKLOADS[arguments.workload]
+    arguments.batch_size = arguments.batch_size or workload.batch_size
+    letters = arguments.only or workload.letters
+    results: dict[str, list[dict[str, float]]] = {letter: [] for letter in letters}
     for number in range(arguments.rounds):
-        for letter in arguments.only:
+        for letter in letters:
             print(f"round {number + 1}: {CONTENDERS[letter][0]}", file=sys.stderr, flush=True)
             results[letter] += run(letter, arguments)
-    print(machine(), report(results), sep="\n\n")
+    title = f"{arguments.workload}: {workload.what}, batch {arguments.batch_size}"
+    print(title, machine(), report(results), sep="\n\n")
     out = HERE / "results"
     out.mkdir(exist_ok=True)
-    (out / "w1.json").write_text(json.dumps({"machine": machine(), "epochs": results}, indent=1))
+    found = {"machine": machine(), "epochs": results}
+    (out / f"{arguments.workload}.json").write_text(json.dumps(found, indent=1))
     return 0
 
 

@@ -1,0 +1,87 @@
+"""The workloads: their data, made on first use, and how each is packed for Stoker."""
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One workload.
+
+    Attributes:
+        what: for people.
+        data: what `make_data.py` calls its data, a folder of that name or a file.
+        batch_size: of all contenders.
+        packed: name -> arguments of `stoker pack`; the first is the one to compare with.
+        letters: the contenders that make sense, see `throughput.py`.
+    """
+
+    what: str
+    data: str
+    batch_size: int
+    packed: dict[str, tuple[str, ...]]
+    letters: str
+
+
+PHOTOGRAPHS = {"packed": (), "whole": ("--no-grid",)}
+WORKLOADS = {
+    "w1": Workload(
+        "JPEG 500x375 -> random resized crop 224, flip -> uint8",
+        "images",
+        128,
+        PHOTOGRAPHS,
+        "abcdef",
+    ),
+    "w1f": Workload("the same -> normalised float32 CHW", "images", 128, PHOTOGRAPHS, "abcdef"),
+    "w2": Workload(
+        "50,000 raw 32x32 -> crop of padded, flip -> normalised float32 CHW",
+        "tiny",
+        512,
+        {"packed": ("--kind", "numpy")},
+        "abcd",
+    ),
+    "w3": Workload(
+        "JPEG 1024x768 and PNG mask -> random resized crop 512, flip -> uint8",
+        "pairs",
+        32,
+        {"packed": (), "whole": ("--no-grid", "--no-bands")},
+        "abcdef",
+    ),
+    "w4": Workload(
+        "JPEG 500x375 -> shorter side 256, centre crop 224 -> uint8",
+        "images",
+        128,
+        PHOTOGRAPHS,
+        "abcdef",
+    ),
+}
+
+
+def source_of(data: Path, name: str) -> Path:
+    """Return the files of a workload, made if they are not there."""
+    source = data / WORKLOADS[name].data
+    if not (data / f"{WORKLOADS[name].data}.json").exists():
+        shutil.rmtree(source, ignore_errors=True)
+        made = [sys.executable, str(HERE / "make_data.py"), str(data), "--what", source.name]
+        subprocess.run(made, check=True, stdout=sys.stderr)
+    return source
+
+
+def packed_of(data: Path, name: str, how: str) -> Path:
+    """Return a workload's files packed for Stoker, packed if they are not there."""
+    source, dest = source_of(data, name), data / f"{WORKLOADS[name].data}-{how}"
+    if not dest.exists():
+        partial = dest.with_suffix(".partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        stoker = str(Path(sys.executable).with_name("stoker"))
+        options = WORKLOADS[name].packed[how]
+        subprocess.run(
+            [stoker, "pack", str(source), str(partial), *options], check=True, stdout=sys.stderr
+        )
+        partial.rename(dest)
+    return dest
