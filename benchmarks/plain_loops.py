@@ -26,11 +26,10 @@ from meter import Epoch, busy_s, tree_s
 from stoker.dataset import open_dataset
 from stoker.order.batches import rank_rows, steps_per_epoch
 from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.plan import bind
 from stoker.protocol.layout import slot_layout
 from stoker.server.reference import make_spec
 from stoker.server.rows import RowComputer
-from stoker.server.states import field_states
+from stoker.server.states import worker_plan
 
 
 def loop(
@@ -40,7 +39,7 @@ def loop(
     graph = getattr(pipelines, arguments.workload).graph()
     spec = make_spec(arguments.packed, graph, batch_size=arguments.batch_size)
     dataset = open_dataset(arguments.packed)
-    plan = bind(graph, field_states(dataset), shortcuts=True)
+    plan = worker_plan(graph, dataset)
     layout = slot_layout(plan.outputs, spec.batch_size)
     computer = RowComputer(spec, dataset, compile_plan(plan), layout, machine=True)
     slot = np.zeros(layout.slot_bytes, np.uint8)
@@ -62,7 +61,7 @@ def compile_once(packed: Path, workload: str) -> None:
     """Fill the compile cache, which the processes then load from, as the daemon's builder does."""
     dataset = open_dataset(packed)
     graph = getattr(pipelines, workload).graph()
-    compile_plan(bind(graph, field_states(dataset), shortcuts=True))
+    compile_plan(worker_plan(graph, dataset))
     dataset.close()
 
 

@@ -16,13 +16,12 @@ from stoker.pipeline import Pipeline
 from stoker.pipeline.drawing import drawn_by, row_bytes
 from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.graph import Graph
-from stoker.pipeline.plan import bind
 from stoker.pipeline.schedule import facts_read
 from stoker.protocol.errors import BuildError, StokerError
 from stoker.server import errand
 from stoker.server.graphs import graph_from_bytes, graph_to_bytes
 from stoker.server.rows import SampleReader
-from stoker.server.states import field_states
+from stoker.server.states import worker_plan
 from stoker.server.work import BuildRequest, BuildResult
 
 
@@ -38,7 +37,7 @@ def build(request: BuildRequest) -> BuildResult:
         allow_modules(EVERY_MODULE)  # the operator named it, so what it uses is the operator's too
     try:
         graph = load_pipeline(request.pipeline) if named else graph_from_bytes(request.graph)
-        plan = bind(graph, field_states(dataset), shortcuts=True)
+        plan = worker_plan(graph, dataset)
         compile_plan(plan, {})
         SampleReader(dataset, plan.fields).read_boxes_alone(plan, None)
         return BuildResult(

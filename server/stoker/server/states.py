@@ -4,11 +4,22 @@ from msgspec import UNSET
 
 from stoker.dataset import Dataset, Field
 from stoker.ops.contract import State
+from stoker.pipeline.graph import Graph
+from stoker.pipeline.plan import Plan, bind
 
 
 def field_states(dataset: Dataset) -> dict[str, State]:
     """Return the state of every field of a dataset, by name."""
     return {field.name: _state(field) for field in dataset.schema.fields}
+
+
+def worker_plan(graph: Graph, dataset: Dataset) -> Plan:
+    """Return the plan that workers run: the bytes of the graph as it was written, with shortcuts.
+
+    Raises:
+        BuildError: the pipeline does not fit the dataset.
+    """
+    return bind(graph, field_states(dataset), shortcuts=True)
 
 
 def _state(field: Field) -> State:

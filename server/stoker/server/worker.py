@@ -23,7 +23,6 @@ from stoker.dataset import Dataset, open_dataset
 from stoker.ops.named import EVERY_MODULE, allow_modules
 from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.guarded import Guarded
-from stoker.pipeline.plan import bind
 from stoker.protocol.errors import StokerError
 from stoker.rng.jit import set_cache_root
 from stoker.server import channel
@@ -31,7 +30,7 @@ from stoker.server.failpoints import FailPoints
 from stoker.server.graphs import graph_from_bytes
 from stoker.server.hire import IDLE, PROGRESS, Hire
 from stoker.server.rows import RowComputer
-from stoker.server.states import field_states
+from stoker.server.states import worker_plan
 from stoker.server.template import threads
 from stoker.server.work import (
     AddSlab,
@@ -92,7 +91,7 @@ class Worker:
         dataset = self._datasets.get(record.dataset)
         if dataset is None or dataset.fingerprint != record.spec.dataset:
             dataset = self._datasets[record.dataset] = open_dataset(record.dataset)
-        plan = bind(graph_from_bytes(record.graph), field_states(dataset), shortcuts=True)
+        plan = worker_plan(graph_from_bytes(record.graph), dataset)
         make_engine = Guarded if self._hire.debug_memory else compile_plan
         engine = make_engine(plan, record.spec.freeze)
         computer = RowComputer(

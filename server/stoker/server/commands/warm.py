@@ -14,6 +14,8 @@ from stoker.order.epoch import EpochOrder
 from stoker.protocol.errors import UsageError
 from stoker.rng.jit import cache_root, set_cache_root
 from stoker.server.reference import make_spec
+from stoker.server.rows import SampleReader
+from stoker.server.states import worker_plan
 from stoker.server.subject import open_subject
 
 
@@ -52,7 +54,9 @@ def warm(
         from stoker.pipeline.executor import compile_plan  # noqa: PLC0415 - loads numba
 
         with open_subject(pipeline, dataset, python_path or ()) as subject:
-            source = compile_plan(subject.plan).source
+            plan = worker_plan(subject.plan.graph, subject.dataset)
+            source = compile_plan(plan).source
+            SampleReader(subject.dataset, plan.fields).read_boxes_alone(plan, None)
             spec = make_spec(dataset, subject.plan.graph, batch_size=1, seed=0)
             EpochOrder(spec, machine=True).lookup_range(0, 0, 1)
         typer.echo(f"{pipeline}: compiled as {source.name}")

@@ -1,0 +1,213 @@
+"""What a row costs one worker, stage by stage, measured in this process on one thread.
+
+Rows are those of a shuffled epoch, in its order, so files are read as in training. Each row goes
+through the stages one after the other, with a clock between them:
+
+- read: finding the sample and touching its stored bytes, a byte of each page;
+- splice: drawing the crop and cutting its part out of a JPEG with a grid;
+- decode: the rest of making pixels of it;
+- ops: the compiled pipeline, into memory that is in the cache;
+- write: copying the result into memory that is not. The pipeline writes it there itself, so this
+  bounds what that costs.
+
+Where a plan runs whole chunks in one call, read and ops are measured over chunks. `rows_per_s` is
+the rate of the same code as in a worker, without clocks. Times are means in seconds.
+"""
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from stoker.dataset import Dataset
+from stoker.dataset.jpeg import splice, window_of
+from stoker.dataset.orientation import stored_box, upright_size
+from stoker.order.epoch import EpochOrder
+from stoker.pipeline.engine import Row
+from stoker.pipeline.executor import Executor, compile_plan
+from stoker.pipeline.plan import Plan
+from stoker.pipeline.windows import Windows
+from stoker.protocol.layout import slot_layout
+from stoker.protocol.spec import StreamSpec
+from stoker.server.chunks import ChunkComputer, chunk_computer
+from stoker.server.rows import RowComputer, SampleReader
+
+STAGES = ("read", "splice", "decode", "ops", "write")
+COLD_BYTES = 2**26
+PAGE_BYTES = 4096
+CHUNK = 128
+WARM_ROWS = 8
+
+
+@dataclass
+class Stages:
+    """What was found.
+
+    Attributes:
+        seconds: stage -> mean seconds of a row.
+        rows: how many rows that is the mean of.
+        rows_per_s: rate of one worker's code, without clocks between stages.
+        in_chunks: whether rows are computed many at a time.
+        decoded_in_part: fields of which a row decodes only a part.
+    """
+
+    seconds: dict[str, float]
+    rows: int
+    rows_per_s: float
+    in_chunks: bool
+    decoded_in_part: list[str] = field(default_factory=list)
+
+
+def measure_stages(spec: StreamSpec, dataset: Dataset, plan: Plan, seconds: float) -> Stages:
+    """Measure for about that many seconds.
+
+    Args:
+        spec: of a shuffled stream over the dataset.
+        dataset: where the samples come from.
+        plan: of the pipeline, as workers run it.
+        seconds: half for the stages, half for the rate.
+
+    Raises:
+        SampleError: a sample cannot be used.
+    """
+    engine = compile_plan(plan)
+    chunks = chunk_computer(engine, dataset)
+    if chunks is not None:
+        found = _chunk_stages(spec, dataset, engine, chunks, seconds / 2)
+    else:
+        found = _row_stages(spec, dataset, engine, seconds / 2)
+    found.rows_per_s = _rate(spec, dataset, engine, seconds / 2)
+    return found
+
+
+def _row_stages(spec: StreamSpec, dataset: Dataset, engine: Executor, seconds: float) -> Stages:
+    plan, reader = engine.plan, SampleReader(dataset, engine.plan.fields)
+    reader.read_boxes_alone(plan, None)
+    splicer = _Splicer(dataset, plan)
+    outputs = [np.zeros(output.shape, output.dtype) for output in plan.outputs]
+    cold, place = np.zeros(COLD_BYTES, np.uint8), 0
+    flat = [output.reshape(-1).view(np.uint8) for output in outputs if output.nbytes]
+    sums, rows = dict.fromkeys(STAGES, 0.0), -WARM_ROWS
+    ids, visits = _order(spec)
+    begun, clock = time.perf_counter(), time.perf_counter
+    while rows < WARM_ROWS or clock() - begun < seconds:
+        if rows == 0:  # what came before warmed caches and loaded code
+            sums, begun = dict.fromkeys(STAGES, 0.0), clock()
+        number = int(ids[rows % len(ids)])
+        row = Row(spec.seed, number, max(rows, 0) // len(ids), int(visits[rows % len(ids)]), 0)
+        t0 = clock()
+        for name in plan.fields:
+            _touch(dataset.read(name, number))
+        t1 = clock()
+        splicer.run(row)
+        t2 = clock()
+        values = reader.read(number, row)
+        t3 = clock()
+        engine.run(row, values, outputs)
+        t4 = clock()
+        for part in flat:
+            place = place if place + part.size <= COLD_BYTES else 0
+            cold[place : place + part.size] = part[: COLD_BYTES - place]
+            place += part.size
+        t5 = clock()
+        spent = (t1 - t0, t2 - t1, max(t3 - t2 - (t2 - t1), 0.0), t4 - t3, t5 - t4)
+        for stage, part_s in zip(STAGES, spent, strict=True):
+            sums[stage] += part_s
+        rows += 1
+    means = {stage: total / rows for stage, total in sums.items()}
+    return Stages(means, rows, 0.0, in_chunks=False, decoded_in_part=list(splicer.fields))
+
+
+def _chunk_stages(
+    spec: StreamSpec, dataset: Dataset, engine: Executor, chunks: ChunkComputer, seconds: float
+) -> Stages:
+    outputs = [np.zeros((CHUNK, *o.shape), o.dtype) for o in engine.plan.outputs]
+    table = np.zeros((CHUNK, 3), np.int64)
+    cold, size = np.zeros(COLD_BYTES, np.uint8), sum(output.nbytes for output in outputs)
+    fields = [dataset.schema.field(name) for name in engine.plan.fields]
+    columns = [
+        np.zeros((CHUNK, *(side or 1 for side in f.shape)), f.dtype)
+        for f in fields
+        if f is not None
+    ]
+    sums, rows, place = dict.fromkeys(STAGES, 0.0), -CHUNK, 0
+    ids, visits = _order(spec)
+    begun, clock = time.perf_counter(), time.perf_counter
+    while rows < CHUNK or clock() - begun < seconds:
+        if rows == 0:
+            sums, begun = dict.fromkeys(STAGES, 0.0), clock()
+        picked = np.arange(rows, rows + CHUNK) % len(ids)
+        table[:, 0], table[:, 1] = ids[picked], visits[picked]
+        t0 = clock()
+        for name, column in zip(engine.plan.fields, columns, strict=True):
+            dataset.gather(name, table[:, 0].copy(), column)
+        t1 = clock()
+        chunks.compute(spec.seed, 0, table, outputs)
+        t2 = clock()
+        for output in outputs:
+            data = output.reshape(-1).view(np.uint8)
+            place = place if place + data.size <= COLD_BYTES else 0
+            cold[place : place + data.size] = data[: COLD_BYTES - place]
+            place += data.size
+        t3 = clock()
+        sums["read"] += t1 - t0
+        sums["ops"] += max(t2 - t1 - (t1 - t0), 0.0)
+        sums["write"] += t3 - t2 if size else 0.0
+        rows += CHUNK
+    return Stages({s: total / rows for s, total in sums.items()}, rows, 0.0, in_chunks=True)
+
+
+def _rate(spec: StreamSpec, dataset: Dataset, engine: Executor, seconds: float) -> float:
+    layout = slot_layout(engine.plan.outputs, spec.batch_size)
+    computer = RowComputer(spec, dataset, engine, layout, machine=True)
+    slot = np.zeros(layout.slot_bytes, np.uint8)
+    rows, low = 0, 0
+    step = min(spec.batch_size, len(dataset))
+    computer.fill(slot, 0, 0, 0, min(8, step))
+    begun = time.perf_counter()
+    while not rows or time.perf_counter() - begun < seconds:
+        high = min(low + 32, step)
+        computer.fill(slot, rows // step, 0, low, high)
+        rows += high - low
+        low = high % step
+    return rows / (time.perf_counter() - begun)
+
+
+class _Splicer:
+    """Draws the part of each picture that a row reads, and cuts it out, as a worker does."""
+
+    def __init__(self, dataset: Dataset, plan: Plan) -> None:
+        names = [f.name for f in dataset.schema.fields if f.has_parts]
+        self._dataset = dataset
+        self._windows = Windows(plan, names)
+        self.fields = self._windows.fields
+        self._memory = np.empty(0, np.uint8)
+
+    def run(self, row: Row) -> None:
+        if not self.fields:
+            return
+        sizes = {name: self._dataset.size(name, row.id) for name in self.fields}
+        for name, box in self._windows.boxes(row, sizes).items():
+            grid = self._dataset.grid(name, row.id)
+            if grid is None:
+                continue
+            turn = self._dataset.orientation(name, row.id)
+            stored = upright_size(*sizes[name], turn)
+            data = np.frombuffer(self._dataset.read(name, row.id), np.uint8)
+            if self._memory.size < data.size:
+                self._memory = np.empty(2 * data.size, np.uint8)
+            splice(
+                data, grid, window_of(grid, stored, *stored_box(box, stored, turn)), self._memory
+            )
+
+
+def _order(spec: StreamSpec) -> tuple[np.ndarray, np.ndarray]:
+    count = min(spec.dataset_rows, 2**16)
+    return EpochOrder(spec, machine=True).lookup_range(0, 0, count)
+
+
+def _touch(value: object) -> None:
+    if isinstance(value, memoryview):
+        np.frombuffer(value, np.uint8)[::PAGE_BYTES].sum()
+    elif isinstance(value, np.ndarray) and value.ndim:
+        value.reshape(-1).view(np.uint8)[::PAGE_BYTES].sum()

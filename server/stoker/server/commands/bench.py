@@ -1,0 +1,126 @@
+"""`stoker bench`: what a dataset and a pipeline can do on this host, and what limits them.
+
+Measures the stages of a row on one core, then the rate through a private daemon and a client for
+one to all processors, and through torch's DataLoader with the same compiled pipeline, if torch is
+there. Other work on the host disturbs it: run it on a quiet one.
+"""
+
+import dataclasses
+import importlib.util
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from stoker.protocol.errors import UsageError
+from stoker.server.bench.plot import plot
+from stoker.server.bench.rates import Rate, through_daemon, through_torch
+from stoker.server.bench.stages import Stages, measure_stages
+from stoker.server.bench.verdict import Verdict, deliver_s, judge
+from stoker.server.cgroup import cores
+from stoker.server.reference import make_spec
+from stoker.server.states import worker_plan
+from stoker.server.subject import open_subject
+
+
+def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
+    pipeline: Annotated[str, typer.Argument(help="module:attribute of the pipeline.")],
+    dataset: Annotated[str, typer.Argument(help="Folder of the dataset.")],
+    batch_size: Annotated[int, typer.Option(help="Rows of a batch.")] = 64,
+    workers: Annotated[
+        list[int] | None, typer.Option(help="Worker processes to try; repeatable.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="How long each measurement takes.")] = 3.0,
+    target: Annotated[
+        float | None, typer.Option(help="Rows per second that the training eats.")
+    ] = None,
+    torch: Annotated[
+        bool, typer.Option("--torch/--no-torch", help="Compare with torch's DataLoader.")
+    ] = True,
+    plot_file: Annotated[
+        Path | None, typer.Option("--plot", help="Write a plot of rates over workers (PNG).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+    python_path: Annotated[
+        list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
+    ] = None,
+) -> None:
+    """Measure a pipeline over a dataset: stages of a row, rates over workers, the bottleneck."""
+    if seconds <= 0 or batch_size < 1 or any(count < 1 for count in workers or ()):
+        raise UsageError(
+            f"stoker bench: expected seconds above 0 and a batch size and workers from 1, got "
+            f"--seconds {seconds}, --batch-size {batch_size}, --workers {workers or []}"
+        )
+    counts = sorted(set(workers)) if workers else _counts(cores()[0])
+    told = Console(stderr=True, quiet=as_json)
+    told.print(f"stages of a row, {seconds:g} s ...")
+    with open_subject(pipeline, dataset, python_path or ()) as subject:
+        spec = make_spec(dataset, subject.plan.graph, batch_size=batch_size)
+        plan = worker_plan(subject.plan.graph, subject.dataset)
+        stages = measure_stages(spec, subject.dataset, plan, seconds)
+    rates, beside = [], []
+    for count in counts:
+        options = {"workers": count, "batch_size": batch_size, "seconds": seconds}
+        told.print(f"{count} workers ...")
+        rates.append(through_daemon(dataset, pipeline, python_path or (), options))
+        if torch and importlib.util.find_spec("torch") is not None:
+            beside.append(through_torch(dataset, pipeline, python_path or (), options))
+    verdict = judge(stages, rates, target)
+    if plot_file is not None:
+        plot(plot_file, rates, beside, stages.rows_per_s)
+    if as_json:
+        typer.echo(json.dumps(_data(stages, rates, beside, verdict)))
+    else:
+        _print(stages, rates, beside, verdict)
+
+
+def _counts(most: int) -> list[int]:
+    """Return 1, 2, 4, ... and all processors."""
+    return sorted({1 << power for power in range(most.bit_length()) if 1 << power <= most} | {most})
+
+
+def _data(
+    stages: Stages, rates: list[Rate], beside: list[Rate], verdict: Verdict
+) -> dict[str, Any]:
+    return {
+        "stages": {**dataclasses.asdict(stages), "deliver_s": deliver_s(stages, rates)},
+        "stoker": [dataclasses.asdict(rate) for rate in rates],
+        "torch": [dataclasses.asdict(rate) for rate in beside],
+        "verdict": dataclasses.asdict(verdict),
+    }
+
+
+def _print(stages: Stages, rates: list[Rate], beside: list[Rate], verdict: Verdict) -> None:
+    console = Console()
+    spent = {**stages.seconds, "deliver": deliver_s(stages, rates)}
+    total = sum(spent.values()) or 1.0
+    table = Table("stage", "us per row", "part", title="one row, one worker")
+    for stage, part_s in spent.items():
+        table.add_row(stage, f"{part_s * 1e6:,.1f}", f"{part_s / total:.0%}")
+    console.print(table)
+    how = "whole chunks in one compiled call" if stages.in_chunks else "row by row"
+    part = f"; decoded in part: {', '.join(stages.decoded_in_part)}" * bool(stages.decoded_in_part)
+    console.print(f"{stages.rows_per_s:,.0f} rows/s by one worker's code, {how}{part}")
+    table = Table(
+        "workers", "rows/s", "of one worker's code", "first batch", "waited", "DataLoader"
+    )
+    for place, rate in enumerate(rates):
+        other = beside[place].rows_per_s if place < len(beside) else None
+        table.add_row(
+            str(rate.workers),
+            f"{rate.rows_per_s:,.0f}",
+            f"{rate.rows_per_s / (rate.workers * stages.rows_per_s):.2f}",
+            f"{rate.first_batch_s:.2f} s",
+            f"{rate.waited:.0%}",
+            "" if other is None else f"{other:,.0f} ({rate.rows_per_s / other:.2f}x)",
+        )
+    console.print(table)
+    console.print(
+        f"bottleneck: {verdict.bottleneck}, {verdict.share:.0%} of a row. It is {verdict.advice}."
+    )
+    console.print(f"Workers that saturate this host: {verdict.saturating}.")
+    if verdict.for_target is not None:
+        console.print(f"Workers that would reach the target: {verdict.for_target}.")

@@ -1,0 +1,147 @@
+"""`stoker bench`: what it says follows from what it measured."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import skimage.data
+from PIL import Image
+
+from stoker.dataset import schema
+from stoker.dataset.build import write_dataset
+from stoker.server.bench.plot import plot
+from stoker.server.bench.rates import Rate
+from stoker.server.bench.stages import STAGES, Stages
+from stoker.server.bench.verdict import deliver_s, judge
+
+PIPELINE = """
+from stoker import ops
+from stoker.pipeline import pipeline
+
+@pipeline
+def crops(sample):
+    return {"image": ops.random_resized_crop(sample.image, size=16), "label": sample.label}
+
+@pipeline
+def numbers(sample):
+    return {"label": sample.label}
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a module of pipelines and a dataset of gridded photographs."""
+    folder = tmp_path_factory.mktemp("bench")
+    (folder / "bench_pipelines.py").write_text(PIPELINE)
+    rows = []
+    for number in range(24):
+        out = io.BytesIO()
+        pixels = skimage.data.astronaut()[5 * number : 5 * number + 90, 100:240]
+        Image.fromarray(pixels).save(out, "JPEG", quality=90)
+        rows.append({"image": out.getvalue(), "label": number})
+    fields = (schema.image(grid=True), schema.label())
+    write_dataset(folder / "data", schema.Schema(fields), rows)
+    return folder
+
+
+def run(place, *flags):
+    command = [sys.executable, "-m", "stoker.server", "bench", "bench_pipelines:crops", "data"]
+    environment = {**os.environ, "PYTHONPATH": ""}
+    done = subprocess.run(
+        [*command, "--seconds=0.2", "--batch-size=8", *flags],
+        cwd=place,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.slow
+def test_stages_rates_and_a_plot(place, tmp_path):
+    pytest.importorskip("torch")
+    code, out, err = run(place, "--workers=1", "--json", f"--plot={tmp_path / 'rates.png'}")
+    assert code == 0, err
+    found = json.loads(out)
+    seconds = found["stages"]["seconds"]
+    assert list(seconds) == list(STAGES)
+    assert all(seconds[stage] > 0 for stage in STAGES)
+    assert found["stages"]["decoded_in_part"] == ["image"]
+    assert found["stages"]["rows"] >= 8
+    (rate,), (other,) = found["stoker"], found["torch"]
+    for one in (rate, other):
+        assert one["workers"] == 1
+        assert one["rows_per_s"] > 0
+        assert 0 <= one["waited"] <= 1
+        assert one["first_batch_s"] > 0
+    assert found["verdict"]["saturating"] == 1
+    assert found["verdict"]["bottleneck"] in (*STAGES, "deliver")
+    with Image.open(tmp_path / "rates.png") as picture:
+        assert picture.size == (640, 400)
+
+
+@pytest.mark.slow
+def test_what_people_read(place):
+    code, out, err = run(place, "--workers=1", "--no-torch", "--target=1000000")
+    assert code == 0, err
+    assert "rows/s by one worker's code, row by row; decoded in part: image" in out
+    assert "bottleneck: " in out
+    assert "Workers that would reach the target: " in out
+
+
+@pytest.mark.parametrize("flag", ["--seconds=0", "--batch-size=0", "--workers=0"])
+def test_numbers_that_cannot_be(place, flag):
+    code, _, err = run(place, flag)
+    assert code == 1
+    assert "expected seconds above 0 and a batch size and workers from 1" in err
+
+
+def test_a_run_that_fails_says_why(place):
+    command = [sys.executable, "-m", "stoker.server", "bench", "bench_pipelines:none", "data"]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "has no pipeline 'none'" in done.stderr
+
+
+def stages(**seconds):
+    given = {**dict.fromkeys(STAGES, 1e-5), **seconds}
+    return Stages(given, 100, 1000.0, in_chunks=False)
+
+
+def rates(*pairs):
+    return [Rate(workers, rows_per_s, 1.0, 1e-6, 0.5) for workers, rows_per_s in pairs]
+
+
+def test_the_bottleneck_is_the_longest_stage():
+    verdict = judge(stages(decode=1e-3), rates((1, 990), (2, 1900)), target=None)
+    assert verdict.bottleneck == "decode"
+    assert verdict.share == pytest.approx(1e-3 / (1e-3 + 4e-5 + 1 / 990 - 1 / 1000), rel=1e-9)
+    assert verdict.for_target is None
+
+
+def test_delivery_can_be_the_bottleneck():
+    assert deliver_s(stages(), rates((1, 500))) == pytest.approx(1e-3)
+    assert judge(stages(), rates((1, 500)), None).bottleneck == "deliver"
+    assert deliver_s(stages(), rates((1, 1100))) == 0
+    assert deliver_s(stages(), rates((2, 1100))) == 0
+
+
+def test_how_many_workers_saturate_and_reach_a_target():
+    verdict = judge(stages(), rates((1, 1000), (2, 1900), (4, 1950), (8, 1990)), target=4500)
+    assert verdict.saturating == 2
+    assert verdict.for_target == 5
+
+
+def test_a_plot_shows_both(tmp_path):
+    plot(tmp_path / "a.png", rates((1, 900), (2, 1700)), rates((1, 300), (2, 400)), 1000)
+    with Image.open(tmp_path / "a.png") as picture:
+        colours = {tuple(colour) for colour in np.asarray(picture).reshape(-1, 3)}
+    assert {(31, 119, 180), (214, 96, 39)} <= colours
