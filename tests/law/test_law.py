@@ -1,7 +1,7 @@
 """The Law: what a daemon delivers equals the one-process reference, byte for byte.
 
-One table of streams; each is compared through the interpreter, 1, 2 and 5 workers, 1, 2 and 3
-ranks, several prefetch depths, after a worker was killed in mid-batch, and after a resume at any
+One table of streams; each is compared through the interpreter, 1 and 3 workers (some 8), 1, 2 and
+3 ranks, several prefetch depths, after a worker was killed in mid-batch, and after a resume at any
 step with another rank count. A later feature adds its stream to the table.
 """
 
@@ -83,10 +83,12 @@ def test_reference_differs_between_streams_epochs_and_steps(expected):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2, 5])
-def test_any_number_of_workers(daemon, law, expected, workers):
+@pytest.mark.parametrize(
+    ("workers", "names"), [(1, list(STREAMS)), (3, list(STREAMS)), (8, ["padded", "views"])]
+)
+def test_any_number_of_workers(daemon, law, expected, workers, names):
     with daemon(workers) as running:
-        for name in STREAMS:
+        for name in names:
             assert law.delivered(running.address, EPOCHS, **_options(name)) == expected[name], name
 
 

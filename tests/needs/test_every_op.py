@@ -8,14 +8,17 @@ import sys
 
 import numpy as np
 import pytest
+from skimage import data
 
 from stoker import ops
 from stoker.ops import Op, registered
-from stoker.ops.contract import same_size
+from stoker.ops.contract import State, same_size
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.decisions import decide
+from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import bind
 from stoker.protocol.errors import BuildError
+from stoker.protocol.items import ItemField, item_words
 
 IDS = range(12)
 PROCESSES = 3
@@ -60,6 +63,67 @@ def test_a_kind_without_a_rule_is_refused_by_line(every_op):
                 assert kind in message
                 refused += 1
     assert refused > 20
+
+
+BOXES = (ItemField("xyxy", "float32", 4), ItemField("label", "int64"))
+POINTS = (ItemField("xy", "float32", 2), ItemField("person", "uint8"))
+RAGGED = {
+    "mask": State("mask", "uint8", (None, None), (64, 64)),
+    "boxes": State.ragged("boxes", BOXES, 5, "mask"),
+    "keypoints": State.ragged("keypoints", POINTS, 5, "mask"),
+}
+
+
+def of_items(every_op) -> list[Op]:
+    """Every op with a rule for boxes or keypoints, those of boxes alone too."""
+    classes = [cls for cls in vars(ops).values() if isinstance(cls, type) and issubclass(cls, Op)]
+    alone = [
+        cls("xywh") if cls is ops.ConvertBoxes else cls()
+        for cls in classes
+        if cls.items and not cls.kernels
+    ]
+    return [op for op in every_op.one_of_each() if {"boxes", "keypoints"} & set(op.kinds())] + alone
+
+
+def test_a_picture_without_boxes_is_legal_for_every_op(every_op):
+    """None come out, of the right fields; unless an op looks at them, the mask is as without."""
+    names, photo = set(), data.chelsea()[100:148, 100:160, 1].copy()
+    for op in of_items(every_op):
+        kinds = [kind for kind in RAGGED if kind in op.kinds()]
+
+        @pipeline
+        def moved(sample, op=op, kinds=kinds):
+            values = op(*(sample[kind] for kind in kinds))
+            made = dict(zip(kinds, values if len(kinds) > 1 else [values], strict=True))
+            if "mask" in made:
+                made["mask"] = ops.resize(made["mask"], size=16)
+            return made
+
+        plan = bind(moved.graph(), RAGGED)
+        given = {
+            "mask": photo,
+            "boxes": np.zeros((0, item_words(BOXES)), np.uint32),
+            "keypoints": np.zeros((0, item_words(POINTS)), np.uint32),
+        }
+        for number in range(6):
+            made = {o.name: np.full(o.shape, 9, o.dtype) for o in plan.outputs}
+            row = Row(seed=1, id=number, epoch=0)
+            Interpreter(plan).run(row, [given[name] for name in plan.fields], list(made.values()))
+            assert all(made[f"{kind}.count"] == 0 for kind in kinds if kind != "mask"), op
+            if "mask" in kinds and not op.draws_from:
+                alone = pipeline(lambda s, op=op: {"mask": ops.resize(op(s.mask), size=16)})
+                found = alone({"mask": photo}, seed=1, id=number)["mask"]
+                assert np.array_equal(found, made["mask"]), op
+        names.add(op.name)
+    assert names >= {
+        "rotate",
+        "erase",
+        "iou_crop",
+        "filter_boxes",
+        "convert_boxes",
+        "track_visible",
+    }
+    assert len(names) > 20
 
 
 def keeps_size(op: Op) -> bool:
