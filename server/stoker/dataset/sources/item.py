@@ -27,11 +27,14 @@ class Container(msgspec.Struct, frozen=True, array_like=True):
         dtype: of the array that an extract is, as NumPy writes it with byte order (`<f4`); empty
             where extracts are plain bytes.
         shape: of that array.
+        member: of an archive (zip) that the file is, which is inflated before it is read; else
+            empty.
     """
 
     file: SourceFile
     dtype: str = ""
     shape: tuple[int, ...] = ()
+    member: str = ""
 
 
 class WholeFile(msgspec.Struct, frozen=True, array_like=True, tag="file"):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker.dataset.sources.arrays import is_arrays, scan_arrays
 from stoker.dataset.sources.coco import is_coco, scan_coco
 from stoker.dataset.sources.ffcv import is_beton, scan_beton
 from stoker.dataset.sources.folder import scan_folder
@@ -43,6 +44,7 @@ KINDS: Mapping[str, Kind] = {
     "webdataset": Kind(is_webdataset, scan_webdataset),
     "huggingface": Kind(is_huggingface, scan_huggingface),
     "table": Kind(is_table, scan_table),
+    "arrays": Kind(is_arrays, scan_arrays),
     "yolo": Kind(is_yolo, scan_yolo),
     "parallel": Kind(has_images_folder, scan_parallel),
     "folder": Kind(Path.is_dir, scan_folder),

@@ -17,6 +17,7 @@ from stoker.dataset.cells import Value
 from stoker.dataset.inspect import picture_size
 from stoker.dataset.limits import MAX_FILE_BYTES, CodecError
 from stoker.dataset.schema import Field
+from stoker.dataset.sources.inflate import inflate
 from stoker.dataset.sources.item import (
     Extract,
     Given,
@@ -106,6 +107,8 @@ class FileReader:
         try:
             if descriptor is None:
                 descriptor = open_unchanged(self._root, container.file)
+                if container.member:
+                    descriptor = inflate(descriptor, container.member)
                 self._open[place.container] = descriptor
             data = os.pread(descriptor, place.size_bytes, place.offset)
         except OSError as error:
