@@ -32,7 +32,9 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["custom_ops:corners", "custom_functions:noisy_corners"])
+@pytest.mark.parametrize(
+    "name", ["custom_ops:corners", "custom_functions:noisy_corners", "defined_ops:foggy"]
+)
 def test_workers_compute_what_the_interpreter_computes(dataset, name):
     module, _, attribute = name.partition(":")
     made = getattr(importlib.import_module(module), attribute)

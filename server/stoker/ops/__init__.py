@@ -19,6 +19,7 @@ from stoker.ops.color_jitter import ColorJitter, color_jitter
 from stoker.ops.contract import ItemsKernel, Kernel, Op, ParameterError, State, StateError, Value
 from stoker.ops.contrast import Contrast, contrast
 from stoker.ops.convert_boxes import ConvertBoxes, convert_boxes
+from stoker.ops.define import define
 from stoker.ops.elastic import Elastic, elastic
 from stoker.ops.equalize import Equalize, equalize
 from stoker.ops.erase import Erase, erase
@@ -150,6 +151,7 @@ __all__ = [
     "color_jitter",
     "contrast",
     "convert_boxes",
+    "define",
     "elastic",
     "equalize",
     "erase",
