@@ -46,5 +46,15 @@ def boxed(sample):
 
 
 @pipeline
+def around_objects(sample):
+    image, boxes = ops.random_crop(sample.image, sample.boxes, size=40)
+    image, boxes = ops.iou_crop(image, boxes, min_scale=0.5)
+    if boxes.count > 1:
+        image, boxes = ops.horizontal_flip(image, boxes, p=1.0)
+    image, boxes = ops.resize(image, boxes, size=32)
+    return {"image": image, "boxes": boxes}
+
+
+@pipeline
 def labels(sample):
     return {"label": sample.label}

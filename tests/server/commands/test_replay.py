@@ -1,6 +1,7 @@
 """`stoker replay` shows every step of a sample; its bytes are those of the stream."""
 
 import hashlib
+import itertools
 import json
 
 import numpy as np
@@ -154,6 +155,19 @@ def test_the_number_of_boxes_is_known_without_pixels(boxed, run):
     flags = ("command_pipelines:boxed", boxed, "--epoch", 0, "--params-only", "--json")
     made = [json.loads(run(replay, *flags, "--id", number)) for number in range(3)]
     assert ["invert" in {entry["op"] for entry in one} for one in made] == [False, False, True]
+
+
+def test_decisions_from_boxes_are_known_without_pixels(boxed, run):
+    flags = ("command_pipelines:around_objects", boxed, "--json")
+    seen = set()
+    for number, epoch in itertools.product(range(3), range(6)):
+        row = (*flags, "--id", number, "--epoch", epoch)
+        whole = json.loads(run(replay, *row))["steps"]
+        alone = json.loads(run(replay, *row, "--params-only"))
+        made = {step["op"]: step["parameters"] for step in whole if step["made"]}
+        assert {entry["op"]: entry["record"] for entry in alone} == made
+        seen.add((made["iou_crop"]["applied"], "horizontal_flip" in made))
+    assert len(seen) == 4
 
 
 def test_an_unknown_pipeline_is_an_error(photos, run):
