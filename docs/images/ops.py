@@ -4,8 +4,9 @@
 
 writes `docs/images/ops/<op>.jpg` for these ops, or for all. Left is the photograph (coffee of
 scikit-image, by Rachel Michetti, CC0), right the op's result, by the interpreter with a fixed row.
-Where another op was applied to the photograph before, `BEFORE` says which.
-Ops whose result cannot be seen (they change dtype, layout or kind) have no picture.
+Where another op was applied to the photograph before, `BEFORE` says which. Ops that mix several
+images get the photograph and its mirror image. Ops whose result cannot be seen (they change dtype,
+layout or kind) have no picture.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import skimage.data
 from PIL import Image
 
 from stoker import ops
-from stoker.ops import make, registered
+from stoker.ops import lookup, make, registered
 from stoker.ops.contract import Op, State
+from stoker.ops.registry import folds
 from stoker.pipeline import Pipeline, pipeline
 from stoker.pipeline.engine import Row
 from stoker.pipeline.plan import bind
@@ -35,15 +37,17 @@ QUALITY: Final = 85
 BOXES: Final = State.ragged("boxes", (ItemField("xyxy", "float32", 4),), 1, "image")
 CUP: Final = np.array([[64, 16, 176, 128]], np.float32)
 """Where the cup is, for ops that decide from boxes."""
-UNSEEN: Final = frozenset({"cast", "layout", "normalize", "one_hot"})
+UNSEEN: Final = frozenset({"cast", "layout", "normalize", "one_hot", "stack"})
 PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "affine": {"degrees": (20, 20), "scale": (0.8, 0.8), "shear": (12, 12)},
+    "blend": {"weights": (2, 1)},
     "box_blur": {"size_range": (7, 7)},
     "brightness": {"factor_range": (1.5, 1.5)},
     "center_crop": {"size": 120},
     "clahe": {"limit_range": (4, 4)},
     "color_jitter": {"brightness": 0.3, "contrast": 0.3, "saturation": 0.5, "hue": 0.3},
     "contrast": {"factor_range": (1.8, 1.8)},
+    "corner_crop": {"size": 120, "corner": "bottom_right"},
     "elastic": {"amount_range": (12, 12)},
     "erase": {"scale": (0.1, 0.2), "fill": 127},
     "gamma": {"gamma_range": (2.0, 2.0)},
@@ -60,6 +64,7 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "pad": {"padding": 24, "mode": "reflect"},
     "pad_to_size": {"size": (200, 300), "fill": 114},
     "posterize": {"bits": 2},
+    "random_blend": {"count": 2},
     "random_crop": {"size": 120},
     "random_resized_crop": {"size": (160, 240), "scale": (0.2, 0.4)},
     "random_short_side_scale": {"sizes": (80, 120), "max_size": 240},
@@ -86,7 +91,7 @@ BEFORE: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 def pictured() -> list[str]:
     """Return the names of the ops that have a picture."""
     seen = [name for name, op in registered().items() if "image" in op.kernels]
-    return sorted(set(seen) - UNSEEN)
+    return sorted({*seen, *folds()} - UNSEEN)
 
 
 def draw(name: str) -> Image.Image:
@@ -94,7 +99,7 @@ def draw(name: str) -> Image.Image:
     before = np.asarray(Image.fromarray(skimage.data.coffee()).resize(SIDES[::-1]))
     if name in BEFORE:
         before = result(make(*BEFORE[name]), before)
-    chance = {"p": 1.0} if "p" in registered()[name].__dataclass_fields__ else {}
+    chance = {"p": 1.0} if "p" in lookup(name).__dataclass_fields__ else {}
     after = result(make(name, {**PARAMETERS.get(name, {}), **chance}), before)
     page = Image.new("RGB", (2 * SIDES[1] + GAP, SIDES[0]), (255, 255, 255))
     page.paste(Image.fromarray(before), (0, 0))
@@ -110,13 +115,17 @@ def result(op: Op, image: np.ndarray) -> np.ndarray:
     plan = bind(_showing(op).graph(), fields)
     given = {"image": image, "boxes": pack_items(BOXES.items, {"xyxy": CUP})}
     row = Row(seed=0, id=4, epoch=0)
-    return replay(plan, row, [given[name] for name in plan.fields]).steps[0].values[0].array
+    steps = replay(plan, row, [given[name] for name in plan.fields]).steps
+    return next(step for step in steps if step.op == op.name).values[0].array
 
 
 def _showing(op: Op) -> Pipeline:
     @pipeline
     def shown(sample: Any) -> dict[str, Any]:
-        image = op(sample.image, sample.boxes)[0] if op.draws_from else op(sample.image)
+        if op.folds:
+            image = op(sample.image, ops.mirror(sample.image))
+        else:
+            image = op(sample.image, sample.boxes)[0] if op.draws_from else op(sample.image)
         return {"image": ops.resize(image, size=8)}
 
     return shown

@@ -34,6 +34,10 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"contrast": 0.9},
     ],
     "contrast": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],
+    "corner_crop": [
+        {"size": 24, "corner": "bottom_right", "fill": (7, 8, 9, 10), "mask_fill": 200},
+        {"size": (9, 40), "corner": "top_right"},
+    ],
     "elastic": [
         {"fill": 114, "mask_fill": 200, "p": 0.9},
         {"amount_range": (0, 3), "spacing": 8, "interpolation": "nearest", "p": 0.5},
@@ -65,6 +69,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"size": (20, 9), "interpolation": "nearest", "fill": (1, 2, 3, 4)},
     ],
     "median_blur": [{"p": 0.9}, {"size_range": (1, 15), "p": 0.5}],
+    "mirror": [{}, {"axis": "vertical"}],
     "motion_blur": [{"p": 0.9}, {"size_range": (1, 31), "degrees": (-90, 270), "p": 0.5}],
     "normalize": [
         {},

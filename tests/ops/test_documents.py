@@ -10,6 +10,7 @@ import pytest
 
 from stoker import ops
 from stoker.ops import make, registered
+from stoker.ops.registry import folds
 
 DOCS = Path(__file__).parents[2] / "docs"
 VECTORS = json.loads(
@@ -45,8 +46,9 @@ def sections() -> dict[str, str]:
 
 def test_reference_lists_every_op_with_its_parameters_kinds_and_record():
     found = sections()
-    assert list(found) == sorted(registered())
-    for name, cls in registered().items():
+    every = {**registered(), **folds()}
+    assert list(found) == sorted(every)
+    for name, cls in every.items():
         signature = re.search(r"`" + name + r"\(\*values(?:, (.*))?\)` — (.*?)\.", found[name])
         assert signature, name
         given = re.findall(r"(\w+)(?==|,|$)", re.sub(r"=\([^)]*\)|=[^,]*", "", signature[1] or ""))

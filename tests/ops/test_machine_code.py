@@ -113,7 +113,7 @@ print(json.dumps([found, faults]))
 """
 
 LOOPS = {
-    "blend": ["lanes2", "lanes3", "lanes4", "lanes_many", "rows2", "rows3", "rows4"],
+    "tap_sums": ["lanes2", "lanes3", "lanes4", "lanes_many", "rows2", "rows3", "rows4"],
     "tiles": ["turn16", "back4of16"],
     "color": ["blend_with", "grey_sum", "saturate", "rotate_hue"],
     "reorder": ["copy_run", "mirror1", "mirror3", "turn_tile"],
@@ -135,7 +135,7 @@ LOOPS = {
     "rgb_to_ycbcr": ["to_ycbcr"],
     "windows": ["begin_sums", "add_pair", "store_row", "store_levels"],
 }
-BLENDS = [f"blend.{name}" for name in LOOPS["blend"]]
+BLENDS = [f"tap_sums.{name}" for name in LOOPS["tap_sums"]]
 BLENDS += ["color.blend_with", "color.saturate", "color.rotate_hue"]
 VECTOR = re.compile(r"<\d+ x (i8|i16|i32|float)>")
 

@@ -9,7 +9,7 @@ READING = [name for name in registered() if lookup(name).reads is not None]
 
 
 def test_crops_say_what_they_read():
-    assert sorted(READING) == ["center_crop", "random_crop", "random_resized_crop"]
+    assert sorted(READING) == ["center_crop", "corner_crop", "random_crop", "random_resized_crop"]
 
 
 @pytest.mark.parametrize("kind", ["image", "mask"])
@@ -18,6 +18,8 @@ def test_crops_say_what_they_read():
     [
         ("center_crop", {"size": (9, 40)}),
         ("center_crop", {"size": 90, "fill": 7}),
+        ("corner_crop", {"size": (5, 9), "corner": "top_right"}),
+        ("corner_crop", {"size": 30, "corner": "bottom_left", "fill": 7}),
         ("random_crop", {"size": 12}),
         ("random_crop", {"size": (9, 40), "padding": (7, 39), "fill": 114}),
         ("random_crop", {"size": 5, "padding": 5}),

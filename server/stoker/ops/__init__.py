@@ -7,6 +7,7 @@ this package registers all of its ops and imports no numba.
 
 from stoker.ops.affine import Affine, affine
 from stoker.ops.autocontrast import Autocontrast, autocontrast
+from stoker.ops.blend import Blend, blend
 from stoker.ops.box_blur import BoxBlur, box_blur
 from stoker.ops.brightness import Brightness, brightness
 from stoker.ops.cast import Cast, cast
@@ -16,14 +17,25 @@ from stoker.ops.channel_shuffle import ChannelShuffle, channel_shuffle
 from stoker.ops.choices import Chance, Integer, OneOf, SomeOf, Uniform
 from stoker.ops.clahe import Clahe, clahe
 from stoker.ops.color_jitter import ColorJitter, color_jitter
-from stoker.ops.contract import ItemsKernel, Kernel, Op, ParameterError, State, StateError, Value
+from stoker.ops.contract import (
+    FoldKernel,
+    ItemsKernel,
+    Kernel,
+    Op,
+    ParameterError,
+    State,
+    StateError,
+    Value,
+)
 from stoker.ops.contrast import Contrast, contrast
 from stoker.ops.convert_boxes import ConvertBoxes, convert_boxes
+from stoker.ops.corner_crop import CornerCrop, corner_crop
 from stoker.ops.define import define
 from stoker.ops.elastic import Elastic, elastic
 from stoker.ops.equalize import Equalize, equalize
 from stoker.ops.erase import Erase, erase
 from stoker.ops.filter_boxes import FilterBoxes, filter_boxes
+from stoker.ops.five_crop import five_crop, ten_crop
 from stoker.ops.gamma import Gamma, gamma
 from stoker.ops.gaussian_blur import GaussianBlur, gaussian_blur
 from stoker.ops.gaussian_noise import GaussianNoise, gaussian_noise
@@ -39,6 +51,7 @@ from stoker.ops.jpeg_compression import JpegCompression, jpeg_compression
 from stoker.ops.layout import Layout, layout
 from stoker.ops.letterbox import Letterbox, letterbox
 from stoker.ops.median_blur import MedianBlur, median_blur
+from stoker.ops.mirror import Mirror, mirror
 from stoker.ops.motion_blur import MotionBlur, motion_blur
 from stoker.ops.normalize import Normalize, normalize
 from stoker.ops.one_hot import OneHot, one_hot
@@ -47,6 +60,7 @@ from stoker.ops.pad_to_size import PadToSize, pad_to_size
 from stoker.ops.perspective import Perspective, perspective
 from stoker.ops.posterize import Posterize, posterize
 from stoker.ops.python_call import PythonCall, python
+from stoker.ops.random_blend import RandomBlend, random_blend
 from stoker.ops.random_crop import RandomCrop, random_crop
 from stoker.ops.random_resized_crop import RandomResizedCrop, random_resized_crop
 from stoker.ops.random_short_side_scale import RandomShortSideScale, random_short_side_scale
@@ -62,6 +76,7 @@ from stoker.ops.salt_and_pepper import SaltAndPepper, salt_and_pepper
 from stoker.ops.saturation import Saturation, saturation
 from stoker.ops.sharpness import Sharpness, sharpness
 from stoker.ops.solarize import Solarize, solarize
+from stoker.ops.stack import Stack, stack
 from stoker.ops.track_visible import TrackVisible, track_visible
 from stoker.ops.transpose import Transpose, transpose
 from stoker.ops.vertical_flip import VerticalFlip, vertical_flip
@@ -71,6 +86,7 @@ from stoker.ops.zoom_out import ZoomOut, zoom_out
 __all__ = [
     "Affine",
     "Autocontrast",
+    "Blend",
     "BoxBlur",
     "Brightness",
     "Cast",
@@ -82,10 +98,12 @@ __all__ = [
     "ColorJitter",
     "Contrast",
     "ConvertBoxes",
+    "CornerCrop",
     "Elastic",
     "Equalize",
     "Erase",
     "FilterBoxes",
+    "FoldKernel",
     "Gamma",
     "GaussianBlur",
     "GaussianNoise",
@@ -104,6 +122,7 @@ __all__ = [
     "Layout",
     "Letterbox",
     "MedianBlur",
+    "Mirror",
     "MotionBlur",
     "Normalize",
     "OneHot",
@@ -115,6 +134,7 @@ __all__ = [
     "Perspective",
     "Posterize",
     "PythonCall",
+    "RandomBlend",
     "RandomCrop",
     "RandomResizedCrop",
     "RandomShortSideScale",
@@ -130,6 +150,7 @@ __all__ = [
     "Sharpness",
     "Solarize",
     "SomeOf",
+    "Stack",
     "State",
     "StateError",
     "TrackVisible",
@@ -141,6 +162,7 @@ __all__ = [
     "ZoomOut",
     "affine",
     "autocontrast",
+    "blend",
     "box_blur",
     "brightness",
     "cast",
@@ -151,11 +173,13 @@ __all__ = [
     "color_jitter",
     "contrast",
     "convert_boxes",
+    "corner_crop",
     "define",
     "elastic",
     "equalize",
     "erase",
     "filter_boxes",
+    "five_crop",
     "gamma",
     "gaussian_blur",
     "gaussian_noise",
@@ -173,6 +197,7 @@ __all__ = [
     "lookup",
     "make",
     "median_blur",
+    "mirror",
     "motion_blur",
     "normalize",
     "one_hot",
@@ -181,6 +206,7 @@ __all__ = [
     "perspective",
     "posterize",
     "python",
+    "random_blend",
     "random_crop",
     "random_resized_crop",
     "random_short_side_scale",
@@ -197,6 +223,8 @@ __all__ = [
     "saturation",
     "sharpness",
     "solarize",
+    "stack",
+    "ten_crop",
     "track_visible",
     "transpose",
     "vertical_flip",

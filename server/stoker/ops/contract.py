@@ -155,11 +155,27 @@ class ItemsKernel:
     visible: bool = False
 
 
+@dataclass(frozen=True)
+class FoldKernel:
+    """How several values of one kind, dtype and shape become one.
+
+    Attributes:
+        run: compiled form, `run(src, place, count, dst, params, record, scratch)`: called once for
+            each of the `count` values, `place` counting from 0, all with the same `dst` and
+            `scratch`; these keep what earlier calls wrote. After the last call all of `dst` is
+            written.
+        plain: NumPy reference, `plain(srcs, dst, params, record)`: all values at once. Bit-equal.
+    """
+
+    run: Callable[[np.ndarray, int, int, np.ndarray, Any, Any, Any], None]
+    plain: Callable[[Sequence[np.ndarray], np.ndarray, Any, Any], None]
+
+
 class Tracer(Protocol):
     """What a traced value knows of the pipeline that is being written."""
 
     def apply(self, op: Op, values: Sequence[Value], stream: str | None) -> tuple[Value, ...]:
-        """Append a call of an op and return its results, one for each value."""
+        """Append a call of an op and return its results: one for each value, or one of a fold."""
         ...
 
 
@@ -203,6 +219,8 @@ class Op:
             the input to places in the output, see `stoker.ops.points`; `sizes` are height and width
             before and after. It is the rule for boxes and keypoints; None: there is none.
         items: kind -> ItemsKernel, for boxes and keypoints that are not just moved.
+        folds: kind -> FoldKernel. An op that has any makes one value of all that it is called with,
+            and has no other kernels; see `stoker.ops.folds`.
         draw: `draw(key, params, height, width, record)`, sizes of the first input; where
             `draws_from` says so, `draw(key, params, height, width, record, items)`.
         draws_from: "boxes" or "keypoints": the decision looks at those of its call, which is with
@@ -227,6 +245,7 @@ class Op:
     forward: ClassVar[Callable[..., Any] | None] = None
     reads: ClassVar[Callable[..., Any] | None] = None
     items: ClassVar[dict[str, ItemsKernel]] = {}
+    folds: ClassVar[dict[str, FoldKernel]] = {}
     units: ClassVar[Mapping[str, str]] = {}
 
     def __post_init__(self) -> None:
@@ -331,6 +350,8 @@ class Op:
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states that come out and the scratch bytes one call of a kernel needs.
 
+        Of a fold: the one state that comes out of all, and the scratch of all calls together.
+
         Raises:
             StateError: there is no rule for a kind, dtype or shape.
         """
@@ -351,7 +372,7 @@ class Op:
     def kinds(cls) -> tuple[str, ...]:
         """Return the kinds that the op has a rule for."""
         moved = ITEM_KINDS if cls.forward is not None else ()
-        return tuple(sorted({*cls.kernels, *cls.items, *moved}))
+        return tuple(sorted({*cls.kernels, *cls.items, *cls.folds, *moved}))
 
     def declare_items(self, state: State) -> State:
         """Return the state that comes out for boxes or keypoints.

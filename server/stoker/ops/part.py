@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from stoker.ops.blend import LANES, blend_rows
 from stoker.ops.nearest import fill_nearest
 from stoker.ops.resample import (
     horizontal,
@@ -19,6 +18,7 @@ from stoker.ops.resample import (
     table_bytes,
     vertical_first,
 )
+from stoker.ops.tap_sums import LANES, blend_rows
 from stoker.ops.taps import tap_bound, window
 from stoker.rng.jit import kernel
 

@@ -83,9 +83,14 @@ def registered() -> Mapping[str, type[Op]]:
     return {n: cls for n, cls in _OPS.items() if cls.kernels and n not in _UNLISTED}
 
 
+def folds() -> Mapping[str, type[Op]]:
+    """Return the registered op classes that make one value of several, by name."""
+    return {name: cls for name, cls in _OPS.items() if cls.folds}
+
+
 def choices() -> Mapping[str, type[Op]]:
     """Return the registered op classes without a kernel, by name: `stoker.ops.choices`."""
-    return {name: cls for name, cls in _OPS.items() if not cls.kernels and not cls.items}
+    return {name: cls for name, cls in _OPS.items() if not cls.kinds()}
 
 
 def make(name: str, params: Mapping[str, Canonical]) -> Op:

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from stoker.ops.blend import LANES, blend_lanes, blend_rows
 from stoker.ops.reorder import copy_rows
+from stoker.ops.tap_sums import LANES, blend_lanes, blend_rows
 from stoker.ops.taps import PRECISION, fill_taps, plain_taps, tap_bound, tap_count
 from stoker.ops.tiles import back, turn
 from stoker.rng.jit import kernel

@@ -24,16 +24,14 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.ops.contract import Op, State, StateError, storage
-from stoker.ops.records import machine_record
 from stoker.ops.registry import make, name_of
+from stoker.ops.testing_folds import check_folds
 from stoker.ops.testing_items import check_items, looked_at_by
+from stoker.ops.testing_memory import OTHER_PAINT, PAINT, guarded, structured, untouched
 from stoker.protocol.canonical import canonical_bytes
 from stoker.rng.jit import compiled
 from stoker.rng.streams import Key, machine_key, make_key, stream_key
 
-GUARD: Final = 64
-PAINT: Final = 0xA5
-OTHER_PAINT: Final = 0x3C
 SIZES: Final = ((17, 13), (33, 64), (1, 9), (8, 1), (49, 97))
 CHANNELS: Final = (3, 1, 4, 2)
 
@@ -57,27 +55,6 @@ class Applied:
     outputs: list[np.ndarray]
     record: Any
     states: tuple[State, ...]
-
-
-def guarded(size: int, paint: int = PAINT) -> tuple[np.ndarray, np.ndarray]:
-    """Return (whole, inner): `inner` of `size` bytes, 64-byte aligned, painted margins round it."""
-    whole = np.full(size + 2 * GUARD + 64, paint, np.uint8)
-    start = GUARD + (-(whole.ctypes.data + GUARD)) % 64
-    return whole, whole[start : start + size]
-
-
-def untouched(whole: np.ndarray, inner: np.ndarray, paint: int = PAINT) -> bool:
-    """Whether the margins are as they were painted."""
-    start = inner.ctypes.data - whole.ctypes.data
-    return bool((whole[:start] == paint).all() and (whole[start + inner.size :] == paint).all())
-
-
-def structured(dtype: np.dtype[Any], value: np.ndarray | None = None, paint: int = 0) -> Any:
-    """Return a record (np.void) that kernels take, with memory of its own."""
-    array = np.full(dtype.itemsize, paint, np.uint8).view(machine_record(dtype))
-    if value is not None:
-        array[0] = value[()]
-    return array[0]
 
 
 class OpRunner:
@@ -208,7 +185,7 @@ def check_op(op: Op, values: Sequence[Values] | None = None, *, rows: int = 12) 
         op: the op, with parameters that make it do something.
         values: what to try it on: each is a list of (kind, array) of one size, as one call of the
             op would get them. By default noise of five sizes, an image and masks for the kinds the
-            op has a rule for. Boxes and keypoints are tried in any case.
+            op has a rule for. Boxes, keypoints and folds are tried in any case.
         rows: how many rows are tried on each.
 
     Raises:
@@ -217,11 +194,12 @@ def check_op(op: Op, values: Sequence[Values] | None = None, *, rows: int = 12) 
         StateError: the op has no rule for any of the values.
     """
     run = OpRunner()
-    alone = not op.kernels and bool(op.items)
+    alone = not op.kernels and bool(op.items or op.folds)
     tried = list(values) if values is not None else [] if alone else list(_examples(op))
     _check_graph_form(op)
     _check_draws(op, run, rows)
     check_items(op, _hold, rows)
+    check_folds(op, _hold, rows)
     for number, given in enumerate(tried):
         _check_declaration(op, run, given)
         _check_values(op, run, given, range(number * rows, (number + 1) * rows))

@@ -43,6 +43,7 @@ from stoker.pipeline.steps import (
     Decision,
     DrawStep,
     ExprStep,
+    FoldStep,
     IfStep,
     InputStep,
     ItemsStep,
@@ -216,22 +217,34 @@ class Binder:
         return found[0]
 
     def _apply(self, node: Apply, value: int, steps: list[Step]) -> None:
-        decision, src = self._draws[node.draw], node.to[0]
-        op, state = decision.op, self.states[src]
-        if state.kind in ITEM_KINDS:
-            self._apply_items(decision, src, value, steps)
+        decision = self._draws[node.draw]
+        op, states = decision.op, tuple(self.states[src] for src in node.to)
+        kind = states[0].kind
+        if len(states) > 1 and not op.folds:
+            self._fail(value, f"{op.name} makes no one value of {len(states)}", op=op.name)
+        if kind in ITEM_KINDS and not op.folds:
+            self._apply_items(decision, node.to[0], value, steps)
             return
-        result, scratch = self._declared(op, state, value)
-        if src in self.registers:
-            src = self._convert(src, state, steps, register=False)
-        self._same_size(decision, src, value, steps)
+        result, scratch = self._declared(op, states, value)
+        srcs = tuple(self._in_memory(src, steps) for src in node.to)
+        for src in srcs:
+            self._same_size(decision, src, value, steps)
         check = None
         if not result.is_fixed:
-            check = self._check("out_size", f"{op.name} on {state}", value)
+            check = self._check("out_size", f"{op.name} on {states[0]}", value)
         self.states[value] = result
-        self._sizes[value] = self._out_size(decision, src)
+        self._sizes[value] = self._out_size(decision, srcs[0])
         site = self.graph.site(value)
-        steps.append(ApplyStep(decision, state.kind, src, value, scratch, check, site))
+        if op.folds:
+            steps.append(FoldStep(decision, kind, srcs, value, scratch, check, site))
+        else:
+            steps.append(ApplyStep(decision, kind, srcs[0], value, scratch, check, site))
+
+    def _in_memory(self, value: int, steps: list[Step]) -> int:
+        """Return a value that kernels can take: a copy of one that lies in a register."""
+        if value not in self.registers:
+            return value
+        return self._convert(value, self.states[value], steps, register=False)
 
     def _apply_items(self, decision: Decision, src: int, value: int, steps: list[Step]) -> None:
         op, state, of = decision.op, self.states[src], decision.of
@@ -278,16 +291,17 @@ class Binder:
             steps.append(SameSizeStep(decision, frame, other, check))
         self._equal[have] = need
 
-    def _declared(self, op: Op, state: State, value: int) -> tuple[State, int]:
-        states, scratch = self._within(value, f"{op.name} on {state}", lambda: op.declare((state,)))
+    def _declared(self, op: Op, given: tuple[State, ...], value: int) -> tuple[State, int]:
+        on = " and ".join(dict.fromkeys(map(str, given)))
+        states, scratch = self._within(value, f"{op.name} on {on}", lambda: op.declare(given))
         if len(states) != 1 or states[0].dtype not in DTYPES:
             self._fail(
-                value, f"{op.name} declares {states} for {state}: expected one state", op=op.name
+                value, f"{op.name} declares {states} for {on}: expected one state", op=op.name
             )
         if any(side is None for side in states[0].shape[2:]) or any(b < 1 for b in states[0].bound):
             self._fail(
                 value,
-                f"{op.name} would give {states[0]} for {state}: only the first two sides may "
+                f"{op.name} would give {states[0]} for {on}: only the first two sides may "
                 f"differ from sample to sample; fix the size before it with {FIXERS}",
                 op=op.name,
             )

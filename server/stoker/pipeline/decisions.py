@@ -22,6 +22,7 @@ from stoker.pipeline.steps import (
     ConvertStep,
     Decision,
     ExprStep,
+    FoldStep,
     IfStep,
     InputStep,
     ItemsStep,
@@ -123,7 +124,7 @@ class _Dry(Run):
             )
         super().draw(decision)
 
-    def compute(self, step: ApplyStep, shape: tuple[int, ...]) -> np.ndarray:
+    def compute(self, step: ApplyStep | FoldStep, shape: tuple[int, ...]) -> np.ndarray:
         self.unknown.add(step.dst)
         return _shape_only(shape, self.plan.states[step.dst].dtype)
 

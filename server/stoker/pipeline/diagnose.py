@@ -16,7 +16,7 @@ from stoker.ops.contract import State, no_draw
 from stoker.ops.points import MOVERS
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.signature import MAP, SCRATCH, SIZES, draw_types, record_type, view_type
-from stoker.pipeline.steps import ApplyStep, Decision, IfStep, ItemsStep, Step
+from stoker.pipeline.steps import ApplyStep, Decision, FoldStep, IfStep, ItemsStep, Step
 from stoker.protocol.errors import BuildError, StokerError
 from stoker.rng.jit import compiled
 
@@ -81,17 +81,14 @@ def _parts(plan: Plan) -> Iterator[Part]:
         yield decision, "out_size", op.out_size, sizes, ""
     for step in _applies(plan.steps):
         op = type(step.decision.op)
-        src, dst = plan.states[step.src], plan.states[step.dst]
+        dst = plan.states[step.dst]
         if isinstance(step, ItemsStep):
-            yield _items_part(step, src, dst)
+            yield _items_part(step, plan.states[step.src], dst)
             continue
-        args = (
-            view_type(src),
-            view_type(dst),
-            record_type(op.parameters),
-            record_type(op.record),
-            SCRATCH,
-        )
+        src = plan.states[step.srcs[0]]
+        counts = (types.int64, types.int64) if isinstance(step, FoldStep) else ()
+        records = record_type(op.parameters), record_type(op.record)
+        args = (view_type(src), *counts, view_type(dst), *records, SCRATCH)
         states = f" on {src} to {dst}"
         yield step.decision, f"{step.kind} kernel", step.kernel.run, args, states
 
@@ -108,9 +105,9 @@ def _items_part(step: ItemsStep, src: State, dst: State) -> Part:
     return step.decision, "forward", step.forward, (*records, SIZES), on
 
 
-def _applies(steps: tuple[Step, ...]) -> Iterator[ApplyStep | ItemsStep]:
+def _applies(steps: tuple[Step, ...]) -> Iterator[ApplyStep | FoldStep | ItemsStep]:
     for step in steps:
-        if isinstance(step, ApplyStep | ItemsStep):
+        if isinstance(step, ApplyStep | FoldStep | ItemsStep):
             yield step
         elif isinstance(step, IfStep):
             yield from _applies(step.then)

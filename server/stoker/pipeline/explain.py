@@ -22,6 +22,7 @@ from stoker.pipeline.steps import (
     ConvertStep,
     DrawStep,
     ExprStep,
+    FoldStep,
     IfStep,
     InputStep,
     ItemsStep,
@@ -156,8 +157,9 @@ def _line(plan: Plan, step: Step) -> str:
             return f"d{d.index} = draw {d.op.name}{of}, {stream}{more} ({d.site})"
         case SameSizeStep():
             return f"check: v{step.left} and v{step.right} have one size"
-        case ApplyStep(decision=d) | ItemsStep(decision=d):
-            return f"v{step.dst} = {d.op.name} d{d.index} of v{step.src}{_about(plan, step.dst)}"
+        case ApplyStep(decision=d) | FoldStep(decision=d) | ItemsStep(decision=d):
+            of = ", ".join(f"v{src}" for src in step.srcs)
+            return f"v{step.dst} = {d.op.name} d{d.index} of {of}{_about(plan, step.dst)}"
         case StoreStep():
             return f"output {plan.outputs[step.output].name!r} = v{step.src}"
     return _scalar_line(plan, step)

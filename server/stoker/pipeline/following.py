@@ -17,7 +17,7 @@ from stoker.ops.registry import make, name_of
 from stoker.pipeline.engine import Row
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.schedule import FACTS, Moment, facts_read
-from stoker.pipeline.steps import ApplyStep, Decision, IfStep, Step
+from stoker.pipeline.steps import ApplyStep, Decision, FoldStep, IfStep, Step
 from stoker.protocol.errors import BuildError, StokerError, UsageError
 
 
@@ -93,7 +93,7 @@ def scheduled_ops(plan: Plan, place: Moment) -> Iterator[tuple[Decision, Op]]:
 def _check_states(plan: Plan, decision: Decision, op: Op) -> None:
     for step in _applies(plan.steps):
         if step.decision.index == decision.index:
-            states, scratch = op.declare((plan.states[step.src],))
+            states, scratch = op.declare(tuple(plan.states[src] for src in step.srcs))
             if states != (plan.states[step.dst],) or scratch > step.scratch_bytes:
                 raise BuildError(
                     "a parameter that decides the size or the memory of an op cannot follow a "
@@ -102,9 +102,9 @@ def _check_states(plan: Plan, decision: Decision, op: Op) -> None:
                 )
 
 
-def _applies(steps: tuple[Step, ...]) -> Iterator[ApplyStep]:
+def _applies(steps: tuple[Step, ...]) -> Iterator[ApplyStep | FoldStep]:
     for step in steps:
-        if isinstance(step, ApplyStep):
+        if isinstance(step, ApplyStep | FoldStep):
             yield step
         elif isinstance(step, IfStep):
             yield from _applies((*step.then, *step.orelse))

@@ -29,6 +29,7 @@ from stoker.pipeline.steps import (
     Decision,
     DrawStep,
     ExprStep,
+    FoldStep,
     IfStep,
     InputStep,
     ItemsStep,
@@ -169,8 +170,8 @@ class _Writer:
                 lines = self.draw(step.decision)
             case SameSizeStep():
                 lines = self.same_size(step)
-            case ApplyStep():
-                lines = self.apply(step)
+            case ApplyStep() | FoldStep():
+                lines = [*self.destination(step), *self.calls(step)]
             case ItemsStep():
                 lines = self.items(step)
             case ConvertStep():
@@ -250,22 +251,31 @@ class _Writer:
         test = f"{left[0]} != {right[0]} or {left[1]} != {right[1]}"
         return self.refuse(test, step.check, left, *right)
 
-    def apply(self, step: ApplyStep) -> list[str]:
-        k = step.decision.index
+    def calls(self, step: ApplyStep | FoldStep) -> list[str]:
+        """Lines that call the kernel: once, or for each value of a fold."""
+        k, folds = step.decision.index, isinstance(step, FoldStep)
+        path = f"{'folds' if folds else 'kernels'}[{step.kind!r}].run"
+        run = self.function(step.decision, step.kind, step.kernel.run, path)
+        offset = self.plan.scratch.get(step.dst, 0)
+        scratch = f"part(arena, {self.number(offset)}, {self.number(offset + step.scratch_bytes)})"
+        rest = f'v{step.dst}, p["d{k}"], d["d{k}"]'
+        if not folds:
+            return [f"{run}(v{step.srcs[0]}, {rest}, {scratch})"]
+        count, lines = self.number(len(step.srcs)), [f"t{step.dst} = {scratch}"]
+        for place, src in enumerate(step.srcs):
+            lines.append(f"{run}(v{src}, {self.number(place)}, {count}, {rest}, t{step.dst})")
+        return lines
+
+    def destination(self, step: ApplyStep | FoldStep) -> list[str]:
+        """Lines that make the view of what a kernel writes."""
         lines: list[str] = []
         sides: tuple[str, str] | None = None
         if step.check is not None:
             sides = (f"h{step.dst}", f"w{step.dst}")
-            lines.append(self.out_size(step.decision, step.src, sides))
+            lines.append(self.out_size(step.decision, step.srcs[0], sides))
             test = self.out_of_bounds(sides, self.plan.states[step.dst])
             lines += self.refuse(test, step.check, sides)
-        path = f"kernels[{step.kind!r}].run"
-        run = self.function(step.decision, step.kind, step.kernel.run, path)
-        offset = self.plan.scratch.get(step.dst, 0)
-        scratch = f"part(arena, {self.number(offset)}, {self.number(offset + step.scratch_bytes)})"
-        lines.append(f"v{step.dst} = {self.memory(step.dst, sides)}")
-        lines.append(f'{run}(v{step.src}, v{step.dst}, p["d{k}"], d["d{k}"], {scratch})')
-        return lines
+        return [*lines, f"v{step.dst} = {self.memory(step.dst, sides)}"]
 
     def out_size(self, decision: Decision, src: int, sides: tuple[str, str]) -> str:
         k, (height, width) = decision.index, self.sides(src)

@@ -28,7 +28,7 @@ from stoker.ops.records import machine_record
 from stoker.pipeline.engine import Row
 from stoker.pipeline.interpreter import Interpreter, Run, key_of
 from stoker.pipeline.sites import Site
-from stoker.pipeline.steps import ApplyStep, Decision
+from stoker.pipeline.steps import ApplyStep, Decision, FoldStep
 from stoker.pipeline.tables import physical
 from stoker.protocol.errors import BuildError
 from stoker.protocol.layout import ALIGN
@@ -98,7 +98,7 @@ class _GuardedRun(Run):
 
     engine: Guarded
 
-    def compute(self, step: ApplyStep, shape: tuple[int, ...]) -> np.ndarray:
+    def compute(self, step: ApplyStep | FoldStep, shape: tuple[int, ...]) -> np.ndarray:
         if isinstance(step.decision.op, PythonCall):
             return super().compute(step, shape)
         dtype = np.dtype(physical(self.plan.states[step.dst].dtype))
@@ -121,15 +121,32 @@ class _GuardedRun(Run):
         results[0].flags.writeable = False
         return results[0]
 
-    def call(self, step: ApplyStep, dst: np.ndarray, memories: tuple[Memory, Memory]) -> None:
-        """Run a kernel and look at everything round it."""
-        given = np.ascontiguousarray(self.env[step.src])
+    def call(
+        self, step: ApplyStep | FoldStep, dst: np.ndarray, memories: tuple[Memory, Memory]
+    ) -> None:
+        """Run a kernel, of a fold once for each value, and look at everything round it."""
+        run, count = compiled(step.kernel.run), len(step.srcs)
+        for place, value in enumerate(step.srcs):
+            counts = (place, count) if isinstance(step, FoldStep) else ()
+            self.call_on(step, self.env[value], (run, counts), dst, memories)
+
+    def call_on(
+        self,
+        step: ApplyStep | FoldStep,
+        value: np.ndarray,
+        how: tuple[Callable[..., None], tuple[int, ...]],
+        dst: np.ndarray,
+        memories: tuple[Memory, Memory],
+    ) -> None:
+        """Run a kernel on one source; `how` is the compiled kernel and a fold's counts."""
+        given = np.ascontiguousarray(value)
         src = Memory.painted("source", given.nbytes, PAINTS[0])
         src.inner[:] = given.view(np.uint8).reshape(-1)
         view = src.inner.view(given.dtype).reshape(given.shape)
         params, record = self.engine.record(step.decision)
         before = params.tobytes(), record.tobytes()
-        compiled(step.kernel.run)(view, dst, params, record, memories[1].inner)
+        run, counts = how
+        run(view, *counts, dst, params, record, memories[1].inner)
         faults = [memory.fault() for memory in (src, *memories)]
         if src.inner.tobytes() != given.tobytes():
             faults.append("changed its source")
@@ -138,7 +155,7 @@ class _GuardedRun(Run):
         for fault in filter(None, faults):
             raise self.refuse(step, fault)
 
-    def refuse(self, step: ApplyStep, fault: str) -> BuildError:
+    def refuse(self, step: ApplyStep | FoldStep, fault: str) -> BuildError:
         """Return the error about a kernel."""
         what = f"{step.kind} kernel"
         return _fault(step.decision, what, step.kernel.run, step.site, fault, self.row)

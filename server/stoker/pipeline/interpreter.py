@@ -30,6 +30,7 @@ from stoker.pipeline.steps import (
     Decision,
     DrawStep,
     ExprStep,
+    FoldStep,
     IfStep,
     InputStep,
     ItemsStep,
@@ -174,7 +175,7 @@ class Run:
                 self.draw(step.decision)
             case SameSizeStep():
                 self.same_size(step)
-            case ApplyStep():
+            case ApplyStep() | FoldStep():
                 self.apply(step)
             case ItemsStep():
                 self.items(step)
@@ -206,9 +207,9 @@ class Run:
         if left != right:
             raise sample_error(self.plan, self.row, step.check, left, right)
 
-    def apply(self, step: ApplyStep) -> None:
+    def apply(self, step: ApplyStep | FoldStep) -> None:
         """Run a kernel into new memory."""
-        src, state = self.env[step.src], self.plan.states[step.dst]
+        src, state = self.env[step.srcs[0]], self.plan.states[step.dst]
         params, record = self.engine.parts(step.decision)
         shape = tuple(side or 0 for side in state.shape) or (1,)
         if step.check is not None:
@@ -219,10 +220,14 @@ class Run:
                 raise sample_error(self.plan, self.row, step.check, (size[0], size[1]), (0, 0))
         self.env[step.dst] = self.compute(step, shape)
 
-    def compute(self, step: ApplyStep, shape: tuple[int, ...]) -> np.ndarray:
+    def compute(self, step: ApplyStep | FoldStep, shape: tuple[int, ...]) -> np.ndarray:
         """Return what the kernel writes, read-only."""
         dst = np.empty(shape, physical(self.plan.states[step.dst].dtype))
-        step.kernel.plain(self.env[step.src], dst, *self.engine.parts(step.decision), None)
+        params, record = self.engine.parts(step.decision)
+        if isinstance(step, FoldStep):
+            step.kernel.plain([self.env[src] for src in step.srcs], dst, params, record)
+        else:
+            step.kernel.plain(self.env[step.src], dst, params, record, None)
         dst.flags.writeable = False
         return dst
 

@@ -25,6 +25,7 @@ from stoker.pipeline.steps import (
     ConvertStep,
     DrawStep,
     ExprStep,
+    FoldStep,
     IfStep,
     ItemsStep,
     Place,
@@ -33,7 +34,7 @@ from stoker.pipeline.steps import (
 )
 from stoker.protocol.layout import ALIGN
 
-_Makers = ApplyStep | ItemsStep | ConvertStep
+_Makers = ApplyStep | FoldStep | ItemsStep | ConvertStep
 """Steps whose result has memory of its own."""
 
 
@@ -169,7 +170,8 @@ class _Planner:
         return False
 
     def place_outputs(self) -> set[Step]:
-        made = {e.step.dst for e in self.events if isinstance(e.step, ApplyStep) and not e.path}
+        kernels = ApplyStep | FoldStep
+        made = {e.step.dst for e in self.events if isinstance(e.step, kernels) and not e.path}
         stored: set[Step] = set()
         taken: set[int] = set()
         for step in self.bound.steps:
@@ -190,7 +192,7 @@ class _Planner:
         needs: dict[int, Region] = {}
         for event in self.events:
             step = event.step
-            if isinstance(step, ApplyStep) and step.scratch_bytes:
+            if isinstance(step, ApplyStep | FoldStep) and step.scratch_bytes:
                 needs[step.dst] = Region(step.scratch_bytes, event.time, event.time, event.path)
         wanted += needs.values()
         offsets, size = _pack(wanted)
@@ -247,14 +249,14 @@ def _events(steps: tuple[Step, ...], path: Path, clock: list[int]) -> Iterator[_
 def _reads(step: Step) -> tuple[int, ...]:
     """Values whose memory a step reads; looking at a size reads no memory."""
     match step:
-        case ApplyStep() | ItemsStep() | ConvertStep() | StoreStep():
+        case ApplyStep() | FoldStep() | ItemsStep():
+            return step.srcs
+        case ConvertStep() | StoreStep():
             return (step.src,)
         case DrawStep(decision=decision):
             return () if decision.items is None else (decision.items,)
-        case ExprStep(op="height" | "width" | "count"):
-            return ()
         case ExprStep():
-            return step.args
+            return () if step.op in ("height", "width", "count") else step.args
         case IfStep():
             return (step.cond, *(side for join in step.joins for side in (join.then, join.orelse)))
         case _:

@@ -88,11 +88,18 @@ class Draw(_Struct, frozen=True, tag="draw", omit_defaults=True):
 
 
 class Apply(_Struct, frozen=True, tag="apply"):
-    """A decision applied to values; defines `results` values, in v1 one for each of `to`."""
+    """A decision applied to values; defines `results` values: one for each of `to`, or one of all.
+
+    One of several is what a fold makes (`stoker.ops.contract.FoldKernel`).
+    """
 
     draw: Number
     to: Numbers
     results: Annotated[int, msgspec.Meta(ge=1, le=MAX_ARGS)]
+
+    def made_of(self, index: int) -> tuple[int, ...]:
+        """Return the values that result `index` is made of."""
+        return self.to if self.results == 1 else (self.to[index],)
 
     @property
     def width(self) -> int:

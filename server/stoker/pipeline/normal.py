@@ -2,10 +2,10 @@
 
 Two pipelines that compute the same steps have one normal form, however they were written: nodes
 that no output needs are gone, results of an `if` that nobody reads too; equal nodes are one node;
-an apply to several values is several applies; and nodes stand in the order in which a depth-first
-walk from the outputs (in their order) first needs them. So statement order, helper functions,
-unused fields and numbering do not count. Order and names of outputs do, as they decide the bytes
-of a batch.
+an apply that gives several results is several applies; and nodes stand in the order in which a
+depth-first walk from the outputs (in their order) first needs them. So statement order, helper
+functions, unused fields and numbering do not count. Order and names of outputs do, as they decide
+the bytes of a batch.
 
 What stands in a block stays there: normalising never makes a branch run that did not. The walks
 keep their own stacks, so a long chain does not meet Python's recursion limit; only blocks recurse.
@@ -116,7 +116,7 @@ class _Writer:
     def needs(self, node: Node, first: int, value: int) -> list[int]:
         """Values of this block or outer ones that must stand before the node."""
         if isinstance(node, Apply):
-            return [node.draw, node.to[value - first]]
+            return [node.draw, *node.made_of(value - first)]
         if isinstance(node, If):
             return [node.cond, *_free(node, first, self.live)]
         return list(values_of(node))
@@ -169,14 +169,14 @@ class _Writer:
 
 
 def renumber(node: Node, env: dict[int, int], index: int) -> Node:
-    """Return a node (no `if`) with other numbers; of an apply, that to value `index` alone."""
+    """Return a node (no `if`) with other numbers; of an apply, its result `index` alone."""
     match node:
         case Draw():
             of = tuple(env[value] for value in node.of)
             varies = tuple((name, place, env[value]) for name, place, value in node.varies)
             return Draw(node.op, node.version, node.params, node.stream, of, varies, node.shared)
         case Apply():
-            return Apply(env[node.draw], (env[node.to[index]],), 1)
+            return Apply(env[node.draw], tuple(env[value] for value in node.made_of(index)), 1)
         case Expr():
             return Expr(node.op, tuple(env[value] for value in node.args), node.name)
         case Const():
@@ -215,7 +215,7 @@ def _live(graph: Graph) -> set[int]:
         live.add(value)
         node, first = owners[value]
         if isinstance(node, Apply):
-            pending += (node.draw, node.to[value - first])
+            pending += (node.draw, *node.made_of(value - first))
         elif isinstance(node, If):
             index = value - first
             pending += (node.cond, node.then.results[index], node.orelse.results[index])
@@ -244,7 +244,7 @@ def _free(node: If, first: int, live: set[int]) -> list[int]:
             if isinstance(inner, If):
                 needs = [inner.cond, *_free(inner, inner_first, live)]
             elif isinstance(inner, Apply):
-                needs = [inner.draw, inner.to[value - inner_first]]
+                needs = [inner.draw, *inner.made_of(value - inner_first)]
             else:
                 needs = list(values_of(inner))
             stack.extend(reversed(needs))

@@ -23,6 +23,7 @@ from stoker.pipeline.steps import (
     ConvertStep,
     Decision,
     DrawStep,
+    FoldStep,
     IfStep,
     InputStep,
     ItemsStep,
@@ -159,7 +160,7 @@ class _Recording(Run):
         super().take(step)
         self.fields += self._keep(step.dst, self.plan.fields[step.column], None)
 
-    def apply(self, step: ApplyStep) -> None:
+    def apply(self, step: ApplyStep | FoldStep) -> None:
         super().apply(step)
         self._result(step)
 
@@ -167,8 +168,9 @@ class _Recording(Run):
         super().items(step)
         self._result(step)
 
-    def _result(self, step: ApplyStep | ItemsStep) -> None:
-        of = self.origin.get(step.src)
+    def _result(self, step: ApplyStep | FoldStep | ItemsStep) -> None:
+        """Keep what a step made; of a fold, as made of the first of its values."""
+        of = self.origin.get(step.srcs[0])
         name = self._names.get(of, "") if of is not None else ""
         self.values[step.decision.index] += self._keep(step.dst, name, of)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from stoker.ops.contract import ItemsKernel, Kernel, Op
+from stoker.ops.contract import FoldKernel, ItemsKernel, Kernel, Op
 from stoker.pipeline.schedule import Schedule
 from stoker.pipeline.sites import Site
 
@@ -84,9 +84,35 @@ class ApplyStep:
     site: Site
 
     @property
+    def srcs(self) -> tuple[int, ...]:
+        """The one value that is read."""
+        return (self.src,)
+
+    @property
     def kernel(self) -> Kernel:
         """The kernel that runs."""
         return self.decision.op.kernels[self.kind]
+
+
+@dataclass(frozen=True)
+class FoldStep:
+    """Run the fold of `kind` over `srcs` in their order, into `dst`.
+
+    `check` is the status for a size out of bounds; None where the size is fixed.
+    """
+
+    decision: Decision
+    kind: str
+    srcs: tuple[int, ...]
+    dst: int
+    scratch_bytes: int
+    check: int | None
+    site: Site
+
+    @property
+    def kernel(self) -> FoldKernel:
+        """The kernel that runs, once for each source."""
+        return self.decision.op.folds[self.kind]
 
 
 @dataclass(frozen=True)
@@ -104,6 +130,11 @@ class ItemsStep:
     frame: int | None
     check: int
     site: Site
+
+    @property
+    def srcs(self) -> tuple[int, ...]:
+        """The one value that is read."""
+        return (self.src,)
 
     @property
     def kernel(self) -> ItemsKernel | None:
@@ -194,6 +225,7 @@ Step = (
     | DrawStep
     | SameSizeStep
     | ApplyStep
+    | FoldStep
     | ItemsStep
     | ConvertStep
     | ConstStep

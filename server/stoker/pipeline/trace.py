@@ -91,10 +91,16 @@ class Tracer:
         return self._fields[name]
 
     def apply(self, op: Op, values: Sequence[Value], stream: str | None) -> tuple[Value, ...]:
-        """Append a call of an op: its decision, unless it is there already, and an apply each."""
+        """Append a call of an op: its decision, unless it is there already, and an apply each.
+
+        A fold is one apply of all values.
+        """
         numbers = tuple(self.number_of(value, op.name) for value in values)
         looked_at = numbers if op.draws_from else numbers[:1]
         draw = self._decide(op, looked_at, stream, op.name)
+        if op.folds:
+            made = self._append(Apply(draw, numbers, 1))
+            return (TracedValue(self, made, f"the result of {op.name}"),)
         return tuple(
             TracedValue(self, self._append(Apply(draw, (number,), 1)), f"the result of {op.name}")
             for number in numbers

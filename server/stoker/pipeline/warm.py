@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING
 from typing import Any, Final, NamedTuple
 
+from numba import int64
+
 from stoker.ops.contract import Op, ParameterError, State, StateError, no_draw
-from stoker.ops.registry import registered
+from stoker.ops.registry import folds, registered
 from stoker.ops.rules import MASK_DTYPES
 from stoker.pipeline.signature import SCRATCH, draw_types, record_type, view_type
 from stoker.rng.jit import compiled
@@ -29,11 +31,13 @@ STATES: Final = (
 # A value for every parameter without a default; a name that is missing is a bug that a test finds.
 REQUIRED: Final[dict[str, Any]] = {
     "classes": 8,
+    "count": 2,
     "degrees": 10,
     "dtype": "float32",
     "max_size": 64,
     "size": 64,
     "sizes": (16, 32),
+    "weights": (1.0, 1.0),
 }
 RESULT_DTYPES: Final = ("float32", "float16", "uint8")
 
@@ -51,16 +55,18 @@ def op_calls(ops: Iterable[type[Op]] | None = None) -> Iterator[Call]:
     Args:
         ops: the ops; all that are registered by default.
     """
-    for cls in registered().values() if ops is None else ops:
+    for cls in [*registered().values(), *folds().values()] if ops is None else ops:
         records = record_type(cls.parameters), record_type(cls.record)
         if cls.draw is not no_draw:
             yield cls.draw, draw_types(cls)
         for op in _instances(cls):
             for state in STATES:
                 after = _after(op, state)
-                if after is not None:
-                    types = (view_type(state), view_type(after), *records, SCRATCH)
-                    yield op.kernels[state.kind].run, types
+                if after is None:
+                    continue
+                counts = (int64, int64) if op.folds else ()
+                types = (view_type(state), *counts, view_type(after), *records, SCRATCH)
+                yield (op.folds or op.kernels)[state.kind].run, types
 
 
 def warm(calls: Iterable[Call]) -> Warmed:
@@ -99,9 +105,9 @@ def _instances(cls: type[Op]) -> Iterator[Op]:
 
 def _after(op: Op, state: State) -> State | None:
     """Return the state that comes out, or None if the op has no rule."""
-    if state.kind not in op.kernels:
+    if state.kind not in {*op.kernels, *op.folds}:
         return None
     try:
-        return op.declare((state,))[0][0]
+        return op.declare((state, state) if op.folds else (state,))[0][0]
     except StateError:
         return None

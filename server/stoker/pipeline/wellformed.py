@@ -127,10 +127,10 @@ class _Checker:
         self.use(node.draw, visible, where, draws=True)
         for value in node.to:
             self.use(value, visible, where, draws=False)
-        if node.results != len(node.to) or not node.to:
+        if node.results not in (1, len(node.to)) or not node.to:
             raise BuildError(
                 f"graph: {where}: expected one result for each of {len(node.to)} values (at least "
-                f"one), got {node.results}"
+                f"one), or one of all, got {node.results}"
             )
 
     def expr(self, node: Expr, visible: dict[int, bool], where: str) -> None:

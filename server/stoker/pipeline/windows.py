@@ -27,6 +27,7 @@ from stoker.pipeline.steps import (
     Decision,
     DrawStep,
     ExprStep,
+    FoldStep,
     IfStep,
     InputStep,
     ItemsStep,
@@ -83,6 +84,8 @@ def _uses(steps: tuple[Step, ...]) -> Iterator[tuple[int, Decision | None]]:
         elif isinstance(step, ExprStep):
             if step.op not in ("height", "width"):
                 yield from ((value, None) for value in step.args)
+        elif isinstance(step, FoldStep):
+            yield from ((src, None) for src in step.srcs)
         elif isinstance(step, ItemsStep):
             yield step.src, None  # of its frame only the size is read
         elif not isinstance(step, _NO_PIXELS):

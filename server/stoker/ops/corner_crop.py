@@ -1,0 +1,133 @@
+"""Cut a corner out of image and mask; the other sides are filled where it is too small.
+
+No randomness. `stoker.ops.five_crop` is made of it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.ops import checks
+from stoker.ops.contract import Kernel, Op, State, Value
+from stoker.ops.cut import cut, plain_cut
+from stoker.ops.fills import FILL_FIELDS, Fills
+from stoker.ops.points import scaled
+from stoker.ops.reading import box_inside
+from stoker.ops.registry import register
+from stoker.ops.rules import require_pixels
+from stoker.rng.jit import kernel
+
+CORNERS: Final = ("top_left", "top_right", "bottom_left", "bottom_right")
+
+
+@kernel
+def _place(params: Any, height: int, width: int) -> Any:
+    """Return the first row and column of the window in an image of that size."""
+    top = (height - int(params["height"])) * int(params["bottom"])
+    return top, (width - int(params["width"])) * int(params["right"])
+
+
+@kernel
+def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    top, left = _place(params, src.shape[0], src.shape[1])
+    cut(src, dst, top, left, params["fill"])
+
+
+@kernel
+def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    top, left = _place(params, src.shape[0], src.shape[1])
+    whole = src.reshape((src.shape[0], src.shape[1], 1))
+    cut(whole, dst.reshape((dst.shape[0], dst.shape[1], 1)), top, left, params["mask_fill"])
+
+
+def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    top, left = _place(params, src.shape[0], src.shape[1])
+    plain_cut(src, dst, top, left, np.asarray(params["fill"]))
+
+
+def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    top, left = _place(params, src.shape[0], src.shape[1])
+    plain_cut(src, dst, top, left, np.asarray(params["mask_fill"]))
+
+
+@kernel
+def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
+    return int(params["height"]), int(params["width"])
+
+
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    top, left = _place(params, sizes[0], sizes[1])
+    return scaled(1.0, 1.0, -left, -top)
+
+
+@kernel
+def _reads(params: Any, record: Any, height: int, width: int) -> Any:
+    top, left = _place(params, height, width)
+    size = int(params["height"]), int(params["width"])
+    return box_inside(top, left, size, height, width)
+
+
+@register
+@dataclass(frozen=True)
+class CornerCrop(Fills, Op):
+    """Cut a corner out.
+
+    Attributes:
+        size: output side, or (height, width), in pixels.
+        corner: top_left, top_right, bottom_left or bottom_right.
+        fill: grey level outside of an image that is too small, or one for each channel.
+        mask_fill: class outside of a mask that is too small.
+    """
+
+    size: int | tuple[int, int]
+    corner: str = "top_left"
+    fill: int | tuple[int, ...] = 0
+    mask_fill: int = 0
+
+    name: ClassVar[str] = "corner_crop"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [("height", "i4"), ("width", "i4"), ("bottom", "u1"), ("right", "u1"), *FILL_FIELDS]
+    )
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_image, _plain_image),
+        "mask": Kernel(_run_mask, _plain_mask),
+    }
+    out_size = staticmethod(_out_size)
+    reads = staticmethod(_reads)
+    forward = staticmethod(_forward)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            size=checks.pair(self.name, "size", self.size, 1),
+            corner=checks.choice(self.name, "corner", self.corner, CORNERS),
+            **self.checked_fills(),
+        )
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        size = checks.pair(self.name, "size", self.size, 1)
+        sides = CORNERS.index(self.corner)
+        return np.array((*size, sides // 2, sides % 2, *self.fills()), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states of the output size."""
+        self.require_kinds(states)
+        require_pixels(self.name, states)
+        self.require_fills(states)
+        size = checks.pair(self.name, "size", self.size, 1)
+        return tuple(state.resized(*size, size) for state in states), 0
+
+
+def corner_crop(
+    *values: Value,
+    size: int | tuple[int, int],
+    corner: str = "top_left",
+    fill: int | tuple[int, ...] = 0,
+    mask_fill: int = 0,
+    stream: str | None = None,
+) -> Any:
+    """Cut a corner out of values of a pipeline; see `CornerCrop`."""
+    return CornerCrop(size, corner, fill, mask_fill)(*values, stream=stream)
