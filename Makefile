@@ -1,8 +1,10 @@
 # Every target prepares .venv by itself, from the exact versions in constraints.txt.
 # Another interpreter:      make PYTHON=python3.12 test
+# Tests, how many at once:  make PROCESSES=4 test
 # PyTorch without a GPU:    PIP_EXTRA_INDEX_URL=<index of PyTorch's CPU builds> make demo
 
 PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python3) python3)
+PROCESSES ?= 2
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
@@ -18,7 +20,7 @@ demo: $(STAMP)   ## make a dataset of photographs, pack it, serve it, train on i
 	$(BIN)/python examples/segmentation/demo.py --out demo
 
 test: $(STAMP)   ## run every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope
 
 check: $(STAMP)  ## style, types, layers, links of the documentation
 	$(BIN)/ruff check .

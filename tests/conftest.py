@@ -211,18 +211,17 @@ def no_leaks(session_folder: Path) -> Iterator[None]:
 def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where tests, and the daemons they start, keep compiled kernels: each is compiled once.
 
-    STOKER_TEST_KERNELS names a folder that stays from run to run. Child processes find the folder
-    by XDG_CACHE_HOME; this process is told.
+    The processes of one run share them (`pytest -n 2`). STOKER_TEST_KERNELS names a folder that
+    stays from run to run. Child processes find the folder by XDG_CACHE_HOME; this one is told.
     """
     home = tmp_path_factory.mktemp("cache")
     kernels = home / "stoker" / "kernels"
     kernels.parent.mkdir()
-    kept = os.environ.get("STOKER_TEST_KERNELS")
-    if kept:
-        Path(kept).mkdir(mode=0o700, parents=True, exist_ok=True)
-        kernels.symlink_to(Path(kept).absolute())
-    else:
-        kernels.mkdir(mode=0o700)
+    base = tmp_path_factory.getbasetemp()
+    run = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    kept = Path(os.environ.get("STOKER_TEST_KERNELS") or run / "kernels").absolute()
+    kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+    kernels.symlink_to(kept)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(home))
         set_cache_root(kernels)
