@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from stoker.dataset import open_dataset
 from stoker.dataset.build import Cut
@@ -22,14 +23,14 @@ import json, sys
 from stoker.dataset.build import Cut
 from stoker.dataset.pack import Options, pack
 
-source, dest, rows, workers = sys.argv[1:]
+source, dest, rows, workers, masks = sys.argv[1:]
 
 def stop(progress):
     if progress.rows >= int(rows):
         print(progress.rows, flush=True)
         sys.stdin.read()
 
-pack(source, dest, Options(workers=int(workers), cut=Cut(rows=3)), stop)
+pack(source, dest, Options(workers=int(workers), cut=Cut(rows=3), masks=masks), stop)
 """
 
 
@@ -45,6 +46,25 @@ def many(tmp_path, photographs, to_jpeg, to_png) -> Path:
     return root
 
 
+def as_coco(folders: Path) -> Path:
+    """The same images, with boxes and outlines; a sample has the work of painting in it."""
+    images, annotations = [], []
+    for number, path in enumerate(sorted((folders / "images").iterdir())):
+        with Image.open(path) as picture:
+            width, height = picture.size
+        images.append({"id": number, "file_name": path.name, "height": height, "width": width})
+        corners = [3, 3, width - 3, 3, width / 2, height - 3]
+        annotations.append({
+            "id": number, "image_id": number, "category_id": number % 2,
+            "bbox": [3, 3, width - 6, height - 6], "segmentation": [corners],
+        })  # fmt: skip
+    categories = [{"id": 0, "name": "thing"}, {"id": 1, "name": "stuff"}]
+    path = folders / "images" / "_annotations.coco.json"
+    described = {"images": images, "annotations": annotations, "categories": categories}
+    path.write_text(json.dumps(described))
+    return path
+
+
 def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
@@ -56,10 +76,21 @@ def wait_for_end(pidfds: list[int]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("rows", "workers"), [(1, 1), (5, 1), (13, 1), (23, 1), (3, 2), (15, 2)])
-def test_killed_and_resumed(tmp_path, many, rows, workers):
+@pytest.mark.parametrize(
+    ("rows", "workers", "kind"),
+    [
+        (1, 1, "folders"),
+        (13, 1, "folders"),
+        (23, 1, "folders"),
+        (15, 2, "folders"),
+        (5, 1, "coco"),
+        (8, 2, "coco"),
+    ],
+)
+def test_killed_and_resumed(tmp_path, many, rows, workers, kind):
     dest = tmp_path / "d"
-    command = [sys.executable, "-c", PACKER, str(many), str(dest), str(rows), str(workers)]
+    source, masks = (many, "") if kind == "folders" else (as_coco(many), "semantic")
+    command = [sys.executable, "-c", PACKER, source, dest, str(rows), str(workers), masks]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as packer:
         assert select.select([packer.stdout], [], [], DEADLINE_S)[0]
         reached = int(packer.stdout.readline())
@@ -70,10 +101,11 @@ def test_killed_and_resumed(tmp_path, many, rows, workers):
     wait_for_end(pidfds)
     with pytest.raises(DatasetError, match="was not packed to the end; run the same `stoker pack`"):
         open_dataset(dest)
-    report = pack(many, dest, Options(workers=1, cut=Cut(rows=3)))
+    options = Options(workers=1, cut=Cut(rows=3), masks=masks)
+    report = pack(source, dest, options)
     assert report.resumed_rows % 3 == 0
     assert report.resumed_rows >= (rows - 1) // 3 * 3 - 3 * (workers - 1)
-    pack(many, tmp_path / "clean", Options(workers=1, cut=Cut(rows=3)))
+    pack(source, tmp_path / "clean", options)
     clean = {path.name: path.read_bytes() for path in (tmp_path / "clean").iterdir()}
     assert {path.name: path.read_bytes() for path in dest.iterdir()} == clean
     assert json.loads(clean["manifest.json"])["rows"] == 24

@@ -13,6 +13,7 @@ from stoker.dataset.sources.coco import is_coco, scan_coco
 from stoker.dataset.sources.ffcv import is_beton, scan_beton
 from stoker.dataset.sources.folder import scan_folder
 from stoker.dataset.sources.huggingface import is_huggingface, scan_huggingface
+from stoker.dataset.sources.objects import is_object, scan_objects
 from stoker.dataset.sources.parallel import has_images_folder, scan_parallel
 from stoker.dataset.sources.patterns import is_pattern
 from stoker.dataset.sources.scan import Request, Scan
@@ -48,6 +49,7 @@ KINDS: Mapping[str, Kind] = {
     "yolo": Kind(is_yolo, scan_yolo),
     "parallel": Kind(has_images_folder, scan_parallel),
     "folder": Kind(Path.is_dir, scan_folder),
+    "python": Kind(is_object, scan_objects),
 }
 
 
@@ -62,7 +64,7 @@ def scan_source(source: str, kind: str, request: Request) -> Scan:
             raise UsageError(f"--kind: expected one of {', '.join((AUTO, *KINDS))}, got {kind!r}")
         return KINDS[kind].scan(Path(source), request)
     path = Path(source)
-    if not path.exists() and not is_pattern(source):
+    if not path.exists() and not is_pattern(source) and not is_object(path):
         raise UsageError(f"{source} does not exist; check the path")
     for found in KINDS.values():
         if found.knows(path):

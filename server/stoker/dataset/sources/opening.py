@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 
 from stoker.dataset.sources.ffcv import BetonReader
+from stoker.dataset.sources.object_reader import ObjectReader
 from stoker.dataset.sources.readers import FileReader, Reader
 from stoker.dataset.sources.recipe import Recipe
 from stoker.dataset.sources.row_reader import RowReader
@@ -14,6 +15,7 @@ READERS: Mapping[str, Callable[[Recipe], Reader]] = {
     "tars": TarReader,
     "rows": RowReader,
     "beton": BetonReader,
+    "python": ObjectReader,
 }
 
 
