@@ -11,6 +11,7 @@ the pixels. Runs in workers and when packing; keeps nothing.
 
 import struct
 import zlib
+from itertools import pairwise
 
 import lz4.block
 import numpy as np
@@ -52,16 +53,15 @@ def decode_bands(
         CodecError: the bytes are damaged, or of a picture of another size.
     """
     view = memoryview(data)
-    rows, table, bands = _parts(view, out.shape[0])
+    rows, ends, checksums, bands = _parts(view, out.shape[0])
     top, left, height, width = box or (0, 0, *out.shape[:2])
     shape = out.shape[1:]
     line = int(np.prod(shape))
     for band in range(top // rows, (top + height - 1) // rows + 1):
         first = band * rows
         stop = min(first + rows, out.shape[0])
-        end, checksum = table[band]
-        packed = bands[table[band - 1][0] if band else 0 : end]
-        pixels = _pixels(packed, checksum, (stop - first) * line)
+        packed = bands[ends[band - 1] if band else 0 : ends[band]]
+        pixels = _pixels(packed, checksums[band], (stop - first) * line)
         part = pixels.reshape(stop - first, *shape)
         y0, y1 = max(first, top), min(stop, top + height)
         out[y0:y1, left : left + width] = part[y0 - first : y1 - first, left : left + width]
@@ -75,8 +75,10 @@ def _compressed(pixels: np.ndarray) -> bytes:
     return bytes(packed) if len(packed) < len(plain) else plain
 
 
-def _parts(view: memoryview, height: int) -> tuple[int, list[list[int]], memoryview]:
-    """Return the rows of a band, the table, and the bytes of the bands, which agree."""
+def _parts(
+    view: memoryview, height: int
+) -> tuple[int, tuple[int, ...], tuple[int, ...], memoryview]:
+    """Return the rows of a band, ends and checksums, and the bytes of the bands, which agree."""
     if len(view) < _HEAD.size:
         raise CodecError("it is truncated")
     found, rows, count = _HEAD.unpack_from(view)
@@ -85,10 +87,11 @@ def _parts(view: memoryview, height: int) -> tuple[int, list[list[int]], memoryv
     start = _HEAD.size + 8 * count
     if len(view) < start:
         raise CodecError("its table of bands is truncated")
-    table = np.frombuffer(view[_HEAD.size : start], "<u4").reshape(count, 2).astype(np.int64)
-    if table[-1, 0] != len(view) - start or (np.diff(table[:, 0], prepend=0) < 1).any():
+    table = struct.unpack_from(f"<{2 * count}I", view, _HEAD.size)
+    ends = table[::2]
+    if ends[-1] != len(view) - start or any(one >= two for one, two in pairwise((0, *ends))):
         raise CodecError("its table of bands does not fit its length")
-    return rows, table.tolist(), view[start:]
+    return rows, ends, table[1::2], view[start:]
 
 
 def _pixels(data: memoryview, checksum: int, size_bytes: int) -> np.ndarray:
