@@ -13,12 +13,15 @@ import os
 import weakref
 from pathlib import Path
 
+import numpy as np
+
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.mmap.restype = ctypes.c_void_p
 _LIBC.mmap.argtypes = (
     ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
 )  # fmt: skip
 _LIBC.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+_LIBC.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 _FAILED = ctypes.c_void_p(-1).value
 
 
@@ -43,3 +46,12 @@ def map_file(path: Path, size_bytes: int) -> memoryview:
     finalizer = weakref.finalize(exporter, _LIBC.munmap, address, size_bytes)
     finalizer.atexit = False
     return memoryview(exporter).cast("B").toreadonly()
+
+
+def will_need(view: memoryview) -> None:
+    """Ask the kernel to read a part of a map soon, without waiting for it; it may decline."""
+    if not len(view):
+        return
+    address = np.frombuffer(view, np.uint8).ctypes.data
+    first = address - address % mmap.PAGESIZE
+    _LIBC.madvise(first, address + len(view) - first, mmap.MADV_WILLNEED)

@@ -6,9 +6,10 @@ map, valid also after `close`. Runs in workers and in user processes, after a fo
 share a Dataset. Imports no pyarrow, numba or torch.
 """
 
+import contextlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from stoker.dataset.columns import ColumnFiles, FixedColumn, Row, VariableColumn
 from stoker.dataset.jpeg import Grid
 from stoker.dataset.limits import CodecError
 from stoker.dataset.manifest import DataFile, Manifest, read_manifest
+from stoker.dataset.mapping import will_need
 from stoker.dataset.schema import DIGEST, SOURCE, UPRIGHT, Field
 from stoker.protocol.errors import SampleError, UnknownNameError, UsageError
 from stoker.protocol.items import COORDINATES
@@ -295,6 +297,25 @@ class Dataset:
                 return False
             out[places] = found.reshape(len(rows), *out.shape[1:])
         return True
+
+    def will_need(self, fields: Sequence[str], ids: np.ndarray) -> None:
+        """Have the bytes of samples read from storage, without waiting for them.
+
+        Args:
+            fields: of any kind; those whose items are small and of equal size are left out.
+            ids: (n,) int64, each at least 0 and less than the number of samples.
+
+        Raises:
+            UnknownNameError: there is no such field.
+        """
+        names = [name for name in fields if self._field(name)]
+        for _, rows, columns in self._files.by_file(ids):
+            for name in names:
+                column = columns[name]
+                if isinstance(column, VariableColumn):
+                    for row in rows.tolist():
+                        with contextlib.suppress(ValueError):  # whoever reads it will be told
+                            will_need(column.item(row))
 
     def source(self, id: int) -> str | None:  # noqa: A002
         """Return the path of the file that the sample came from, if the dataset knows it.

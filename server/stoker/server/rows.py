@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from stoker.dataset import Dataset
-from stoker.order.batches import positions, progress
+from stoker.order.batches import positions, progress, steps_per_epoch
 from stoker.order.epoch import EpochOrder
 from stoker.order.substitutes import MAX_ATTEMPTS, substitute
 from stoker.pipeline.drawing import Recorder
@@ -27,6 +27,7 @@ from stoker.pipeline.windows import Box, Windows
 from stoker.protocol.errors import SampleError
 from stoker.protocol.layout import META, SlotLayout
 from stoker.protocol.spec import StreamSpec
+from stoker.server.ahead import ReadAhead
 from stoker.server.chunks import chunk_computer
 from stoker.server.schedules import try_schedules
 
@@ -79,6 +80,7 @@ class RowComputer:
             self._inputs.read_boxes_alone(engine.plan, spec.freeze)
         self._drawn = Recorder(engine) if params else None
         self._chunks = chunk_computer(engine, dataset) if machine and not params else None
+        self._ahead = ReadAhead(dataset, engine.plan.fields) if machine else None
         self.home = range(0)
         try_schedules(engine.plan, spec)
 
@@ -115,6 +117,8 @@ class RowComputer:
         first = start + row_lo // spec.views
         stop = min(start + (row_hi - 1) // spec.views + 1, spec.dataset_rows)
         ids, visits = self._order.lookup_range(epoch, first, max(first, stop))
+        if self._ahead is not None:
+            self._ahead.hint(lambda: self._upcoming(epoch, step, first, stop))
         done_part = progress(spec, epoch, step)
         arrays = _arrays(slot, self._layout)
         outputs, meta = arrays[: -len(META)], arrays[-len(META) :]
@@ -147,6 +151,16 @@ class RowComputer:
             counts.rows += 1
             ended(row)
         return counts
+
+    def _upcoming(self, epoch: int, step: int, first: int, stop: int) -> np.ndarray:
+        """Return the ids at the same places of the next step, whoever will compute it."""
+        if step + 1 < steps_per_epoch(self._spec):
+            first, stop = first + self._spec.batch_size, stop + self._spec.batch_size
+        else:
+            start, _ = positions(self._spec, step)
+            epoch, first, stop = epoch + 1, first - start, stop - start
+        stop = min(stop, self._spec.dataset_rows)
+        return self._order.lookup_range(epoch, min(first, stop), stop)[0]
 
     def _note_chunk(self, ids: np.ndarray, meta: Sequence[np.ndarray], counts: RowCounts) -> None:
         """Write the columns about the rows of a chunk, and count them."""
