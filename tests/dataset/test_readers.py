@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from stoker.dataset import schema
+from stoker.dataset.convert import Conversion
 from stoker.dataset.listing import listed, read_listing
 from stoker.dataset.sources.item import (
     Container,
@@ -41,6 +42,7 @@ def recipe(root, fields=FIELDS, containers=()) -> Recipe:
         containers=tuple(containers),
         aligned=True,
         schema=schema.Schema(fields),
+        conversion=Conversion(),
         max_bad=1,
     )
 

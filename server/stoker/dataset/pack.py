@@ -20,12 +20,20 @@ from pathlib import Path
 import msgspec
 
 from stoker.dataset.build import MAX_BAD, Cut, commit, disk_errors, open_work, with_row_columns
+from stoker.dataset.convert import Conversion, check_conversion, encoding_after
 from stoker.dataset.manifest import Manifest
 from stoker.dataset.pack_shard import ShardJob
-from stoker.dataset.plan import Place, default_cut, plan_jobs
+from stoker.dataset.plan import How, Place, default_cut, plan_jobs
 from stoker.dataset.pool import Job, default_workers, run_jobs
 from stoker.dataset.resume import kept_records
-from stoker.dataset.schema import Schema, encoded_as, may_have_grid, with_grid
+from stoker.dataset.schema import (
+    Field,
+    Schema,
+    check_schema,
+    encoded_as,
+    may_have_grid,
+    with_grid,
+)
 from stoker.dataset.shard import ShardRecord
 from stoker.dataset.sources.kinds import AUTO, scan_source
 from stoker.dataset.sources.scan import Request, Scan
@@ -51,6 +59,8 @@ class Options:
         masks: what is painted from outlines of objects, "semantic" or "instance"; empty: no mask.
         clip: clip boxes to their picture, and leave out keypoints outside of it, instead of calling
             the sample bad.
+        conversion: what is done to pictures before they are stored: made smaller, coded with loss,
+            stored as raw pixels.
         cut: where rows are cut into files; None: about 64 pieces of 4 MiB to 1 GiB.
         max_bad: how many bad items are named.
         grid: rewrite JPEGs on a grid, with the same pixels, so that crops decode faster.
@@ -66,6 +76,7 @@ class Options:
     split: str = ""
     masks: str = ""
     clip: bool = False
+    conversion: Conversion = field(default_factory=Conversion)
     cut: Cut | None = None
     max_bad: int = MAX_BAD
     grid: bool = True
@@ -125,17 +136,12 @@ def pack(
     folder, name = Path(dest), os.fspath(source)
     scan = scan_source(name, options.kind, _request(options))
     _check_places(Path(source), folder)
-    fields = scan.fields
-    if options.grid:
-        fields = tuple(with_grid(field) if may_have_grid(field) else field for field in fields)
-    if options.bands:
-        fields = tuple(
-            encoded_as(field, "bands") if field.kind == "mask" else field for field in fields
-        )
-    schema = with_row_columns(Schema(fields), source=True)
+    schema = with_row_columns(Schema(_stored(scan.fields, options)), source=True)
+    check_schema(schema)
     with open_work(folder, options.overwrite) as work, disk_errors(folder):
         cut = options.cut or default_cut(scan.items)
-        jobs = plan_jobs(scan, schema, Place(folder, work), cut, options.max_bad)
+        how = How(options.conversion, options.max_bad)
+        jobs = plan_jobs(scan, schema, Place(folder, work), cut, how)
         records = kept_records(folder, work, jobs)
         kept = [job for job in jobs if job.index in records]
         resumed = sum(job.count for job in kept)
@@ -147,6 +153,22 @@ def pack(
             _judge(name, ordered, options.max_bad)
         manifest = commit(folder, schema, ordered)
     return PackReport(manifest, scan.kind, dict(scan.ignored), resumed, time.monotonic() - started)
+
+
+def _stored(fields: tuple[Field, ...], options: Options) -> tuple[Field, ...]:
+    """Return a source's fields in the encodings in which they are to be stored."""
+    check_conversion(options.conversion)
+    found = []
+    for one in fields:
+        encoding = one.encoding
+        if one.kind == "image":
+            encoding = encoding_after(options.conversion, encoding)
+        elif one.kind == "mask" and options.bands:
+            encoding = "bands"
+        stored = one if encoding == one.encoding else encoded_as(one, encoding)
+        grid = options.grid and may_have_grid(stored)
+        found.append(with_grid(stored) if grid else stored)
+    return tuple(found)
 
 
 def _request(options: Options) -> Request:

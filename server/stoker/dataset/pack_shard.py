@@ -8,6 +8,7 @@ from.
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import msgspec
 
 from stoker.dataset.build import disk_errors
 from stoker.dataset.cells import Cell, FieldError, Value, make_cells
+from stoker.dataset.convert import Converted, convert
 from stoker.dataset.inspect import Scratches
 from stoker.dataset.listing import read_listing
 from stoker.dataset.shard import ShardRecord, ShardWriter
@@ -98,24 +100,33 @@ def _cells(
     recipe: Recipe, item: Item, values: Mapping[str, Value], scratch: Scratches
 ) -> dict[str, Cell]:
     """Return what is stored of an item."""
+    fields, converted = recipe.schema.fields, Converted(dict(values))
     try:
-        cells = make_cells(recipe.schema.fields, values, scratch)
+        if recipe.conversion.is_any:
+            converted = convert(fields, values, recipe.conversion, scratch)
+            _check_sizes(recipe, item, converted.sizes)
+        cells = make_cells(fields, converted.values, scratch)
     except FieldError as error:
-        file = file_of(item, recipe.schema.fields, error.field)
+        file = file_of(item, fields, error.field)
         found = (item.name, str(error)) if file is None else (file, error.reason)
         raise BadItemError(*found) from None
-    _check_sizes(recipe, item, cells)
+    for name, notes in converted.notes.items():
+        cells[name] = replace(cells[name], notes=(*notes, *cells[name].notes))
+    if not recipe.conversion.is_any:
+        pictures = (field.name for field in fields if field.is_picture)
+        sizes = {name: (cells[name].items, cells[name].width) for name in pictures}
+        _check_sizes(recipe, item, sizes)
     return cells
 
 
-def _check_sizes(recipe: Recipe, item: Item, cells: dict[str, Cell]) -> None:
-    """Check the sizes of an item's pictures, after orientation."""
+def _check_sizes(recipe: Recipe, item: Item, sizes: Mapping[str, tuple[int, int]]) -> None:
+    """Check the sizes (height, width) of an item's pictures in the source, after orientation."""
     fields = recipe.schema.fields
     pictures = [field for field in fields if field.is_picture]
     if not pictures:
         return
     first, others = pictures[0], pictures[1:]
-    size = cells[first.name].items, cells[first.name].width
+    size = sizes[first.name]
     here = f"it has {size[0]}x{size[1]} pixels (height x width, upright)"
     if item.size is not None and item.size != size:
         raise BadItemError(
@@ -123,10 +134,10 @@ def _check_sizes(recipe: Recipe, item: Item, cells: dict[str, Cell]) -> None:
             f"{here}, but its annotations are for {item.size[0]}x{item.size[1]}; they must agree",
         )
     for field in others:
-        cell = cells[field.name]
-        if (cell.items, cell.width) != size and (recipe.aligned or field.kind == "mask"):
+        height, width = sizes[field.name]
+        if (height, width) != size and (recipe.aligned or field.kind == "mask"):
             other = file_of(item, fields, field.name) or f"field {field.name!r}"
             raise BadItemError(
                 item.name,
-                f"{here}, but {other} has {cell.items}x{cell.width}; partners must agree",
+                f"{here}, but {other} has {height}x{width}; partners must agree",
             )

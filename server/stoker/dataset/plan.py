@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.dataset.build import MAX_FILE_BYTES, Cut
+from stoker.dataset.convert import Conversion
 from stoker.dataset.listing import listed
 from stoker.dataset.pack_shard import ShardJob
 from stoker.dataset.schema import Schema
@@ -40,7 +41,15 @@ class Place:
     work: Path
 
 
-def plan_jobs(scan: Scan, schema: Schema, place: Place, cut: Cut, max_bad: int) -> list[ShardJob]:
+@dataclass(frozen=True)
+class How:
+    """What the user asked for that is the same for all files."""
+
+    conversion: Conversion
+    max_bad: int
+
+
+def plan_jobs(scan: Scan, schema: Schema, place: Place, cut: Cut, how: How) -> list[ShardJob]:
     """Write the listing into the work folder and return a job for each file to pack."""
     recipe = Recipe(
         source=str(scan.root.resolve()),
@@ -49,7 +58,8 @@ def plan_jobs(scan: Scan, schema: Schema, place: Place, cut: Cut, max_bad: int) 
         containers=tuple(scan.containers),
         aligned=scan.aligned,
         schema=schema,
-        max_bad=max_bad,
+        conversion=how.conversion,
+        max_bad=how.max_bad,
     )
     base = canonical_bytes({"writer": _WRITER, **msgspec.to_builtins(recipe)})
     jobs, offset = [], 0

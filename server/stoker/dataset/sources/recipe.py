@@ -2,6 +2,7 @@
 
 import msgspec
 
+from stoker.dataset.convert import Conversion
 from stoker.dataset.schema import Schema
 from stoker.dataset.sources.item import Container
 
@@ -16,6 +17,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         containers: the source's files of many values.
         aligned: whether all pictures of a sample have one size; else masks have the first's.
         schema: columns to write.
+        conversion: what is done to pictures before they are stored.
         max_bad: how many bad items are named.
     """
 
@@ -25,4 +27,5 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     containers: tuple[Container, ...]
     aligned: bool
     schema: Schema
+    conversion: Conversion
     max_bad: int

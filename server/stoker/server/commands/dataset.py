@@ -25,6 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stoker.dataset import open_dataset
+from stoker.dataset.convert import Conversion
 from stoker.dataset.describe import describe
 from stoker.dataset.pack import Options, PackReport
 from stoker.dataset.pack import Progress as PackProgress
@@ -65,6 +66,14 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
     clip: Annotated[
         bool, typer.Option("--clip", help="Clip boxes that reach out of their picture.")
     ] = False,
+    resize: Annotated[
+        int | None,
+        typer.Option(help="Make pictures smaller whose shorter side is longer than that."),
+    ] = None,
+    quality: Annotated[
+        int | None, typer.Option(help="Store images as JPEG of this quality, with loss.")
+    ] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Store images as raw pixels.")] = False,
     grid: Annotated[
         bool,
         typer.Option(
@@ -80,7 +89,7 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
         ),
     ] = True,
 ) -> None:
-    """Pack a source as a dataset: losslessly, in parallel, resumably."""
+    """Pack a source as a dataset: in parallel, resumably, losslessly unless asked otherwise."""
     options = Options(
         kind=kind,
         workers=workers,
@@ -90,6 +99,7 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
         split=split,
         masks=masks,
         clip=clip,
+        conversion=Conversion(resize, quality, raw),
         fields=dict(_assignment(text) for text in field or []),
         grid=grid,
         bands=bands,
