@@ -22,6 +22,7 @@ from stoker.protocol.errors import (
     ResourceError,
     SampleError,
     StokerError,
+    StreamStoppedError,
     UnknownNameError,
     UsageError,
     VersionError,
@@ -108,7 +109,7 @@ def test_a_dataset_packed_by_a_newer_version(packed):
         first(packed, plain)
 
 
-def test_a_picture_damaged_after_packing(packed):
+def test_a_picture_damaged_after_packing(packed, stoker, tmp_path, monkeypatch):
     """The stored bytes of one sample are overwritten: the error names dataset, id and field."""
     with open_dataset(packed) as dataset:
         file, offset = dataset.locate("image", 1)
@@ -120,6 +121,7 @@ def test_a_picture_damaged_after_packing(packed):
         first(packed, plain)
     assert caught.value.details["id"] == 1
     assert caught.value.details["field"] == "image"
+    monkeypatch.setenv("STOKER_BAD_SAMPLES_FOLDER", str(tmp_path / "bad"))
     masked = first(packed, plain, on_error="mask")
     assert masked.valid.tolist() == [True, False]
     assert masked.index.tolist() == [0, -1]
@@ -130,6 +132,20 @@ def test_a_picture_damaged_after_packing(packed):
     assert replaced.index[1] not in (1, -1)
     again = first(packed, plain, on_error="replace", workers=1)
     assert (again.image == replaced.image).all()
+    (quarantined,) = (tmp_path / "bad").iterdir()  # once, however many daemons met it
+    with open_dataset(packed) as dataset:
+        assert quarantined.name == f"{dataset.fingerprint.removeprefix('content:')}.jsonl"
+        source = dataset.source(1)
+    (line,) = map(json.loads, quarantined.read_text().splitlines())
+    assert (line["id"], line["field"], line["source"]) == (1, "image", source)
+    assert line["reason"].startswith("cannot decode it: ")
+    done = stoker("verify", packed, "--workers", 1, "--list", tmp_path / "found.jsonl")
+    assert done.code == 1
+    (found,) = map(json.loads, (tmp_path / "found.jsonl").read_text().splitlines())
+    assert found == line
+    monkeypatch.setenv("STOKER_BAD_SAMPLES_MAX_FRACTION", "0.1")
+    with pytest.raises(StreamStoppedError, match=r"1 of the 6 samples .* max_fraction = 0\.1"):
+        first(packed, plain, on_error="replace")
 
 
 # ------------------------------------------------------------------ pipelines

@@ -54,6 +54,7 @@ def verify(
     path: str | os.PathLike[str],
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    most: int = MAX_BAD,
 ) -> VerifyReport:
     """Verify a dataset.
 
@@ -61,6 +62,7 @@ def verify(
         path: its folder.
         workers: processes; None for one per usable processor.
         progress: is told (rows done, rows in all), in this thread.
+        most: how many bad rows are named.
 
     Raises:
         DatasetError: it cannot be opened.
@@ -76,7 +78,7 @@ def verify(
     bad_files = tuple(
         file.name for file in manifest.files if file_digest(folder / file.name) != file.digest
     )
-    bad, rows = _verify_rows(folder, manifest, workers, progress)
+    bad, rows = _verify_rows(folder, manifest, workers, progress, most)
     digests = _digests(folder, manifest)
     fingerprint = dataset_fingerprint(manifest.schema.fields, manifest.rows, digests)
     return VerifyReport(
@@ -94,11 +96,12 @@ def _verify_rows(
     manifest: Manifest,
     workers: int,
     progress: Callable[[int, int], None] | None,
+    most: int,
 ) -> tuple[int, list[BadRow]]:
     jobs = [
         Job(
             "verify_rows",
-            msgspec.to_builtins(RowsJob(str(folder), start, stop, MAX_BAD)),
+            msgspec.to_builtins(RowsJob(str(folder), start, stop, most)),
             f"verifying rows {start} to {stop - 1}",
         )
         for start, stop in _ranges(manifest.rows)
@@ -114,7 +117,7 @@ def _verify_rows(
     with contextlib.closing(run_jobs(jobs, workers, report)) as results:
         found = {number: msgspec.convert(result, RowsResult) for number, result in results}
     rows = [row for number in sorted(found) for row in found[number].rows]
-    return sum(result.bad for result in found.values()), rows[:MAX_BAD]
+    return sum(result.bad for result in found.values()), rows[:most]
 
 
 def _ranges(rows: int) -> Iterator[tuple[int, int]]:

@@ -101,6 +101,19 @@ class MetricsSection(Section, frozen=True, kw_only=True):
     address: Annotated[str, msgspec.Meta(pattern=r"^$|^(\S+:|:)?\d{1,5}$")] = ""
 
 
+class BadSamplesSection(Section, frozen=True, kw_only=True):
+    """`[bad_samples]`.
+
+    Attributes:
+        folder: where bad samples that are met are written down, a file for each dataset; empty:
+            nowhere but in the log.
+        max_fraction: a stream stops where more of its dataset's samples are bad.
+    """
+
+    folder: str = ""
+    max_fraction: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+
+
 class TestingSection(Section, frozen=True, kw_only=True):
     """`[testing]`.
 
@@ -127,6 +140,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     pipelines: dict[Name, Target] = msgspec.field(default_factory=dict)
     log: LogSection = msgspec.field(default_factory=LogSection)
     metrics: MetricsSection = msgspec.field(default_factory=MetricsSection)
+    bad_samples: BadSamplesSection = msgspec.field(default_factory=BadSamplesSection)
     testing: TestingSection = msgspec.field(default_factory=TestingSection)
 
 

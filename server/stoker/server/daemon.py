@@ -23,6 +23,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from stoker.protocol import messages
@@ -32,6 +33,7 @@ from stoker.server.broker import Broker
 from stoker.server.config_types import Config
 from stoker.server.loop import TURN_LIMIT_S, Poller, TurnTimes
 from stoker.server.metrics import Endpoint, Snapshot
+from stoker.server.quarantine import QuarantineFiles
 from stoker.server.reserver import Reserver
 from stoker.server.sidesocket import SideSocket
 from stoker.server.state import events
@@ -125,6 +127,10 @@ class Daemon:
             stack.callback(place.close)
             self._reserver = Reserver(config.memory.limit)
             stack.callback(self._reserver.close)
+            folder = config.bad_samples.folder
+            self._bad_samples = QuarantineFiles(Path(folder)) if folder else None
+            if self._bad_samples is not None:
+                stack.callback(self._bad_samples.close)
             self._supervisor = supervisor(
                 cache_root=config.daemon.cache_root,
                 python_path=list(config.daemon.python_path),
@@ -339,6 +345,10 @@ class Daemon:
     def _log(self, do: ins.Log) -> None:
         logs.write(do.level, do.event, do.facts)
 
+    def _quarantine(self, do: ins.Quarantine) -> None:
+        if self._bad_samples is not None:
+            self._bad_samples.add(do.dataset, do.bad)
+
     def _exit(self, do: ins.Exit) -> None:
         self._exit_code = do.code
 
@@ -404,6 +414,7 @@ def settings(config: Config) -> Settings:
         first_client_s=config.daemon.first_client_s,
         drain_s=config.daemon.grace_s,
         max_sessions=config.daemon.max_sessions,
+        max_bad_fraction=config.bad_samples.max_fraction,
     )
 
 
@@ -426,6 +437,7 @@ _DO: Final[dict[type, Callable[[Any, Any], None]]] = {
     ins.DropReplay: Daemon._drop_replay,
     ins.ReserveSlab: Daemon._reserve_slab,
     ins.FreeSlab: Daemon._free_slab,
+    ins.Quarantine: Daemon._quarantine,
     ins.StartWorker: Daemon._start_worker,
     ins.KillWorker: Daemon._kill_worker,
     ins.TellStream: Daemon._tell_stream,

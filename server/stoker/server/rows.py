@@ -11,7 +11,7 @@ Rows are counted in the global batch: row r belongs to position `start + r // vi
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,10 +30,12 @@ from stoker.protocol.spec import StreamSpec
 from stoker.server.ahead import ReadAhead
 from stoker.server.chunks import chunk_computer
 from stoker.server.schedules import try_schedules
+from stoker.server.work import MAX_BAD_TOLD, BadSample
 
 ENCODED = ("jpeg", "png", "encoded", "bands")
 ALL_ROWS = -1
 """Told as the row that is computed where many are at a time."""
+MAX_REASON = 1000
 Begun = Callable[[int], None]
 
 
@@ -45,6 +47,7 @@ class RowCounts:
     home_rows: int = 0
     replaced_rows: int = 0
     invalid_rows: int = 0
+    bad: list[BadSample] = field(default_factory=list)
 
 
 def _nothing(row: int) -> None:
@@ -184,14 +187,31 @@ class RowComputer:
         except SampleError as error:
             if self._spec.on_error == "raise":
                 raise
+            self._note_bad(number, error, counts)
             if self._spec.on_error == "mask":
                 counts.invalid_rows += 1
                 return -1
             counts.replaced_rows += 1
-            return self._substitute(number, place, outputs, error)
+            return self._substitute(number, place, outputs, counts, error)
+
+    def _note_bad(self, number: int, error: SampleError, counts: RowCounts) -> None:
+        """Remember a bad sample; whoever runs the workers says what becomes of it."""
+        if len(counts.bad) < MAX_BAD_TOLD:
+            field = str(error.details.get("field", ""))
+            reason = str(error.details.get("reason", error.message))[:MAX_REASON]
+            try:
+                source = (self._dataset.source(number) or "")[:MAX_REASON]
+            except SampleError:
+                source = ""
+            counts.bad.append(BadSample(number, field, source, reason))
 
     def _substitute(
-        self, bad: int, place: "_Place", outputs: Sequence[np.ndarray], why: SampleError
+        self,
+        bad: int,
+        place: "_Place",
+        outputs: Sequence[np.ndarray],
+        counts: RowCounts,
+        why: SampleError,
     ) -> int:
         for attempt in range(1, MAX_ATTEMPTS + 1):
             number, visit = substitute(self._spec, place.epoch, place.position, bad, attempt)
@@ -199,6 +219,7 @@ class RowComputer:
                 self._compute(number, visit, place, outputs)
                 return number
             except SampleError as error:
+                self._note_bad(number, error, counts)
                 why = error
         raise SampleError(
             f"{MAX_ATTEMPTS} substitutes for sample {bad} failed too, the last with: {why}. "

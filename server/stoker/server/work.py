@@ -12,6 +12,9 @@ from stoker.protocol.errors import Detail
 from stoker.protocol.layout import Output, SlotLayout
 from stoker.protocol.spec import StreamSpec
 
+MAX_BAD_TOLD = 64
+"""Bad samples that a worker tells of one chunk; those beyond are met again next epoch."""
+
 
 class BuildRequest(msgspec.Struct, frozen=True, array_like=True, tag="build"):
     """Trace, bind and compile a pipeline for a dataset.
@@ -120,11 +123,23 @@ class Work(msgspec.Struct, frozen=True, array_like=True, tag="work"):
     row_hi: int
 
 
+class BadSample(msgspec.Struct, frozen=True, array_like=True):
+    """A sample that could not be used, under a policy that goes on: its id, and why.
+
+    `field` and `source` (the path it was packed from) are empty where they are not known.
+    """
+
+    id: int
+    field: str
+    source: str
+    reason: str
+
+
 class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
     """A chunk is written. `home_rows` of its rows lie in the worker's home range.
 
     `shapes` are the shapes of a row in this batch, of each output that `is_told`; they are the
-    same for all its chunks.
+    same for all its chunks. `bad` are the bad samples that were met, at most `MAX_BAD_TOLD`.
     """
 
     claim: int
@@ -133,6 +148,7 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
     replaced_rows: int = 0
     invalid_rows: int = 0
     shapes: tuple[tuple[int, ...], ...] = ()
+    bad: tuple[BadSample, ...] = ()
 
 
 class Failed(msgspec.Struct, frozen=True, array_like=True, tag="failed"):

@@ -130,7 +130,12 @@ class Worker:
         self.visit("worker.chunk_done")
         seconds = time.perf_counter() - began
         return Done(
-            work.claim, seconds, counts.home_rows, counts.replaced_rows, counts.invalid_rows
+            work.claim,
+            seconds,
+            counts.home_rows,
+            counts.replaced_rows,
+            counts.invalid_rows,
+            bad=tuple(counts.bad),
         )
 
     def _begun(self, claim: int, row: int) -> None:

@@ -31,9 +31,11 @@ from stoker.dataset.pack import Options, PackReport
 from stoker.dataset.pack import Progress as PackProgress
 from stoker.dataset.pack import pack as pack_dataset
 from stoker.dataset.sources.kinds import AUTO, KINDS
-from stoker.dataset.verify import VerifyReport
+from stoker.dataset.verify import MAX_BAD, VerifyReport
 from stoker.dataset.verify import verify as verify_dataset
 from stoker.protocol.errors import UsageError
+
+ALL_BAD = 2**48
 
 
 def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
@@ -122,6 +124,10 @@ def verify(
         int | None, typer.Option(help="Worker processes; default: one per processor.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    listing: Annotated[
+        Path | None,
+        typer.Option("--list", help="Write every bad sample, one JSON object a line."),
+    ] = None,
 ) -> None:
     """Decode every sample of a dataset and compare every hash; exit status 1 if anything is bad."""
     with _bar("verifying") as bar:
@@ -130,7 +136,12 @@ def verify(
         def show(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
 
-        report = verify_dataset(dataset, workers, show)
+        most = MAX_BAD if listing is None else ALL_BAD
+        report = verify_dataset(dataset, workers, show, most)
+    if listing is not None:
+        lines = [json.dumps(msgspec.structs.asdict(row)) + "\n" for row in report.bad_rows]
+        listing.write_text("".join(lines))
+        report = msgspec.structs.replace(report, bad_rows=report.bad_rows[:MAX_BAD])
     if as_json:
         typer.echo(json.dumps({"holds": report.holds, **msgspec.to_builtins(report)}))
     else:

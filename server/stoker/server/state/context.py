@@ -35,6 +35,7 @@ class Counts:
     voided_rows: int = 0
     replaced_rows: int = 0
     invalid_rows: int = 0
+    bad_samples: int = 0
     builds: int = 0
     replays: int = 0
     errors: int = 0

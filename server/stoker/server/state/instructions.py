@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from stoker.protocol.messages import DaemonRecord
-from stoker.server.work import BuildRequest, OpenStream, ReplayRequest, Work
+from stoker.server.work import BadSample, BuildRequest, OpenStream, ReplayRequest, Work
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,14 @@ class FreeSlab(Instruction):
     """Give a slab's memory back."""
 
     slab: int
+
+
+@dataclass(frozen=True)
+class Quarantine(Instruction):
+    """Write down bad samples of the dataset with that fingerprint."""
+
+    dataset: str
+    bad: tuple[BadSample, ...]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ room: no worker is idle while there is work.
 """
 
 from stoker.protocol.errors import StokerError
+from stoker.server.state.bad import BadSamples
 from stoker.server.state.batches import Batch, Claim
 from stoker.server.state.context import Context
 from stoker.server.state.delivery import Groups
@@ -27,6 +28,7 @@ class Scheduler:
         self._context = context
         self._groups = groups
         self._pool = pool
+        self._bad = BadSamples(context, groups)
         self._numbers = 0
         self.claims = 0
 
@@ -72,6 +74,8 @@ class Scheduler:
         counts.replaced_rows += done.replaced_rows
         counts.invalid_rows += done.invalid_rows
         stream.measure(done.seconds / rows)
+        if done.bad:
+            self._bad.note(stream, done.bad)
         if stream.suspects:
             stream.acquit(batch.epoch, batch.step, claim.lo, claim.hi)
         if batch.void:

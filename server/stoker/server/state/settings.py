@@ -33,6 +33,7 @@ class Settings:
         cached_builds: results that are kept.
         concurrent_replays: replays that are made at a time; others wait.
         replay_deadline_s: a replay that takes longer is ended.
+        max_bad_fraction: a stream stops where more of its dataset's samples are bad.
     """
 
     workers: int
@@ -59,3 +60,4 @@ class Settings:
     cached_builds: int = 64
     concurrent_replays: int = 1
     replay_deadline_s: float = 120.0
+    max_bad_fraction: float = 1.0

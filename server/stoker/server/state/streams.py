@@ -35,11 +35,12 @@ class Stream:
         least_rows: a chunk is not cut below; ceil(min_chunk_s / row_s).
         most_rows: a chunk never has more; it costs a quarter of the claim deadline, so that a slow
             pipeline is no hang, and is `PROBE_ROWS` while nothing is known of the cost.
+        bad: ids of samples that could not be used.
     """
 
     __slots__ = (
-        "_settings", "build", "groups", "least_rows", "most_rows", "row_s", "spec", "stream_id",
-        "suspects",
+        "_settings", "bad", "build", "groups", "least_rows", "most_rows", "row_s", "spec",
+        "stream_id", "suspects",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +54,7 @@ class Stream:
         self.build = build
         self.groups = 0
         self.row_s = 0.0
+        self.bad: set[int] = set()
         self.suspects: OrderedDict[Row, list[int]] = OrderedDict()
 
     def measure(self, row_s: float) -> None:

@@ -1,0 +1,49 @@
+"""Bad samples under a policy that goes on: named once each, counted, and too many of them stop it.
+
+Workers tell of them with their chunks. A sample is known by its id for as long as its stream is
+served. What is new is written down elsewhere (`Quarantine`). Where more than `max_bad_fraction` of
+the dataset's samples are bad, the stream stops for good: something larger is broken.
+"""
+
+from stoker.protocol.errors import StreamStoppedError
+from stoker.server.state.context import Context
+from stoker.server.state.delivery import Groups
+from stoker.server.state.instructions import Quarantine
+from stoker.server.state.streams import Stream
+from stoker.server.work import BadSample
+
+MAX_KNOWN = 2**20
+"""Ids that are remembered of a stream; those beyond are counted each time they are met."""
+
+
+class BadSamples:
+    """What is known of bad samples."""
+
+    def __init__(self, context: Context, groups: Groups) -> None:
+        self._context = context
+        self._groups = groups
+
+    def note(self, stream: Stream, told: tuple[BadSample, ...]) -> None:
+        """A worker met bad samples in rows of a stream."""
+        new = list({bad.id: bad for bad in told if bad.id not in stream.bad}.values())
+        if not new:
+            return
+        if len(stream.bad) < MAX_KNOWN:
+            stream.bad.update(bad.id for bad in new)
+        spec, most = stream.spec, self._context.settings.max_bad_fraction
+        self._context.counts.bad_samples += len(new)
+        self._context.out.append(Quarantine(spec.dataset, tuple(new)))
+        self._context.log(
+            "warning", "bad_samples", stream=stream.stream_id, known=len(stream.bad),
+            id=new[0].id, field=new[0].field, reason=new[0].reason,
+        )  # fmt: skip
+        if len(stream.bad) > most * spec.dataset_rows:
+            error = StreamStoppedError(
+                f"{len(stream.bad)} of the {spec.dataset_rows} samples of dataset"
+                f" {spec.dataset} are bad so far, more than bad_samples.max_fraction = {most:g}"
+                f" allows; the last: sample {new[-1].id}: {new[-1].reason}. Run `stoker verify`"
+                " on the dataset",
+                bad=len(stream.bad),
+                id=new[-1].id,
+            )
+            self._groups.stop_stream(stream, error)
