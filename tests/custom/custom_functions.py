@@ -69,3 +69,44 @@ def noisy_corners(sample):
     image = ops.center_crop(sample.image, size=16)
     image = ops.python(jitter, image)
     return {"image": ops.python("custom_functions:noisy", image, randomness="global")}
+
+
+CALLS = []
+
+
+def flip_both(image, mask, rng):
+    """One decision for two arrays, of which only the image gets brighter."""
+    CALLS.append(image.shape)
+    add = int(rng.integers(1, 60))
+    if rng.random() < 0.5:
+        image, mask = image[:, ::-1], mask[:, ::-1]
+    return np.clip(image.astype(int) + add, 0, 255).astype(np.uint8), mask
+
+
+def where_bright(image, mask, weights):
+    """What comes out of each depends on the others."""
+    bright = image.mean(axis=2, keepdims=True).astype(np.float32)
+    return bright, np.where(bright[..., 0] > 100, mask, 0).astype(np.uint8), weights * mask.max()
+
+
+def only_one(image, mask, rng):
+    return image
+
+
+def too_few(image, mask, weights):
+    return image, mask
+
+
+def forgets(image, mask):
+    mask[0, 0] = next(COUNT) % 256
+    return image, mask
+
+
+def fails_on_dark(image, mask):
+    if image.mean() < 9:
+        raise ValueError("too dark")
+    return image, mask
+
+
+def forgets_nothing(image, mask):
+    return image, mask

@@ -59,7 +59,9 @@ from stoker.ops.pad import Pad, pad
 from stoker.ops.pad_to_size import PadToSize, pad_to_size
 from stoker.ops.perspective import Perspective, perspective
 from stoker.ops.posterize import Posterize, posterize
-from stoker.ops.python_call import PythonCall, python
+from stoker.ops.python import python
+from stoker.ops.python_call import PythonCall
+from stoker.ops.python_together import PythonTogether
 from stoker.ops.random_blend import RandomBlend, random_blend
 from stoker.ops.random_crop import RandomCrop, random_crop
 from stoker.ops.random_resized_crop import RandomResizedCrop, random_resized_crop
@@ -134,6 +136,7 @@ __all__ = [
     "Perspective",
     "Posterize",
     "PythonCall",
+    "PythonTogether",
     "RandomBlend",
     "RandomCrop",
     "RandomResizedCrop",

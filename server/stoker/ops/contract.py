@@ -157,7 +157,7 @@ class ItemsKernel:
 
 @dataclass(frozen=True)
 class FoldKernel:
-    """How several values of one kind, dtype and shape become one.
+    """How several values become one; those of `stoker.ops.folds` have one kind, dtype and shape.
 
     Attributes:
         run: compiled form, `run(src, place, count, dst, params, record, scratch)`: called once for
@@ -176,6 +176,10 @@ class Tracer(Protocol):
 
     def apply(self, op: Op, values: Sequence[Value], stream: str | None) -> tuple[Value, ...]:
         """Append a call of an op and return its results: one for each value, or one of a fold."""
+        ...
+
+    def stream_of(self, op: Op) -> str | None:
+        """Return the stream name of an instance's first call; None if it draws nothing."""
         ...
 
 

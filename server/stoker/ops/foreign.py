@@ -1,9 +1,11 @@
 """Python functions of users' in a pipeline: how one is called, so that the law holds.
 
-A function gets an array of one sample and gives an array back. What it may draw from is one of:
+A function gets an array of one sample and gives an array back; or several arrays, and gives as many
+back, as a tuple or list. What it may draw from is one of:
 
-- `generator`: it is called as `function(array, rng)`. `rng` is a NumPy Generator over the Philox
-  blocks of this row's key, so its numbers belong to (stream, seed, epoch, id, visit, view).
+- `generator`: it is called as `function(array, rng)`, or `function(one, two, rng)`. `rng` is a
+  NumPy Generator over the Philox blocks of this row's key, so its numbers belong to (stream, seed,
+  epoch, id, visit, view).
 - `global`: it is called as `function(array)`. Before each call Python's `random`, `numpy.random`
   and, if it is loaded, torch's CPU generator are seeded from the row's key; afterwards they are put
   back as they were.
@@ -42,25 +44,25 @@ class CallError(Exception):
     """A function failed on one sample, or gave back something else than was declared."""
 
 
-def call_function(function: Any, randomness: str, array: np.ndarray, key: Key) -> Any:
+def call_function(function: Any, randomness: str, arrays: Sequence[np.ndarray], key: Key) -> Any:
     """Call a function on one sample and return what it gives back.
 
     Args:
         function: the function, or a `torch.nn.Module`.
         randomness: one of `RANDOMNESS`.
-        array: the sample's value; the function gets a copy, which it may change.
+        arrays: the sample's values; the function gets copies, which it may change.
         key: the row's key.
     """
-    given: Any = array.copy()
+    given: list[Any] = [array.copy() for array in arrays]
     if _is_torch_module(function):
         with seeded(key) if randomness == "global" else contextlib.nullcontext():
             return _call_module(function, given)
     if randomness == "generator":
-        return function(given, generator(key))
+        return function(*given, generator(key))
     if randomness == "none":
-        return function(given)
+        return function(*given)
     with seeded(key):
-        return function(given)
+        return function(*given)
 
 
 def generator(key: Key) -> np.random.Generator:
@@ -72,17 +74,51 @@ def generator(key: Key) -> np.random.Generator:
 
 
 def call_into(
-    what: str, function: Any, randomness: str, src: np.ndarray, dst: np.ndarray, key: Key
+    what: str,
+    function: Any,
+    randomness: str,
+    srcs: Sequence[np.ndarray],
+    dsts: Sequence[np.ndarray],
+    key: Key,
 ) -> None:
-    """Call a function on `src` and copy its result to `dst`.
+    """Call a function on `srcs` and copy its results to `dsts`, as many.
 
     Raises:
-        CallError: it raised, or its result has another dtype or shape than `dst`.
+        CallError: it raised, or a result has another dtype or shape than its `dst`.
+    """
+    for result, dst in zip(call(what, function, randomness, srcs, key), dsts, strict=True):
+        put(what, result, dst)
+
+
+def call(
+    what: str, function: Any, randomness: str, srcs: Sequence[np.ndarray], key: Key
+) -> list[np.ndarray]:
+    """Call a function on `srcs` and return its results, as many.
+
+    Raises:
+        CallError: it raised, or gave another number of results.
     """
     try:
-        result = np.asarray(call_function(function, randomness, src, key))
+        given = call_function(function, randomness, srcs, key)
+        if len(srcs) == 1:
+            return [np.asarray(given)]
+        results = [np.asarray(one) for one in given] if isinstance(given, tuple | list) else []
     except Exception as error:  # whatever the user's function raises
         raise CallError(f"{what} raised {type(error).__name__}: {error}{_line(error)}") from error
+    if len(results) != len(srcs):
+        got = f"{len(results)} of them" if results else type(given).__name__
+        raise CallError(
+            f"{what} gave {got}, expected a tuple of {len(srcs)} arrays, as it is given"
+        )
+    return results
+
+
+def put(what: str, result: np.ndarray, dst: np.ndarray) -> None:
+    """Copy a result to `dst`.
+
+    Raises:
+        CallError: it has another dtype or shape.
+    """
     if result.dtype != dst.dtype or result.shape != dst.shape:
         raise CallError(
             f"{what} gave {result.dtype} of shape {result.shape}, expected {dst.dtype} of shape "
@@ -91,7 +127,9 @@ def call_into(
     dst[...] = result
 
 
-def try_function(what: str, function: Any, randomness: str, src: State, dst: State) -> None:
+def try_function(
+    what: str, function: Any, randomness: str, srcs: Sequence[State], dsts: Sequence[State]
+) -> None:
     """Refuse a function that cannot keep the law, or that gives something else than declared.
 
     It is called on noise: the same row four times, with another row and other states of the global
@@ -101,19 +139,16 @@ def try_function(what: str, function: Any, randomness: str, src: State, dst: Sta
         StateError: naming the function, what was seen and the remedy.
     """
     rng = generator(make_key(1, 2, 3, 4))
-    sides = [
-        side if side is not None else min(bound, VARIED_SIDE)
-        for side, bound in zip(src.shape, src.bound, strict=True)
+    values, others = ([noise(_sides(src), src.dtype, rng) for src in srcs] for _ in range(2))
+    outputs = [
+        [_output(dst, value) for dst, value in zip(dsts, values, strict=True)] for _ in range(5)
     ]
-    value, other = (noise(sides, src.dtype, rng) for _ in range(2))
-    shape = dst.shape if dst.is_fixed else (*value.shape[:2], *dst.shape[2:])
-    outputs = [np.empty(tuple(side or 0 for side in shape), dst.dtype) for _ in range(5)]
     keys = [make_key(5, 6, 7, 8)] * 5
     keys[2] = make_key(9, 10, 11, 12)
     for turn, (out, key) in enumerate(zip(outputs, keys, strict=True)):
         try:
             with _kept(turn) as left_alone:
-                call_into(what, function, randomness, other if turn == 2 else value, out, key)
+                call_into(what, function, randomness, others if turn == 2 else values, out, key)
                 if randomness != "global" and not left_alone():
                     raise StateError(
                         f"{what} draws from a global generator (random, numpy.random or torch), "
@@ -121,15 +156,31 @@ def try_function(what: str, function: Any, randomness: str, src: State, dst: Sta
                         "with randomness='global', so that they are seeded for each row"
                     )
         except CallError as error:
-            raise StateError(f"{error}. It was tried on noise, {src}") from error
-    for out in outputs:
-        if out is not outputs[2] and out.tobytes() != outputs[0].tobytes():
+            tried = " and ".join(str(src) for src in srcs)
+            raise StateError(f"{error}. It was tried on noise, {tried}") from error
+    results = [[array.tobytes() for array in out] for out in outputs]
+    for turn, result in enumerate(results):
+        if turn != 2 and result != results[0]:
             raise StateError(
                 f"{what} cannot be used: it gave two results for one row, so the stream would "
                 "depend on workers and timing. It draws from a generator of its own, or keeps "
                 "something from call to call: draw from the generator it is given "
                 "(randomness='generator'), or from the global ones (randomness='global')"
             )
+
+
+def _sides(state: State) -> list[int]:
+    """Return the sides of a value that a function is tried on."""
+    return [
+        side if side is not None else min(bound, VARIED_SIDE)
+        for side, bound in zip(state.shape, state.bound, strict=True)
+    ]
+
+
+def _output(state: State, value: np.ndarray) -> np.ndarray:
+    """Return memory for what is made of a value."""
+    shape = state.shape if state.is_fixed else (*value.shape[:2], *state.shape[2:])
+    return np.empty(tuple(side or 0 for side in shape), state.dtype)
 
 
 def noise(shape: Sequence[int], dtype: Any, rng: np.random.Generator) -> np.ndarray:
@@ -146,15 +197,20 @@ def _is_torch_module(function: Any) -> bool:
     return torch is not None and isinstance(function, torch.nn.Module)
 
 
-def _call_module(module: Any, array: np.ndarray) -> np.ndarray:
+def _call_module(module: Any, arrays: Sequence[np.ndarray]) -> Any:
     torch = sys.modules["torch"]
     with torch.no_grad():
-        tensor = torch.from_numpy(array)
-        image = tensor.ndim == 3
-        result = module(tensor.permute(2, 0, 1).contiguous() if image else tensor)
-        if image and result.ndim == 3:
-            result = result.permute(1, 2, 0)
-        return np.ascontiguousarray(result.detach().cpu().numpy())
+        tensors = [torch.from_numpy(array) for array in arrays]
+        given = [t.permute(2, 0, 1).contiguous() if t.ndim == 3 else t for t in tensors]
+        results = module(*given)
+        several = isinstance(results, tuple | list)
+        back = [
+            np.ascontiguousarray(
+                (r.permute(1, 2, 0) if t.ndim == r.ndim == 3 else r).detach().cpu().numpy()
+            )
+            for r, t in zip(results if several else [results], tensors, strict=False)
+        ]
+        return back if several else back[0]
 
 
 @contextlib.contextmanager

@@ -14,16 +14,16 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from stoker.ops import checks
-from stoker.ops.contract import Kernel, Op, State, StateError, Value
+from stoker.ops.contract import Kernel, Op, State, StateError
 from stoker.ops.foreign import RANDOMNESS, call_into, try_function
-from stoker.ops.named import reference, resolve
+from stoker.ops.named import resolve
 from stoker.ops.provenance import provenance
 from stoker.ops.registry import register_unlisted
 from stoker.protocol.errors import BuildError
@@ -57,7 +57,7 @@ def element(array: Any) -> int:
 
 
 @kernel
-def _describe(array: Any, words: Any, at: Any) -> None:
+def describe(array: Any, words: Any, at: Any) -> None:
     """Write (address, element, rank, sides) of an array."""
     words[at] = array.ctypes.data
     words[at + 1] = element(array)
@@ -67,22 +67,26 @@ def _describe(array: Any, words: Any, at: Any) -> None:
 
 
 @kernel
+def write_key(record: Any, words: Any, at: Any) -> None:
+    """Write the five words of the row's key."""
+    words[at] = record["seed"]
+    words[at + 1] = record["stream"]
+    words[at + 2] = record["id"]
+    words[at + 3] = record["epoch"]
+    words[at + 4] = record["lane"]
+
+
+@kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     words = scratch[:HEADER_BYTES].view(np.int64)
-    _describe(src, words, 0)
-    _describe(dst, words, VALUE_WORDS)
-    keys = words.view(np.uint64)
-    keys[2 * VALUE_WORDS] = record["seed"]
-    keys[2 * VALUE_WORDS + 1] = record["stream"]
-    keys[2 * VALUE_WORDS + 2] = record["id"]
-    keys[2 * VALUE_WORDS + 3] = record["epoch"]
-    keys[2 * VALUE_WORDS + 4] = record["lane"]
+    describe(src, words, 0)
+    describe(dst, words, VALUE_WORDS)
+    write_key(record, words.view(np.uint64), 2 * VALUE_WORDS)
     call_address(params["callback"], words.ctypes.data)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    key = Key(*(int(record[name]) for name in KEY_FIELDS))
-    _CALLS[int(params["callback"])](src, dst, key)
+    called(params)(src, dst, key_of(record))
 
 
 @kernel
@@ -165,7 +169,7 @@ class PythonCall(Op):
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters; the callback's address is this process's."""
-        address = _callback(self.function, self.randomness)
+        address = callback(self.function, self.randomness, _call, _entered)
         return np.array((address, *(self.size or (0, 0))), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
@@ -175,12 +179,17 @@ class PythonCall(Op):
             StateError: a kind or dtype cannot be handed over, or the function cannot keep the law.
         """
         self.require_kinds(states)
-        results = tuple(self._after(state) for state in states)
+        results = tuple(self.after(state) for state in states)
         for state, result in zip(states, results, strict=True):
             _tried(self, state, result)
         return results, HEADER_BYTES
 
-    def _after(self, state: State) -> State:
+    def after(self, state: State) -> State:
+        """Return what is declared to come out for one value.
+
+        Raises:
+            StateError: a dtype cannot be handed over.
+        """
         if state.dtype not in ELEMENTS or len(state.shape) > MAX_RANK:
             raise StateError(
                 f"{self.function}: {state} cannot be handed to Python: expected a dtype of "
@@ -199,38 +208,6 @@ class PythonCall(Op):
         return after
 
 
-def python(
-    function: Callable[..., Any] | str,
-    *values: Value,
-    randomness: str = "generator",
-    size: int | tuple[int, int] | None = None,
-    channels: int | None = None,
-    dtype: str | None = None,
-    stream: str | None = None,
-) -> Any:
-    """Call a Python function on values of a pipeline, one sample at a time; see `PythonCall`.
-
-    Args:
-        function: a function at the top level of a module, or `"module:attr"` of any object that
-            can be called: `function(array, rng)`, or `function(array)` unless randomness is
-            "generator". Images are (H, W, C), masks (H, W). A `torch.nn.Module` gets (C, H, W).
-        values: images, masks or arrays; each call begins with the same generator state.
-        randomness: "generator", "global" or "none".
-        size: height and width that come out, where it is not that of what goes in.
-        channels: of images that come out, where it is not that of what goes in.
-        dtype: that comes out, where it is not that of what goes in.
-        stream: stream name; by default the function's name.
-
-    Raises:
-        BuildError: no worker could import the function by name, or it cannot keep the law.
-    """
-    name = function if isinstance(function, str) else reference(function, f"function {function!r}")
-    code = provenance(name.partition(":")[0], resolve(name, trusted=True))
-    frame = (size, size) if isinstance(size, int) else size
-    op = PythonCall(name, *code, randomness, frame, channels, dtype)
-    return op(*values, stream=stream)
-
-
 def failure() -> BaseException | None:
     """Return, once, the first failure of a function on this thread since the last call."""
     found: list[BaseException] = getattr(_failures, "list", [])
@@ -244,39 +221,73 @@ def _listed(distributions: tuple[str, ...]) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _tried(op: PythonCall, before: State, after: State) -> None:
-    try_function(op.function, resolve(op.function), op.randomness, before, after)
+    try_function(op.function, resolve(op.function), op.randomness, (before,), (after,))
 
 
-_CALLS: dict[int, Callable[[np.ndarray, np.ndarray, Key], None]] = {}
-_callbacks: dict[tuple[str, str, int], Any] = {}
+_CALLS: dict[int, Callable[..., None]] = {}
+_callbacks: dict[tuple[Any, ...], Any] = {}
 
 
-def _callback(name: str, randomness: str) -> int:
-    """Return the address of the C function that calls a function; it lives as long as we do."""
+def callback(
+    name: str, randomness: str, call: Callable[..., None], enter: Callable[..., None]
+) -> int:
+    """Return the address of the C function that calls a function; it lives as long as we do.
+
+    Args:
+        name: of the function.
+        randomness: what it draws from.
+        call: `call(name, function, randomness, ...)`: how it is called.
+        enter: `enter(call, words)`: reads what machine code has written and calls.
+    """
     function = resolve(name)
-    place = (name, randomness, id(function))
+    place = (name, randomness, id(function), call)
     if place not in _callbacks:
-        call = functools.partial(call_into, name, function, randomness)
-        made = CALLBACK(functools.partial(_entered, call))
+        made_call = functools.partial(call, name, function, randomness)
+        made = CALLBACK(functools.partial(_guarded, enter, made_call))
         address = ctypes.cast(made, ctypes.c_void_p).value or 0
-        _CALLS[address] = call
+        _CALLS[address] = made_call
         _callbacks[place] = (made, address)
     return int(_callbacks[place][1])
 
 
-def _entered(call: Callable[[np.ndarray, np.ndarray, Key], None], header: int) -> None:
+def called(params: Any) -> Callable[..., None]:
+    """Return what the callback of some parameters calls."""
+    return _CALLS[int(params["callback"])]
+
+
+def key_of(record: Any) -> Key:
+    """Return the row's key."""
+    return Key(*(int(record[name]) for name in KEY_FIELDS))
+
+
+def _guarded(enter: Callable[..., None], call: Callable[..., None], header: int) -> None:
     """What machine code calls: nothing may escape, so a failure is kept for the engine."""
     try:
-        if getattr(_failures, "list", None):
-            return
-        words = (ctypes.c_int64 * (HEADER_BYTES // 8)).from_address(header)
-        key = Key(*(word % 2**64 for word in words[2 * VALUE_WORDS :]))
-        call(_array(words[:VALUE_WORDS]), _array(words[VALUE_WORDS : 2 * VALUE_WORDS]), key)
+        if not getattr(_failures, "list", None):
+            enter(call, header)
     except BaseException as error:
         _failures.list = [error]
 
 
-def _array(words: list[int]) -> np.ndarray:
+def _call(
+    name: str, function: Any, randomness: str, src: np.ndarray, dst: np.ndarray, key: Key
+) -> None:
+    call_into(name, function, randomness, (src,), (dst,), key)
+
+
+def _entered(call: Callable[..., None], header: int) -> None:
+    words = (ctypes.c_int64 * (HEADER_BYTES // 8)).from_address(header)
+    key = key_from(words[2 * VALUE_WORDS :])
+    call(array_from(words[:VALUE_WORDS]), array_from(words[VALUE_WORDS : 2 * VALUE_WORDS]), key)
+
+
+def key_from(words: Sequence[int]) -> Key:
+    """Return the key that `write_key` wrote."""
+    return Key(*(word % 2**64 for word in words[: len(KEY_FIELDS)]))
+
+
+def array_from(words: Sequence[int]) -> np.ndarray:
+    """Return the array that `describe` described."""
     address, number, rank, *sides = words
     dtype = np.dtype(ELEMENTS[number])
     shape = tuple(sides[:rank])

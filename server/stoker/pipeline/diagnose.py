@@ -85,12 +85,12 @@ def _parts(plan: Plan) -> Iterator[Part]:
         if isinstance(step, ItemsStep):
             yield _items_part(step, plan.states[step.src], dst)
             continue
-        src = plan.states[step.srcs[0]]
         counts = (types.int64, types.int64) if isinstance(step, FoldStep) else ()
         records = record_type(op.parameters), record_type(op.record)
-        args = (view_type(src), *counts, view_type(dst), *records, SCRATCH)
-        states = f" on {src} to {dst}"
-        yield step.decision, f"{step.kind} kernel", step.kernel.run, args, states
+        for src in dict.fromkeys(plan.states[value] for value in step.srcs):
+            args = (view_type(src), *counts, view_type(dst), *records, SCRATCH)
+            states = f" on {src} to {dst}"
+            yield step.decision, f"{step.kind} kernel", step.kernel.run, args, states
 
 
 def _items_part(step: ItemsStep, src: State, dst: State) -> Part:

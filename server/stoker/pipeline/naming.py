@@ -110,6 +110,11 @@ class Names:
             return seen.stream
         return self._default_stream(op, default)
 
+    def of(self, op: Op) -> str | None:
+        """Return the stream of an instance that was called; None if it draws nothing."""
+        named = self._instances.get(id(op))
+        return named.stream if named is not None else None
+
     def _default_stream(self, op: Op, default: str) -> str:
         named = _Named(op, scoped(default), user_site())
         before = self._default_names.get(named.stream)

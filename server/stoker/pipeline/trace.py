@@ -106,6 +106,10 @@ class Tracer:
             for number in numbers
         )
 
+    def stream_of(self, op: Op) -> str | None:
+        """Return the stream name of an instance's first call; None if it draws nothing."""
+        return self._names.of(op)
+
     def choose(self, op: Op, field: str, stream: str | None, default: str) -> TracedValue:
         """Append a decision that touches no value, and return a number of its record.
 

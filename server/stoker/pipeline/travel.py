@@ -33,5 +33,5 @@ def _names(draw: Draw) -> Iterator[str]:
     if ":" in draw.op:
         yield draw.op
     function = draw.params.get("function")
-    if draw.op == "python" and isinstance(function, str):
+    if draw.op in ("python", "python_together") and isinstance(function, str):
         yield function
