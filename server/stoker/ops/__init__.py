@@ -30,6 +30,7 @@ from stoker.ops.contract import (
 from stoker.ops.contrast import Contrast, contrast
 from stoker.ops.convert_boxes import ConvertBoxes, convert_boxes
 from stoker.ops.corner_crop import CornerCrop, corner_crop
+from stoker.ops.cutmix import Cutmix, cutmix
 from stoker.ops.define import define
 from stoker.ops.elastic import Elastic, elastic
 from stoker.ops.equalize import Equalize, equalize
@@ -52,6 +53,8 @@ from stoker.ops.layout import Layout, layout
 from stoker.ops.letterbox import Letterbox, letterbox
 from stoker.ops.median_blur import MedianBlur, median_blur
 from stoker.ops.mirror import Mirror, mirror
+from stoker.ops.mixup import Mixup, mixup
+from stoker.ops.mosaic import Mosaic, mosaic
 from stoker.ops.motion_blur import MotionBlur, motion_blur
 from stoker.ops.normalize import Normalize, normalize
 from stoker.ops.one_hot import OneHot, one_hot
@@ -101,6 +104,7 @@ __all__ = [
     "Contrast",
     "ConvertBoxes",
     "CornerCrop",
+    "Cutmix",
     "Elastic",
     "Equalize",
     "Erase",
@@ -125,6 +129,8 @@ __all__ = [
     "Letterbox",
     "MedianBlur",
     "Mirror",
+    "Mixup",
+    "Mosaic",
     "MotionBlur",
     "Normalize",
     "OneHot",
@@ -177,6 +183,7 @@ __all__ = [
     "contrast",
     "convert_boxes",
     "corner_crop",
+    "cutmix",
     "define",
     "elastic",
     "equalize",
@@ -201,6 +208,8 @@ __all__ = [
     "make",
     "median_blur",
     "mirror",
+    "mixup",
+    "mosaic",
     "motion_blur",
     "normalize",
     "one_hot",

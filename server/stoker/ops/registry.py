@@ -16,6 +16,7 @@ from stoker.protocol.errors import BuildError, UnknownNameError
 
 _OPS: dict[str, type[Op]] = {}
 _UNLISTED: set[str] = set()
+_BATCH: set[str] = set()
 T = TypeVar("T", bound=type[Op])
 
 
@@ -40,6 +41,16 @@ def register_unlisted(cls: T) -> T:
         ValueError: the name is taken.
     """
     _UNLISTED.add(cls.name)
+    return register(cls)
+
+
+def register_batch(cls: T) -> T:
+    """Register an op class that reads other rows (`stoker.ops.batch`): its contract is another.
+
+    Raises:
+        ValueError: the name is taken.
+    """
+    _BATCH.add(cls.name)
     return register(cls)
 
 
@@ -91,6 +102,11 @@ def folds() -> Mapping[str, type[Op]]:
 def choices() -> Mapping[str, type[Op]]:
     """Return the registered op classes without a kernel, by name: `stoker.ops.choices`."""
     return {name: cls for name, cls in _OPS.items() if not cls.kinds()}
+
+
+def batch_ops() -> Mapping[str, type[Op]]:
+    """Return the registered op classes that read other rows, by name: `stoker.ops.batch`."""
+    return {name: _OPS[name] for name in sorted(_BATCH)}
 
 
 def make(name: str, params: Mapping[str, Canonical]) -> Op:

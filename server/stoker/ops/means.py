@@ -1,0 +1,158 @@
+"""Weighted means of whole values, and moved boxes: the arithmetic of batch ops.
+
+uint8: with w = floor(part * 2**16 + 0.5), (a * w + b * (2**16 - w) + 2**15) >> 16, in integers.
+float32 and float64: a * p + b * q, p and q being part and 1 - part (computed in float64) rounded to
+the dtype; each operation is rounded once. float16 is widened to float32 and its result rounded to
+nearest, halves to even; a result that is no number is 0x7E00.
+
+`run` and `plain` forms give the same bytes; of float32 and float64 that are no number, which nan
+is left open.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from stoker.ops.half import to_half
+from stoker.ops.points import MOVERS
+from stoker.rng.jit import compiled, kernel
+
+ONE: Final = 1 << 16
+HALF: Final = np.int32(1 << 15)
+SHIFT: Final = np.int32(16)
+LINE: Final = 1024
+"""Values of float16 that are mixed at a time."""
+ZERO: Final = np.uint64(0)
+STEP: Final = np.uint64(LINE)
+NOT_SIGN: Final = np.uint32(0x7FFF)
+SIGN: Final = np.uint32(0x8000)
+EXPONENT: Final = np.uint32(0x7C00)
+INFINITE: Final = np.uint32(0x7F800000)
+B13: Final = np.uint32(13)
+B16: Final = np.uint32(16)
+REBIAS: Final = np.float32(2.0**112)
+NOT_A_NUMBER: Final = np.uint16(0x7E00)
+
+
+@kernel
+def blend_bytes(a: Any, b: Any, dst: Any, weight: Any) -> None:
+    """Write the weighted mean of flat uint8 arrays; `weight` is an int32 from 0 to 2**16."""
+    for i in range(np.uint64(dst.size)):
+        low = np.int32(b[i])
+        part = np.int32(np.int32(np.int32(a[i]) - low) * weight)
+        dst[i] = np.uint8(np.int32(np.int32(low * np.int32(ONE)) + part + HALF) >> SHIFT)
+
+
+def plain_bytes(a: np.ndarray, b: np.ndarray, dst: np.ndarray, weight: np.int32) -> None:
+    """The reference of `blend_bytes`."""
+    total = a.astype(np.int64) * int(weight) + b.astype(np.int64) * (ONE - int(weight))
+    dst[...] = (total + ONE // 2) // ONE
+
+
+@kernel
+def blend_floats(a: Any, b: Any, dst: Any, p: Any, q: Any) -> None:
+    """Write the weighted mean of flat arrays of the weights' dtype."""
+    for i in range(np.uint64(dst.size)):
+        dst[i] = a[i] * p + b[i] * q
+
+
+def plain_floats(a: np.ndarray, b: np.ndarray, dst: np.ndarray, p: Any, q: Any) -> None:
+    """The reference of `blend_floats`."""
+    with np.errstate(all="ignore"):
+        dst[...] = a * p + b * q
+
+
+@kernel
+def widen(bits: Any, start: Any, count: Any, floats: Any, words: Any) -> None:
+    """Write float16 bits as float32; `words` is the memory of `floats` as uint32."""
+    for i in range(count):
+        bit = np.uint32(bits[start + i])
+        words[i] = np.uint32(np.uint32(bit & NOT_SIGN) << B13)
+    for i in range(count):
+        floats[i] = floats[i] * REBIAS
+    for i in range(count):
+        bit = np.uint32(bits[start + i])
+        if np.uint32(bit & EXPONENT) == EXPONENT:
+            words[i] = np.uint32(words[i] | INFINITE)
+        words[i] = np.uint32(words[i] | np.uint32(np.uint32(bit & SIGN) << B16))
+
+
+@kernel
+def blend_halves(a: Any, b: Any, dst: Any, p: Any, q: Any, scratch: Any) -> None:
+    """Write the weighted mean of flat arrays of float16 bits; `scratch` is (2, LINE) float32."""
+    first, second = scratch[0], scratch[1]
+    first_words, second_words = first.view(np.uint32), second.view(np.uint32)
+    size = np.uint64(dst.size)
+    start = ZERO
+    while start < size:
+        count = min(STEP, size - start)
+        widen(a, start, count, first, first_words)
+        widen(b, start, count, second, second_words)
+        for i in range(count):
+            first[i] = first[i] * p + second[i] * q
+        to_half((first, first_words), (second, second_words), ZERO, count, dst, start)
+        for i in range(count):
+            if first[i] != first[i]:  # the IEEE test for nan
+                dst[start + i] = NOT_A_NUMBER
+        start += count
+
+
+def plain_halves(
+    a: np.ndarray, b: np.ndarray, dst: np.ndarray, p: Any, q: Any, scratch: np.ndarray
+) -> None:
+    """The reference of `blend_halves`."""
+    with np.errstate(all="ignore"):
+        first, second = (bits.view(np.float16).astype(np.float32) for bits in (a, b))
+        total = first * p + second * q
+        dst[...] = total.astype(np.float16).view(np.uint16)
+    dst[np.isnan(total)] = NOT_A_NUMBER
+
+
+class Tools:
+    """How batch ops compute, in one of two ways that give the same bytes; belongs to one thread."""
+
+    def __init__(self, *, machine: bool) -> None:
+        """Prepare.
+
+        Args:
+            machine: by machine code (imports numba), else by NumPy and Python.
+        """
+        self._bytes: Any = compiled(blend_bytes) if machine else plain_bytes
+        self._floats: Any = compiled(blend_floats) if machine else plain_floats
+        self._halves: Any = compiled(blend_halves) if machine else plain_halves
+        self._movers = {kind: compiled(fn) if machine else fn for kind, fn in MOVERS.items()}
+        self._scratch = np.zeros((2, LINE), np.float32)
+
+    def blend(self, a: np.ndarray, b: np.ndarray, dst: np.ndarray, part: float) -> None:
+        """Write the weighted mean of two contiguous arrays.
+
+        Args:
+            a: counts for `part`, in [0, 1].
+            b: counts for the rest; of the same shape and dtype.
+            dst: where to, of the same shape and dtype.
+            part: weight of `a`.
+        """
+        one, two, into = a.reshape(-1), b.reshape(-1), dst.reshape(-1)
+        if dst.dtype == np.uint8:
+            self._bytes(one, two, into, np.int32(int(part * ONE + 0.5)))
+        elif dst.dtype == np.float16:
+            bits = (array.view(np.uint16) for array in (one, two, into))
+            self._halves(*bits, np.float32(part), np.float32(1.0 - part), self._scratch)
+        else:
+            weight = dst.dtype.type
+            self._floats(one, two, into, weight(part), weight(1.0 - part))
+
+    def move(
+        self,
+        kind: str,
+        src: np.ndarray,
+        dst: np.ndarray,
+        numbers: tuple[float, ...],
+        sizes: tuple[int, int, int, int],
+        visible: int,
+    ) -> int:
+        """Move boxes or keypoints; see `stoker.ops.points.move_boxes`."""
+        with np.errstate(all="ignore"):
+            return int(self._movers[kind](src, dst, numbers, sizes, visible))
