@@ -15,16 +15,19 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
+from stoker.ops.contract import State
 from stoker.ops.named import allow_modules
+from stoker.pipeline.batches import Held, Samples, chosen_ids, read_ids, states_of
 from stoker.pipeline.context import Context
 from stoker.pipeline.engine import Engine, Freeze, Row
 from stoker.pipeline.frames import is_frames, split_frames
 from stoker.pipeline.given import outputs_of, state_of
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.interpreter import Interpreter
+from stoker.pipeline.mixer import Mixer
 from stoker.pipeline.plan import Plan, bind
 from stoker.pipeline.rewrite import rewritten
 from stoker.pipeline.sites import Site, raised_at
@@ -132,12 +135,58 @@ class Pipeline:
         if not isinstance(fields, Mapping):
             raise UsageError(f"{self.name}: expected a dict of fields, got {type(fields).__name__}")
         frames = split_frames(self.name, fields)
-        engine = self._engine(frames[0], freeze or {}, compiled)
+        states = {name: state_of(value) for name, value in frames[0].items()}
+        engine = self._engine(states, freeze or {}, compiled)
         row = Row(seed, id, epoch, visit, view, step, progress)
+        self._alone(engine.plan)
         made = [outputs_of(engine, row, frame) for frame in frames]
         if not any(is_frames(value) for value in fields.values()):
             return made[0]
         return {name: [outputs[name] for outputs in made] for name in made[0]}
+
+    def batch(  # noqa: PLR0913 - the parts of a batch
+        self,
+        samples: Samples,
+        ids: Sequence[int] | None = None,
+        *,
+        seed: int = 0,
+        epoch: int = 0,
+        view: int = 0,
+        step: int | None = None,
+        progress: float | None = None,
+        freeze: Freeze | None = None,
+        compiled: bool = False,
+    ) -> list[dict[str, Any]]:
+        """Run one batch in process, for pipelines with batch ops; see `stoker.pipeline.batches`.
+
+        Args:
+            samples: id -> dict of fields, as a call takes them: a list, or a dict. Mosaics draw
+                from all of it, so it is read as a whole then, and its ids are 0, 1, 2, ...
+            ids: of the batch's rows, in order; by default all samples. Groups are eight
+                neighbouring rows.
+            seed: seed of the stream.
+            epoch: epoch, from 0.
+            view: view of the positions.
+            step: step in the epoch, for pipelines that read it.
+            progress: how much of the training is over, in [0, 1], for pipelines that read it.
+            freeze: stream name -> integer or "epoch".
+            compiled: run machine code instead of the interpreter; the bytes are the same.
+
+        Returns:
+            For each row the outputs, as a call returns them.
+
+        Raises:
+            BuildError: the pipeline does not fit these fields.
+            SampleError: their sizes do not match each other.
+            UsageError: there is no row, or no sample of an id; samples differ in their fields.
+        """
+        chosen = chosen_ids(samples, ids)
+        read = read_ids(self.graph(), samples, chosen)
+        states = states_of(samples[number] for number in read)
+        engine = self._engine(states, freeze or {}, compiled)
+        row = Row(seed, 0, epoch, 0, view, step, progress)
+        held = Held(engine, samples, chosen, row)
+        return list(held.mixed(Mixer(engine, machine=compiled)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel as graph data, to a worker of a torch DataLoader for example; never as code."""
@@ -154,13 +203,26 @@ class Pipeline:
         """
         return bind(self.graph(), {name: state_of(value) for name, value in fields.items()})
 
-    def _engine(self, fields: Mapping[str, Any], freeze: Freeze, compiled: bool) -> Engine:
-        states = tuple((name, state_of(value)) for name, value in fields.items())
-        key = (states, tuple(sorted(freeze.items())), compiled)
+    def _alone(self, plan: Plan) -> None:
+        """Refuse to run one row of a pipeline that mixes it with others.
+
+        Raises:
+            UsageError: naming the batch op, and what to do.
+        """
+        if plan.mixes:
+            decision = plan.mixes[0].decision
+            raise UsageError(
+                f"{self.name}: {decision.op.name} (at {decision.site}) mixes a row with others, "
+                f"which one sample does not have: run a batch, {self.name}.batch([sample, ...], "
+                "ids=[...])"
+            )
+
+    def _engine(self, states: Mapping[str, State], freeze: Freeze, compiled: bool) -> Engine:
+        key = (tuple(states.items()), tuple(sorted(freeze.items())), compiled)
         if key not in self._engines:
             if len(self._engines) >= MAX_ENGINES:  # photographs of many sizes: forget the oldest
                 self._engines.pop(next(iter(self._engines)))
-            plan = bind(self.graph(), dict(states))
+            plan = bind(self.graph(), states)
             if compiled:
                 from stoker.pipeline.executor import compile_plan  # noqa: PLC0415 - loads numba
 

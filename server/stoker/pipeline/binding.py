@@ -10,17 +10,19 @@ proves nothing after it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn, TypeVar
 
 import numpy as np
 
+from stoker.ops.batch import BatchOp
 from stoker.ops.contract import IMAGE_KINDS, ITEM_KINDS, Op, State, same_size
 from stoker.ops.purity import check_purity
 from stoker.ops.registry import make
 from stoker.pipeline import expressions
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.joining import join_states
+from stoker.pipeline.mixes import Mix, Mixes
 from stoker.pipeline.nodes import (
     Apply,
     Const,
@@ -69,7 +71,7 @@ class Binder:
         graph: the normal form.
         fields: field name -> value number.
         states: value number -> state.
-        decisions, checks, outputs, stores, steps: see `Plan`.
+        decisions, checks, outputs, stores, steps, mixes: see `Plan`.
         registers: values that are scalars in registers: constants, expressions, joins of scalars.
     """
 
@@ -83,7 +85,10 @@ class Binder:
         self.outputs: list[Output] = []
         self.stores: list[int] = []
         self.steps: tuple[Step, ...] = ()
+        self.mixes: tuple[Mix, ...] = ()
         self.registers: set[int] = set()
+        self._mixing = Mixes()
+        self._branches = 0
         self._draws: dict[int, Decision] = {}
         self._sizes: dict[int, Size] = {}
         self._equal: dict[Size, Size] = {}
@@ -98,14 +103,19 @@ class Binder:
             BuildError: see `stoker.pipeline.plan.bind`.
         """
         steps: list[Step] = []
+        delivered: list[int] = []
         self._nodes(self.graph.nodes, 0, steps)
-        for name, value in self.graph.outputs:
+        for name, mixed in self.graph.outputs:
+            value = self._mixing.roots.get(mixed, mixed)
             self._store(self._output(name, value), value, steps)
+            delivered.append(mixed)
             if self.states[value].items:
                 count = self._new_value()
                 self._scalar(count, int)
                 steps.append(ExprStep(count, "count", (value,), ("",)))
                 self._store(Output(f"{name}.{COUNT}", "int64", (), "count"), count, steps)
+                delivered.append(count)
+        self.mixes = self._mixing.collect(self.outputs, delivered)
         try:
             check_outputs(tuple(self.outputs))
         except UsageError as error:
@@ -189,6 +199,10 @@ class Binder:
                 op=node.op,
             )
         of = node.of[0] if node.of else None
+        if isinstance(op, BatchOp):
+            of = None  # it draws without a size: arrays in CHW would tell another
+        else:
+            self._unmixed(node.of, value)
         if op.random and node.stream is None:
             self._fail(value, f"{op.name} is random and needs a stream name", op=op.name)
         items = self._looked_at(op, node, value) if op.draws_from else None
@@ -219,6 +233,10 @@ class Binder:
     def _apply(self, node: Apply, value: int, steps: list[Step]) -> None:
         decision = self._draws[node.draw]
         op, states = decision.op, tuple(self.states[src] for src in node.to)
+        if isinstance(op, BatchOp):
+            self._mix(op, decision, node.to[0], value)
+            return
+        self._unmixed(node.to, value)
         kind = states[0].kind
         if len(states) > 1 and not op.folds:
             self._fail(value, f"{op.name} makes no one value of {len(states)}", op=op.name)
@@ -245,6 +263,30 @@ class Binder:
         if value not in self.registers:
             return value
         return self._convert(value, self.states[value], steps, register=False)
+
+    def _mix(self, op: BatchOp, decision: Decision, src: int, value: int) -> None:
+        state = self.states[src]
+        if self._branches:
+            self._fail(
+                value,
+                f"{op.name} reads other rows, so it cannot stand in a branch that only some rows "
+                "take: call it after the `if`, with a probability p",
+                op=op.name,
+            )
+        self.states[value] = self._within(value, f"{op.name} on {state}", lambda: op.mixed(state))
+        self._mixing.add(decision, src, value, state)
+
+    def _unmixed(self, values: Sequence[int], by: int) -> None:
+        """Refuse values that a batch op made: they do not exist while a row is computed."""
+        for value in values:
+            if value in self._mixing.roots:
+                made = self._mixing.last(value)
+                self._fail(
+                    by,
+                    f"this reads what {made.op.name} (at {made.site}) made of other rows: only "
+                    "outputs and other batch ops may follow a batch op. Move this before it",
+                    op=made.op.name,
+                )
 
     def _apply_items(self, decision: Decision, src: int, value: int, steps: list[Step]) -> None:
         op, state, of = decision.op, self.states[src], decision.of
@@ -351,6 +393,7 @@ class Binder:
         if node.op == "record":
             self._record(node, value, steps)
             return
+        self._unmixed(node.args, value)
         states = [self.states[arg] for arg in node.args]
         types = self._within(value, node.op, lambda: _argument_types(node.op, states))
         result = self._within(value, node.op, lambda: expressions.result_type(node.op, types))
@@ -378,7 +421,9 @@ class Binder:
         for block, start in zip((node.then, node.orelse), first_inside(node, first), strict=True):
             proved = dict(self._equal)
             inner.append([])
+            self._branches += 1
             self._nodes(block.nodes, start, inner[-1])
+            self._branches -= 1
             self._equal = proved
         joins = tuple(
             self._join(first, first + index, pair, inner)
@@ -387,6 +432,7 @@ class Binder:
         steps.append(IfStep(node.cond, tuple(inner[0]), tuple(inner[1]), joins))
 
     def _join(self, first: int, value: int, pair: tuple[int, int], inner: list[list[Step]]) -> Join:
+        self._unmixed(pair, value)
         left, right = (self.states[side] for side in pair)
         try:
             state = join_states(left, right)

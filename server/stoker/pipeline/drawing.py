@@ -36,10 +36,15 @@ def row_bytes(plan: Plan) -> int:
 
 
 class Recorder:
-    """Writes the records of the row that an engine computed last."""
+    """Writes the records of the row that an engine computed last.
+
+    Attributes:
+        row_bytes: bytes of the records of a row.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.row_bytes = row_bytes(engine.plan)
         self._places = [(d.index, start, stop) for d, start, stop in _places(engine.plan)]
 
     def write(self, out: np.ndarray) -> None:
@@ -48,6 +53,12 @@ class Recorder:
             record = self._engine.record_of(index)
             out[start] = record is not None
             out[start + 1 : stop] = 0 if record is None else np.frombuffer(record, np.uint8)
+
+    def replace(self, out: np.ndarray, records: Mapping[int, np.ndarray]) -> None:
+        """Write other records, (1,) each, over those that were drawn; by index of the decision."""
+        for index, start, stop in self._places:
+            if index in records:
+                out[start + 1 : stop] = records[index].view(np.uint8)
 
 
 def _places(plan: Plan) -> Iterator[tuple[Decision, int, int]]:

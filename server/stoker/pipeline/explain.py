@@ -44,10 +44,23 @@ def explain(plan: Plan) -> str:
         *_memory(plan),
         "conditions:",
         *(_conditions(plan, plan.steps) or ["  none: every step runs for every row"]),
+        *_mixes(plan),
         "outputs:",
     ]
-    lines += [f"  {o.name}: {o.kind} {o.dtype} {o.shape}" for o in plan.outputs]
+    lines += [f"  {o.name}: {o.kind} {o.dtype} {o.shape}" for o in plan.delivered]
     return "\n".join(lines) + "\n"
+
+
+def _mixes(plan: Plan) -> list[str]:
+    """Say what batch ops do to the outputs afterwards, and with which rows."""
+    lines = ["batch ops, on finished rows:"] * bool(plan.mixes)
+    for mix in plan.mixes:
+        names = ", ".join(plan.outputs[place].name for place in mix.states)
+        others = "a row of its group"
+        if mix.op.of_dataset:
+            others = f"{mix.op.others} samples of the dataset"
+        lines.append(f"  {mix.op.name} d{mix.decision.index} of {names}: with {others}")
+    return lines
 
 
 def graph_text(graph: Graph) -> str:

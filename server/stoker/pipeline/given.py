@@ -7,15 +7,17 @@ fields (n,) or (n, k); so they come back, and so does a row of a batch's `Ragged
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from stoker.ops.contract import State
 from stoker.pipeline.engine import Engine, Row
+from stoker.pipeline.plan import Plan
 from stoker.protocol.errors import UsageError
 from stoker.protocol.items import COORDINATES, COUNT, DTYPES, ItemField
+from stoker.protocol.layout import Output
 from stoker.protocol.ragged import pack_items, unpack_items
 
 LEAST_BOUND: Final = 8
@@ -50,14 +52,30 @@ def state_of(value: Any) -> State:
 def outputs_of(engine: Engine, row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Run one row; return its outputs, as a caller gets them."""
     plan = engine.plan
-    made: dict[str, Any] = {o.name: np.zeros(o.shape, o.dtype) for o in plan.outputs}
+    made = room_for(plan.outputs)
+    engine.run(row, inputs_of(plan, fields), list(made.values()))
+    return unpacked(plan.outputs, made)
+
+
+def inputs_of(plan: Plan, fields: Mapping[str, Any]) -> list[np.ndarray]:
+    """Return the fields of a sample as an engine takes them."""
     states = zip(plan.fields, plan.inputs, strict=True)
-    engine.run(row, [_array(fields[name], state) for name, state in states], list(made.values()))
-    for output in plan.outputs:
+    return [_array(fields[name], state) for name, state in states]
+
+
+def room_for(outputs: Sequence[Output]) -> dict[str, np.ndarray]:
+    """Return memory for outputs, by name."""
+    return {output.name: np.zeros(output.shape, output.dtype) for output in outputs}
+
+
+def unpacked(outputs: Sequence[Output], made: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Return outputs as a caller gets them: boxes and keypoints as dicts, without their counts."""
+    found: dict[str, Any] = dict(made)
+    for output in outputs:
         if output.items:
-            count = int(made.pop(f"{output.name}.{COUNT}"))
-            made[output.name] = unpack_items(output.items, made[output.name][:count])
-    return made
+            count = int(found.pop(f"{output.name}.{COUNT}"))
+            found[output.name] = unpack_items(output.items, made[output.name][:count])
+    return found
 
 
 def _array(value: Any, state: State) -> np.ndarray:

@@ -19,6 +19,7 @@ from stoker.ops.contract import State
 from stoker.pipeline.binding import Binder
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.memory import lay_out
+from stoker.pipeline.mixes import Mix
 from stoker.pipeline.normal import normalise
 from stoker.pipeline.shortcuts import shorten
 from stoker.pipeline.steps import Check, Decision, Place, Step
@@ -34,7 +35,7 @@ class Plan:
         graph: the normal form, shortened if that was asked for.
         fields: dataset fields that are read, in the order in which an engine takes them.
         inputs: their states.
-        outputs: what a row consists of; a ragged one is followed by its count.
+        outputs: what an engine computes of a row; a ragged one is followed by its count.
         stores: for each output the value that is stored there.
         streams: names of the streams that are drawn from; these can be frozen.
         decisions: the draws, by index.
@@ -44,6 +45,7 @@ class Plan:
         scratch: destination of an apply -> offset of its kernel's scratch in the arena.
         arena_bytes: size of the scratch arena, the only pixel memory besides inputs and outputs.
         checks: status - 1 -> what it means.
+        mixes: what batch ops do to the outputs of rows afterwards, in order.
     """
 
     pipeline_id: str
@@ -60,6 +62,12 @@ class Plan:
     scratch: Mapping[int, int]
     arena_bytes: int
     checks: tuple[Check, ...]
+    mixes: tuple[Mix, ...]
+
+    @property
+    def delivered(self) -> tuple[Output, ...]:
+        """What a row of a batch consists of: `outputs`, after all mixes."""
+        return self.mixes[-1].outputs if self.mixes else self.outputs
 
 
 def bind(graph: Graph, states: Mapping[str, State], *, shortcuts: bool = False) -> Plan:
@@ -95,4 +103,5 @@ def bind(graph: Graph, states: Mapping[str, State], *, shortcuts: bool = False) 
         scratch=layout.scratch,
         arena_bytes=layout.arena_bytes,
         checks=tuple(bound.checks),
+        mixes=bound.mixes,
     )

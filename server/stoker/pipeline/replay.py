@@ -3,14 +3,16 @@
 The steps of a replay are the decisions of the plan, in its order, also those in branches that were
 not taken. The outputs are the interpreter's, so they are the bytes that a batch delivers. Values
 are kept as they are, read-only; no copy is made of them, since the interpreter gives every value
-memory of its own. numba-free; runs anywhere.
+memory of its own. What batch ops do to a row is added by `with_mixes`, for whoever has the other
+rows. numba-free; runs anywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from stoker.ops.units import switch_of, unit_of
@@ -31,12 +33,13 @@ from stoker.pipeline.steps import (
 )
 from stoker.pipeline.tables import plain_record
 from stoker.protocol.items import COUNT, ItemField
+from stoker.protocol.layout import Output
 from stoker.protocol.ragged import unpack_items
 from stoker.protocol.replay import Replay, ReplayStep, ReplayValue
 
 
 def replay(plan: Plan, row: Row, inputs: Sequence[Any], freeze: Freeze | None = None) -> Replay:
-    """Compute a row and return all that happened to it.
+    """Compute a row and return all that happened to it, before batch ops.
 
     Args:
         plan: the plan.
@@ -63,6 +66,72 @@ def replay(plan: Plan, row: Row, inputs: Sequence[Any], freeze: Freeze | None = 
         steps=tuple(engine.steps()),
         outputs=tuple(engine.outputs(outputs)),
     )
+
+
+def with_mixes(
+    found: Replay,
+    plan: Plan,
+    rows: Sequence[Sequence[np.ndarray]],
+    records: Mapping[int, np.ndarray],
+) -> Replay:
+    """Return a replay of a row with what batch ops made of it.
+
+    Args:
+        found: the replay, which ends before all batch ops.
+        plan: the plan.
+        rows: the outputs of the row after each of the plan's mixes.
+        records: decision -> (1,), what the batch ops decided.
+    """
+    steps = list(found.steps)
+    names = {value.number: value.name for value in found.values()}
+    last = [_made_of(found, output) for output in plan.outputs]
+    for mix, row in zip(plan.mixes, rows, strict=True):
+        index = mix.decision.index
+        values: list[ReplayValue] = []
+        record = records[index][0]
+        for place, state in mix.states.items():
+            array = _kept(row, place, items=bool(state.items))
+            name, number = _field(names, last[place], plan.outputs[place]), mix.made[place]
+            values += _parts(name, state.kind, number, last[place], array, state.items)
+            names[number], last[place] = name, number
+        applied = bool(record["applied"])
+        missing = "there is no other row that it could be mixed with"
+        why = missing if steps[index].applied and not applied else steps[index].why
+        steps[index] = msgspec.structs.replace(
+            steps[index],
+            applied=applied,
+            why=why,
+            parameters={name: record[name].tolist() for name in record.dtype.names},
+            values=tuple(values),
+        )
+    outputs: list[ReplayValue] = []
+    for place, output in enumerate(plan.delivered):
+        if output.kind != COUNT:
+            array = _kept(rows[-1], place, items=bool(output.items))
+            outputs += _parts(output.name, output.kind, -1, last[place], array, output.items)
+    return msgspec.structs.replace(found, steps=tuple(steps), outputs=tuple(outputs))
+
+
+def _made_of(found: Replay, output: Output) -> int | None:
+    """Return the number of the value that an output is."""
+    parts = (value for value in found.outputs if _is_of(value.name, output))
+    return next((value.of for value in parts), None)
+
+
+def _is_of(name: str, output: Output) -> bool:
+    return name.rpartition(".")[0] == output.name if output.items else name == output.name
+
+
+def _field(names: Mapping[int, str], number: int | None, output: Output) -> str:
+    """Return the name of the field that a value was made of, the output's if it was of none."""
+    name = names.get(-1 if number is None else number, "")
+    known = name.rpartition(".")[0] if output.items and "." in name else name
+    return known or output.name
+
+
+def _kept(row: Sequence[np.ndarray], place: int, *, items: bool) -> np.ndarray:
+    """Return a copy of an output; of boxes and keypoints the items that there are."""
+    return np.array(row[place][: int(row[place + 1])] if items else row[place])
 
 
 class _Recorder(Interpreter):
