@@ -69,3 +69,24 @@ def detection(sample):
     if boxes.count > 1:
         image, mask, boxes, points = ops.rot90(image, mask, boxes, points, turns=1, p=0.5)
     return {"image": image, "boxes": boxes, "mask": mask, "points": points, "label": sample.label}
+
+
+@pipeline
+def mixed(sample):
+    """Two batch ops, one after the other, on what a batch holds; the mask goes with the boxes."""
+    image, mask = ops.random_resized_crop(sample.image, sample.mask, size=48, scale=(0.2, 1.0))
+    label = ops.one_hot(sample.label, classes=2)
+    picture = ops.normalize(image, dtype="float16", layout="CHW")
+    image, mask, picture, label = ops.cutmix(image, mask, picture, label, p=0.6)
+    image, picture, label = ops.mixup(image, picture, label, alpha=0.4, p=0.7)
+    return {"image": image, "mask": mask, "picture": picture, "label": label}
+
+
+@pipeline
+def mosaics(sample):
+    image, mask, boxes, points = ops.random_resized_crop(
+        sample.image, sample.mask, sample.boxes, sample.keypoints, size=48, scale=(0.3, 1.0)
+    )
+    image, mask, boxes, points = ops.mosaic(image, mask, boxes, points, p=0.7)
+    image, boxes, points = ops.mixup(image, boxes, points, alpha=8.0, p=0.3)
+    return {"image": image, "boxes": boxes, "mask": mask, "points": points, "label": sample.label}

@@ -111,7 +111,9 @@ def _daemon(
     folder: Path, datasets: dict[str, Path], workers: int, fail_points: str = ""
 ) -> Iterator[SimpleNamespace]:
     address = f"ipc://{folder}/stoker.sock"
-    names = ("crops", "training", "padded", "evaluation", "scheduled", "detection")
+    names = (
+        "crops", "training", "padded", "evaluation", "scheduled", "detection", "mixed", "mosaics",
+    )  # fmt: skip
     config = [
         "[daemon]",
         f"python_path = [{json.dumps(str(HERE))}]",

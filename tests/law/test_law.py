@@ -36,6 +36,9 @@ STREAMS = {
         "seed": 3,
         "freeze": {"color_jitter": 7, "horizontal_flip": "epoch"},
     },
+    "mixed": {"pipeline": "mixed", "batch_size": 13, "seed": 2, "tail": "pad"},
+    "mixed_views": {"pipeline": "mixed", "batch_size": 6, "seed": 2, "views": 2},
+    "mosaics": {"pipeline": "mosaics", "dataset": "boxed", "batch_size": 9, "seed": 1},
 }
 EVERY = pytest.mark.parametrize("name", STREAMS)
 
@@ -123,7 +126,7 @@ def test_ranks_at_the_same_time(daemon, law, expected):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["worker.row", "worker.row_done", "worker.chunk_done"])
-@pytest.mark.parametrize("name", ["crops", "views", "boxes"])
+@pytest.mark.parametrize("name", ["crops", "views", "boxes", "mixed"])
 def test_worker_that_dies_at_a_point(daemon, law, expected, point, name):
     with daemon(2, f"{point}:kill:2:1,{point}:kill:2:2") as running:
         assert law.delivered(running.address, EPOCHS, **_options(name)) == expected[name]
@@ -188,7 +191,7 @@ def test_template_killed(daemon, law, expected):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["crops", "padded", "views", "scheduled", "boxes"])
+@pytest.mark.parametrize("name", ["crops", "padded", "views", "scheduled", "boxes", "mixed"])
 def test_resume_anywhere_with_another_rank_count(daemon, law, expected, name):
     rng = random.Random(name)
     with daemon(2) as running:

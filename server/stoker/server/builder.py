@@ -11,16 +11,18 @@ import socket
 import traceback
 
 from stoker.dataset import open_dataset
+from stoker.ops.batch import GROUP
 from stoker.ops.named import EVERY_MODULE, allow_modules
 from stoker.pipeline import Pipeline
 from stoker.pipeline.drawing import drawn_by, row_bytes
 from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.graph import Graph
+from stoker.pipeline.mixer import Mixer
 from stoker.pipeline.schedule import facts_read
 from stoker.protocol.errors import BuildError, StokerError
 from stoker.server import errand
 from stoker.server.graphs import graph_from_bytes, graph_to_bytes
-from stoker.server.rows import SampleReader
+from stoker.server.samples import SampleReader
 from stoker.server.states import worker_plan
 from stoker.server.work import BuildRequest, BuildResult
 
@@ -38,7 +40,9 @@ def build(request: BuildRequest) -> BuildResult:
     try:
         graph = load_pipeline(request.pipeline) if named else graph_from_bytes(request.graph)
         plan = worker_plan(graph, dataset)
-        compile_plan(plan, {})
+        engine = compile_plan(plan, {})
+        if plan.mixes:
+            Mixer(engine, machine=True)
         SampleReader(dataset, plan.fields).read_boxes_alone(plan, None)
         return BuildResult(
             request.build,
@@ -46,11 +50,12 @@ def build(request: BuildRequest) -> BuildResult:
             len(dataset),
             graph.pipeline_id,
             graph_to_bytes(graph),
-            plan.outputs,
+            plan.delivered,
             plan.streams,
             reads_schedule="progress" in facts_read(graph),
             drawn=drawn_by(plan),
             params_bytes=row_bytes(plan),
+            group_rows=GROUP if plan.mixes else 1,
         )
     finally:
         dataset.close()

@@ -63,9 +63,11 @@ class ChunkComputer:
 
 
 def chunk_computer(engine: Engine, dataset: Dataset) -> ChunkComputer | None:
-    """Return what computes chunks of a plan; None if rows must be computed one by one."""
+    """Return what computes chunks of a plan; None if rows must be computed one by one, or mixed."""
     fields = [dataset.schema.field(name) for name in engine.plan.fields]
     if not isinstance(engine, Executor) or not engine.runs_chunks or not fields:
+        return None
+    if engine.plan.mixes:
         return None
     alike = all(field is not None and is_alike(field) for field in fields)
     return ChunkComputer(engine, dataset) if alike else None

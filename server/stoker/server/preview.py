@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from stoker.ops.registry import batch_ops
 from stoker.protocol.errors import UsageError
 from stoker.protocol.items import COORDINATES
 from stoker.protocol.replay import Replay, ReplayValue
@@ -166,9 +167,12 @@ def _picture(replay: Replay, value: ReplayValue) -> np.ndarray:
     array = value.array
     if array.shape[0] in (1, 3, 4) and array.shape[2] not in (1, 3, 4):
         array = np.moveaxis(array, 0, -1)
+    mixed = {v.number for step in replay.steps if step.op in batch_ops() for v in step.values}
     for earlier in _chain(replay, value):
         if is_picture(earlier.array) and earlier.array.shape[:2] == array.shape[:2]:
             return earlier.array
+        if earlier.number in mixed:
+            break  # before that it was a picture of one sample
     plain = array[..., :3].astype(np.float64)
     low, high = plain.min(), plain.max()
     stretched: np.ndarray = np.round((plain - low) * (255 / max(high - low, 1e-12)))

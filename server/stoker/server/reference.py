@@ -61,9 +61,9 @@ def reference_batches(
         plan = bind(graph, field_states(dataset))
         engine: Engine = Interpreter(plan, spec.freeze)
         low, high = rank_rows(spec.batch_size * spec.views, rank, world_size)
-        ragged = ragged_outputs(plan.outputs)
+        ragged = ragged_outputs(plan.delivered)
         more = params_output(row_bytes(plan)) if params else ()
-        layout = slot_layout(plan.outputs + more, high - low)
+        layout = slot_layout(plan.delivered + more, high - low)
         computer = RowComputer(spec, dataset, engine, layout, low, params=bool(more))
         for step in range(first_step, steps_per_epoch(spec)):
             slot = np.zeros(layout.slot_bytes, np.uint8)

@@ -39,7 +39,7 @@ def make(request: ReplayRequest) -> tuple[ReplayMade, int]:
                 dataset=request.dataset,
             )
         subject = Subject(dataset, graph_from_bytes(request.graph))
-        data = replay_to_bytes(subject.replay(row_of(request), spec.freeze))
+        data = replay_to_bytes(subject.replay(row_of(request), spec.freeze, spec))
     memory = os.memfd_create("stoker-replay", os.MFD_CLOEXEC)
     with os.fdopen(os.dup(memory), "wb") as file:
         file.write(data)

@@ -16,15 +16,22 @@ from typing import Any
 import numpy as np
 
 from stoker.dataset import Dataset, open_dataset
+from stoker.ops.batch import GROUP
+from stoker.order.batches import progress
+from stoker.order.epoch import EpochOrder
 from stoker.pipeline.decisions import decide
 from stoker.pipeline.engine import Freeze, Row
 from stoker.pipeline.graph import Graph
+from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import bind
-from stoker.pipeline.replay import replay
+from stoker.pipeline.replay import replay, with_mixes
 from stoker.protocol.errors import UsageError
 from stoker.protocol.replay import Replay
+from stoker.protocol.spec import StreamSpec
 from stoker.server.builder import load_pipeline
-from stoker.server.rows import SampleReader
+from stoker.server.mixed import MixedRows
+from stoker.server.places import RowCounts
+from stoker.server.samples import SampleReader, SampleRows
 from stoker.server.states import field_states
 
 
@@ -46,16 +53,60 @@ class Subject:
         self.plan = bind(graph, field_states(dataset))
         self._reader = SampleReader(dataset, self.plan.fields)
 
-    def replay(self, row: Row, freeze: Freeze | None = None) -> Replay:
+    def replay(
+        self, row: Row, freeze: Freeze | None = None, spec: StreamSpec | None = None
+    ) -> Replay:
         """Compute a row and return all that happened to it.
+
+        Args:
+            row: which row.
+            freeze: stream name -> the integer that replaces (id, epoch, visit, view), or "epoch".
+            spec: the stream that it is of, where batch ops mix it with others; see `stream`.
 
         Raises:
             SampleError: the sample cannot be read, or does not fit.
             UnknownNameError: a freeze names no stream of the pipeline.
-            UsageError: the dataset has no such id.
+            UsageError: the dataset has no such id, or the stream no such row.
         """
         self._check_id(row.id)
-        return replay(self.plan, row, self._reader.read(row.id), freeze)
+        if not self.plan.mixes:
+            return replay(self.plan, row, self._reader.read(row.id), freeze)
+        return self._replay_mixed(row, spec or self.stream(row.seed, freeze=dict(freeze or {})))
+
+    def stream(self, seed: int, batch_size: int = GROUP, **fields: Any) -> StreamSpec:
+        """Return the StreamSpec of a stream over the dataset; `fields` are those of StreamSpec.
+
+        Rows are mixed in groups of 8, so all batch sizes that divide by 8 give the same.
+        """
+        return StreamSpec(
+            dataset=self.dataset.fingerprint,
+            dataset_rows=len(self.dataset),
+            pipeline=self.plan.pipeline_id,
+            batch_size=batch_size,
+            seed=seed,
+            **{"tail": "pad", **fields},
+        )
+
+    def _replay_mixed(self, row: Row, spec: StreamSpec) -> Replay:
+        order = EpochOrder(spec)
+        position = row.visit - 1 if row.visit else order.find(row.epoch, row.id)
+        step, offset = divmod(position, spec.batch_size)
+        number = offset * spec.views + row.view
+        if row.step is None:
+            row = row._replace(step=step, progress=progress(spec, row.epoch, step))
+        found = replay(self.plan, row, self._reader.read(row.id), spec.freeze)
+        samples = SampleRows(spec, self.dataset, Interpreter(self.plan, spec.freeze))
+        mixed = MixedRows(samples, order)
+        outputs = [np.zeros(output.shape, output.dtype) for output in self.plan.delivered]
+        mixed.enter(row.epoch, step, row.progress)
+        shown = mixed.write(number, outputs, RowCounts())
+        if shown is None or (shown.id, shown.visit) != (row.id, row.visit):
+            raise UsageError(
+                f"replay: sample {row.id}, visit {row.visit} of epoch {row.epoch} is no row of the "
+                f"stream: its place shows {'none' if shown is None else f'sample {shown.id}'}"
+            )
+        rows, records = mixed.history(number)
+        return with_mixes(found, self.plan, [*rows, outputs], records)
 
     def decisions(self, row: Row, freeze: Freeze | None = None) -> list[dict[str, Any]]:
         """Return what a row decides, without decoding a picture; see `stoker.pipeline.decisions`.

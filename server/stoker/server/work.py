@@ -36,6 +36,7 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     `drawn` says where the draw records of a row lie, should a session want them, in `params_bytes`
     bytes.
     `reads_schedule`: whether it reads how much of the training is over, so `total_epochs` counts.
+    `group_rows`: rows that are mixed with each other, by their number in the global batch; 1: none.
     """
 
     build: int
@@ -48,6 +49,7 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     reads_schedule: bool = False
     drawn: tuple[Drawn, ...] = ()
     params_bytes: int = 0
+    group_rows: int = 1
 
 
 class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):

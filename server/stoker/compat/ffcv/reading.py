@@ -23,7 +23,7 @@ from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.plan import bind
 from stoker.pipeline.values import Sample
 from stoker.protocol.errors import BuildError
-from stoker.server.rows import SampleReader
+from stoker.server.samples import SampleReader
 from stoker.server.states import field_states
 
 

@@ -30,7 +30,8 @@ from stoker.pipeline.windows import Windows
 from stoker.protocol.layout import slot_layout
 from stoker.protocol.spec import StreamSpec
 from stoker.server.chunks import ChunkComputer, chunk_computer
-from stoker.server.rows import RowComputer, SampleReader
+from stoker.server.rows import RowComputer
+from stoker.server.samples import SampleReader
 
 STAGES = ("read", "splice", "decode", "ops", "write")
 COLD_BYTES = 2**26
@@ -158,7 +159,7 @@ def _chunk_stages(
 
 
 def _rate(spec: StreamSpec, dataset: Dataset, engine: Executor, seconds: float) -> float:
-    layout = slot_layout(engine.plan.outputs, spec.batch_size)
+    layout = slot_layout(engine.plan.delivered, spec.batch_size)
     computer = RowComputer(spec, dataset, engine, layout, machine=True)
     slot = np.zeros(layout.slot_bytes, np.uint8)
     rows, low = 0, 0

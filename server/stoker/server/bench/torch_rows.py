@@ -21,7 +21,7 @@ from stoker.pipeline.engine import Row
 from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.graph import Graph
 from stoker.server.builder import load_pipeline
-from stoker.server.rows import SampleReader
+from stoker.server.samples import SampleReader
 from stoker.server.states import worker_plan
 
 WARM_BATCHES = 5

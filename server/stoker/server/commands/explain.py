@@ -17,7 +17,7 @@ from stoker.pipeline.explain import graph_text
 from stoker.pipeline.glue import write_glue
 from stoker.pipeline.steps import Decision
 from stoker.pipeline.windows import windowed
-from stoker.server.rows import ENCODED
+from stoker.server.samples import ENCODED
 from stoker.server.subject import Subject, open_subject
 
 

@@ -7,6 +7,7 @@ every intermediate value.
 
 import json
 from collections.abc import Iterable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,13 +15,22 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from stoker.ops.batch import GROUP
 from stoker.ops.units import unit_of
 from stoker.pipeline.engine import Row
 from stoker.pipeline.plan import Plan
 from stoker.protocol.replay import Replay, ReplayValue
-from stoker.protocol.spec import MAX_SEED
+from stoker.protocol.spec import MAX_SEED, OrderSpec
 from stoker.server.pictures import save
 from stoker.server.subject import Subject, freezes, open_subject
+
+
+class OnError(StrEnum):
+    """Policies for bad samples."""
+
+    RAISE = "raise"
+    REPLACE = "replace"
+    MASK = "mask"
 
 
 def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
@@ -40,6 +50,18 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
         typer.Option(min=0, max=1, help="Part of the training that is over, if it reads that."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of the stream.")] = 0,
+    batch_size: Annotated[
+        int, typer.Option(min=1, help="Of the global batch, if the pipeline has batch ops.")
+    ] = GROUP,
+    views: Annotated[
+        int, typer.Option(min=1, max=2**16, help="Views of the stream, if it has batch ops.")
+    ] = 1,
+    shuffle: Annotated[
+        bool, typer.Option(help="Whether the stream is shuffled, if it has batch ops.")
+    ] = True,
+    on_error: Annotated[
+        OnError, typer.Option(help="What the stream does with bad samples, if it has batch ops.")
+    ] = OnError.RAISE,
     freeze: Annotated[
         list[str] | None, typer.Option(help="NAME=NUMBER or NAME=epoch; repeatable.")
     ] = None,
@@ -65,7 +87,11 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
             else:
                 _print_decisions(decided, subject.plan)
             return
-        found = subject.replay(row, frozen)
+        spec = subject.stream(
+            seed, batch_size, views=views, order=OrderSpec(shuffle=shuffle), freeze=frozen,
+            on_error=on_error.value,
+        )  # fmt: skip
+        found = subject.replay(row, frozen, spec)
         if out is not None:
             write(found, out)
         if as_json:

@@ -11,10 +11,11 @@ from typing import Annotated
 import typer
 
 from stoker.order.epoch import EpochOrder
+from stoker.pipeline.mixer import Mixer
 from stoker.protocol.errors import UsageError
 from stoker.rng.jit import cache_root, set_cache_root
 from stoker.server.reference import make_spec
-from stoker.server.rows import SampleReader
+from stoker.server.samples import SampleReader
 from stoker.server.states import worker_plan
 from stoker.server.subject import open_subject
 
@@ -55,9 +56,11 @@ def warm(
 
         with open_subject(pipeline, dataset, python_path or ()) as subject:
             plan = worker_plan(subject.plan.graph, subject.dataset)
-            source = compile_plan(plan).source
+            engine = compile_plan(plan)
+            if plan.mixes:
+                Mixer(engine, machine=True)
             SampleReader(subject.dataset, plan.fields).read_boxes_alone(plan, None)
             spec = make_spec(dataset, subject.plan.graph, batch_size=1, seed=0)
             EpochOrder(spec, machine=True).lookup_range(0, 0, 1)
-        typer.echo(f"{pipeline}: compiled as {source.name}")
+        typer.echo(f"{pipeline}: compiled as {engine.source.name}")
     typer.echo(f"kernels lie in {cache_root()}; {time.monotonic() - began:.1f} s")

@@ -64,13 +64,19 @@ class Batch:
         self.outputs: list[Placed] | None = None
         self._shapes: Shapes = ()
 
-    def take(self, rows: int) -> tuple[int, int]:
-        """Claim at most `rows` rows (a whole range entirely); returns [lo, hi)."""
+    def take(self, rows: int, unit: int = 1) -> tuple[int, int]:
+        """Claim rows; returns [lo, hi).
+
+        Args:
+            rows: how many at most, but for the rest of a unit; a whole range is claimed entirely.
+            unit: rows are cut before those whose number divides by it.
+        """
         lo, hi, whole = self.ranges[0]
-        if whole or hi - lo <= rows:
+        cut = -(-(lo + rows) // unit) * unit
+        if whole or hi <= cut:
             self.ranges.popleft()
         else:
-            hi = lo + rows
+            hi = cut
             self.ranges[0] = Range(hi, self.ranges[0].hi)
         self.unclaimed -= hi - lo
         return lo, hi

@@ -11,7 +11,7 @@
 - A chunk that fails ends its run in turn; a stream that a worker cannot open ends its run at once.
 """
 
-from stoker.order.batches import positions
+from stoker.order.batches import positions, rows_per_batch
 from stoker.order.epoch import EpochOrder
 from stoker.protocol.errors import ResourceError, StreamStoppedError
 from stoker.server.state.batches import Batch, Claim, Range
@@ -118,10 +118,17 @@ class Faults:
 
     def _suspect(self, claim: Claim, row: int | None, blame: bool, reason: str) -> None:
         """A worker died at that claim, at that row if it is known."""
-        if row is not None and not claim.lo <= row < claim.hi:
+        if row is not None and not self._may_be_at(claim, row):
             row = None
         ranges = self._accuse(claim, row, blame, reason)
         self._put_back(claim.batch, ranges, claim)
+
+    def _may_be_at(self, claim: Claim, row: int) -> bool:
+        """Whether a worker computes a row for a claim: one of its own, or of a group of theirs."""
+        unit = claim.batch.group.stream.build.group_rows
+        end = -(-claim.hi // unit) * unit
+        rows = rows_per_batch(claim.batch.group.stream.spec)
+        return claim.lo // unit * unit <= row < min(end, rows)
 
     def _accuse(self, claim: Claim, row: int | None, blame: bool, reason: str) -> list[Range]:
         """Count the death; return the ranges in which the claim is tried again."""
@@ -136,8 +143,8 @@ class Faults:
         blamed, unblamed = stream.accuse((batch.epoch, batch.step, at), blame)
         if blamed >= settings.blamed_deaths or unblamed >= settings.unblamed_deaths:
             self._stop(batch, at, blamed + unblamed, reason)
-        if not blame:
-            return [Range(lo, hi)]
+        if not blame or not lo <= at < hi:
+            return [Range(lo, hi, blame)]
         parts = [Range(lo, at), Range(at, at + 1, True), Range(at + 1, hi)]
         return [part for part in parts if part.hi > part.lo]
 

@@ -6,7 +6,9 @@ or `most_rows`; where there are views, which share what is decoded, it is whole 
 that and the rank's cut allow. While later steps wait, `rows` are those of a step: equal shares, and
 few of them, because whoever is done first goes on with the next step. In the last step there is,
 they are the unclaimed rows: shares get smaller, so that all workers end together. `streams` has the
-bounds, which follow from what a row costs. After each event the rotation is empty or no worker has
+bounds, which follow from what a row costs. Where rows are mixed with others of their group
+(`BuildResult.group_rows`), a chunk goes on to the end of a group, so that each row is computed
+once. After each event the rotation is empty or no worker has
 room: no worker is idle while there is work.
 """
 
@@ -90,7 +92,8 @@ class Scheduler:
         self._groups.claim_ended(batch)
 
     def _claim(self, worker: Worker, group: Group, batch: Batch) -> Work:
-        lo, hi = batch.take(self._chunk(group, batch))
+        unit = group.stream.build.group_rows
+        lo, hi = batch.take(self._chunk(group, batch), unit)
         self._numbers = number = self._numbers + 1
         slot, layout = batch.slot, group.layout
         slot.writers += 1

@@ -1,0 +1,183 @@
+"""Samples as rows: read, decoded and computed, bad ones by the policy of the stream.
+
+A row is what an engine makes of one sample: before batch ops, where a pipeline has such. No
+pixel-sized memory is allocated after construction: encoded fields are decoded into buffers of their
+bound, and the engine writes its outputs where they are wanted.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from stoker.dataset import Dataset
+from stoker.order.substitutes import MAX_ATTEMPTS, substitute
+from stoker.pipeline.drawing import Recorder
+from stoker.pipeline.engine import Engine, Freeze, Row
+from stoker.pipeline.plan import Plan
+from stoker.pipeline.windows import Box, Windows
+from stoker.protocol.errors import SampleError
+from stoker.protocol.spec import StreamSpec
+from stoker.server.places import Place, RowCounts
+from stoker.server.work import BadSample
+
+ENCODED = ("jpeg", "png", "encoded", "bands")
+MAX_REASON = 1000
+"""Characters that are told of why a sample is bad, or of its source."""
+
+
+class SampleRows:
+    """Computes samples of one stream.
+
+    Attributes:
+        spec: the stream.
+        engine: computes the rows.
+        drawn: writes the draw records of a row behind its outputs; None if nobody wants them.
+    """
+
+    def __init__(
+        self,
+        spec: StreamSpec,
+        dataset: Dataset,
+        engine: Engine,
+        *,
+        machine: bool = False,
+        params: bool = False,
+    ) -> None:
+        self.spec = spec
+        self.engine = engine
+        self._dataset = dataset
+        self._inputs = SampleReader(dataset, engine.plan.fields)
+        if machine:
+            self._inputs.read_boxes_alone(engine.plan, spec.freeze)
+        self.drawn = Recorder(engine) if params else None
+
+    def write(
+        self,
+        number: int,
+        visit: int,
+        place: Place,
+        outputs: Sequence[np.ndarray],
+        counts: RowCounts,
+    ) -> Row | None:
+        """Write one sample by the bad-sample policy; return the row delivered, if there is one.
+
+        Args:
+            number: the sample's id.
+            visit: how often it came before in the epoch.
+            place: of the row.
+            outputs: one for each of the plan's, then the draw records, if they are wanted.
+            counts: what happens is counted there.
+
+        Raises:
+            SampleError: the sample cannot be used under policy "raise", or no substitute is good.
+        """
+        try:
+            return self._compute(number, visit, place, outputs)
+        except SampleError as error:
+            if self.spec.on_error == "raise":
+                raise
+            self._note_bad(number, error, counts)
+            if self.spec.on_error == "mask":
+                counts.invalid_rows += 1
+                return None
+            counts.replaced_rows += 1
+            return self._substitute(number, place, outputs, counts, error)
+
+    def _note_bad(self, number: int, error: SampleError, counts: RowCounts) -> None:
+        """Remember a bad sample; whoever runs the workers says what becomes of it."""
+        field = str(error.details.get("field", ""))
+        reason = str(error.details.get("reason", error.message))[:MAX_REASON]
+        try:
+            source = (self._dataset.source(number) or "")[:MAX_REASON]
+        except SampleError:
+            source = ""
+        counts.note_bad([BadSample(number, field, source, reason)])
+
+    def _substitute(
+        self,
+        bad: int,
+        place: Place,
+        outputs: Sequence[np.ndarray],
+        counts: RowCounts,
+        why: SampleError,
+    ) -> Row:
+        for attempt in range(1, MAX_ATTEMPTS + 1):
+            number, visit = substitute(self.spec, place.epoch, place.position, bad, attempt)
+            try:
+                return self._compute(number, visit, place, outputs)
+            except SampleError as error:
+                self._note_bad(number, error, counts)
+                why = error
+        raise SampleError(
+            f"{MAX_ATTEMPTS} substitutes for sample {bad} failed too, the last with: {why}. "
+            "Run `stoker verify` on the dataset",
+            **why.details,
+        )
+
+    def _compute(self, number: int, visit: int, place: Place, outputs: Sequence[np.ndarray]) -> Row:
+        if self.drawn is not None:
+            *outputs, drawn = outputs
+        where = (place.epoch, visit, place.view, place.step, place.progress)
+        row = Row(self.spec.seed, number, *where)
+        self.engine.run(row, self._inputs.read(number, row), outputs)
+        if self.drawn is not None:
+            self.drawn.write(drawn)
+        return row
+
+
+class SampleReader:
+    """Reads the fields that a plan wants, decoding into buffers made once.
+
+    What was decoded last stays: the views of a position come one after the other, and a sample of
+    which they need the same is decoded once for all of them. Engines never write their inputs.
+    """
+
+    def __init__(self, dataset: Dataset, names: Sequence[str]) -> None:
+        fields = {field.name: field for field in dataset.schema.fields}
+        self._dataset = dataset
+        self._readers: list[tuple[str, np.ndarray | None]] = []
+        for name in names:
+            field = fields[name]
+            buffer = None
+            if field.encoding in ENCODED:
+                buffer = np.empty(int(np.prod(field.bound)), np.uint8)
+            self._readers.append((name, buffer))
+        self._windows: Windows | None = None
+        self._decoded: dict[str, tuple[int, Box | None, Any]] = {}
+
+    def read_boxes_alone(self, plan: Plan, freeze: Freeze | None) -> None:
+        """From now on decode only what the plan reads of a row, where the encoding allows it."""
+        fields = self._dataset.schema.fields
+        windows = Windows(plan, [field.name for field in fields if field.has_parts], freeze)
+        self._windows = windows if windows.fields else None
+
+    def read(self, number: int, row: Row | None = None) -> list[Any]:
+        """Return the fields of one sample, valid until the next call.
+
+        Args:
+            number: the sample's id.
+            row: which row will be computed of it; None if anything may be read.
+        """
+        boxes: dict[str, Box] = {}
+        if row is not None and self._windows is not None:
+            sizes = {name: self._dataset.size(name, number) for name in self._windows.fields}
+            boxes = self._windows.boxes(row, sizes)
+        return [self._field(name, number, buffer, boxes) for name, buffer in self._readers]
+
+    def _field(
+        self, name: str, number: int, buffer: np.ndarray | None, boxes: dict[str, Box]
+    ) -> Any:
+        if buffer is None:
+            return self._dataset.read(name, number)
+        box = boxes.get(name)
+        last = self._decoded.pop(name, None)  # left out if this one cannot be decoded
+        if last is None or last[:2] != (number, box):
+            last = (number, box, self._decode(name, number, buffer, box))
+        self._decoded[name] = last
+        return last[2]
+
+    def _decode(self, name: str, number: int, buffer: np.ndarray, box: Box | None) -> Any:
+        if box is not None:
+            return self._dataset.decode_box(name, number, box, buffer)
+        return self._dataset.decode(name, number, buffer)
