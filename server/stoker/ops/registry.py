@@ -95,8 +95,8 @@ def registered() -> Mapping[str, type[Op]]:
 
 
 def folds() -> Mapping[str, type[Op]]:
-    """Return the registered op classes that make one value of several, by name."""
-    return {name: cls for name, cls in _OPS.items() if cls.folds}
+    """Return all ops to use that make one value of several, by name."""
+    return {n: cls for n, cls in _OPS.items() if cls.folds and n not in _UNLISTED}
 
 
 def choices() -> Mapping[str, type[Op]]:
