@@ -144,7 +144,7 @@ def test_a_picture_damaged_after_packing(packed, stoker, tmp_path, monkeypatch):
     (found,) = map(json.loads, (tmp_path / "found.jsonl").read_text().splitlines())
     assert found == line
     monkeypatch.setenv("STOKER_BAD_SAMPLES_MAX_FRACTION", "0.1")
-    with pytest.raises(StreamStoppedError, match=r"1 of the 6 samples .* max_fraction = 0\.1"):
+    with pytest.raises(StreamStoppedError, match=r"1 of the 6 samples .*max_fraction = 0\.1"):
         first(packed, plain, on_error="replace")
 
 
