@@ -32,6 +32,21 @@ class Copy(Op):
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(copy, plain_copy, in_place=True)}
 
 
+@kernel
+def draw_on(key, params, height, width, record, items):
+    record["by"] = 0
+    for n in range(items.shape[0]):
+        items[n, 0] = 0
+
+
+class DrawsOnItsBoxes(Copy):
+    """Moves what it should look at."""
+
+    record: ClassVar[np.dtype] = np.dtype([("by", "u1")])
+    draws_from: ClassVar[str] = "boxes"
+    draw: ClassVar[Any] = staticmethod(draw_on)
+
+
 class ArraysOnly(Copy):
     """Right too, for another kind."""
 

@@ -15,6 +15,7 @@ BROKEN = {
     "ChangesItsSource": "the image kernel changed its source",
     "WritesBeyondScratch": "the image kernel wrote outside of scratch: declare more bytes",
     "DrawsInSecret": "draw reads its key, but `random` is false",
+    "DrawsOnItsBoxes": "draw changed the boxes it looks at",
     "LeavesAField": "it leaves a field as it was",
     "TakesAnyKind": "declare accepts a kind that no kernel has a rule for",
     "DeclaresAnotherSize": r"it declared image uint8\[5x5x3\], but out_size gives",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stoker.ops import IouCrop, ParameterError
+from stoker.ops import IouCrop, ParameterError, Rot90
 from stoker.ops.testing import structured
 from stoker.protocol.errors import UsageError
 from stoker.protocol.items import ItemField
@@ -170,8 +170,10 @@ def test_sample_is_asked_with_boxes():
     drawn = op.sample(100, 120, id=7, items=corners)
     assert drawn == op.sample(100, 120, id=7, items=np.array(corners, np.float32))
     assert set(drawn) == {"top", "left", "height", "width", "option", "applied"}
-    with pytest.raises(UsageError, match="expected items, the boxes it decides from, got none"):
+    with pytest.raises(UsageError, match="iou_crop: expected items, the boxes it decides from"):
         op.sample(100, 120)
+    with pytest.raises(UsageError, match="rot90 decides from sizes alone: leave items out"):
+        Rot90().sample(100, 120, items=corners)
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 
 from stoker.ops.contract import Kernel, Op, State, no_draw
+from stoker.ops.points import stay
 from stoker.ops.registry import register, registered
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.guarded import MARGIN, Guarded, Memory
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import bind
 from stoker.protocol.errors import BuildError
+from stoker.protocol.items import ItemField
+from stoker.protocol.ragged import pack_items
 from stoker.rng.jit import kernel
 
 NOTHING, AFTER, BEFORE, SCRATCH, SOURCE, UNWRITTEN, UNDEFINED, PARAMS = range(8)
@@ -116,6 +119,33 @@ def test_an_op_that_leaves_its_memory_is_named(op, message, engine_of):
     assert "at sample 22, epoch 33, seed 11. Correct the op" in str(caught.value)
     details = caught.value.details
     assert (details["op"], details["id"], details["epoch"]) == (op.name, 22, 33)
+
+
+@kernel
+def draw_on(key, params, height, width, record, items):
+    record["first"], record["second"] = height, width
+    items[0, 0] = 0
+
+
+@dataclass(frozen=True)
+class DrawsOnItsBoxes(Stray):
+    name: ClassVar[str] = "draws_on_its_boxes"
+    record: ClassVar[np.dtype] = StrayDraw.record
+    draws_from: ClassVar[str] = "boxes"
+    draw: ClassVar[Any] = staticmethod(draw_on)
+    forward: ClassVar[Any] = staticmethod(stay)
+
+
+def test_a_draw_that_changes_what_it_looks_at_is_named():
+    fields = (ItemField("xyxy", "float32", 4),)
+    states = {
+        "image": State.fixed("image", "uint8", (6, 9, 3)),
+        "boxes": State.ragged("boxes", fields, 4, "image"),
+    }
+    graph = pipeline(lambda s: {"image": DrawsOnItsBoxes()(s.image, s.boxes)[0]}).graph()
+    boxes = pack_items(fields, {"xyxy": np.array([[1, 2, 3, 4]], np.float32)})
+    with pytest.raises(BuildError, match=r"its draw .* changed the items it looks at, at sample 2"):
+        Guarded(bind(graph, states)).run(Row(1, 2, 3), [IMAGE, boxes], [np.zeros_like(IMAGE)])
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 1000])

@@ -17,6 +17,7 @@ from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.guarded import Guarded
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import bind
+from stoker.pipeline.windows import windowed
 from stoker.protocol.errors import BuildError, SampleError, UsageError
 from stoker.protocol.items import ItemField
 from stoker.protocol.ragged import pack_items, unpack_items
@@ -463,6 +464,28 @@ def test_what_a_decision_looks_at_stays_where_only_the_image_is_kept():
         corners = unpack_items(BOXES, fields["boxes"])["xyxy"]
         told = ops.IouCrop().sample(height, width, id=seed, items=corners)
         assert engine.records()[0]["record"] == told
+
+
+@kernel
+def reads_the_corner(params, record, height, width):
+    return 0, 0, 1, 1
+
+
+@dataclass(frozen=True)
+class ReadingCrop(ops.IouCrop):
+    """Would tell a decoder what it reads, if it could decide from sizes."""
+
+    reads: ClassVar[Any] = staticmethod(reads_the_corner)
+
+
+def test_a_picture_is_decoded_whole_where_boxes_say_what_is_read():
+    both = bound(
+        lambda s: {
+            "a": ops.resize(ReadingCrop()(s.image, s.boxes)[0], size=8),
+            "b": ops.center_crop(s.mask, size=8),
+        }
+    )
+    assert list(windowed(both)) == ["mask"]
 
 
 def test_a_decision_from_boxes_needs_image_and_boxes():

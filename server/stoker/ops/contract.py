@@ -342,10 +342,10 @@ class Op:
 
     def _looked_at(self, items: Any) -> tuple[np.ndarray, ...]:
         """Return what `draw` gets besides sizes: coordinates as words, if it looks at any."""
-        if (items is not None) != bool(self.draws_from):
-            expected = f"items, the {self.draws_from} it" if self.draws_from else "no items: it"
-            got = "none" if items is None else "some"
-            raise UsageError(f"{self.name}: expected {expected} decides from, got {got}")
+        if self.draws_from and items is None:
+            raise UsageError(f"{self.name}: expected items, the {self.draws_from} it decides from")
+        if items is not None and not self.draws_from:
+            raise UsageError(f"{self.name} decides from sizes alone: leave items out")
         if items is None:
             return ()
         width = COORDINATES[self.draws_from][1]
