@@ -335,7 +335,11 @@ def test_sources_that_cannot_be(tmp_path, image_folder, parallel_folders):
         image_folder,
         kind="parallel",
     )
-    fails("--field says nothing about an image folder", image_folder, fields={"x": "mask"})
+    for flag, asked in (("field", {"fields": {"x": "mask"}}), ("images", {"images": tmp_path}),
+                        ("split", {"split": "val"}), ("masks", {"masks": "semantic"}),
+                        ("clip", {"clip": True})):  # fmt: skip
+        message = f"--{flag} says nothing about .*, a source of the kind folder; leave it out, or"
+        fails(message, image_folder, **asked)
     fails("has no folder x/ with pictures", parallel_folders, fields={"x": "mask"})
     fails(
         "--field masks=label: expected image or mask", parallel_folders, fields={"masks": "label"}

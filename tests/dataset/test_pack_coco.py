@@ -267,5 +267,3 @@ def test_files_that_cannot_be(tmp_path, coco, change, message):
 def test_options_that_cannot_be(tmp_path, coco):
     with pytest.raises(UsageError, match="--masks: expected semantic or instance, got 'x'"):
         pack(coco(), tmp_path / "d", Options(workers=1, masks="x"))
-    with pytest.raises(UsageError, match="--field says nothing about COCO annotations"):
-        pack(coco(), tmp_path / "d", Options(workers=1, fields={"a": "b"}))

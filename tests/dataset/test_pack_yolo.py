@@ -216,5 +216,3 @@ def test_options_that_cannot_be(tmp_path, yolo):
     root = yolo(LABELS)
     with pytest.raises(UsageError, match=r"--split test: .* has no such split, only train, val"):
         pack(root, tmp_path / "d", Options(workers=1, split="test"))
-    with pytest.raises(UsageError, match="--field says nothing about YOLO's labels"):
-        pack(root, tmp_path / "d", Options(workers=1, split="train", fields={"a": "b"}))

@@ -56,8 +56,6 @@ def scan_coco(source: Path, request: Request) -> Scan:
         UsageError: the file is not of that form, ids of images or categories are there twice, or
             the images are not found.
     """
-    if request.fields:
-        raise UsageError("--field says nothing about COCO annotations")
     path = source / _ROBOFLOW if source.is_dir() else source
     file = read_coco(path)
     if not file.images or not file.categories:

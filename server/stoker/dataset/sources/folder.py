@@ -26,12 +26,9 @@ def scan_folder(source: Path, request: Request) -> Scan:
         request: unless it asks for this kind, what looks like a folder of splits is refused.
 
     Raises:
-        UsageError: it holds no picture, or looks like a folder of splits; or kinds of fields were
-            given, which it has no use for.
+        UsageError: it holds no picture, or looks like a folder of splits.
     """
     check_folder(source)
-    if request.fields:
-        raise UsageError("--field says nothing about an image folder; name another --kind")
     ignored: Counter[str] = Counter()
     files = walk(source, "", ignored)
     if not files:

@@ -26,6 +26,10 @@ from stoker.protocol.errors import UsageError
 AUTO = "auto"
 
 
+_FLAGS = {"fields": "field", "images": "images", "split": "split", "masks": "masks", "clip": "clip"}
+"""Attribute of a request -> the flag that sets it."""
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of source.
@@ -33,23 +37,25 @@ class Kind:
     Attributes:
         knows: whether a path that exists, or a pattern, looks like one.
         scan: scans it.
+        takes: what of a request it listens to; anything else is refused.
     """
 
     knows: Callable[[Path], bool]
     scan: Callable[[Path, Request], Scan]
+    takes: tuple[str, ...] = ()
 
 
 KINDS: Mapping[str, Kind] = {
-    "coco": Kind(is_coco, scan_coco),
-    "ffcv": Kind(is_beton, scan_beton),
-    "webdataset": Kind(is_webdataset, scan_webdataset),
-    "huggingface": Kind(is_huggingface, scan_huggingface),
-    "table": Kind(is_table, scan_table),
-    "arrays": Kind(is_arrays, scan_arrays),
-    "yolo": Kind(is_yolo, scan_yolo),
-    "parallel": Kind(has_images_folder, scan_parallel),
+    "coco": Kind(is_coco, scan_coco, ("images", "masks", "clip")),
+    "ffcv": Kind(is_beton, scan_beton, ("fields",)),
+    "webdataset": Kind(is_webdataset, scan_webdataset, ("fields",)),
+    "huggingface": Kind(is_huggingface, scan_huggingface, ("fields",)),
+    "table": Kind(is_table, scan_table, ("fields", "images")),
+    "arrays": Kind(is_arrays, scan_arrays, ("fields", "split")),
+    "yolo": Kind(is_yolo, scan_yolo, ("split", "masks", "clip")),
+    "parallel": Kind(has_images_folder, scan_parallel, ("fields",)),
     "folder": Kind(Path.is_dir, scan_folder),
-    "python": Kind(is_object, scan_objects),
+    "python": Kind(is_object, scan_objects, ("fields",)),
 }
 
 
@@ -57,19 +63,30 @@ def scan_source(source: str, kind: str, request: Request) -> Scan:
     """Scan a source of that kind, or find out its kind.
 
     Raises:
-        UsageError: there is no such kind or no such source, or it is of no kind.
+        UsageError: there is no such kind or no such source, it is of no kind, or what was asked for
+            means nothing for its kind.
     """
     if kind != AUTO:
         if kind not in KINDS:
             raise UsageError(f"--kind: expected one of {', '.join((AUTO, *KINDS))}, got {kind!r}")
-        return KINDS[kind].scan(Path(source), request)
+        return _scan(kind, Path(source), request)
     path = Path(source)
     if not path.exists() and not is_pattern(source) and not is_object(path):
         raise UsageError(f"{source} does not exist; check the path")
-    for found in KINDS.values():
+    for name, found in KINDS.items():
         if found.knows(path):
-            return found.scan(path, request)
+            return _scan(name, path, request)
     raise UsageError(
         f"{source} is no source that `stoker pack` knows by its look; expected a folder of "
         f"pictures, or name what it is: --kind {'|'.join(KINDS)}"
     )
+
+
+def _scan(name: str, path: Path, request: Request) -> Scan:
+    for attribute, flag in _FLAGS.items():
+        if getattr(request, attribute) and attribute not in KINDS[name].takes:
+            raise UsageError(
+                f"--{flag} says nothing about {path}, a source of the kind {name}; leave it out, "
+                "or name another --kind"
+            )
+    return KINDS[name].scan(path, request)

@@ -15,6 +15,7 @@ from stoker.protocol.errors import UsageError
 
 CSV = frozenset([".csv", ".tsv"])
 PARQUET = frozenset([".parquet", ".pq"])
+MAX_BYTES = 4 * 2**30
 _BATCH_ROWS = 4096
 
 
@@ -44,6 +45,8 @@ def read_table(path: Path) -> Table:
         UsageError: it cannot be read, is not of that form, or its header cannot be.
     """
     try:
+        if path.stat().st_size > MAX_BYTES:
+            raise UsageError(f"{path} is larger than {MAX_BYTES} bytes; split it")
         table = _read_csv(path) if path.suffix.lower() in CSV else _read_parquet(path)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}; check the path") from None

@@ -43,8 +43,6 @@ def scan_yolo(source: Path, request: Request) -> Scan:
         UsageError: the images are not found, a split is missing, or masks were asked for that
             cannot be.
     """
-    if request.fields:
-        raise UsageError("--field says nothing about YOLO's labels")
     layout = find_layout(source, request.split)
     scan = Scan("yolo", layout.root, _fields(layout, request.masks), [], ignored=layout.ignored)
     reading = _Reading(layout, request)
