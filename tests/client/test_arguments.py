@@ -82,7 +82,7 @@ def test_addresses(address: str, expected: str) -> None:
 
 def test_paths(tmp_path) -> None:
     missing = tmp_path / "photos"
-    with pytest.raises(DatasetError, match=f"no packed dataset at '{missing}'; expected a folder"):
+    with pytest.raises(DatasetError, match=f"there is no dataset at .{missing}.; expected a"):
         Loader(missing, pipeline="m:train", batch_size=4)
     for arguments, expected in [
         ({"dataset": "photos"}, "dataset='photos': a path names its dataset already"),

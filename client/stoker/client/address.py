@@ -6,6 +6,7 @@ rule that both sides know, so that nobody is ever told a path by the other.
 
 import os
 
+from stoker.protocol.datasets import is_live, is_pattern, may_exist
 from stoker.protocol.errors import DatasetError, UsageError
 
 SIDE_SUFFIX = ".fd"
@@ -49,16 +50,21 @@ def side_path(address: str) -> str:
 
 
 def check_dataset(path: str | os.PathLike[str]) -> str:
-    """Return the real path of a dataset's folder.
+    """Return a dataset's name as a private daemon understands it: an absolute path or a pattern.
+
+    The `module:Class` of a live source stays as it is.
 
     Raises:
-        DatasetError: there is no such folder.
+        DatasetError: there is nothing of that name.
     """
-    real = os.path.realpath(os.fspath(path))
-    if not os.path.isdir(real):
+    name = os.fspath(path)
+    if not may_exist(name):
         raise DatasetError(
-            f"there is no packed dataset at {os.fspath(path)!r}; expected a folder made by "
-            "`stoker pack`, or the address of a daemon (ipc:///...)",
-            path=os.fspath(path),
+            f"there is no dataset at {name!r}; expected a folder made by `stoker pack`, tars or "
+            "Arrow files to be read in place, `module:Class`, or the address of a daemon "
+            "(ipc:///...)",
+            path=name,
         )
-    return real
+    if is_live(name):
+        return name
+    return os.path.abspath(name) if is_pattern(name) else os.path.realpath(name)

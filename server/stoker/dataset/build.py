@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from stoker.dataset.cells import Value, make_cells
 from stoker.dataset.fingerprint import dataset_fingerprint
 from stoker.dataset.inspect import Scratches
 from stoker.dataset.limits import CodecError
-from stoker.dataset.manifest import NAME, WORK, DataFile, Manifest, write_manifest
+from stoker.dataset.manifest import NAME, WORK, DataFile, Manifest, Source, write_manifest
 from stoker.dataset.mapping import map_file
 from stoker.dataset.schema import (
     DIGEST,
@@ -176,8 +177,19 @@ def clear(work: Path) -> None:
             path.unlink()
 
 
-def commit(folder: Path, schema: Schema, records: list[ShardRecord]) -> Manifest:
+def commit(
+    folder: Path,
+    schema: Schema,
+    records: list[ShardRecord],
+    source: Source | UnsetType = UNSET,
+) -> Manifest:
     """Make finished files a dataset: finish the schema, take the fingerprint, write the manifest.
+
+    Args:
+        folder: of the dataset.
+        schema: as it was declared.
+        records: of the finished files, in order.
+        source: of an index: the source that is read in place.
 
     Raises:
         DatasetError: there is no row.
@@ -193,11 +205,18 @@ def commit(folder: Path, schema: Schema, records: list[ShardRecord]) -> Manifest
         raise DatasetError(f"there is no sample to write to {folder}; check the source")
     fields = tuple(finish_field(field, total.fields[field.name]) for field in schema.fields)
     manifest = Manifest(
-        fingerprint=dataset_fingerprint(fields, total.rows, _digests(folder, files)),
+        fingerprint=dataset_fingerprint(
+            fields,
+            total.rows,
+            _digests(folder, files),
+            None if source is UNSET else source.files,
+            "content" if source is UNSET else "stat",
+        ),
         rows=total.rows,
         schema=msgspec.structs.replace(schema, fields=fields),
         statistics=statistics(fields, total),
         files=tuple(files),
+        source=source,
     )
     write_manifest(folder, manifest)
     kept = {file.name for file in files}

@@ -6,7 +6,7 @@ come after their height and width (two unsigned 32-bit integers), because they d
 
 import io
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,9 +74,18 @@ class FieldError(CodecError):
 
 
 def make_cells(
-    fields: Sequence[Field], row: Mapping[str, Value], scratch: Scratches
+    fields: Sequence[Field],
+    row: Mapping[str, Value],
+    scratch: Scratches,
+    make: "Callable[[Field, Value, Scratches], Cell] | None" = None,
 ) -> dict[str, Cell]:
     """Convert the values of a row; boxes and keypoints are checked against their pictures.
+
+    Args:
+        fields: what is converted.
+        row: a value for each.
+        scratch: memory.
+        make: converts all but boxes and keypoints; None: `make_cell`.
 
     Raises:
         FieldError: a value does not fit its field.
@@ -85,7 +94,7 @@ def make_cells(
     for field in sorted(fields, key=lambda field: field.items is not UNSET):  # pictures first
         try:
             if field.items is UNSET:
-                cells[field.name] = make_cell(field, row[field.name], scratch)
+                cells[field.name] = (make or make_cell)(field, row[field.name], scratch)
             else:
                 picture = None if field.items.of is None else cells[field.items.of]
                 size = None if picture is None else (picture.items, picture.width)

@@ -8,6 +8,8 @@ length) are checked per sample.
 import re
 from pathlib import Path
 
+from msgspec import UNSET
+
 from stoker.dataset.arrow import ALIGN, ITEM_BYTES, parse_type
 from stoker.dataset.manifest import ColumnPlace, DataFile, Extent, Manifest, damaged
 from stoker.dataset.schema import DIGEST, DIGEST_TYPE, ENCODINGS, KINDS, Side, check_schema
@@ -17,7 +19,7 @@ from stoker.protocol.errors import DatasetError, UsageError, VersionError
 MAX_ROWS_PER_FILE = 2**20
 MAX_ROWS = 2**48
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}\.arrow")
-_FINGERPRINT = re.compile(r"content:[0-9a-f]{32}")
+_FINGERPRINT = re.compile(r"(content|stat):[0-9a-f]{32}")
 
 
 def check_manifest(folder: Path, manifest: Manifest) -> None:
@@ -32,8 +34,13 @@ def check_manifest(folder: Path, manifest: Manifest) -> None:
         raise damaged(folder, f"expected the column {DIGEST!r} of type {DIGEST_TYPE}")
     if not _FINGERPRINT.fullmatch(manifest.fingerprint):
         raise damaged(
-            folder, f"expected a fingerprint content:<32 hex>, got {manifest.fingerprint!r}"
+            folder,
+            "expected a fingerprint content:<32 hex> or stat:<32 hex>, got "
+            f"{manifest.fingerprint!r}",
         )
+    refers = any(field.referenced for field in manifest.schema.fields)
+    if (manifest.source is UNSET) == refers or refers != manifest.fingerprint.startswith("stat:"):
+        raise damaged(folder, "references, a source and a fingerprint stat:<32 hex> go together")
     row = 0
     for file in manifest.files:
         if file.first_row != row or not 1 <= file.rows <= MAX_ROWS_PER_FILE:

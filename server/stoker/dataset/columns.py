@@ -18,6 +18,7 @@ import numpy as np
 from stoker.dataset.arrow import ITEM_BYTES, ColumnType, parse_type
 from stoker.dataset.manifest import ColumnPlace, DataFile, Manifest
 from stoker.dataset.mapping import map_file
+from stoker.dataset.source_files import SourceFiles
 from stoker.protocol.errors import ClosedError, DatasetError
 
 
@@ -73,7 +74,50 @@ class VariableColumn:
         return found
 
 
-Columns = Mapping[str, FixedColumn | VariableColumn]
+@dataclass(frozen=True)
+class ReferenceColumn:
+    """A column of references to values that lie in the files of a source."""
+
+    items: np.ndarray
+    sources: SourceFiles
+
+    def item(self, row: int) -> memoryview:
+        """Return an item's bytes, read from its file.
+
+        Raises:
+            ValueError: its reference is damaged.
+            DatasetError: the file has changed.
+        """
+        number, size_bytes, offset = self._reference(row)
+        return memoryview(self.sources.read(number, offset, size_bytes))
+
+    def will_need(self, row: int) -> None:
+        """Have an item's bytes read from storage, without waiting for them.
+
+        Raises:
+            ValueError: its reference is damaged.
+            DatasetError: the file has changed.
+        """
+        number, size_bytes, offset = self._reference(row)
+        self.sources.will_need(number, offset, size_bytes)
+
+    def file_name(self, row: int) -> str:
+        """Return the path of the file that an item lies in."""
+        return self.sources.name(self._reference(row)[0])
+
+    def place(self, row: int) -> int:
+        """Return the byte of its file at which an item begins."""
+        return self._reference(row)[2]
+
+    def _reference(self, row: int) -> tuple[int, int, int]:
+        number, size_bytes, low, high = self.items[row].tolist()
+        if number >= len(self.sources):
+            raise ValueError(f"its reference to file {number} of {len(self.sources)} is damaged")
+        return number, size_bytes, high << 32 | low
+
+
+Column = FixedColumn | VariableColumn | ReferenceColumn
+Columns = Mapping[str, Column]
 
 
 @dataclass(frozen=True)
@@ -94,12 +138,16 @@ class Row:
 class ColumnFiles:
     """All files of a dataset; `row` finds a row in them."""
 
-    def __init__(self, folder: Path, manifest: Manifest, max_maps: int) -> None:
+    def __init__(
+        self, folder: Path, manifest: Manifest, max_maps: int, sources: SourceFiles | None
+    ) -> None:
         self._folder = folder
+        self._sources = sources
+        self._referenced = frozenset(f.name for f in manifest.schema.fields if f.referenced)
         self._files = manifest.files
         self._first_rows = [file.first_row for file in manifest.files]
         self._types = {name: parse_type(text) for name, text in manifest.schema.columns()}
-        self._mapped: OrderedDict[int, dict[str, FixedColumn | VariableColumn]] = OrderedDict()
+        self._mapped: OrderedDict[int, dict[str, Column]] = OrderedDict()
         self._max_maps = max(1, max_maps)
         self._lock = threading.Lock()
         self._closed = False
@@ -139,7 +187,7 @@ class ColumnFiles:
             first = self._first_rows[index]
             yield places, numbers[places] - first, self.row(first).columns
 
-    def _map(self, index: int) -> dict[str, FixedColumn | VariableColumn]:
+    def _map(self, index: int) -> dict[str, Column]:
         if self._closed:
             raise ClosedError(
                 f"dataset {self._folder} was closed; open it again", dataset=str(self._folder)
@@ -153,14 +201,20 @@ class ColumnFiles:
                 "restore it, or pack the dataset again",
                 dataset=str(self._folder),
             ) from None
-        columns = {
-            name: _column(kind, file.columns[name], view) for name, kind in self._types.items()
-        }
+        columns = {name: self._column(name, file.columns[name], view) for name in self._types}
         with self._lock:
             self._mapped[index] = columns
             while len(self._mapped) > self._max_maps:
                 self._mapped.popitem(last=False)
         return columns
+
+    def _column(self, name: str, place: ColumnPlace, view: memoryview) -> Column:
+        column = _column(self._types[name], place, view)
+        if name in self._referenced:
+            assert isinstance(column, FixedColumn)
+            assert self._sources is not None
+            return ReferenceColumn(column.items, self._sources)
+        return column
 
 
 def _column(kind: ColumnType, place: ColumnPlace, view: memoryview) -> FixedColumn | VariableColumn:

@@ -15,6 +15,7 @@ from msgspec import UNSET
 
 from stoker.dataset.cells import Cell
 from stoker.dataset.schema import Field
+from stoker.dataset.sources.item import SourceFile
 from stoker.protocol.canonical import Canonical, canonical_bytes
 
 VERSION = 1
@@ -31,26 +32,33 @@ def row_digest(cells: Sequence[Cell]) -> bytes:
 
 
 def dataset_fingerprint(
-    fields: Sequence[Field], rows: int, digests: Iterable[bytes | memoryview]
+    fields: Sequence[Field],
+    rows: int,
+    digests: Iterable[bytes | memoryview],
+    files: Sequence[SourceFile] | None = None,
+    level: str = "content",
 ) -> str:
-    """Return `content:<32 hex digits>`.
+    """Return `<level>:<32 hex digits>`.
 
     Args:
         fields: the finished fields, in order.
         rows: number of rows.
         digests: their row digests, in row order, in pieces of any size.
+        files: of an index: the files of its source.
+        level: what it depends on: `content`, `stat` (of an index), or what was `declared`.
     """
-    described = canonical_bytes(
-        {
-            "version": VERSION,
-            "fields": [_described(field) for field in fields],
-        }
-    )
+    about: dict[str, Canonical] = {
+        "version": VERSION,
+        "fields": [_described(field) for field in fields],
+    }
+    if files is not None:
+        about["files"] = [msgspec.to_builtins(file) for file in files]
+    described = canonical_bytes(about)
     digest = hashlib.blake2b(digest_size=16)
     digest.update(struct.pack("<Q", len(described)) + described + struct.pack("<Q", rows))
     for piece in digests:
         digest.update(piece)
-    return f"content:{digest.hexdigest()}"
+    return f"{level}:{digest.hexdigest()}"
 
 
 def _described(field: Field) -> dict[str, Canonical]:

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from stoker.dataset.schema import Schema
+from stoker.dataset.sources.item import SourceFile
 from stoker.protocol import version as contracts
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import DatasetError, VersionError
@@ -105,6 +107,26 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     skipped_examples: tuple[tuple[str, str], ...] = ()
 
 
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """Of an index: the source that is read in place, and how it was scanned.
+
+    Attributes:
+        name: as it was named: a path or a pattern, absolute.
+        kind: of the source, a name in `sources.kinds.KINDS`.
+        fields: NAME -> KIND, as the user said.
+        skip_bad: whether bad samples were left out.
+        root: the folder that files are relative to.
+        files: those that are read, in order; references count them from 0.
+    """
+
+    name: str
+    kind: str
+    fields: dict[str, str]
+    skip_bad: bool
+    root: str
+    files: tuple[SourceFile, ...]
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The manifest's records; see the module."""
 
@@ -116,6 +138,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     schema: Schema
     statistics: Statistics
     files: tuple[DataFile, ...]
+    source: Source | UnsetType = UNSET
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -18,12 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from stoker.dataset.build import MAX_BAD, Cut, commit, disk_errors, open_work, with_row_columns
 from stoker.dataset.convert import Conversion, check_conversion, encoding_after
-from stoker.dataset.manifest import Manifest
+from stoker.dataset.manifest import Manifest, Source
 from stoker.dataset.pack_shard import ShardJob
-from stoker.dataset.plan import How, Place, default_cut, plan_jobs
+from stoker.dataset.plan import How, Place, default_cut, index_cut, plan_jobs
 from stoker.dataset.pool import Job, default_workers, run_jobs
 from stoker.dataset.resume import kept_records
 from stoker.dataset.schema import (
@@ -32,6 +33,7 @@ from stoker.dataset.schema import (
     check_schema,
     encoded_as,
     may_have_grid,
+    referenced,
     with_grid,
 )
 from stoker.dataset.shard import ShardRecord
@@ -64,6 +66,7 @@ class Options:
         cut: where rows are cut into files; None: about 64 pieces of 4 MiB to 1 GiB.
         max_bad: how many bad items are named.
         grid: rewrite JPEGs on a grid, with the same pixels, so that crops decode faster.
+        in_place: make an index: pictures, arrays and bytes stay in the source's files.
         bands: store masks in compressed bands of rows in place of their files; the same classes.
     """
 
@@ -81,6 +84,7 @@ class Options:
     max_bad: int = MAX_BAD
     grid: bool = True
     bands: bool = True
+    in_place: bool = False
 
 
 @dataclass
@@ -136,10 +140,10 @@ def pack(
     folder, name = Path(dest), os.fspath(source)
     scan = scan_source(name, options.kind, _request(options))
     _check_places(Path(source), folder)
-    schema = with_row_columns(Schema(_stored(scan.fields, options)), source=True)
+    schema = with_row_columns(Schema(_stored(scan, options)), source=True)
     check_schema(schema)
     with open_work(folder, options.overwrite) as work, disk_errors(folder):
-        cut = options.cut or default_cut(scan.items)
+        cut = options.cut or (index_cut if options.in_place else default_cut)(scan.items)
         how = How(options.conversion, options.max_bad)
         jobs = plan_jobs(scan, schema, Place(folder, work), cut, how)
         records = kept_records(folder, work, jobs)
@@ -151,15 +155,22 @@ def pack(
         ordered = [_scan_record(scan, options), *(records[job.index] for job in jobs)]
         if not options.skip_bad:
             _judge(name, ordered, options.max_bad)
-        manifest = commit(folder, schema, ordered)
+        manifest = commit(folder, schema, ordered, _source(name, scan, options))
     return PackReport(manifest, scan.kind, dict(scan.ignored), resumed, time.monotonic() - started)
 
 
-def _stored(fields: tuple[Field, ...], options: Options) -> tuple[Field, ...]:
+def _stored(scan: Scan, options: Options) -> tuple[Field, ...]:
     """Return a source's fields in the encodings in which they are to be stored."""
     check_conversion(options.conversion)
+    if options.in_place:
+        if not scan.in_place:
+            raise UsageError(
+                f"{scan.root}: this source ({scan.kind}) cannot be read in place, only tars and "
+                "Arrow files can; pack it"
+            )
+        return tuple(map(referenced, scan.fields))
     found = []
-    for one in fields:
+    for one in scan.fields:
         encoding = one.encoding
         if one.kind == "image":
             encoding = encoding_after(options.conversion, encoding)
@@ -169,6 +180,20 @@ def _stored(fields: tuple[Field, ...], options: Options) -> tuple[Field, ...]:
         grid = options.grid and may_have_grid(stored)
         found.append(with_grid(stored) if grid else stored)
     return tuple(found)
+
+
+def _source(name: str, scan: Scan, options: Options) -> Source | UnsetType:
+    """Return what an index says of its source."""
+    if not options.in_place:
+        return UNSET
+    return Source(
+        name=os.path.abspath(name),
+        kind=scan.kind,
+        fields=dict(options.fields),
+        skip_bad=options.skip_bad,
+        root=str(scan.root.resolve()),
+        files=tuple(container.file for container in scan.containers),
+    )
 
 
 def _request(options: Options) -> Request:

@@ -15,14 +15,15 @@ from typing import Any
 import msgspec
 
 from stoker.dataset.build import disk_errors
-from stoker.dataset.cells import Cell, FieldError, Value, make_cells
+from stoker.dataset.cells import Cell, FieldError, make_cells
 from stoker.dataset.convert import Converted, convert
+from stoker.dataset.index_cells import index_cells
 from stoker.dataset.inspect import Scratches
 from stoker.dataset.listing import read_listing
 from stoker.dataset.shard import ShardRecord, ShardWriter
 from stoker.dataset.sources.item import Item
 from stoker.dataset.sources.opening import open_reader
-from stoker.dataset.sources.readers import BadItemError, file_of
+from stoker.dataset.sources.readers import BadItemError, Locator, Reader, file_of
 from stoker.dataset.sources.recipe import Recipe
 
 
@@ -87,7 +88,7 @@ def _pack(job: ShardJob, report: Any) -> ShardRecord:
     ):
         for item in read_listing(Path(job.listing), job.offset, job.count):
             try:
-                cells = _cells(recipe, item, reader.read(item), scratch)
+                cells = _cells(recipe, item, reader, scratch)
             except BadItemError as bad:
                 writer.add_bad(bad.path, bad.reason)
             else:
@@ -96,16 +97,19 @@ def _pack(job: ShardJob, report: Any) -> ShardRecord:
         return writer.finish(job.index)
 
 
-def _cells(
-    recipe: Recipe, item: Item, values: Mapping[str, Value], scratch: Scratches
-) -> dict[str, Cell]:
+def _cells(recipe: Recipe, item: Item, reader: Reader, scratch: Scratches) -> dict[str, Cell]:
     """Return what is stored of an item."""
-    fields, converted = recipe.schema.fields, Converted(dict(values))
+    fields, converted = recipe.schema.fields, Converted({})
     try:
-        if recipe.conversion.is_any:
-            converted = convert(fields, values, recipe.conversion, scratch)
-            _check_sizes(recipe, item, converted.sizes)
-        cells = make_cells(fields, converted.values, scratch)
+        if recipe.in_place:
+            assert isinstance(reader, Locator)
+            cells = index_cells(fields, reader.locate(item), reader.extract, scratch)
+        else:
+            converted = Converted(dict(reader.read(item)))
+            if recipe.conversion.is_any:
+                converted = convert(fields, converted.values, recipe.conversion, scratch)
+                _check_sizes(recipe, item, converted.sizes)
+            cells = make_cells(fields, converted.values, scratch)
     except FieldError as error:
         file = file_of(item, fields, error.field)
         found = (item.name, str(error)) if file is None else (file, error.reason)

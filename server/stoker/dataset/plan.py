@@ -4,13 +4,13 @@ The cut depends on the source alone (order and sizes of its items), never on wor
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from stoker.dataset.build import MAX_FILE_BYTES, Cut
+from stoker.dataset.build import MAX_FILE_BYTES, MAX_ROWS_PER_FILE, Cut
 from stoker.dataset.convert import Conversion
 from stoker.dataset.listing import listed
 from stoker.dataset.pack_shard import ShardJob
@@ -23,6 +23,7 @@ from stoker.protocol.canonical import canonical_bytes
 LISTING = "listing"
 _PIECES = 64
 _SMALLEST = 4 * 2**20
+_FEWEST = 4096
 _WRITER = 2
 """Version of what `pack_shard` writes: a change makes files kept from older runs unfit."""
 
@@ -31,6 +32,11 @@ def default_cut(items: Iterable[Item]) -> Cut:
     """Cut into about 64 files, to have work for many workers, but of 4 MiB to 1 GiB."""
     total = sum(item.size_bytes for item in items)
     return Cut(data_bytes=min(MAX_FILE_BYTES, max(_SMALLEST, total // _PIECES)))
+
+
+def index_cut(items: Sequence[Item]) -> Cut:
+    """Cut an index into about 64 files, of 4,096 to 2**20 rows."""
+    return Cut(rows=min(MAX_ROWS_PER_FILE, max(_FEWEST, len(items) // _PIECES)))
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,7 @@ def plan_jobs(scan: Scan, schema: Schema, place: Place, cut: Cut, how: How) -> l
         schema=schema,
         conversion=how.conversion,
         max_bad=how.max_bad,
+        in_place=any(field.referenced for field in schema.fields),
     )
     base = canonical_bytes({"writer": _WRITER, **msgspec.to_builtins(recipe)})
     jobs, offset = [], 0

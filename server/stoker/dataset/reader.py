@@ -13,18 +13,27 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from msgspec import UNSET
 
 from stoker.dataset.bands import decode_bands
 from stoker.dataset.boxed import BoxScratch, decode_boxed
 from stoker.dataset.check import check_files, check_manifest
 from stoker.dataset.codecs import CHANNELS, decode_picture
-from stoker.dataset.columns import ColumnFiles, FixedColumn, Row, VariableColumn
+from stoker.dataset.columns import (
+    ColumnFiles,
+    FixedColumn,
+    ReferenceColumn,
+    Row,
+    VariableColumn,
+)
 from stoker.dataset.jpeg import Grid
 from stoker.dataset.limits import CodecError
-from stoker.dataset.manifest import DataFile, Manifest, read_manifest
+from stoker.dataset.manifest import NAME, DataFile, Manifest, read_manifest
 from stoker.dataset.mapping import will_need
 from stoker.dataset.schema import DIGEST, SOURCE, UPRIGHT, Field
-from stoker.protocol.errors import SampleError, UnknownNameError, UsageError
+from stoker.dataset.source_files import SourceFiles
+from stoker.protocol.datasets import is_live
+from stoker.protocol.errors import DatasetError, SampleError, UnknownNameError, UsageError
 from stoker.protocol.items import COORDINATES
 
 MAX_MAPS = 256
@@ -35,22 +44,58 @@ def is_alike(field: Field) -> bool:
     return (
         None not in field.shape
         and field.encoding == "raw"
+        and not field.referenced
         and field.kind not in ("bytes", *COORDINATES)
     )
 
 
-def open_dataset(path: str | os.PathLike[str], *, max_maps: int = MAX_MAPS) -> "Dataset":
-    """Open a packed dataset.
+def open_dataset(
+    path: str | os.PathLike[str], *, max_maps: int = MAX_MAPS, expected: str | None = None
+) -> "Dataset":
+    """Open a dataset.
 
     Args:
-        path: the folder that `stoker pack` wrote.
+        path: the folder that `stoker pack` wrote, or a source that is read in place: tars or Arrow
+            files, by folder, file or pattern (its index is made if it is missing or out of date);
+            or the `module:Class` of a live source.
         max_maps: how many files are mapped at once, at most.
+        expected: the fingerprint that it must have; then no index is made.
 
     Raises:
-        DatasetError: it is missing or damaged.
+        DatasetError: it is missing, damaged, or another than expected; or samples are bad.
         VersionError: it was packed by a newer Stoker.
+        UsageError: the source cannot be read in place.
     """
-    folder = Path(path)
+    name = os.fspath(path)
+    if is_live(name):
+        from stoker.dataset.live import open_live  # noqa: PLC0415 - it is a Dataset too
+
+        dataset: Dataset = open_live(name)
+    else:
+        dataset = _open(_folder_of(Path(path), expected is None), max_maps)
+    if expected not in (None, dataset.fingerprint):
+        dataset.close()
+        raise DatasetError(
+            f"dataset {path}: expected {expected}, as when the stream was opened, got "
+            f"{dataset.fingerprint}; open the stream again",
+            dataset=str(path),
+        )
+    return dataset
+
+
+def _folder_of(path: Path, may_make: bool) -> Path:
+    """Return the folder that holds the manifest: of the dataset itself, or of an index."""
+    if (path / NAME).exists():
+        return path
+    # Sources have many imports, which a worker on a packed dataset is spared.
+    from stoker.dataset import in_place  # noqa: PLC0415
+
+    if not in_place.can_be_in_place(path):
+        return path
+    return in_place.current_index(path) if may_make else in_place.index_folder(path)
+
+
+def _open(folder: Path, max_maps: int) -> "Dataset":
     manifest = read_manifest(folder)
     check_manifest(folder, manifest)
     check_files(folder, manifest)
@@ -73,7 +118,8 @@ class Dataset:
         self.schema = manifest.schema
         self.fingerprint = manifest.fingerprint
         self._fields = {field.name: field for field in manifest.schema.fields}
-        self._files = ColumnFiles(path, manifest, max_maps)
+        self._sources = _sources(manifest)
+        self._files = ColumnFiles(path, manifest, max_maps, self._sources)
         self._local = threading.local()
         self._last: tuple[int, Row] | None = None
 
@@ -91,6 +137,8 @@ class Dataset:
         """Drop the maps; views that were handed out stay valid. Closing twice is allowed."""
         self._last = None
         self._files.close()
+        if self._sources is not None:
+            self._sources.close()
 
     def size(self, field: str, id: int) -> tuple[int, int]:  # noqa: A002 - the glossary's word
         """Return (height, width) of a picture after EXIF orientation, without reading it.
@@ -155,6 +203,19 @@ class Dataset:
         if spec.is_picture:
             return self._raw_picture(spec, data, id)
         return self._ragged(spec, data, id)
+
+    def reference(self, field: str, id: int) -> bytes:  # noqa: A002
+        """Return the reference that an index holds for a field, 16 bytes.
+
+        Raises:
+            UnknownNameError: there is no such field.
+            UsageError: there is no such id, or the field's values lie in the dataset itself.
+        """
+        row = self._row(id)
+        column = row.columns[self._field(field).name]
+        if not isinstance(column, ReferenceColumn):
+            raise UsageError(f"field {field!r} of dataset {self.path} holds values, no references")
+        return bytes(column.items[row.number].tobytes())
 
     def decode(self, field: str, id: int, out: np.ndarray) -> np.ndarray:  # noqa: A002
         """Decode a picture, upright, into the caller's memory.
@@ -287,6 +348,7 @@ class Dataset:
             if isinstance(column, FixedColumn):
                 out[places] = column.items[rows]
                 continue
+            assert isinstance(column, VariableColumn)
             sides = [columns[f"{field}.{name}"] for name in ("height", "width")]
             for side, expected in zip(sides, out.shape[1:3], strict=True):
                 assert isinstance(side, FixedColumn)
@@ -316,6 +378,10 @@ class Dataset:
                     for row in rows.tolist():
                         with contextlib.suppress(ValueError):  # whoever reads it will be told
                             will_need(column.item(row))
+                elif isinstance(column, ReferenceColumn):
+                    for row in rows.tolist():
+                        with contextlib.suppress(ValueError, DatasetError):
+                            column.will_need(row)
 
     def source(self, id: int) -> str | None:  # noqa: A002
         """Return the path of the file that the sample came from, if the dataset knows it.
@@ -381,7 +447,13 @@ class Dataset:
             self._last = last = (id, self._files.row(id))
         return last[1]
 
-    def _item(self, name: str, id: int, column: VariableColumn, row: Row) -> memoryview:  # noqa: A002
+    def _item(
+        self,
+        name: str,
+        id: int,  # noqa: A002
+        column: VariableColumn | ReferenceColumn,
+        row: Row,
+    ) -> memoryview:
         try:
             return column.item(row.number)
         except ValueError as error:
@@ -408,7 +480,7 @@ class Dataset:
         inner = [side or 1 for side in spec.shape[1:]]
         items = np.frombuffer(data, np.uint8 if spec.dtype == "bool" else spec.dtype)
         count, rest = divmod(items.size, int(np.prod(inner)))
-        if rest or count > spec.bound[0]:
+        if rest or count > spec.bound[0] or spec.shape[0] not in (None, count):
             what = f"{items.size} numbers are no array of shape {spec.shape} up to {spec.bound}"
             raise self._sample_error(spec.name, id, what)
         shaped = items.reshape(count, *inner)
@@ -438,14 +510,30 @@ class Dataset:
         return scratch
 
     def _sample_error(self, field: str, id: int, what: str) -> SampleError:  # noqa: A002
-        file, offset = self.locate(field, id)
+        file, offset = self._whereabouts(field, id)
         return SampleError(
-            f"dataset {self.path}, id {id}, field {field!r} ({file.name}, byte {offset}): {what}; "
+            f"dataset {self.path}, id {id}, field {field!r} ({file}, byte {offset}): {what}; "
             f"check the dataset with `stoker verify {self.path}`",
             dataset=str(self.path),
             id=int(id),
             field=field,
-            file=file.name,
+            file=file,
             offset=offset,
             reason=what,
         )
+
+    def _whereabouts(self, field: str, id: int) -> tuple[str, int]:  # noqa: A002
+        """Return the file that a value lies in, and the byte at which it begins there."""
+        row = self._row(id)
+        column = row.columns[field]
+        if isinstance(column, ReferenceColumn):
+            with contextlib.suppress(ValueError):  # a damaged reference lies in the index
+                return column.file_name(row.number), column.place(row.number)
+            return row.file.name, 0
+        return row.file.name, column.place(row.number)
+
+
+def _sources(manifest: Manifest) -> SourceFiles | None:
+    if manifest.source is UNSET:
+        return None
+    return SourceFiles(Path(manifest.source.root), manifest.source.files)

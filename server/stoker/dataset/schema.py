@@ -38,6 +38,9 @@ DIGEST = "stoker.digest"
 DIGEST_TYPE = "fixed_size_binary[16]"
 SOURCE = "stoker.source"
 SOURCE_TYPE = "large_utf8"
+REFERENCE_TYPE = "uint32[4]"
+"""A reference: file, length in bytes, and offset in bytes, low word first."""
+REFERABLE = ("image", "mask", "bytes", "array")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _ITEM = re.compile(r"([a-z]+[0-9]*)(?:\[([1-9][0-9]{0,3})\])?")
 
@@ -78,6 +81,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
             for people and for writing results back.
         side: the field's side columns.
         items: of boxes and keypoints: what an item is; its shape is (None, words of an item).
+        referenced: of an index: whether the column holds references into the source's files.
     """
 
     name: str
@@ -90,6 +94,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     side: tuple[Side, ...] = ()
     items: Items | UnsetType = UNSET
     class_ids: tuple[int, ...] | UnsetType = UNSET
+    referenced: bool | UnsetType = UNSET
 
     @property
     def is_picture(self) -> bool:
@@ -118,6 +123,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def column_type(self) -> str:
         """Column type of the field's own column."""
+        if self.referenced:
+            return REFERENCE_TYPE
         if self.is_picture or self.kind == "bytes":
             return "large_binary"
         if not self.shape:
@@ -170,6 +177,32 @@ def with_grid(field: Field) -> Field:
         )
     side = Side(f"{field.name}.grid", "large_binary")
     return msgspec.structs.replace(field, side=(*field.side, side))
+
+
+def bounded(field: Field, *sides: int, fixed: bool = False) -> Field:
+    """Return a field of samples that are not known yet, and how large they can be.
+
+    Args:
+        field: whose first sides are open: pictures, arrays, boxes, keypoints, bytes.
+        sides: the largest extent of each open side: height and width of a picture, else a number.
+        fixed: whether every sample has just that size.
+
+    Raises:
+        UsageError: the field has another number of open sides, or a side is no number from 1.
+    """
+    count = sum(side is None for side in field.shape)
+    if len(sides) != count or not all(type(side) is int and side >= 1 for side in sides):
+        raise UsageError(
+            f"field {field.name!r} has {count} open sides, so expected as many numbers from 1, got "
+            f"{sides}"
+        )
+    bound = (*sides, *(side or 0 for side in field.shape[count:]))
+    return msgspec.structs.replace(field, bound=bound, shape=bound if fixed else field.shape)
+
+
+def referenced(field: Field) -> Field:
+    """Return the field as an index has it: large values stay where they are."""
+    return msgspec.structs.replace(field, referenced=True) if field.kind in REFERABLE else field
 
 
 def may_have_grid(field: Field) -> bool:
@@ -314,6 +347,8 @@ def _check_field(field: Field) -> None:
             raise UsageError(f"field {field.name!r}: expected {expected}, got {got!r}")
 
     expect(bool(_NAME.fullmatch(field.name)), "an identifier as its name", field.name)
+    referable = field.kind in REFERABLE and field.encoding != "bands" and field.grid_column is None
+    expect(not field.referenced or referable, "a value that lies in a file as it is", field.kind)
     expect(field.kind in KINDS, f"a kind among {', '.join(KINDS)}", field.kind)
     expect(field.encoding in ENCODINGS, f"one of {', '.join(ENCODINGS)}", field.encoding)
     expect(field.dtype in ITEM_BYTES, f"a dtype among {', '.join(ITEM_BYTES)}", field.dtype)

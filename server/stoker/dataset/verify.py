@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
+from msgspec import UNSET
 
 from stoker.dataset.fingerprint import dataset_fingerprint
 from stoker.dataset.manifest import Manifest
@@ -59,7 +60,8 @@ def verify(
     """Verify a dataset.
 
     Args:
-        path: its folder.
+        path: its folder, or a source that is read in place: then its index is verified, and every
+            picture decoded.
         workers: processes; None for one per usable processor.
         progress: is told (rows done, rows in all), in this thread.
         most: how many bad rows are named.
@@ -69,9 +71,8 @@ def verify(
         VersionError: it was packed by a newer Stoker.
         DataError: a worker process died.
     """
-    folder = Path(path)
-    with open_dataset(folder) as dataset:
-        manifest = dataset.manifest
+    with open_dataset(path) as dataset:
+        folder, manifest = dataset.path, dataset.manifest
     workers = default_workers() if workers is None else workers
     if workers < 1:
         raise UsageError(f"expected at least 1 worker, got {workers}")
@@ -80,7 +81,14 @@ def verify(
     )
     bad, rows = _verify_rows(folder, manifest, workers, progress, most)
     digests = _digests(folder, manifest)
-    fingerprint = dataset_fingerprint(manifest.schema.fields, manifest.rows, digests)
+    source = manifest.source
+    fingerprint = dataset_fingerprint(
+        manifest.schema.fields,
+        manifest.rows,
+        digests,
+        None if source is UNSET else source.files,
+        manifest.fingerprint.partition(":")[0],
+    )
     return VerifyReport(
         rows=manifest.rows,
         bad=bad,

@@ -86,6 +86,10 @@ def _faults(dataset: Dataset, number: int, out: np.ndarray) -> tuple[list[BadRow
 def _cell(dataset: Dataset, field: Field, number: int, out: np.ndarray) -> Cell:
     """Return a field's cell; `out` is memory for the picture, which is decoded."""
     value = dataset.read(field.name, number)
+    if field.referenced:
+        if field.is_picture:
+            dataset.decode(field.name, number, out)
+        return Cell(dataset.reference(field.name, number))
     if isinstance(value, memoryview):
         pixels = dataset.decode(field.name, number, out) if field.is_picture else out[:0]
         if field.encoding != "bands":

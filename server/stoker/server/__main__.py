@@ -16,6 +16,7 @@ from stoker.protocol.errors import StokerError
 COMMANDS = {
     "serve": ("stoker.server.commands.serve", "serve"),
     "pack": ("stoker.server.commands.dataset", "pack"),
+    "index": ("stoker.server.commands.dataset", "index"),
     "verify": ("stoker.server.commands.dataset", "verify"),
     "ls": ("stoker.server.commands.dataset", "ls"),
     "explain": ("stoker.server.commands.explain", "explain"),

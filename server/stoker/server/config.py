@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from stoker.protocol.datasets import is_live
 from stoker.protocol.errors import ConfigError
 from stoker.rng.diskcache import default_cache_root
 from stoker.server import cgroup
@@ -230,7 +231,10 @@ def _typed(value: _Value, kind: Any) -> object:
 
 def _absolute(value: _Value, typed: object) -> object:
     """Make paths absolute, so that no later change of the working folder matters."""
-    if value.key[0] == "datasets" or value.key == ("daemon", "cache_root"):
+    if value.key[0] == "datasets":
+        name = str(typed)
+        return name if is_live(name) else _from_folder(value.folder, name)
+    if value.key == ("daemon", "cache_root"):
         return _from_folder(value.folder, str(typed))
     if value.key == ("daemon", "python_path"):
         assert isinstance(typed, tuple)

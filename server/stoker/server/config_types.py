@@ -128,7 +128,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """All sections.
 
     Attributes:
-        datasets: name -> folder of a packed dataset.
+        datasets: name -> folder of a packed dataset; or tars or Arrow files that are read in place;
+            or the `module:Class` of a live source.
         pipelines: name -> `module:attr`; besides `op_modules`, nothing else is ever imported for
             a client.
     """

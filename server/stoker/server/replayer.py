@@ -13,7 +13,7 @@ from stoker.ops.named import EVERY_MODULE, allow_modules
 from stoker.order.batches import progress
 from stoker.order.epoch import EpochOrder
 from stoker.pipeline.engine import Row
-from stoker.protocol.errors import DatasetError, SampleError
+from stoker.protocol.errors import SampleError
 from stoker.protocol.replay import replay_to_bytes
 from stoker.server import errand
 from stoker.server.graphs import graph_from_bytes
@@ -31,13 +31,7 @@ def make(request: ReplayRequest) -> tuple[ReplayMade, int]:
     """
     allow_modules(EVERY_MODULE)  # a builder has let pass the graph of an open stream
     spec = request.spec
-    with open_dataset(request.dataset) as dataset:
-        if dataset.fingerprint != spec.dataset:
-            raise DatasetError(
-                f"dataset {request.dataset}: expected {spec.dataset}, as when the stream was "
-                f"opened, got {dataset.fingerprint}; open the stream again",
-                dataset=request.dataset,
-            )
+    with open_dataset(request.dataset, expected=spec.dataset) as dataset:
         subject = Subject(dataset, graph_from_bytes(request.graph))
         data = replay_to_bytes(subject.replay(row_of(request), spec.freeze, spec))
     memory = os.memfd_create("stoker-replay", os.MFD_CLOEXEC)

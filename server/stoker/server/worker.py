@@ -90,7 +90,9 @@ class Worker:
     def _computer(self, record: OpenStream) -> RowComputer:
         dataset = self._datasets.get(record.dataset)
         if dataset is None or dataset.fingerprint != record.spec.dataset:
-            dataset = self._datasets[record.dataset] = open_dataset(record.dataset)
+            dataset = self._datasets[record.dataset] = open_dataset(
+                record.dataset, expected=record.spec.dataset
+            )
         plan = worker_plan(graph_from_bytes(record.graph), dataset)
         make_engine = Guarded if self._hire.debug_memory else compile_plan
         engine = make_engine(plan, record.spec.freeze)

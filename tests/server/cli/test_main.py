@@ -59,8 +59,8 @@ def test_a_wrong_command_line_is_exit_code_2(stoker, arguments, message):
         ),
         (
             ["serve", "--dataset", "photos=/nowhere/at/all"],
-            "stoker: flag --dataset: dataset 'photos': /nowhere/at/all is no folder; name the"
-            " folder that `stoker pack` wrote\n",
+            "stoker: flag --dataset: dataset 'photos': there is no /nowhere/at/all; name the"
+            " folder that `stoker pack` wrote, or a source that is read in place\n",
         ),
         (
             ["serve", "--pipeline", "train=no colon"],

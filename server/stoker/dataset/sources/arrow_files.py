@@ -99,10 +99,22 @@ class ArrowTable:
         shares = [batch.nbytes // max(batch.num_rows, 1) for batch in self._batches]
         return np.repeat(np.array(shares, np.int64), np.diff(self._first_rows))
 
-    def offset_of(self, buffer: Any) -> int | None:
-        """Return the byte of the file at which a buffer begins; None if it is a copy."""
-        inside = self._start <= buffer.address and buffer.address + buffer.size <= self._end
-        return int(buffer.address) - self._start if inside else None
+    def data(self, start: int, size_bytes: int) -> bytes:
+        """Return bytes of the file."""
+        self._file.seek(start)
+        return bytes(self._file.read(size_bytes))
+
+    def extent(self, buffer: Any) -> tuple[int, int]:
+        """Return where a buffer lies in the file, and how long it is, in bytes.
+
+        Raises:
+            CodecError: it is a copy, as of compressed data.
+        """
+        if not buffer.size:
+            return 0, 0
+        if not self._start <= buffer.address <= self._end - buffer.size:
+            raise CodecError("it is compressed, so it cannot be read in place; pack the source")
+        return int(buffer.address) - self._start, int(buffer.size)
 
     def close(self) -> None:
         """Close the map."""

@@ -35,6 +35,7 @@ STATE = "state.json"
 METADATA = b"huggingface"
 MAX_JSON_BYTES = 2**20
 _MASKS = re.compile(r"(^|_)(masks?|segmentations?|annotations?|gt)($|_)", re.IGNORECASE)
+_PACKED = re.compile(r"[0-9]{5,}-[0-9a-f]{8}\.arrow")
 _ORDER = {"image": 0, "mask": 1, "label": 2}
 
 
@@ -60,11 +61,10 @@ def scan_huggingface(source: Path, request: Request) -> Scan:
         UsageError: there is no file or no row, files differ in their columns, or a column is of no
             kind that Stoker knows.
     """
-    root, files = _files(source)
+    root, files = huggingface_files(source)
     if not request.asked:
         check_splits(str(source), files)
     bad: list[tuple[str, str]] = []
-    readable: list[SourceFile] = []
     counts: list[np.ndarray] = []
     columns: Any = None
     for file in files:
@@ -72,12 +72,12 @@ def scan_huggingface(source: Path, request: Request) -> Scan:
             table = open_table(root / file.path, file.path)
         except (CodecError, OSError) as error:
             bad.append((file.path, str(error)))
+            counts.append(np.zeros(0, np.int64))
             continue
         try:
             if table.broken:
                 bad.append((file.path, f"{table.broken}; what lies behind it is lost"))
             columns = _same(columns, table, files[0], file)
-            readable.append(file)
             counts.append(table.row_sizes())
         finally:
             table.close()
@@ -86,11 +86,12 @@ def scan_huggingface(source: Path, request: Request) -> Scan:
             f"{source}: no file can be read:\n" + "\n".join(f"  {name}: {why}" for name, why in bad)
         )
     fields = fields_of(columns, request.fields, str(source))
-    items = TableItems([file.path for file in readable], counts)
+    items = TableItems([file.path for file in files], counts)
     if not items:
         raise UsageError(f"{source} holds no row; check the path")
-    containers = [Container(file) for file in readable]
-    return Scan("huggingface", root, fields, items, containers, "rows", bad=bad)
+    containers = [Container(file) for file in files]
+    plain = all(file.path.endswith(ARROW) for file in files)
+    return Scan("huggingface", root, fields, items, containers, "rows", in_place=plain, bad=bad)
 
 
 class TableItems(LazyItems):
@@ -239,7 +240,7 @@ def _dtype(kind: Any) -> str:
     return str(np.dtype(kind.to_pandas_dtype()).name)
 
 
-def _files(source: Path) -> tuple[Path, list[SourceFile]]:
+def huggingface_files(source: Path) -> tuple[Path, list[SourceFile]]:
     """Return the files of a source; a folder's `state.json` names them, else all count."""
     names = _saved_names(source) if (source / STATE).is_file() else None
     if names is not None:
@@ -291,8 +292,9 @@ def _same(columns: Any, table: TableFile, first: SourceFile, file: SourceFile) -
 
 
 def _below(folder: Path, suffix: str) -> Iterator[Path]:
-    yield from folder.glob(f"*{suffix}")
-    yield from folder.glob(f"*/*{suffix}")
+    """Yield files of that suffix in a folder and the folders in it, but none that packing wrote."""
+    for pattern in (f"*{suffix}", f"*/*{suffix}"):
+        yield from (path for path in folder.glob(pattern) if not _PACKED.fullmatch(path.name))
 
 
 def _has_pictures(path: Path) -> bool:

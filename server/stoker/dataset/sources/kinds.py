@@ -12,15 +12,16 @@ from stoker.dataset.sources.arrays import is_arrays, scan_arrays
 from stoker.dataset.sources.coco import is_coco, scan_coco
 from stoker.dataset.sources.ffcv import is_beton, scan_beton
 from stoker.dataset.sources.folder import scan_folder
-from stoker.dataset.sources.huggingface import is_huggingface, scan_huggingface
+from stoker.dataset.sources.huggingface import huggingface_files, is_huggingface, scan_huggingface
+from stoker.dataset.sources.item import SourceFile
 from stoker.dataset.sources.objects import is_object, scan_objects
 from stoker.dataset.sources.parallel import has_images_folder, scan_parallel
-from stoker.dataset.sources.patterns import is_pattern
 from stoker.dataset.sources.scan import Request, Scan
 from stoker.dataset.sources.table import is_table, scan_table
-from stoker.dataset.sources.webdataset import is_webdataset, scan_webdataset
+from stoker.dataset.sources.webdataset import is_webdataset, scan_webdataset, webdataset_files
 from stoker.dataset.sources.yolo import scan_yolo
 from stoker.dataset.sources.yolo_layout import is_yolo
+from stoker.protocol.datasets import is_pattern
 from stoker.protocol.errors import UsageError
 
 AUTO = "auto"
@@ -38,18 +39,20 @@ class Kind:
         knows: whether a path that exists, or a pattern, looks like one.
         scan: scans it.
         takes: what of a request it listens to; anything else is refused.
+        files: lists its files and the folder that they are relative to, if it can be read in place.
     """
 
     knows: Callable[[Path], bool]
     scan: Callable[[Path, Request], Scan]
     takes: tuple[str, ...] = ()
+    files: Callable[[Path], tuple[Path, list[SourceFile]]] | None = None
 
 
 KINDS: Mapping[str, Kind] = {
     "coco": Kind(is_coco, scan_coco, ("images", "masks", "clip")),
     "ffcv": Kind(is_beton, scan_beton, ("fields",)),
-    "webdataset": Kind(is_webdataset, scan_webdataset, ("fields",)),
-    "huggingface": Kind(is_huggingface, scan_huggingface, ("fields",)),
+    "webdataset": Kind(is_webdataset, scan_webdataset, ("fields",), webdataset_files),
+    "huggingface": Kind(is_huggingface, scan_huggingface, ("fields",), huggingface_files),
     "table": Kind(is_table, scan_table, ("fields", "images")),
     "arrays": Kind(is_arrays, scan_arrays, ("fields", "split")),
     "yolo": Kind(is_yolo, scan_yolo, ("split", "masks", "clip")),
@@ -70,16 +73,23 @@ def scan_source(source: str, kind: str, request: Request) -> Scan:
         if kind not in KINDS:
             raise UsageError(f"--kind: expected one of {', '.join((AUTO, *KINDS))}, got {kind!r}")
         return _scan(kind, Path(source), request)
+    found = kind_of(source)
+    if found is None:
+        if not Path(source).exists() and not is_pattern(source):
+            raise UsageError(f"{source} does not exist; check the path")
+        raise UsageError(
+            f"{source} is no source that `stoker pack` knows by its look; expected a folder of "
+            f"pictures, or name what it is: --kind {'|'.join(KINDS)}"
+        )
+    return _scan(found, Path(source), request)
+
+
+def kind_of(source: str) -> str | None:
+    """Return the name of the first kind that a source looks like."""
     path = Path(source)
     if not path.exists() and not is_pattern(source) and not is_object(path):
-        raise UsageError(f"{source} does not exist; check the path")
-    for name, found in KINDS.items():
-        if found.knows(path):
-            return _scan(name, path, request)
-    raise UsageError(
-        f"{source} is no source that `stoker pack` knows by its look; expected a folder of "
-        f"pictures, or name what it is: --kind {'|'.join(KINDS)}"
-    )
+        return None
+    return next((name for name, kind in KINDS.items() if kind.knows(path)), None)
 
 
 def _scan(name: str, path: Path, request: Request) -> Scan:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from stoker.dataset.sources.item import SourceFile
+from stoker.protocol.datasets import is_pattern
 from stoker.protocol.errors import UsageError
 
 MAX_FILES = 10**6
@@ -20,11 +21,6 @@ _RANGE = re.compile(r"([0-9]+)\.\.([0-9]+)")
 _SPLITS = re.compile(
     r"(train|training|val|valid|validation|test|testing|dev|eval)(?=$|[^a-z])", re.IGNORECASE
 )
-
-
-def is_pattern(source: str) -> bool:
-    """Whether a source is a pattern, and not the name of something that exists."""
-    return not os.path.lexists(source) and (glob.has_magic(source) or bool(_BRACES.search(source)))
 
 
 def find_files(source: str, suffixes: Sequence[str]) -> tuple[Path, list[SourceFile]]:

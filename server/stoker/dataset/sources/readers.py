@@ -9,7 +9,7 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -52,6 +52,27 @@ class Reader(Protocol):
 
     def close(self) -> None:
         """Close what is open."""
+        ...
+
+
+@runtime_checkable
+class Locator(Reader, Protocol):
+    """A reader that also knows where large values lie, for sources that are read in place."""
+
+    def locate(self, item: Item) -> Mapping[str, Value | Extract]:
+        """Return for each field where it lies, or its value.
+
+        Raises:
+            BadItemError: the item cannot be read, or not in place.
+        """
+        ...
+
+    def extract(self, place: Extract) -> bytes:
+        """Return what lies at a place.
+
+        Raises:
+            CodecError: it cannot be read.
+        """
         ...
 
 
@@ -101,7 +122,12 @@ class FileReader:
         file = next(place.file for place in item.places if isinstance(place, WholeFile))
         return picture_size(read_file(self._root, file))
 
-    def _extract(self, place: Extract) -> Value:
+    def extract(self, place: Extract) -> bytes:
+        """Return a range of bytes of a container.
+
+        Raises:
+            CodecError: the container has changed, cannot be read, or ends within it.
+        """
         container = self._containers[place.container]
         descriptor = self._open.get(place.container)
         try:
@@ -120,6 +146,10 @@ class FileReader:
                 f"{container.file.path} ends within it: expected {place.size_bytes} bytes at "
                 f"{place.offset}, got {len(data)}"
             )
+        return data
+
+    def _extract(self, place: Extract) -> Value:
+        container, data = self._containers[place.container], self.extract(place)
         if not container.dtype:
             return data
         return np.frombuffer(data, container.dtype).reshape(container.shape)

@@ -12,13 +12,14 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         source: folder that the source's paths are relative to.
-        reader: what turns an item into values, by its name in `sources.readers`.
+        reader: what turns an item into values, by its name in `sources.opening`.
         settings: what that reader must know besides.
         containers: the source's files of many values.
         aligned: whether all pictures of a sample have one size; else masks have the first's.
         schema: columns to write.
         conversion: what is done to pictures before they are stored.
         max_bad: how many bad items are named.
+        in_place: whether an index is made: large values stay in the containers.
     """
 
     source: str
@@ -29,3 +30,4 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     schema: Schema
     conversion: Conversion
     max_bad: int
+    in_place: bool = False

@@ -45,6 +45,8 @@ class Scan:
         reader: what turns an item into values, one of `stoker.dataset.sources.opening.READERS`.
         settings: what that reader must know besides.
         aligned: whether all pictures of a sample have one size; else masks have that of the first.
+        in_place: whether its values lie in the containers as they are used, so that it can be read
+            without packing; its reader is a `Locator`.
         bad: (path, reason) of what cannot be part of a sample.
         notes: what was done to annotations, with the names of the samples.
         ignored: what was left out, with counts, for example `.txt files`.
@@ -58,6 +60,7 @@ class Scan:
     reader: str = "files"
     settings: Mapping[str, str] = field(default_factory=dict)
     aligned: bool = True
+    in_place: bool = False
     bad: list[tuple[str, str]] = field(default_factory=list)
     notes: Mapping[str, list[str]] = field(default_factory=dict)
     ignored: Counter[str] = field(default_factory=Counter)

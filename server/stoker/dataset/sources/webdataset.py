@@ -26,7 +26,7 @@ import numpy as np
 from stoker.dataset import schema
 from stoker.dataset.limits import CodecError
 from stoker.dataset.sources.declare import IGNORE, declare, field_name
-from stoker.dataset.sources.item import Container, Extract, Item
+from stoker.dataset.sources.item import Container, Extract, Item, SourceFile
 from stoker.dataset.sources.lazy import LazyItems
 from stoker.dataset.sources.npy import HEADER_BYTES, NpyHeader, read_header
 from stoker.dataset.sources.patterns import check_splits, find_files
@@ -60,7 +60,7 @@ def scan_webdataset(source: Path, request: Request) -> Scan:
     Raises:
         UsageError: there is no tar or no sample, two extensions give one field, or a kind is none.
     """
-    root, files = find_files(str(source), (SUFFIX,))
+    root, files = webdataset_files(source)
     if not request.asked:
         check_splits(str(source), files)
     tars = [TarSamples(root / file.path) for file in files]
@@ -71,7 +71,26 @@ def scan_webdataset(source: Path, request: Request) -> Scan:
     fields = tuple(_field(group, items.headers(place, root)) for place, group in enumerate(groups))
     ignored = sum((tar.ignored for tar in tars), Counter[str]())
     containers = [Container(file) for file in files]
-    return Scan("webdataset", root, fields, items, containers, "tars", bad=bad, ignored=ignored)
+    return Scan(
+        "webdataset",
+        root,
+        fields,
+        items,
+        containers,
+        "tars",
+        in_place=True,
+        bad=bad,
+        ignored=ignored,
+    )
+
+
+def webdataset_files(source: Path) -> tuple[Path, list[SourceFile]]:
+    """Return the folder that paths are relative to, and the tars of a source, in order.
+
+    Raises:
+        UsageError: there is no tar.
+    """
+    return find_files(str(source), (SUFFIX,))
 
 
 class Group(NamedTuple):

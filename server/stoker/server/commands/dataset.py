@@ -27,6 +27,7 @@ from rich.text import Text
 from stoker.dataset import open_dataset
 from stoker.dataset.convert import Conversion
 from stoker.dataset.describe import describe
+from stoker.dataset.in_place import index_folder, make_index
 from stoker.dataset.pack import Options, PackReport
 from stoker.dataset.pack import Progress as PackProgress
 from stoker.dataset.pack import pack as pack_dataset
@@ -116,6 +117,37 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
 
         report = pack_dataset(source, dest, options, show)
     _print_packed(dest, report)
+
+
+def index(
+    source: Annotated[str, typer.Argument(help="Tars or Arrow files: a folder, file or pattern.")],
+    kind: Annotated[str, typer.Option(help="What SOURCE is: webdataset or huggingface.")] = AUTO,
+    workers: Annotated[
+        int | None, typer.Option(help="Worker processes; default: one per processor.")
+    ] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out what cannot be read, and list it.")
+    ] = False,
+    field: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=KIND of a part or column, such as seg.png=mask; repeatable."),
+    ] = None,
+) -> None:
+    """Index a source, so that it is served in place, without packing."""
+    options = Options(
+        kind=kind,
+        workers=workers,
+        skip_bad=skip_bad,
+        fields=dict(_assignment(text) for text in field or []),
+    )
+    with _bar("indexing") as bar:
+        task = bar.add_task("indexing", total=None)
+
+        def show(state: PackProgress) -> None:
+            bar.update(task, completed=state.rows, total=state.rows_total)
+
+        report = make_index(source, options, show)
+    _print_packed(index_folder(source), report, "indexed")
 
 
 def verify(
@@ -223,12 +255,12 @@ def _size(size_bytes: float) -> str:
     return f"{size_bytes:.1f} TiB"
 
 
-def _print_packed(dest: str, report: PackReport) -> None:
+def _print_packed(dest: str | Path, report: PackReport, done: str = "packed") -> None:
     manifest, console = report.manifest, Console()
     size_bytes = sum(file.size_bytes for file in manifest.files)
     console.print(
         Text(
-            f"packed {manifest.rows} samples ({report.kind}) into {dest}: "
+            f"{done} {manifest.rows} samples ({report.kind}) into {dest}: "
             f"{_count(len(manifest.files), 'file')}, {_size(size_bytes)}, {report.seconds:.1f} s"
         )
     )

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from stoker.protocol.datasets import may_exist
 from stoker.protocol.errors import ConfigError, StokerError, UsageError
 from stoker.server import config as configuration
 from stoker.server.logs import Logs
@@ -21,7 +22,10 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
     config: Annotated[str | None, typer.Option(help="TOML file with the configuration.")] = None,
     address: Annotated[str | None, typer.Option(help="Where to listen, ipc:///path.")] = None,
     dataset: Annotated[
-        list[str] | None, typer.Option(help="NAME=PATH of a packed dataset; repeatable.")
+        list[str] | None,
+        typer.Option(
+            help="NAME=PATH of a packed dataset, NAME=PATTERN, or NAME=module:Class; repeatable."
+        ),
     ] = None,
     pipeline: Annotated[
         list[str] | None, typer.Option(help="NAME=module:attr of a pipeline; repeatable.")
@@ -127,10 +131,10 @@ def tell_ready(descriptor: int | None, line: dict[str, object]) -> None:
 
 def _check_datasets(loaded: configuration.Loaded) -> None:
     for name, path in loaded.config.datasets.items():
-        if not os.path.isdir(path):
+        if not may_exist(path):
             raise ConfigError(
-                f"{loaded.origins[f'datasets.{name}']}: dataset {name!r}: {path} is no folder;"
-                " name the folder that `stoker pack` wrote",
+                f"{loaded.origins[f'datasets.{name}']}: dataset {name!r}: there is no {path};"
+                " name the folder that `stoker pack` wrote, or a source that is read in place",
                 dataset=name,
                 path=path,
             )

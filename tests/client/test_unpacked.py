@@ -1,0 +1,117 @@
+"""Datasets that are not packed, with a real daemon: tars in place and live sources."""
+
+import importlib
+import io
+import os
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stoker.client import Loader
+from stoker.dataset import schema, write
+from stoker.protocol.errors import DatasetError, ResumeError, SampleError
+
+pytestmark = pytest.mark.slow
+HERE = Path(__file__).parent
+OPTIONS = {"pipeline": "client_pipelines:train", "batch_size": 4, "device": "numpy", "workers": 2}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def modules() -> Iterator[None]:
+    """The modules of pipelines and sources lie on the way of every process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [str(HERE), *sys.path])
+        yield
+
+
+@pytest.fixture(scope="module")
+def live():
+    return importlib.import_module("live_sources")
+
+
+@pytest.fixture(scope="module")
+def batches(tmp_path_factory: pytest.TempPathFactory, live) -> list[dict[str, np.ndarray]]:
+    """Two epochs of the same samples, packed."""
+    path = tmp_path_factory.mktemp("packed") / "photos"
+    fields = [schema.image(grid=True), schema.label(classes=("even", "odd"))]
+    write(path, fields, live.Photos())
+    with Loader(path, **OPTIONS) as loader:
+        return delivered(loader)
+
+
+def delivered(loader: Loader, epochs: int = 2) -> list[dict[str, np.ndarray]]:
+    names = ("image", "label", "index")
+    return [{n: np.array(batch[n]) for n in names} for _ in range(epochs) for batch in loader]
+
+
+def assert_same(found, expected) -> None:
+    assert len(found) == len(expected)
+    for one, two in zip(found, expected, strict=True):
+        assert all(np.array_equal(one[name], two[name]) for name in two)
+
+
+@pytest.fixture
+def tars(tmp_path: Path, live) -> Path:
+    """Two tars."""
+    for number in range(2):
+        with tarfile.open(tmp_path / f"{number}.tar", "w") as tar:
+            for index in range(9 * number, min(live.ROWS, 9 * number + 9)):
+                parts = {"jpg": live.picture(index), "cls": str(index % 2).encode()}
+                for part, data in parts.items():
+                    info = tarfile.TarInfo(f"{index:04d}.{part}")
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+    return tmp_path
+
+
+def test_tars_in_place_give_the_bytes_of_the_packed_dataset_until_they_change(
+    tars, batches
+) -> None:
+    """A change ends the stream, and its cursor: what is there now is another dataset."""
+    with Loader(tars, **OPTIONS) as loader:
+        assert_same(delivered(loader), batches)
+        cursor = loader.state_dict()
+        os.utime(tars / "1.tar", ns=(1, 1))
+        with pytest.raises(DatasetError, match=r"1.tar changed while it is read in place: it had"):
+            delivered(loader, 3)
+    with (
+        Loader(f"{tars}/{{0..1}}.tar", **OPTIONS) as loader,
+        pytest.raises(ResumeError, match=r"dataset: was 'stat:[0-9a-f]{32}', is 'stat:[0-9a-f]"),
+    ):
+        loader.load_state_dict(cursor)
+
+
+def test_a_live_source_gives_the_bytes_of_the_packed_dataset(batches) -> None:
+    with Loader("live_sources:Photos", **OPTIONS) as loader:
+        assert_same(delivered(loader), batches)
+
+
+def test_a_live_sample_that_cannot_be_made_follows_the_policy() -> None:
+    with (
+        Loader("live_sources:Spoilt", **OPTIONS) as loader,
+        pytest.raises(SampleError, match=r"Spoilt, id 5: ValueError: the film is torn"),
+    ):
+        delivered(loader)
+    with Loader("live_sources:Spoilt", on_error="mask", **OPTIONS) as loader:
+        bad = [int(n) for _ in range(2) for b in loader for n in b.requested[~b.valid]]
+    assert bad == [5, 5]
+
+
+def test_what_may_go_well_later_ends_the_stream() -> None:
+    with (
+        Loader("live_sources:Offline", on_error="replace", **OPTIONS) as loader,
+        pytest.raises(DatasetError, match=r"3 tries failed, the last with ConnectionError: no"),
+    ):
+        delivered(loader)
+
+
+def test_a_live_source_that_is_not_there() -> None:
+    with (
+        pytest.raises(DatasetError, match=r"module 'live_sources' has no 'Nothing'"),
+        Loader("live_sources:Nothing", **OPTIONS) as loader,
+    ):
+        next(iter(loader))
