@@ -40,6 +40,7 @@ CUP: Final = np.array([[64, 16, 176, 128]], np.float32)
 UNSEEN: Final = frozenset({"cast", "layout", "normalize", "one_hot", "stack"})
 PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "affine": {"degrees": (20, 20), "scale": (0.8, 0.8), "shear": (12, 12)},
+    "augmix_transform": {"severity": 10},
     "blend": {"weights": (2, 1)},
     "box_blur": {"size_range": (7, 7)},
     "brightness": {"factor_range": (1.5, 1.5)},

@@ -21,6 +21,10 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"degrees": 180, "shear": (-20, 20, -9, 30), "interpolation": "nearest", "mask_fill": 7},
         {"degrees": (5, 9), "scale": (0.5, 0.6), "fill": (1, 2, 3, 4)},
     ],
+    "augmix_transform": [
+        {"severity": 10, "fill": 114},
+        {"all_ops": False, "interpolation": "nearest"},
+    ],
     "autocontrast": [{"p": 0.5}, {"p": 1}],
     "box_blur": [{"p": 0.9}, {"size_range": (1, 31), "p": 0.5}],
     "brightness": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from stoker.ops.contract import State
+from stoker.ops.corner_crop import CORNERS
 from stoker.ops.registry import lookup, make, registered
 from stoker.pipeline import Row
 from stoker.pipeline.graph import Graph
@@ -55,6 +56,9 @@ PARAMS = {
     "resize": lambda r: {"size": [32, pick(r, (24, 48))]},
     "random_crop": lambda r: {"size": [16, 24], "padding": pick(r, (0, 4))},
     "center_crop": lambda r: {"size": [pick(r, (16, 20)), 16]},
+    "corner_crop": lambda r: {"size": [16, pick(r, (16, 20))], "corner": pick(r, CORNERS)},
+    "augmix_transform": lambda r: {"severity": 10, "all_ops": pick(r, (True, False))},
+    "mirror": lambda r: {"axis": pick(r, ("horizontal", "vertical"))},
     "horizontal_flip": lambda r: {"p": float(r.uniform())},
     "color_jitter": lambda r: {"brightness": 0.3, "contrast": 0.3, "saturation": 0.3},
     "vertical_flip": lambda r: {"p": float(r.uniform())},

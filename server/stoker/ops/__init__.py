@@ -6,6 +6,7 @@ this package registers all of its ops and imports no numba.
 """
 
 from stoker.ops.affine import Affine, affine
+from stoker.ops.augmix_transform import AugmixTransform, augmix_transform
 from stoker.ops.autocontrast import Autocontrast, autocontrast
 from stoker.ops.blend import Blend, blend
 from stoker.ops.box_blur import BoxBlur, box_blur
@@ -90,6 +91,7 @@ from stoker.ops.zoom_out import ZoomOut, zoom_out
 
 __all__ = [
     "Affine",
+    "AugmixTransform",
     "Autocontrast",
     "Blend",
     "BoxBlur",
@@ -170,6 +172,7 @@ __all__ = [
     "YcbcrToRgb",
     "ZoomOut",
     "affine",
+    "augmix_transform",
     "autocontrast",
     "blend",
     "box_blur",

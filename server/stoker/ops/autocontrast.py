@@ -40,14 +40,19 @@ def fill_stretch(low: int, high: int, table: Any, at: int) -> None:
 
 
 @kernel
+def stretch_levels(image: Any, channels: int, scratch: Any) -> None:
+    """Stretch the levels of each channel of a flat image to the whole range, in place."""
+    for c in range(channels):
+        low, high = extremes(image, c, channels)
+        fill_stretch(low, high, scratch, c * LEVELS)
+    look_up(image, scratch, channels)
+
+
+@kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    channels = src.shape[2]
     image = begin(src, dst)
     if record["apply"]:
-        for c in range(channels):
-            low, high = extremes(image, c, channels)
-            fill_stretch(low, high, scratch, c * LEVELS)
-        look_up(image, scratch, channels)
+        stretch_levels(image, src.shape[2], scratch)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:

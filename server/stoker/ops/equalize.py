@@ -39,16 +39,21 @@ def fill_even(counts: Any, pixels: int, table: Any, at: int) -> None:
 
 
 @kernel
+def spread_levels(image: Any, channels: int, scratch: Any) -> None:
+    """Spread the levels of each channel of a flat image evenly, in place."""
+    counts = scratch[: 8 * LEVELS].view(np.int64)
+    tables = scratch[8 * LEVELS :]
+    for c in range(channels):
+        count_levels(image, c, channels, counts)
+        fill_even(counts, image.size // channels, tables, c * LEVELS)
+    look_up(image, tables, channels)
+
+
+@kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    height, width, channels = src.shape
     image = begin(src, dst)
     if record["apply"]:
-        counts = scratch[: 8 * LEVELS].view(np.int64)
-        tables = scratch[8 * LEVELS :]
-        for c in range(channels):
-            count_levels(image, c, channels, counts)
-            fill_even(counts, height * width, tables, c * LEVELS)
-        look_up(image, tables, channels)
+        spread_levels(image, src.shape[2], scratch)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:

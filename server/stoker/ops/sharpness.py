@@ -46,17 +46,23 @@ def sharpen_row(image: Any, result: Any, start: Any, count: Any, steps: Any, fac
 
 
 @kernel
-def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+def sharpen(src: Any, result: Any, factor: Any) -> None:
+    """Blend an image with its smoothed form; `result` is flat and has the levels of `src`."""
     height, width, channels = src.shape
-    result = begin(src, dst)
-    factor = fixed(record["factor"])
-    if record["apply"] and width > 2 and factor != ONE:
+    if width > 2 and factor != ONE:
         image, stride = src.reshape(src.size), width * channels
         steps = (np.uint64(channels), np.uint64(stride))
         for y in range(1, height - 1):
             start = np.uint64(y * stride + channels)
             count = np.uint64(stride - 2 * channels)
             sharpen_row(image, result, start, count, steps, factor)
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    result = begin(src, dst)
+    if record["apply"]:
+        sharpen(src, result, fixed(record["factor"]))
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:

@@ -6,6 +6,7 @@ this package never imports numba.
 """
 
 from stoker.pipeline.augment import auto_augment, rand_augment, trivial_augment_wide
+from stoker.pipeline.augmix import augmix
 from stoker.pipeline.authoring import Pipeline, branching, pipeline
 from stoker.pipeline.choices import one_of, random_apply, some_of
 from stoker.pipeline.context import Context
@@ -20,6 +21,7 @@ __all__ = [
     "Graph",
     "Pipeline",
     "Row",
+    "augmix",
     "auto_augment",
     "branching",
     "one_of",

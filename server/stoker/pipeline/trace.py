@@ -90,14 +90,16 @@ class Tracer:
             self._fields[name].block = self._open[0].id
         return self._fields[name]
 
-    def apply(self, op: Op, values: Sequence[Value], stream: str | None) -> tuple[Value, ...]:
+    def apply(
+        self, op: Op, values: Sequence[Value], stream: str | None, default: str | None = None
+    ) -> tuple[Value, ...]:
         """Append a call of an op: its decision, unless it is there already, and an apply each.
 
-        A fold is one apply of all values.
+        A fold is one apply of all values. `default` is the default stream name; None: the op's.
         """
         numbers = tuple(self.number_of(value, op.name) for value in values)
         looked_at = numbers if op.draws_from else numbers[:1]
-        draw = self._decide(op, looked_at, stream, op.name)
+        draw = self._decide(op, looked_at, stream, default or op.name)
         if op.folds:
             made = self._append(Apply(draw, numbers, 1))
             return (TracedValue(self, made, f"the result of {op.name}"),)
