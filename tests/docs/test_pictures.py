@@ -2,11 +2,14 @@
 
 import importlib.util
 import re
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 from PIL import Image
+
+from stoker.ops.registry import batch_ops
 
 MOST_BYTES = 3_000_000
 
@@ -14,7 +17,17 @@ MOST_BYTES = 3_000_000
 @pytest.fixture(scope="module")
 def pictures(root) -> ModuleType:
     """The script that draws them."""
-    spec = importlib.util.spec_from_file_location("op_pictures", root / "docs/images/ops.py")
+    return script(root / "docs/images/ops.py")
+
+
+@pytest.fixture(scope="module")
+def batch_pictures(root) -> ModuleType:
+    """The script that draws those of batch ops."""
+    return script(root / "docs/images/batch_ops.py")
+
+
+def script(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"pictures_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -43,3 +56,18 @@ def test_the_script_writes_the_pictures_asked_for(pictures, tmp_path, monkeypatc
     assert sorted(path.name for path in (tmp_path / "ops").iterdir()) == [
         "invert.jpg", "resize.jpg",
     ]  # fmt: skip
+
+
+def test_every_batch_op_has_a_picture_in_its_section(root, batch_pictures):
+    files = sorted(path.stem for path in (root / "docs/images/batch_ops").glob("*.jpg"))
+    assert files == sorted(batch_ops()) == sorted(batch_pictures.DRAWN)
+    page = (root / "docs/ops.md").read_text()
+    shown = re.findall(r"^### (\w+)\n\n!\[[^]]+\]\(images/batch_ops/(\w+)\.jpg\)$", page, re.M)
+    assert dict(shown) == {name: name for name in files}
+
+
+@pytest.mark.parametrize("name", ["cutmix", "mosaic"])
+def test_a_picture_of_a_batch_op_is_what_it_does(root, batch_pictures, name):
+    with Image.open(root / f"docs/images/batch_ops/{name}.jpg") as kept:
+        difference = np.abs(np.asarray(kept, np.int64) - np.asarray(batch_pictures.draw(name)))
+    assert difference.mean() < 8, "run: python docs/images/batch_ops.py"

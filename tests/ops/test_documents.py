@@ -10,7 +10,7 @@ import pytest
 
 from stoker import ops
 from stoker.ops import make, registered
-from stoker.ops.registry import folds
+from stoker.ops.registry import batch_ops, folds
 
 DOCS = Path(__file__).parents[2] / "docs"
 VECTORS = json.loads(
@@ -58,3 +58,16 @@ def test_reference_lists_every_op_with_its_parameters_kinds_and_record():
         drawn = [field for field in cls.record.names if field != "none"]
         assert all(f"`{field}`" in found[name] for field in drawn), name
         assert ("| k" in found[name]) == cls.random, name
+
+
+def test_reference_lists_every_batch_op_with_its_parameters_kinds_and_record():
+    text = (DOCS / "ops.md").read_text()
+    parts = re.split(r"^### (\w+)\n", text, flags=re.M)[1:]
+    found = dict(zip(parts[::2], parts[1::2], strict=True))
+    for name, cls in batch_ops().items():
+        section = re.split(r"^## ", found[name], flags=re.M)[0]
+        signature = re.search(r"`" + name + r"\(\*values, (.*)\)` — (.*?)\.", section)
+        parameters = list(inspect.signature(getattr(ops, name)).parameters.items())[1:-1]
+        assert signature[1] == ", ".join(f"{key}={value.default}" for key, value in parameters)
+        assert signature[2] == ", ".join(cls.kinds())
+        assert all(f"`{field}`" in section for field in cls.record.names), name

@@ -1,0 +1,69 @@
+"""Draw the pictures of the batch ops in docs/ops.md: photographs, and what becomes of the first.
+
+    python docs/images/batch_ops.py [OP ...]
+
+writes `docs/images/batch_ops/<op>.jpg` for these ops, or for all: left the photographs of
+scikit-image that the row is made of, right the row, by a batch in process.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import skimage.data
+from PIL import Image
+
+from stoker import ops
+from stoker.ops.batch import BatchOp
+from stoker.pipeline import pipeline
+
+FOLDER: Final = Path(__file__).parent / "batch_ops"
+SIDES: Final = (160, 200)
+GAP: Final = 8
+QUALITY: Final = 85
+DRAWN: Final[dict[str, tuple[BatchOp, list[int], int]]] = {
+    "cutmix": (ops.Cutmix(), [0, 1], 13),
+    "mixup": (ops.Mixup(alpha=8.0), [0, 1], 0),
+    "mosaic": (ops.Mosaic(center_range=(0.4, 0.6)), [0], 27),
+}
+"""The op, the ids of the rows of the batch, and the seed."""
+
+
+def photographs() -> list[np.ndarray]:
+    """Return four photographs, (H, W, 3) uint8."""
+    found = (skimage.data.coffee(), skimage.data.chelsea(), skimage.data.astronaut())
+    small = [
+        Image.fromarray(photo).resize(SIDES[::-1]) for photo in (*found, skimage.data.rocket())
+    ]
+    return [np.asarray(photo) for photo in small]
+
+
+def draw(name: str) -> Image.Image:
+    """Return the picture of a batch op."""
+    op, ids, seed = DRAWN[name]
+
+    @pipeline
+    def shown(sample: Any) -> dict[str, Any]:
+        return {"image": op(sample.image)}
+
+    photos = photographs()
+    row = shown.batch([{"image": photo} for photo in photos], ids, seed=seed)[0]["image"]
+    pictures = [*photos[: 4 if op.of_dataset else 2], row]
+    page = Image.new("RGB", (len(pictures) * (SIDES[1] + GAP) - GAP, SIDES[0]), (255, 255, 255))
+    for place, picture in enumerate(pictures):
+        page.paste(Image.fromarray(picture), (place * (SIDES[1] + GAP), 0))
+    return page
+
+
+def main(names: list[str]) -> None:
+    """Write the pictures of these ops, or of all."""
+    FOLDER.mkdir(exist_ok=True)
+    for name in names or DRAWN:
+        draw(name).save(FOLDER / f"{name}.jpg", quality=QUALITY, optimize=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
