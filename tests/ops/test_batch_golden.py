@@ -1,0 +1,101 @@
+"""Golden hashes of batch ops: draws, resolved records and results, in tests/golden/batch_ops.json.
+
+A difference is a changed contract: raise the op's `version`, say so in docs/contracts/, and only
+then write the file anew:
+
+    STOKER_WRITE_GOLDEN=1 python -m pytest tests/ops/test_batch_golden.py
+"""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stoker import ops
+from stoker.ops import State, StateError
+from stoker.ops.batch import picture_size
+from stoker.ops.means import Tools
+from stoker.ops.registry import batch_ops
+from stoker.protocol.items import ItemField
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "batch_ops.json"
+OPS = {
+    "cutmix": [{}, {"alpha": 0.3, "p": 0.5}],
+    "mixup": [{}, {"alpha": 5.0, "p": 0.5}],
+    "mosaic": [{}, {"center_range": (0.0, 1.0), "p": 0.5}],
+}
+BOXES = (ItemField("xyxy", "float32", 4), ItemField("label", "int32", 1))
+STATES = [
+    State.fixed("image", "uint8", (30, 44, 3)),
+    State.fixed("mask", "uint16", (30, 44)),
+    State.fixed("array", "float16", (3, 30, 44)),
+    State.fixed("array", "float32", (30, 44, 3)),
+    State.fixed("array", "float32", (10,)),
+    State.fixed("scalar", "float64", ()),
+    State.ragged("boxes", BOXES, 6),
+    State.ragged("keypoints", (ItemField("xy", "float32", 2),), 6),
+]
+
+
+def value(state, number):
+    """Whole numbers that depend on integer arithmetic alone, as each kind has them."""
+    count = int(np.prod(state.bound))
+    i = np.arange(count, dtype=np.uint64) + np.uint64(1000 * number)
+    noise = (i * np.uint64(2654435761) >> np.uint64(7)) & np.uint64(31)
+    if not state.items:
+        return noise.astype(state.dtype).reshape(state.bound)
+    words = state.items[0].words
+    first = noise.reshape(state.bound)[:, :words].astype(np.float32)
+    if state.kind == "boxes":
+        first[:, 2:] += first[:, :2]
+    made = noise.astype(np.uint32).reshape(state.bound)
+    made[:, :words] = first.view(np.uint32)
+    return np.ascontiguousarray(made[: number + 2])
+
+
+def results(op, state, record, tools):
+    sources = [value(state, number) for number in range(1 + op.others)]
+    dst = np.full(op.mixed(state).bound, 77, state.dtype)
+    count = op.mix(state, sources, dst, record, tools)
+    return (dst[:count] if state.items else dst).tobytes()
+
+
+def hashes(op, tools):
+    drawn = [op.sample(0, 0, seed=3, id=number) for number in range(64)]
+    found = {"version": op.version, "draws": digest(json.dumps(drawn).encode())}
+    for state in STATES:
+        try:
+            op.mixed(state)
+        except StateError:
+            continue
+        made = []
+        for values in drawn[:12]:
+            record = np.zeros(1, op.record)
+            for name, number in values.items():
+                record[name] = number
+            op.resolve(record, picture_size(STATES[0]), [7, 8, 9][: op.others])
+            made += [record.tobytes(), results(op, state, record[0], tools)]
+        found[f"{state.kind} {state.dtype} {'x'.join(map(str, state.bound))}"] = digest(*made)
+    return found
+
+
+def digest(*parts):
+    total = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        total.update(part)
+    return total.hexdigest()
+
+
+@pytest.mark.parametrize("machine", [False, True], ids=["plain", "machine"])
+@pytest.mark.parametrize("name", sorted(OPS))
+def test_golden(name, machine):
+    tools = Tools(machine=machine)
+    found = [hashes(ops.make(name, params), tools) for params in OPS[name]]
+    assert sorted(OPS) == sorted(batch_ops())
+    if os.environ.get("STOKER_WRITE_GOLDEN") and not machine:
+        known = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
+        GOLDEN.write_text(json.dumps({**known, name: found}, indent=1, sort_keys=True) + "\n")
+    assert found == json.loads(GOLDEN.read_text())[name]
