@@ -70,6 +70,28 @@ def test_outputs_are_the_bytes_of_the_batches(daemon) -> None:
         assert applied == {True, False}
 
 
+def test_mixed_rows_are_replayed_with_their_partners(daemon) -> None:
+    """Rank 1 of 2 gets rows 6 to 11 of 12: both groups are cut."""
+    arguments = {"pipeline": "mixed", "batch_size": None, "global_batch_size": 12, "params": True}
+    with (
+        daemon(2) as served,
+        load(served.address, rank=1, world_size=2, **arguments) as loader,
+    ):
+        mixed = 0
+        for batch in loader:
+            for row in (0, 4):
+                found = loader.replay_row(batch, row)
+                for name in ("image", "mask", "picture", "label"):
+                    assert found.output(name).tobytes() == batch[name][row].tobytes()
+                for step in found.steps:
+                    if step.op in ("cutmix", "mixup"):
+                        told = batch.params[step.op][row]
+                        assert step.parameters == {n: told[n] for n in step.parameters}
+                        assert step.applied == (step.parameters["partner"] >= 0)
+                        mixed += step.applied
+        assert mixed > 2
+
+
 def test_substitutes_and_cut_rows_are_replayed_as_they_were_computed(daemon, broken) -> None:
     """Sample 5 cannot be decoded; rank 1 of 2 gets rows 3 to 5 of 6, of two views each."""
     arguments = {"on_error": "replace", "views": 2, "rank": 1, "world_size": 2, "seed": 3}

@@ -58,3 +58,25 @@ def around_objects(sample):
 @pipeline
 def labels(sample):
     return {"label": sample.label}
+
+
+@pipeline
+def mixed(sample):
+    image, mask = ops.random_resized_crop(sample.image, sample.mask, size=48)
+    label = ops.one_hot(sample.label, classes=2)
+    image, mask, label = ops.cutmix(image, mask, label, p=0.5)
+    image, label = ops.mixup(image, label, alpha=4.0, p=0.7)
+    return {"image": image, "mask": mask, "label": label}
+
+
+@pipeline
+def mixed_floats(sample):
+    image = ops.normalize(ops.resize(sample.image, size=32), layout="CHW")
+    return {"image": ops.mixup(image, alpha=4.0)}
+
+
+@pipeline
+def mosaics(sample):
+    image, boxes = ops.resize(sample.image, sample.boxes, size=(40, 50))
+    image, boxes = ops.mosaic(image, boxes)
+    return {"image": image, "boxes": boxes}
