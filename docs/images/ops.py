@@ -51,6 +51,7 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "corner_crop": {"size": 120, "corner": "bottom_right"},
     "elastic": {"amount_range": (12, 12)},
     "erase": {"scale": (0.1, 0.2), "fill": 127},
+    "fit_bucket": {"size": (160, 120)},
     "gamma": {"gamma_range": (2.0, 2.0)},
     "gaussian_blur": {"kernel_size": 15, "sigma_range": (3, 3)},
     "gaussian_noise": {"sigma_range": (25, 25)},

@@ -58,6 +58,17 @@ def scheduled(sample, ctx):
 
 
 @pipeline
+def fitted(sample, ctx):
+    """Outputs of the size of the sample's bucket."""
+    image, mask, numbers = ops.fit_bucket(sample.image, sample.mask, crop="random", numbers=True)
+    image, mask = ops.horizontal_flip(image, mask, p=0.5)
+    if ctx.bucket_width > ctx.bucket_height:
+        image = ops.brightness(image, factor_range=(0.5, 0.9))
+    image = ops.normalize(image, dtype="float16", layout="CHW")
+    return {"image": image, "mask": mask, "seen": ctx.progress + sample.label, **numbers}
+
+
+@pipeline
 def detection(sample):
     image, mask, boxes, points = ops.iou_crop(
         sample.image, sample.mask, sample.boxes, sample.keypoints

@@ -113,6 +113,7 @@ def _daemon(
     address = f"ipc://{folder}/stoker.sock"
     names = (
         "crops", "training", "padded", "evaluation", "scheduled", "detection", "mixed", "mosaics",
+        "fitted",
     )  # fmt: skip
     config = [
         "[daemon]",
@@ -176,12 +177,14 @@ def _arrays(batch: object) -> dict[str, np.ndarray]:
 def law() -> SimpleNamespace:
     """Both sides of the law as digests: `reference(...)` and `delivered(...)`."""
 
-    def reference(path: Path, graph: object, epochs: range, **fields: object) -> list[str]:
-        spec = make_spec(path, graph, **fields)
+    def reference(
+        path: Path, graph: object, epochs: range, buckets: object = None, **fields: object
+    ) -> list[str]:
+        spec = make_spec(path, graph, buckets, **fields)
         return [
             batch_digest(arrays, epoch, step)
             for epoch in epochs
-            for step, arrays in reference_batches(path, graph, spec, epoch=epoch)
+            for step, arrays in reference_batches(path, graph, spec, epoch=epoch, buckets=buckets)
         ]
 
     def merged(parts: list[list[tuple[int, int, dict[str, np.ndarray]]]]) -> list[str]:

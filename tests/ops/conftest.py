@@ -48,6 +48,11 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     ],
     "equalize": [{"p": 0.5}, {"p": 1}],
     "erase": [{"fill": 114, "mask_fill": 200, "p": 0.9}, {"scale": (0.1, 0.9), "p": 0.5}],
+    "fit_bucket": [
+        {"size": (24, 40)},
+        {"size": (40, 9), "crop": "random", "interpolation": "bicubic"},
+        {"size": (33, 31), "crop": "random", "interpolation": "nearest"},
+    ],
     "gamma": [{"p": 0.9}, {"gamma_range": (0.3, 3), "p": 0.5}],
     "gaussian_blur": [{"p": 0.9}, {"kernel_size": 23, "sigma_range": (1, 9), "p": 0.5}],
     "gaussian_noise": [{"p": 0.9}, {"sigma_range": (0, 128), "p": 0.5}],

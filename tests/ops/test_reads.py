@@ -9,7 +9,8 @@ READING = [name for name in registered() if lookup(name).reads is not None]
 
 
 def test_crops_say_what_they_read():
-    assert sorted(READING) == ["center_crop", "corner_crop", "random_crop", "random_resized_crop"]
+    crops = ["center_crop", "corner_crop", "fit_bucket", "random_crop", "random_resized_crop"]
+    assert sorted(READING) == crops
 
 
 @pytest.mark.parametrize("kind", ["image", "mask"])
@@ -23,6 +24,7 @@ def test_crops_say_what_they_read():
         ("random_crop", {"size": 12}),
         ("random_crop", {"size": (9, 40), "padding": (7, 39), "fill": 114}),
         ("random_crop", {"size": 5, "padding": 5}),
+        ("fit_bucket", {"size": (16, 50), "crop": "random"}),
         ("random_resized_crop", {"size": (16, 20), "scale": (0.05, 0.9)}),
         ("random_resized_crop", {"size": 40, "interpolation": "bicubic", "scale": (0.02, 0.3)}),
         ("random_resized_crop", {"size": 7, "interpolation": "nearest"}),

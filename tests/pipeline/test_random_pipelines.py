@@ -54,6 +54,10 @@ PARAMS = {
     **{name: lambda r: {"p": float(r.uniform())} for name in CHANGES_OF_LEVELS},
     "random_resized_crop": lambda r: {"size": [pick(r, (24, 40)), 32], "scale": [0.2, 1.0]},
     "resize": lambda r: {"size": [32, pick(r, (24, 48))]},
+    "fit_bucket": lambda r: {
+        "size": [32, pick(r, (24, 48))],
+        "crop": pick(r, ("center", "random")),
+    },
     "random_crop": lambda r: {"size": [16, 24], "padding": pick(r, (0, 4))},
     "center_crop": lambda r: {"size": [pick(r, (16, 20)), 16]},
     "corner_crop": lambda r: {"size": [16, pick(r, (16, 20))], "corner": pick(r, CORNERS)},

@@ -7,6 +7,7 @@ import pytest
 
 from stoker import ops
 from stoker.order.batches import progress, steps_per_epoch
+from stoker.order.stream import PlainOrder
 from stoker.pipeline import Row, one_of, pipeline
 from stoker.pipeline.decisions import decide
 from stoker.pipeline.executor import compile_plan, row_table
@@ -186,6 +187,10 @@ def test_progress_is_what_is_done_of_all():
     assert progress(spec_of(total_epochs=None), 3, 1) is None
 
 
+def tried(plan, spec):
+    try_schedules(plan, spec, PlainOrder(spec))
+
+
 def test_schedules_are_tried_when_a_stream_opens(fields):
     @pipeline
     def late(sample, ctx):
@@ -196,15 +201,15 @@ def test_schedules_are_tried_when_a_stream_opens(fields):
         match=r"test_schedules.py:\d+: at epoch 13, step 0, progress 0.65 its schedule gives "
         r"invert p=1.08\d*: invert: expected p to be a number from 0 to 1",
     ):
-        try_schedules(late.plan_for(fields), spec_of())
-    try_schedules(late.plan_for(fields), spec_of(total_epochs=12))
+        tried(late.plan_for(fields), spec_of())
+    tried(late.plan_for(fields), spec_of(total_epochs=12))
 
     @pipeline
     def endless(sample, ctx):
         return {"image": ops.invert(sample.image, p=ctx.progress)}
 
     with pytest.raises(UsageError, match=r"reads ctx.progress, so the length .* give total_epochs"):
-        try_schedules(endless.plan_for(fields), spec_of(total_epochs=None))
+        tried(endless.plan_for(fields), spec_of(total_epochs=None))
 
     @pipeline
     def growing(sample, ctx):
@@ -213,7 +218,7 @@ def test_schedules_are_tried_when_a_stream_opens(fields):
     with pytest.raises(
         BuildError, match=r"decides the size or the memory of an op cannot follow a schedule"
     ):
-        try_schedules(growing.plan_for(fields), spec_of(total_epochs=3))
+        tried(growing.plan_for(fields), spec_of(total_epochs=3))
 
 
 def test_chunks_of_rows_say_no_step(fields):

@@ -6,7 +6,17 @@ import typing
 import msgspec
 import pytest
 
-from stoker.protocol import codec, cursor, drawn, items, layout, messages, replay, version
+from stoker.protocol import (
+    buckets,
+    codec,
+    cursor,
+    drawn,
+    items,
+    layout,
+    messages,
+    replay,
+    version,
+)
 from stoker.protocol.errors import StokerError, _by_code
 
 DIRECTIONS = {
@@ -134,7 +144,7 @@ def test_tables_of_records(page: str, title: str) -> None:
 def test_table_of_fields(page: str) -> None:
     kinds = [kind for union in DIRECTIONS.values() for kind in typing.get_args(union)]
     kinds = [*dict.fromkeys(kinds), layout.Output, layout.Placed, items.ItemField]
-    kinds += [drawn.Drawn, drawn.DrawnField]
+    kinds += [drawn.Drawn, drawn.DrawnField, buckets.Bucket]
     expected = [line for kind in kinds for line in fields(kind)]
     found = rows(section(page, "Fields"))
     assert [row[:3] for row in found] == expected

@@ -15,6 +15,7 @@ The modules:
 from stoker.client.batch import Batch
 from stoker.client.loader import Loader
 from stoker.client.statistics import Statistics
+from stoker.protocol.buckets import Buckets
 from stoker.protocol.ragged import Ragged
 
-__all__ = ["Batch", "Loader", "Ragged", "Statistics"]
+__all__ = ["Batch", "Buckets", "Loader", "Ragged", "Statistics"]

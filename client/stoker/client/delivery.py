@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from stoker.client.lease import LeaseBook
+from stoker.client.opening import steps_of
 from stoker.client.session import Session
 from stoker.protocol import forms
 from stoker.protocol.drawn import PARAMS, Drawn, check_drawn
@@ -69,6 +70,7 @@ class Delivery:
         self._queue: deque[Ready | StokerError] = deque()
         self._checked: list[Placed] | None = None
         self._generations: dict[int, int] = {}
+        self._steps = steps_of(opened)
         self._ragged = ragged_outputs(opened.outputs)
         self.params: dict[tuple[int, int], dict[str, np.ndarray]] = {}
         meta = [Output(name, dtype, ()) for name, dtype in META]
@@ -76,7 +78,7 @@ class Delivery:
 
     def following(self, epoch: int, step: int) -> tuple[int, int]:
         """Return the place after a place."""
-        return (epoch, step + 1) if step + 1 < self._opened.steps else (epoch + 1, 0)
+        return (epoch, step + 1) if step + 1 < self._steps(epoch) else (epoch + 1, 0)
 
     def is_there(self, epoch: int, step: int) -> bool:
         """Whether that batch is announced and can be taken; an error waits for `take`."""

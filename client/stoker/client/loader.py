@@ -21,11 +21,13 @@ import numpy as np
 from stoker.client.batch import Batch
 from stoker.client.connection import Connection
 from stoker.client.device import Target
+from stoker.client.opening import steps_of
 from stoker.client.options import Options, within
 from stoker.client.ranks import resolve_ranks
 from stoker.client.resume import Place, place_of
 from stoker.client.session import forked_error
 from stoker.client.statistics import Statistics
+from stoker.protocol.buckets import Buckets
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.errors import ClosedError, UsageError
 from stoker.protocol.replay import Replay
@@ -64,6 +66,9 @@ class Loader:
         total_epochs: length of schedules, for pipelines that read it.
         workers: worker processes of a private daemon; None lets it count the processors.
         as_numpy: hand out NumPy arrays, as device="numpy" does.
+        buckets: batches of one size each, chosen by the images' own; see `Buckets`. Then every
+            batch has an output `drawn_as`: (rows, 3) int64, the epoch, visit and view that a row
+            draws with.
         params: whether every batch says what the pipeline drew for each row, as `batch.params`.
         connect_timeout_s: how long a daemon may take to answer (a private one: to start).
         timeout_s: how long the daemon may take to open the stream, or for one batch.
@@ -97,6 +102,7 @@ class Loader:
         total_epochs: int | None = None,
         workers: int | None = None,
         as_numpy: bool = False,
+        buckets: Buckets | None = None,
         params: bool = False,
         connect_timeout_s: float = 10.0,
         timeout_s: float = 600.0,
@@ -119,6 +125,7 @@ class Loader:
             freeze=freeze,
             total_epochs=total_epochs,
             params=params,
+            buckets=buckets,
         )
         self._world_size = world_size
         self._params = params
@@ -137,7 +144,7 @@ class Loader:
         self._exact = False
         self._turn = 0
         self._spec = self._connection.stream.spec
-        self._steps = self._connection.stream.opened.steps
+        self._steps = steps_of(self._connection.stream.opened)
 
     @property
     def spec(self) -> StreamSpec:
@@ -145,8 +152,12 @@ class Loader:
         return self._spec
 
     def __len__(self) -> int:
-        """Return the number of batches in an epoch."""
-        return self._steps
+        """Return the number of batches in an epoch.
+
+        With buckets epochs may differ by some: it is that of the running one, or before a loop
+        that of the next.
+        """
+        return self._steps((self._planned or self._place).epoch)
 
     def __iter__(self) -> Iterator[Batch]:
         """Begin the next epoch, or the place that was loaded or set; ends an older iterator.
@@ -157,7 +168,7 @@ class Loader:
         """
         self._check_usable()
         place, exact = self._planned, self._exact
-        if place is None or (place.step >= len(self) and not exact):
+        if place is None or (place.step >= self._steps(place.epoch) and not exact):
             place = Place((place or self._place).epoch + 1)
         self._place, self._planned, self._exact = place, None, False
         self._turn += 1
@@ -184,7 +195,7 @@ class Loader:
             UsageError: the epoch has not that many steps left.
         """
         place = self._planned if self._planned is not None else self._place
-        left = max(len(self) - place.step, 0)
+        left = max(self._steps(place.epoch) - place.step, 0)
         if isinstance(steps, bool) or not isinstance(steps, int) or not 0 <= steps <= left:
             raise UsageError(
                 f"skip({steps!r}): expected an integer from 0 to {left}, the steps left in epoch "
@@ -215,7 +226,8 @@ class Loader:
             ResumeError: it is no cursor, or of another stream; the message says what changed.
         """
         cursor = Cursor.from_data(dict(state) if isinstance(state, Mapping) else state)
-        self._planned = place_of(cursor, self.spec, len(self), self._world_size)
+        steps = self._steps(cursor.epoch)
+        self._planned = place_of(cursor, self.spec, steps, self._world_size)
         self._exact = False
 
     def replay(self, sample_id: int, epoch: int, visit: int = 0, view: int = 0) -> Replay:
@@ -262,6 +274,9 @@ class Loader:
         if delivered < 0:
             raise UsageError(f"row {row} holds no sample: its index is -1")
         self._check_usable()
+        if self.spec.buckets is not None:
+            epoch, visit, view = (int(number) for number in batch["drawn_as"][row])
+            return self.replay(delivered, epoch, visit, view)
         first_row = self._connection.stream.opened.first_row
         position, view = divmod(first_row + row, self.spec.views)
         position += batch.step * self.spec.batch_size
@@ -302,7 +317,7 @@ class Loader:
                 "iterator at a time, so make a second Loader for a second loop"
             )
         place = self._place
-        if place.step >= len(self):
+        if place.step >= self._steps(place.epoch):
             self._connection.delivery.release()
             return None
         arrays = self._connection.source.get(place.epoch, place.step)

@@ -6,9 +6,11 @@ is that of the spec, the outputs fit the slot, the memory is there.
 
 import dataclasses
 import os
+from collections.abc import Callable
 
 from stoker.client.session import Session
 from stoker.client.slab import SlabMap
+from stoker.protocol.buckets import BucketSteps, tail_of
 from stoker.protocol.errors import ProtocolError, UsageError
 from stoker.protocol.layout import check_outputs, slot_layout
 from stoker.protocol.messages import Open, Opened, Slab
@@ -47,6 +49,26 @@ def open_stream(session: Session, record: Open, timeout_s: float) -> Stream:
         os.close(descriptor)
 
 
+def steps_of(opened: Opened) -> Callable[[int], int]:
+    """Return the function that says how many steps an epoch of the stream has.
+
+    Raises:
+        ProtocolError: the daemon says two things about it.
+    """
+    if not opened.buckets:
+        return lambda epoch: opened.steps
+    try:
+        tail = tail_of(opened.spec["tail"], opened.leftovers)
+    except UsageError as error:
+        raise ProtocolError(f"the daemon opened a stream that cannot be: {error}") from None
+    steps = BucketSteps(opened.buckets, tail).steps
+    if steps(0) != opened.steps:
+        raise ProtocolError(
+            f"expected {steps(0)} steps in epoch 0, as the buckets say, got {opened.steps}"
+        )
+    return steps
+
+
 def _spec(opened: Opened) -> StreamSpec:
     try:
         spec = StreamSpec.from_data(opened.spec)
@@ -64,7 +86,9 @@ def _check(opened: Opened, slab: Slab) -> None:
     said = (opened.slab, opened.slots, opened.slot_bytes)
     if said != (slab.slab, slab.slots, slab.slot_bytes):
         raise ProtocolError(f"OPENED and SLAB differ: {said} and {slab}")
-    needed = slot_layout(tuple(opened.outputs), opened.rows).slot_bytes
+    needed = 0  # with buckets every batch has a layout of its own, checked when it is announced
+    if not opened.buckets:
+        needed = slot_layout(tuple(opened.outputs), opened.rows).slot_bytes
     if opened.slots < MIN_SLOTS or opened.rows < 1 or needed > opened.slot_bytes:
         raise ProtocolError(
             f"expected at least {MIN_SLOTS} slots of {needed} bytes and 1 row, got {opened.slots} "

@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from stoker.protocol.buckets import Buckets
 from stoker.protocol.canonical import canonical_bytes
 from stoker.protocol.errors import UsageError
 from stoker.protocol.messages import Open
@@ -41,6 +42,7 @@ class Options:
     freeze: Mapping[str, int | str] | None
     total_epochs: int | None
     params: bool = False
+    buckets: Buckets | None = None
 
     def record(self, leases: int) -> Open:
         """Return the OPEN record.
@@ -75,7 +77,18 @@ class Options:
             leases=leases,
             group=None if self.group is None else _name("group", self.group),
             params=bool(self.params),
+            buckets=self._buckets(),
         )
+
+    def _buckets(self) -> bytes:
+        if self.buckets is None:
+            return b""
+        if not isinstance(self.buckets, Buckets):
+            raise UsageError(
+                f"buckets={self.buckets!r}: expected stoker.client.Buckets, for example "
+                "Buckets(max_area=1024 * 1024)"
+            )
+        return self.buckets.to_bytes()
 
     def _global_batch(self) -> int:
         if (self.batch_size is None) == (self.global_batch_size is None):

@@ -12,7 +12,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from stoker.protocol.canonical import canonical_bytes, canonical_value
 from stoker.protocol.errors import UsageError
+from stoker.protocol.layout import Output
 
 MAX_SIDE = 65535
 MAX_AREA = 2**26
@@ -20,6 +22,10 @@ MAX_DIVISOR = 4096
 MAX_BUCKETS = 4096
 MAX_POSITIONS = 2**24
 
+DRAWN_AS = Output("drawn_as", "int64", (3,), "drawn_as")
+"""With buckets a row says with which (epoch, visit, view) it draws: it may be a carried one."""
+
+Leftovers = Literal["carry", "merge", "drop"]
 Side = Annotated[int, msgspec.Meta(ge=1, le=MAX_SIDE)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**48)]
 Positions = Annotated[int, msgspec.Meta(ge=1, le=MAX_POSITIONS)]
@@ -51,7 +57,7 @@ class Buckets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     max_side: int | None = None
     resize: bool = True
     field: Annotated[str, msgspec.Meta(max_length=256)] = "image"
-    leftovers: Literal["carry", "merge", "drop"] = "carry"
+    leftovers: Leftovers = "carry"
     constant: Literal["rows", "pixels"] = "rows"
     min_rows: int = 1
     max_rows: int | None = None
@@ -98,6 +104,22 @@ class Buckets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
                 "buckets: leftovers='merge' moves images to another size, so it needs resize=True; "
                 "without it use 'carry' or 'drop'"
             )
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical form."""
+        return canonical_bytes(msgspec.to_builtins(self))
+
+    @staticmethod
+    def from_bytes(data: bytes) -> "Buckets":
+        """Read a canonical form back.
+
+        Raises:
+            UsageError: it is none, or the request cannot be.
+        """
+        try:
+            return msgspec.convert(canonical_value(data), Buckets)
+        except (ValueError, msgspec.ValidationError) as error:
+            raise UsageError(f"buckets: this is no request for buckets: {error}") from None
 
     @property
     def least_side(self) -> int:
@@ -148,6 +170,22 @@ class Bucket(msgspec.Struct, frozen=True, array_like=True):
 
 
 Tail = Literal["carry", "drop", "pad"]
+
+
+def tail_of(tail: Literal["drop", "pad"], leftovers: Leftovers) -> Tail:
+    """Return what becomes of an incomplete batch, by the tail of the spec and the request.
+
+    Raises:
+        UsageError: it shall be padded and dropped.
+    """
+    if tail == "pad" and leftovers == "drop":
+        raise UsageError(
+            "buckets: leftovers='drop' leaves incomplete batches out, and drop_last=False (tail "
+            "'pad') pads them: use one of them"
+        )
+    if tail == "pad":
+        return "pad"
+    return "drop" if leftovers == "drop" else "carry"
 
 
 class BucketSteps:

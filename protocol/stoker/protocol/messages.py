@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from stoker.protocol.buckets import MAX_BUCKETS, Bucket, Leftovers
 from stoker.protocol.drawn import MAX_DRAWN, Drawn
 from stoker.protocol.layout import Output, Placed
 
@@ -47,7 +48,8 @@ class Open(Record, frozen=True, tag="open"):
 
     `pipeline` is the name of one that the daemon has, or empty; then `graph` is the canonical form
     of pipeline graph data. `dataset` may be empty where the daemon has exactly one. `params` asks
-    for the draw records of every row as one more output; see `stoker.protocol.drawn`.
+    for the draw records of every row as one more output; see `stoker.protocol.drawn`. `buckets` is
+    the canonical form of a request for buckets, or empty; see `stoker.protocol.buckets`.
     """
 
     request: Small
@@ -68,6 +70,7 @@ class Open(Record, frozen=True, tag="open"):
     leases: Annotated[int, msgspec.Meta(ge=1, le=4096)]
     group: Name | None
     params: bool = False
+    buckets: Annotated[bytes, msgspec.Meta(max_length=4096)] = b""
 
 
 class Seek(Record, frozen=True, tag="seek"):
@@ -131,6 +134,10 @@ class Opened(Record, frozen=True, tag="opened"):
 
     `rows` is the number of rows of this rank in a batch, `first_row` the first of them in the
     global batch. The slab of that number comes as a descriptor over the side socket.
+
+    With `buckets`, the plan's, `steps` are those of epoch 0, `rows` and `first_row` are those of
+    the largest batch, and `outputs` have room for those of every bucket; `leftovers` is the
+    request's.
     """
 
     request: Small
@@ -146,6 +153,10 @@ class Opened(Record, frozen=True, tag="opened"):
     drawn: Annotated[list[Drawn], msgspec.Meta(max_length=MAX_DRAWN)] = msgspec.field(
         default_factory=list
     )
+    buckets: Annotated[list[Bucket], msgspec.Meta(max_length=MAX_BUCKETS)] = msgspec.field(
+        default_factory=list
+    )
+    leftovers: Leftovers = "carry"
 
 
 class Ready(Record, frozen=True, tag="ready"):

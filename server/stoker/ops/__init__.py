@@ -37,6 +37,7 @@ from stoker.ops.elastic import Elastic, elastic
 from stoker.ops.equalize import Equalize, equalize
 from stoker.ops.erase import Erase, erase
 from stoker.ops.filter_boxes import FilterBoxes, filter_boxes
+from stoker.ops.fit_bucket import FitBucket, fit_bucket
 from stoker.ops.five_crop import five_crop, ten_crop
 from stoker.ops.gamma import Gamma, gamma
 from stoker.ops.gaussian_blur import GaussianBlur, gaussian_blur
@@ -111,6 +112,7 @@ __all__ = [
     "Equalize",
     "Erase",
     "FilterBoxes",
+    "FitBucket",
     "FoldKernel",
     "Gamma",
     "GaussianBlur",
@@ -192,6 +194,7 @@ __all__ = [
     "equalize",
     "erase",
     "filter_boxes",
+    "fit_bucket",
     "five_crop",
     "gamma",
     "gaussian_blur",

@@ -182,6 +182,18 @@ class Tracer(Protocol):
         """Return the stream name of an instance's first call; None if it draws nothing."""
         ...
 
+    def input(self, name: str) -> Value:
+        """Return a field of the sample, or as `stoker.<fact>` a fact about the row."""
+        ...
+
+    def expr(self, op: str, *args: object) -> Value:
+        """Append an expression over values and numbers, and return its result."""
+        ...
+
+    def decided(self, result: Value, field: str) -> Value:
+        """Return a number of the record that a result of `apply` was made with."""
+        ...
+
 
 class Value:
     """A value of a pipeline while it is traced; ops accept these, and nothing else.

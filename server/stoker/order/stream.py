@@ -82,6 +82,14 @@ class StreamOrder(Protocol):
         """Return (id, visit) of the row that stands in for a bad one, `attempt` from 1 to 16."""
         ...
 
+    def peers(self, epoch: int, step: int) -> int:
+        """Return how many samples may stand beside a row of a step in a mosaic."""
+        ...
+
+    def peer(self, epoch: int, step: int, number: int) -> int:
+        """Return the id of one of them, from 0."""
+        ...
+
     def find(self, epoch: int, sample_id: int, visit: int = 0) -> Found:
         """Return where a row is delivered; `epoch` is the one that it draws with.
 
@@ -132,6 +140,14 @@ class PlainOrder:
     def substitute(self, epoch: int, position: int, bad_id: int, attempt: int) -> tuple[int, int]:
         """Return (id, visit) of the row that stands in for a bad one."""
         return substitute(self._spec, epoch, position, bad_id, attempt)
+
+    def peers(self, epoch: int, step: int) -> int:
+        """Return the number of samples."""
+        return self._spec.dataset_rows
+
+    def peer(self, epoch: int, step: int, number: int) -> int:
+        """Return the id of a sample, which is its number."""
+        return number
 
     def find(self, epoch: int, sample_id: int, visit: int = 0) -> Found:
         """Return where a row is delivered.

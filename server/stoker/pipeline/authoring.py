@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar, cast
 from stoker.ops.contract import State
 from stoker.ops.named import allow_modules
 from stoker.pipeline.batches import Held, Samples, chosen_ids, read_ids, states_of
+from stoker.pipeline.bucketed import Size
 from stoker.pipeline.context import Context
 from stoker.pipeline.engine import Engine, Freeze, Row
 from stoker.pipeline.frames import is_frames, split_frames
@@ -102,6 +103,7 @@ class Pipeline:
         view: int = 0,
         step: int | None = None,
         progress: float | None = None,
+        bucket: tuple[int, int] | None = None,
         freeze: Freeze | None = None,
         compiled: bool = False,
     ) -> Any:
@@ -118,6 +120,7 @@ class Pipeline:
             view: view of the position.
             step: step in the epoch, for pipelines that read it.
             progress: how much of the training is over, in [0, 1], for pipelines that read it.
+            bucket: (width, height) of the sample's bucket, for pipelines that read it.
             freeze: stream name -> integer or "epoch".
             compiled: run machine code instead of the interpreter; the bytes are the same.
 
@@ -136,7 +139,7 @@ class Pipeline:
             raise UsageError(f"{self.name}: expected a dict of fields, got {type(fields).__name__}")
         frames = split_frames(self.name, fields)
         states = {name: state_of(value) for name, value in frames[0].items()}
-        engine = self._engine(states, freeze or {}, compiled)
+        engine = self._engine(states, freeze or {}, bucket, compiled)
         row = Row(seed, id, epoch, visit, view, step, progress)
         self._alone(engine.plan)
         made = [outputs_of(engine, row, frame) for frame in frames]
@@ -154,6 +157,7 @@ class Pipeline:
         view: int = 0,
         step: int | None = None,
         progress: float | None = None,
+        bucket: tuple[int, int] | None = None,
         freeze: Freeze | None = None,
         compiled: bool = False,
     ) -> list[dict[str, Any]]:
@@ -169,6 +173,7 @@ class Pipeline:
             view: view of the positions.
             step: step in the epoch, for pipelines that read it.
             progress: how much of the training is over, in [0, 1], for pipelines that read it.
+            bucket: (width, height) of the batch's bucket, for pipelines that read it.
             freeze: stream name -> integer or "epoch".
             compiled: run machine code instead of the interpreter; the bytes are the same.
 
@@ -183,7 +188,7 @@ class Pipeline:
         chosen = chosen_ids(samples, ids)
         read = read_ids(self.graph(), samples, chosen)
         states = states_of(samples[number] for number in read)
-        engine = self._engine(states, freeze or {}, compiled)
+        engine = self._engine(states, freeze or {}, bucket, compiled)
         row = Row(seed, 0, epoch, 0, view, step, progress)
         held = Held(engine, samples, chosen, row)
         return list(held.mixed(Mixer(engine, machine=compiled)))
@@ -193,15 +198,20 @@ class Pipeline:
         graph = self.graph()
         return _from_graph, (graph.to_data(), self.name, code_modules(graph))
 
-    def plan_for(self, fields: Mapping[str, Any]) -> Plan:
+    def plan_for(self, fields: Mapping[str, Any], bucket: tuple[int, int] | None = None) -> Plan:
         """Bind the pipeline to the fields of one sample; the kind of each follows from its shape.
 
         See `stoker.pipeline.given.state_of`.
 
+        Args:
+            fields: as for a call.
+            bucket: (width, height) of the sample's bucket, for pipelines that read it.
+
         Raises:
             BuildError: the pipeline does not fit these fields.
         """
-        return bind(self.graph(), {name: state_of(value) for name, value in fields.items()})
+        states = {name: state_of(value) for name, value in fields.items()}
+        return bind(self.graph(), states, bucket=_size_of(bucket))
 
     def _alone(self, plan: Plan) -> None:
         """Refuse to run one row of a pipeline that mixes it with others.
@@ -217,12 +227,19 @@ class Pipeline:
                 "ids=[...])"
             )
 
-    def _engine(self, states: Mapping[str, State], freeze: Freeze, compiled: bool) -> Engine:
-        key = (tuple(states.items()), tuple(sorted(freeze.items())), compiled)
+    def _engine(
+        self,
+        states: Mapping[str, State],
+        freeze: Freeze,
+        bucket: tuple[int, int] | None,
+        compiled: bool,
+    ) -> Engine:
+        size = _size_of(bucket)
+        key = (tuple(states.items()), tuple(sorted(freeze.items())), size, compiled)
         if key not in self._engines:
             if len(self._engines) >= MAX_ENGINES:  # photographs of many sizes: forget the oldest
                 self._engines.pop(next(iter(self._engines)))
-            plan = bind(self.graph(), states)
+            plan = bind(self.graph(), states, bucket=size)
             if compiled:
                 from stoker.pipeline.executor import compile_plan  # noqa: PLC0415 - loads numba
 
@@ -230,6 +247,15 @@ class Pipeline:
             else:
                 self._engines[key] = Interpreter(plan, freeze)
         return self._engines[key]
+
+
+def _size_of(bucket: tuple[int, int] | None) -> Size | None:
+    """Return a bucket's size, which people write as (width, height)."""
+    if bucket is None:
+        return None
+    if not isinstance(bucket, tuple) or len(bucket) != 2 or min(map(int, bucket)) < 1:
+        raise UsageError(f"bucket: expected (width, height) in pixels, got {bucket!r}")
+    return Size(height=int(bucket[1]), width=int(bucket[0]))
 
 
 def pipeline(define: Any) -> Any:

@@ -49,6 +49,16 @@ class Context:
         return self._tracer.input("stoker.progress")
 
     @property
+    def bucket_height(self) -> TracedValue:
+        """Height in pixels of the outputs of the sample's bucket."""
+        return self._tracer.input("stoker.bucket_height")
+
+    @property
+    def bucket_width(self) -> TracedValue:
+        """Width in pixels of the outputs of the sample's bucket."""
+        return self._tracer.input("stoker.bucket_width")
+
+    @property
     def view(self) -> TracedValue:
         """The view of the position, from 0."""
         return self._tracer.input("stoker.view")
@@ -69,6 +79,6 @@ class Context:
         if name.startswith("__"):
             raise AttributeError(name)
         raise fault(
-            f"ctx has no {name!r}; it has id, epoch, step, progress, view, chance(p), "
-            "uniform(low, high) and integer(first, last)"
+            f"ctx has no {name!r}; it has id, epoch, step, progress, view, bucket_height, "
+            "bucket_width, chance(p), uniform(low, high) and integer(first, last)"
         )

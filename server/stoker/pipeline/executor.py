@@ -42,12 +42,16 @@ from stoker.rng.jit import compiled_apart
 _compiling = threading.Lock()
 
 
-def compile_plan(plan: Plan, freeze: Freeze | None = None) -> Executor:
+def compile_plan(
+    plan: Plan, freeze: Freeze | None = None, arena: np.ndarray | None = None
+) -> Executor:
     """Compile a plan, or load it from the cache on disk.
 
     Args:
         plan: what `bind` returned.
         freeze: stream name -> the integer that replaces (id, epoch, visit, view), or "epoch".
+        arena: scratch memory to use, of `aligned_arena`; executors on one thread may share it.
+            None, or too little: it gets its own.
 
     Raises:
         BuildError: the kernel of an op cannot be compiled; names the op, its file and line.
@@ -57,7 +61,7 @@ def compile_plan(plan: Plan, freeze: Freeze | None = None) -> Executor:
     """
     glue = write_glue(plan)
     path, run = load_glue(glue)
-    return Executor(plan, glue, path, _compile(plan, run), freeze)
+    return Executor(plan, glue, path, _compile(plan, run), freeze, arena)
 
 
 def _compile(plan: Plan, run: Callable[..., int]) -> Any:
@@ -91,6 +95,7 @@ class Executor:
     Attributes:
         plan: the plan.
         source: file of the generated glue.
+        arena: its scratch memory.
     """
 
     def __init__(
@@ -100,6 +105,7 @@ class Executor:
         source: Path,
         function: Callable[..., int],
         freeze: Freeze | None = None,
+        arena: np.ndarray | None = None,
     ) -> None:
         self.plan = plan
         self.source = source
@@ -113,13 +119,16 @@ class Executor:
         params = params_table(plan.decisions)
         self._follower = Follower(plan, params)
         self._step, self._progress = glue.step, glue.progress
+        if arena is None or arena.size < plan.arena_bytes:
+            arena = aligned_arena(plan.arena_bytes, ALIGN)
+        self.arena = arena
         self._tables = (
             glue.numbers,
             glue.floats,
             streams_table(plan.decisions, check_freeze(plan, freeze)),
             params,
             self._records,
-            aligned_arena(plan.arena_bytes, ALIGN),
+            arena,
             self._found,
         )
         self._shapes = tuple((np.dtype(o.dtype), o.shape) for o in plan.outputs)

@@ -47,10 +47,11 @@ class Context(_Struct, frozen=True, tag="context"):
     """A fact about the row; defines one value. Top level only.
 
     `id`, `epoch`, `view` and `step` are int64, `progress` is the float64 in [0, 1] that says how
-    much of the training is over.
+    much of the training is over. `bucket_height` and `bucket_width` are the int64 sides in pixels
+    of the sample's bucket.
     """
 
-    name: Literal["epoch", "view", "step", "progress", "id"]
+    name: Literal["epoch", "view", "step", "progress", "id", "bucket_height", "bucket_width"]
 
 
 class Const(_Struct, frozen=True, tag="const"):

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from stoker.ops.contract import State
 from stoker.pipeline.binding import Binder
+from stoker.pipeline.bucketed import Size, in_bucket
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.memory import lay_out
 from stoker.pipeline.mixes import Mix
@@ -70,12 +71,19 @@ class Plan:
         return self.mixes[-1].outputs if self.mixes else self.outputs
 
 
-def bind(graph: Graph, states: Mapping[str, State], *, shortcuts: bool = False) -> Plan:
+def bind(
+    graph: Graph,
+    states: Mapping[str, State],
+    *,
+    bucket: Size | None = None,
+    shortcuts: bool = False,
+) -> Plan:
     """Bind a graph to the fields of a dataset.
 
     Args:
         graph: a traced graph, or one read from data.
         states: field name -> what the dataset holds under it.
+        bucket: size of the bucket whose samples are computed; None without buckets.
         shortcuts: whether steps may be joined where that is quicker and gives the same bytes; see
             `stoker.pipeline.shortcuts`.
 
@@ -86,7 +94,8 @@ def bind(graph: Graph, states: Mapping[str, State], *, shortcuts: bool = False) 
         VersionError: the graph was made for another version of an op.
     """
     normal = normalise(graph)
-    bound = Binder(shorten(normal, states) if shortcuts else normal, states).bind()
+    settled = in_bucket(normal, bucket)
+    bound = Binder(shorten(settled, states) if shortcuts else settled, states).bind()
     layout = lay_out(bound)
     return Plan(
         pipeline_id=normal.pipeline_id,

@@ -22,6 +22,8 @@ from stoker.pipeline.normal import first_inside, number_nodes
 from stoker.protocol.errors import BuildError
 
 FACTS: Final = ("epoch", "step", "progress")
+OF_BUCKET: Final = ("bucket_height", "bucket_width")
+"""Facts that are one for all rows of a bucket; a plan is bound for one, so it knows them."""
 OF_VALUES: Final = ("record", "height", "width", "count", "mean", "min", "max")
 """Expressions that look at a sample's values or at a draw."""
 _TYPES: Final = {"bool": bool, "int64": int, "float64": float}
@@ -169,6 +171,6 @@ def not_a_schedule(op: str, name: str) -> str:
     """Return the message about a parameter that differs from sample to sample."""
     return (
         f"{op}: parameter {name!r} differs from sample to sample; a parameter is made of numbers, "
-        "ctx.epoch, ctx.step and ctx.progress. Let the op draw it from its range, or choose "
-        "between two calls of the op with an `if`"
+        "ctx.epoch, ctx.step, ctx.progress and the bucket's size. Let the op draw it from its "
+        "range, or choose between two calls of the op with an `if`"
     )

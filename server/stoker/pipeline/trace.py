@@ -40,13 +40,13 @@ from stoker.pipeline.nodes import (
     Varying,
 )
 from stoker.pipeline.normal import normalise, renumber
-from stoker.pipeline.schedule import FACTS, OF_VALUES, not_a_schedule
+from stoker.pipeline.schedule import FACTS, OF_BUCKET, OF_VALUES, not_a_schedule
 from stoker.pipeline.sites import Site, user_site
 from stoker.pipeline.values import TracedValue, Unusable, fault
 from stoker.protocol.canonical import canonical_bytes
 
 T = TypeVar("T")
-CONTEXT: Final = ("epoch", "view", "step", "progress", "id")
+CONTEXT: Final = ("epoch", "view", "step", "progress", "id", *OF_BUCKET)
 MAX_TRACED: Final = 32 * MAX_NODES
 """Values that one run of a pipeline function may make; what no output needs is left out later."""
 
@@ -75,6 +75,7 @@ class Tracer:
         self._fields: dict[str, TracedValue] = {}
         self._sites: dict[int, Site] = {}
         self._scheduled: set[int] = set()
+        self._draw_of: dict[int, int] = {}
 
     def input(self, name: str) -> TracedValue:
         """Return the value of a field; reading a field twice gives the same value."""
@@ -101,12 +102,16 @@ class Tracer:
         looked_at = numbers if op.draws_from else numbers[:1]
         draw = self._decide(op, looked_at, stream, default or op.name)
         if op.folds:
-            made = self._append(Apply(draw, numbers, 1))
-            return (TracedValue(self, made, f"the result of {op.name}"),)
-        return tuple(
-            TracedValue(self, self._append(Apply(draw, (number,), 1)), f"the result of {op.name}")
-            for number in numbers
-        )
+            applied = [self._append(Apply(draw, numbers, 1))]
+        else:
+            applied = [self._append(Apply(draw, (number,), 1)) for number in numbers]
+        self._draw_of |= dict.fromkeys(applied, draw)
+        return tuple(TracedValue(self, value, f"the result of {op.name}") for value in applied)
+
+    def decided(self, result: Value, field: str) -> TracedValue:
+        """Append the reading of a number of the record that a result of `apply` was made with."""
+        draw = self._draw_of[self.number_of(result, field)]
+        return TracedValue(self, self._append(Expr("record", (draw,), field)), f"its {field}")
 
     def stream_of(self, op: Op) -> str | None:
         """Return the stream name of an instance's first call; None if it draws nothing."""
@@ -307,7 +312,7 @@ class Tracer:
         match node:
             case Const():
                 self._scheduled.add(first)
-            case Context() if node.name in FACTS:
+            case Context() if node.name in (*FACTS, *OF_BUCKET):
                 self._scheduled.add(first)
             case Expr() if node.op not in OF_VALUES and self._scheduled.issuperset(node.args):
                 self._scheduled.add(first)

@@ -10,17 +10,24 @@ import importlib
 import socket
 import traceback
 
-from stoker.dataset import open_dataset
+import msgspec
+
+from stoker.dataset import Dataset, open_dataset
 from stoker.ops.batch import GROUP
 from stoker.ops.named import EVERY_MODULE, allow_modules
 from stoker.pipeline import Pipeline
+from stoker.pipeline.bucketed import Size, reads_bucket
 from stoker.pipeline.drawing import drawn_by, row_bytes
 from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.mixer import Mixer
+from stoker.pipeline.plan import Plan
 from stoker.pipeline.schedule import facts_read
+from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import BuildError, StokerError
 from stoker.server import errand
+from stoker.server.bucket_rows import bucket_outputs, plan_buckets
+from stoker.server.cuts import room_for
 from stoker.server.graphs import graph_from_bytes, graph_to_bytes
 from stoker.server.samples import SampleReader
 from stoker.server.states import worker_plan
@@ -39,26 +46,58 @@ def build(request: BuildRequest) -> BuildResult:
         allow_modules(EVERY_MODULE)  # the operator named it, so what it uses is the operator's too
     try:
         graph = load_pipeline(request.pipeline) if named else graph_from_bytes(request.graph)
-        plan = worker_plan(graph, dataset)
-        engine = compile_plan(plan, {})
-        if plan.mixes:
-            Mixer(engine, machine=True)
-        SampleReader(dataset, plan.fields).read_boxes_alone(plan, None)
-        return BuildResult(
-            request.build,
-            dataset.fingerprint,
-            len(dataset),
-            graph.pipeline_id,
-            graph_to_bytes(graph),
-            plan.delivered,
-            plan.streams,
-            reads_schedule="progress" in facts_read(graph),
-            drawn=drawn_by(plan),
-            params_bytes=row_bytes(plan),
-            group_rows=GROUP if plan.mixes else 1,
-        )
+        if request.buckets:
+            return _build_buckets(request, dataset, graph)
+        return _result(request, dataset, graph, _compiled(graph, dataset, None))
     finally:
         dataset.close()
+
+
+def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> BuildResult:
+    """Plan the buckets, and compile the pipeline for each: it is the same machine code."""
+    wanted = Buckets.from_bytes(request.buckets)
+    if not reads_bucket(graph):
+        raise BuildError(
+            "buckets are wanted, but the pipeline does not read the size of a sample's bucket, so "
+            "its outputs would be alike in all of them: use ops.fit_bucket, or leave buckets out"
+        )
+    found = plan_buckets(dataset, wanted, request.batch_size)
+    plans = [_compiled(graph, dataset, Size(b.height, b.width)) for b in found.buckets]
+    outputs = tuple(bucket_outputs(plan, params=False) for plan in plans)
+    return msgspec.structs.replace(
+        _result(request, dataset, graph, plans[0]),
+        outputs=room_for(outputs),
+        bucket_plan=found.digest,
+        buckets=found.buckets,
+        bucket_outputs=outputs,
+        leftovers=wanted.leftovers,
+    )
+
+
+def _compiled(graph: Graph, dataset: Dataset, bucket: Size | None) -> Plan:
+    """Return a plan whose machine code is in the cache."""
+    plan = worker_plan(graph, dataset, bucket)
+    engine = compile_plan(plan, {})
+    if plan.mixes:
+        Mixer(engine, machine=True)
+    SampleReader(dataset, plan.fields).read_boxes_alone(plan, None)
+    return plan
+
+
+def _result(request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan) -> BuildResult:
+    return BuildResult(
+        request.build,
+        dataset.fingerprint,
+        len(dataset),
+        graph.pipeline_id,
+        graph_to_bytes(graph),
+        plan.delivered,
+        plan.streams,
+        reads_schedule="progress" in facts_read(graph),
+        drawn=drawn_by(plan),
+        params_bytes=row_bytes(plan),
+        group_rows=GROUP if plan.mixes else 1,
+    )
 
 
 def load_pipeline(name: str) -> Graph:

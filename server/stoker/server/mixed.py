@@ -5,7 +5,7 @@ chunks are cut. What lies outside of a chunk is computed again: chunks of whole 
 cuts them so) compute each row once. A partner is what its place delivers: the substitute of a bad
 sample, or nothing where the row pads or is masked. A tile of a mosaic is a row of its own: visit 0
 of its id in this epoch, the view of the row that it is for; a bad one follows the stream's policy,
-with the substitutes of that row's position.
+with the substitutes of that row's position. With buckets a tile is a sample of the row's bucket.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from stoker.ops.batch import GROUP
-from stoker.order.batches import positions, rows_per_batch
-from stoker.order.epoch import EpochOrder
+from stoker.order.stream import StreamOrder
 from stoker.pipeline.engine import Row
 from stoker.pipeline.mixer import Mixer
 from stoker.server.places import Place, RowCounts
@@ -24,13 +23,9 @@ Begun = Callable[[int], None]
 
 
 class MixedRows:
-    """The rows of one step after the other; the `Members` of a mixer.
+    """The rows of one step after the other; the `Members` of a mixer."""
 
-    Attributes:
-        rows: samples of the dataset.
-    """
-
-    def __init__(self, samples: SampleRows, order: EpochOrder, *, machine: bool = False) -> None:
+    def __init__(self, samples: SampleRows, order: StreamOrder, *, machine: bool = False) -> None:
         """Prepare.
 
         Args:
@@ -38,7 +33,6 @@ class MixedRows:
             order: of the stream.
             machine: mix by machine code; the bytes are the same.
         """
-        self.rows = samples.spec.dataset_rows
         self._spec = samples.spec
         self._samples = samples
         self._order = order
@@ -46,8 +40,14 @@ class MixedRows:
         size = samples.drawn.row_bytes if samples.drawn else 0
         self._records = np.zeros((GROUP + 1, size), np.uint8)
         self._counts: dict[int, RowCounts] = {}
+        self._group: list[tuple[int, ...]] = []
         self._first = -1
         self._row = -1
+
+    @property
+    def rows(self) -> int:
+        """Samples that may be tiles; see `Members`."""
+        return self._order.peers(*self._where[:2])
 
     def enter(
         self, epoch: int, step: int, progress: float | None, begun: Begun | None = None
@@ -61,7 +61,7 @@ class MixedRows:
             begun: called with each row that is computed for another one.
         """
         self._where = (epoch, step, progress)
-        self._start = positions(self._spec, step)[0]
+        self._size = self._order.positions(epoch, step) * self._spec.views
         self._begun = begun
         self._first = -1
 
@@ -74,7 +74,10 @@ class MixedRows:
         first = row - row % GROUP
         if first != self._first:
             self._first, self._counts = first, {}
-            self._mixer.begin(self, min(GROUP, rows_per_batch(self._spec) - first))
+            stop = min(first + GROUP, self._size)
+            found = self._order.rows(*self._where[:2], first, stop)
+            self._group = list(zip(*(column.tolist() for column in found), strict=True))
+            self._mixer.begin(self, stop - first)
         self._row = row
         done = self._mixer.write(row - first, outputs)
         happened = self._counts[row - first]
@@ -98,27 +101,28 @@ class MixedRows:
     def member(self, number: int, outputs: Sequence[np.ndarray]) -> Row | None:
         """Write a row of the group before batch ops; see `Members`."""
         self._counts[number] = RowCounts()
-        place = self._place(number)
-        if place.position >= self._spec.dataset_rows:
+        sample, visit = self._group[number][:2]
+        if sample < 0:
             return None
         if self._begun is not None and self._first + number != self._row:
             self._begun(self._first + number)
-        sample, visit = self._order.lookup(place.epoch, place.position)
         into = self._with_records(outputs, number)
+        place = self._place(number)
         return self._samples.write(sample, visit, place, into, self._counts[number])
 
     def tile(self, sample: int, of: int, outputs: Sequence[np.ndarray]) -> int | None:
         """Write a sample for a mosaic; see `Members`."""
         into = self._with_records(outputs, GROUP)
         counts = RowCounts()
+        sample = self._order.peer(*self._where[:2], sample)
         done = self._samples.write(sample, 0, self._place(of), into, counts)
         self._counts[of].note_bad(counts.bad)
         return None if done is None else done.id
 
     def _place(self, number: int) -> Place:
-        epoch, step, progress = self._where
-        offset, view = divmod(self._first + number, self._spec.views)
-        return Place(epoch, self._start + offset, view, step, progress)
+        _, step, progress = self._where
+        _, _, epoch, position, view = self._group[number]
+        return Place(epoch, position, view, step, progress)
 
     def _with_records(self, outputs: Sequence[np.ndarray], number: int) -> Sequence[np.ndarray]:
         """Add where the records of a member go; what a tile draws is not kept."""

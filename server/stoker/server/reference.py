@@ -4,43 +4,56 @@ No numba, no worker, no slot that is shared: order, draws, plain NumPy kernels, 
 other. Slow on purpose. The law says that whatever a daemon delivers equals this, byte for byte.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from stoker.dataset import open_dataset
-from stoker.order.batches import rank_rows, steps_per_epoch
+from stoker.dataset import Dataset, open_dataset
+from stoker.order.buckets.order import BucketOrder
+from stoker.order.stream import PlainOrder, StreamOrder
 from stoker.pipeline.drawing import row_bytes
-from stoker.pipeline.engine import Engine
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import bind
 from stoker.protocol import forms
+from stoker.protocol.buckets import Buckets
 from stoker.protocol.drawn import params_output
-from stoker.protocol.layout import ragged_outputs, slot_layout
+from stoker.protocol.layout import ragged_outputs
 from stoker.protocol.ragged import flatten, gather
 from stoker.protocol.spec import StreamSpec
+from stoker.server.bucket_rows import BucketComputer, plan_buckets
+from stoker.server.cuts import Cut, Share
 from stoker.server.rows import RowComputer
 from stoker.server.states import field_states
 
+CutOf = Callable[[int, int], Cut]
 
-def make_spec(dataset_path: str | Path, graph: Graph, **fields: object) -> StreamSpec:
-    """Return the StreamSpec of a pipeline over a dataset; `fields` are those of StreamSpec."""
+
+def make_spec(
+    dataset_path: str | Path, graph: Graph, buckets: Buckets | None = None, **fields: Any
+) -> StreamSpec:
+    """Return the StreamSpec of a pipeline over a dataset; `fields` are those of StreamSpec.
+
+    `buckets` is a request for buckets, planned here for `batch_size`.
+    """
     dataset = open_dataset(dataset_path)
     try:
+        if buckets is not None:
+            fields["buckets"] = plan_buckets(dataset, buckets, fields["batch_size"]).digest
         return StreamSpec(
             dataset=dataset.fingerprint,
             dataset_rows=len(dataset),
             pipeline=graph.pipeline_id,
-            **fields,  # type: ignore[arg-type]
+            **fields,
         )
     finally:
         dataset.close()
 
 
-def reference_batches(
+def reference_batches(  # noqa: PLR0913 - the parts of a stream and a place in it
     dataset_path: str | Path,
     graph: Graph,
     spec: StreamSpec,
@@ -50,6 +63,7 @@ def reference_batches(
     rank: int = 0,
     world_size: int = 1,
     params: bool = False,
+    buckets: Buckets | None = None,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (step, outputs) of the rest of an epoch; arrays are `(rows, ...)`, owned by the caller.
 
@@ -58,23 +72,44 @@ def reference_batches(
     """
     dataset = open_dataset(dataset_path)
     try:
-        plan = bind(graph, field_states(dataset))
-        engine: Engine = Interpreter(plan, spec.freeze)
-        low, high = rank_rows(spec.batch_size * spec.views, rank, world_size)
-        ragged = ragged_outputs(plan.delivered)
-        more = params_output(row_bytes(plan)) if params else ()
-        layout = slot_layout(plan.delivered + more, high - low)
-        computer = RowComputer(spec, dataset, engine, layout, low, params=bool(more))
-        for step in range(first_step, steps_per_epoch(spec)):
-            slot = np.zeros(layout.slot_bytes, np.uint8)
-            computer.fill(slot, epoch, step, low, high)
+        share = Share(rank, world_size, spec.views)
+        make = _plain_rows if buckets is None else partial(_bucket_rows, buckets)
+        rows, order, cut_of = make(dataset, graph, spec, share, params)
+        for step in range(first_step, order.steps(epoch)):
+            cut = cut_of(epoch, step)
+            slot = np.zeros(cut.layout.slot_bytes, np.uint8)
+            rows.fill(slot, epoch, step, cut.first_row, cut.first_row + cut.rows)
             arrays = {
                 placed.name: slot[placed.offset : placed.offset + placed.size_bytes]
                 .view(placed.dtype)
                 .reshape(placed.shape)
-                for placed in layout.outputs
+                for placed in cut.layout.outputs
             }
-            arrays = forms.flatten(flatten(arrays, ragged), plan.outputs)
-            yield step, forms.gather(gather(arrays, ragged), plan.outputs)
+            ragged = ragged_outputs(cut.outputs)
+            arrays = forms.flatten(flatten(arrays, ragged), cut.outputs)
+            yield step, forms.gather(gather(arrays, ragged), cut.outputs)
     finally:
         dataset.close()
+
+
+def _plain_rows(
+    dataset: Dataset, graph: Graph, spec: StreamSpec, share: Share, params: bool
+) -> tuple[RowComputer, StreamOrder, CutOf]:
+    plan = bind(graph, field_states(dataset))
+    more = params_output(row_bytes(plan)) if params else ()
+    cut = share.cut(spec.batch_size, plan.delivered + more)
+    engine = Interpreter(plan, spec.freeze)
+    rows = RowComputer(spec, dataset, engine, cut.layout, cut.first_row, params=bool(more))
+    return rows, PlainOrder(spec), lambda epoch, step: cut
+
+
+def _bucket_rows(
+    buckets: Buckets, dataset: Dataset, graph: Graph, spec: StreamSpec, share: Share, params: bool
+) -> tuple[BucketComputer, StreamOrder, CutOf]:
+    states = field_states(dataset)
+    order = BucketOrder(spec, plan_buckets(dataset, buckets, spec.batch_size))
+    rows = BucketComputer(
+        spec, dataset, order, lambda size: bind(graph, states, bucket=size),
+        lambda plan: Interpreter(plan, spec.freeze), share, params=params,
+    )  # fmt: skip
+    return rows, order, rows.cut

@@ -8,14 +8,17 @@ leaves as a memory file, which the daemon passes on unread.
 import os
 import socket
 
-from stoker.dataset import open_dataset
+from stoker.dataset import Dataset, open_dataset
 from stoker.ops.named import EVERY_MODULE, allow_modules
-from stoker.order.batches import progress
-from stoker.order.epoch import EpochOrder
+from stoker.order.buckets.order import BucketOrder
+from stoker.order.stream import PlainOrder, StreamOrder
+from stoker.pipeline.bucketed import Size
 from stoker.pipeline.engine import Row
+from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import SampleError
 from stoker.protocol.replay import replay_to_bytes
 from stoker.server import errand
+from stoker.server.bucket_rows import plan_buckets
 from stoker.server.graphs import graph_from_bytes
 from stoker.server.subject import Subject
 from stoker.server.work import ReplayMade, ReplayRequest
@@ -32,25 +35,42 @@ def make(request: ReplayRequest) -> tuple[ReplayMade, int]:
     allow_modules(EVERY_MODULE)  # a builder has let pass the graph of an open stream
     spec = request.spec
     with open_dataset(request.dataset, expected=spec.dataset) as dataset:
-        subject = Subject(dataset, graph_from_bytes(request.graph))
-        data = replay_to_bytes(subject.replay(row_of(request), spec.freeze, spec))
+        order = order_of(request, dataset)
+        row, bucket = row_of(request, order)
+        subject = Subject(dataset, graph_from_bytes(request.graph), bucket)
+        data = replay_to_bytes(subject.replay(row, spec.freeze, spec, order))
     memory = os.memfd_create("stoker-replay", os.MFD_CLOEXEC)
     with os.fdopen(os.dup(memory), "wb") as file:
         file.write(data)
     return ReplayMade(request.replay, len(data)), memory
 
 
-def row_of(request: ReplayRequest) -> Row:
-    """Return the row, with its place in the stream: schedules read that.
+def row_of(request: ReplayRequest, order: StreamOrder) -> tuple[Row, Size | None]:
+    """Return the row, with its place in the stream, which schedules read; and its bucket's size.
 
     An id lies at one position of an epoch; a later visit of it is a substitute, and says for which
     position.
+
+    Raises:
+        UsageError: the stream has no such row.
     """
-    spec, epoch = request.spec, request.epoch
-    position = request.visit - 1 if request.visit else EpochOrder(spec).find(epoch, request.id)
-    step = position // spec.batch_size
-    done = progress(spec, epoch, step)
-    return Row(spec.seed, request.id, epoch, request.visit, request.view, step, done)
+    spec, size = request.spec, None
+    found = order.find(request.epoch, request.id, request.visit)
+    step, done = None, None
+    if found.place is not None:
+        step, done = found.place[1], order.progress(*found.place)
+    if isinstance(order, BucketOrder) and found.bucket is not None:
+        bucket = order.plan.buckets[found.bucket]
+        size = Size(bucket.height, bucket.width)
+    return Row(spec.seed, request.id, request.epoch, request.visit, request.view, step, done), size
+
+
+def order_of(request: ReplayRequest, dataset: Dataset) -> StreamOrder:
+    """Return the stream's order."""
+    if not request.buckets:
+        return PlainOrder(request.spec)
+    wanted = Buckets.from_bytes(request.buckets)
+    return BucketOrder(request.spec, plan_buckets(dataset, wanted, request.spec.batch_size))
 
 
 def serve(sock: socket.socket, number: int) -> int:

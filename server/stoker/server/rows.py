@@ -6,8 +6,9 @@ depend on (StreamSpec, epoch, position, view) alone. No pixel-sized memory is al
 construction: encoded fields are decoded into buffers of their bound, and the engine writes its
 outputs straight into the slot.
 
-Rows are counted in the global batch: row r belongs to position `start + r // views`, view
-`r % views`. Rows beyond the last sample are zero, `index` and `requested` -1, `valid` false.
+Rows are counted in the global batch; the stream's order says which sample each is. Rows beyond the
+last sample are zero, `index` and `requested` -1, `valid` false. With buckets the output `drawn_as`
+says with which epoch, visit and view a row draws.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,8 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from stoker.dataset import Dataset
-from stoker.order.batches import positions, progress, steps_per_epoch
-from stoker.order.epoch import EpochOrder
+from stoker.order.stream import PlainOrder, StreamOrder
 from stoker.pipeline.engine import Engine, Row
 from stoker.protocol.layout import META, SlotLayout
 from stoker.protocol.spec import StreamSpec
@@ -32,8 +32,8 @@ ALL_ROWS = -1
 Begun = Callable[[int], None]
 
 
-def _nothing(row: int) -> None:
-    return
+def nothing(row: int) -> None:
+    """Hear of a row and do nothing."""
 
 
 class RowComputer:
@@ -41,9 +41,10 @@ class RowComputer:
 
     Attributes:
         home: half-open range of sample ids whose rows count as `home_rows`.
+        samples: computes samples.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a stream
         self,
         spec: StreamSpec,
         dataset: Dataset,
@@ -53,21 +54,43 @@ class RowComputer:
         *,
         machine: bool = False,
         params: bool = False,
+        order: StreamOrder | None = None,
+        beside: "RowComputer | None" = None,
     ) -> None:
+        """Prepare to compute rows.
+
+        Args:
+            spec: the stream.
+            dataset: what it reads.
+            engine: computes rows of its pipeline.
+            layout: how a batch lies in a slot.
+            first_row: the first row of a global batch that has a place there.
+            machine: use machine code wherever there is some.
+            params: whether the last output before the columns about the rows takes draw records.
+            order: the stream's; None for that of a spec without buckets.
+            beside: another computer on this thread, whose memory for samples is used.
+        """
         self._spec = spec
         self._dataset = dataset
         self._engine = engine
         self._layout = layout
         self._first_row = first_row
-        self._order = EpochOrder(spec, machine=machine)
-        self._samples = SampleRows(spec, dataset, engine, machine=machine, params=params)
-        self._chunks = chunk_computer(engine, dataset) if machine and not params else None
-        self._ahead = ReadAhead(dataset, engine.plan.fields) if machine else None
+        self._order = order or PlainOrder(spec, machine=machine)
+        self.samples: SampleRows = SampleRows(
+            spec, dataset, engine, self._order, machine=machine, params=params,
+            beside=beside.samples if beside is not None else None,
+        )  # fmt: skip
+        whole = machine and not params and spec.buckets is None
+        self._chunks = chunk_computer(engine, dataset) if whole else None
+        self._drawn_as = len(engine.plan.delivered) if spec.buckets is not None else None
+        self._ahead: ReadAhead | None = beside._ahead if beside is not None else None
+        if machine and beside is None:
+            self._ahead = ReadAhead(dataset, engine.plan.fields)
         self._mixed: MixedRows | None = None
         if engine.plan.mixes:
-            self._mixed = MixedRows(self._samples, self._order, machine=machine)
+            self._mixed = MixedRows(self.samples, self._order, machine=machine)
         self.home = range(0)
-        try_schedules(engine.plan, spec)
+        try_schedules(engine.plan, spec, self._order)
 
     def one_by_one(self) -> None:
         """From now on compute every row by itself, and tell of each."""
@@ -80,8 +103,8 @@ class RowComputer:
         step: int,
         row_lo: int,
         row_hi: int,
-        begun: Begun = _nothing,
-        ended: Begun = _nothing,
+        begun: Begun = nothing,
+        ended: Begun = nothing,
     ) -> RowCounts:
         """Write the rows [row_lo, row_hi) of a step into a slot.
 
@@ -98,37 +121,30 @@ class RowComputer:
             SampleError: a sample cannot be used under policy "raise", or no substitute is good.
         """
         spec, counts = self._spec, RowCounts()
-        start, _ = positions(spec, step)
-        first = start + row_lo // spec.views
-        stop = min(start + (row_hi - 1) // spec.views + 1, spec.dataset_rows)
-        ids, visits = self._order.lookup_range(epoch, first, max(first, stop))
+        rows = self._order.rows(epoch, step, row_lo, row_hi)
         if self._ahead is not None:
-            self._ahead.hint(lambda: self._upcoming(epoch, step, first, stop))
-        done_part = progress(spec, epoch, step)
+            self._ahead.hint(lambda: self._upcoming(epoch, step, row_lo, row_hi))
         arrays = _arrays(slot, self._layout)
         outputs, meta = arrays[: -len(META)], arrays[-len(META) :]
-        rows = np.arange(row_lo, row_hi)
-        places = rows // spec.views + start
-        if self._chunks is not None and places[-1] < spec.dataset_rows:
+        if self._chunks is not None and rows.ids[-1] >= 0:
             begun(ALL_ROWS)
-            picked = places - first
-            table = np.stack([ids[picked], visits[picked], rows % spec.views], 1).astype(np.int64)
+            table = np.stack([rows.ids, rows.visits, rows.views], 1)
             part = slice(row_lo - self._first_row, row_hi - self._first_row)
             if self._chunks.compute(spec.seed, epoch, table, [array[part] for array in outputs]):
-                self._note_chunk(table[:, 0], [array[part] for array in meta], counts)
+                self._note_chunk(rows.ids, [array[part] for array in meta], counts)
                 ended(ALL_ROWS)
                 return counts
+        done_part = self._order.progress(epoch, step)
         if self._mixed is not None:
             self._mixed.enter(epoch, step, done_part, begun)
-        for row in range(row_lo, row_hi):
+        ids, visits, epochs, places, views = (column.tolist() for column in rows)
+        for i, row in enumerate(range(row_lo, row_hi)):
             begun(row)
-            place, view = start + row // spec.views, row % spec.views
             slots = [array[row - self._first_row, ...] for array in outputs]
-            where = Place(epoch, place, view, step, done_part)
-            number, done = -1, None
-            if place < spec.dataset_rows:
-                number, visit = int(ids[place - first]), int(visits[place - first])
-                done = self._write(row, number, visit, where, slots, counts)
+            where = Place(epochs[i], places[i], views[i], step, done_part)
+            number, done = ids[i], None
+            if number >= 0:
+                done = self._write(row, number, visits[i], where, slots, counts)
             if done is None:
                 _clear(slots)
             found = -1 if done is None else done.id
@@ -144,24 +160,34 @@ class RowComputer:
         number: int,
         visit: int,
         where: Place,
-        outputs: Sequence[np.ndarray],
+        outputs: list[np.ndarray],
         counts: RowCounts,
     ) -> Row | None:
         """Write a row as it is delivered; return which it is, if there is one."""
         counts.home_rows += number in self.home
+        drawn_as = None
+        if self._drawn_as is not None:
+            drawn_as = outputs[self._drawn_as]
+            outputs = outputs[: self._drawn_as] + outputs[self._drawn_as + 1 :]
         if self._mixed is not None:
-            return self._mixed.write(row, outputs, counts)
-        return self._samples.write(number, visit, where, outputs, counts)
-
-    def _upcoming(self, epoch: int, step: int, first: int, stop: int) -> np.ndarray:
-        """Return the ids at the same places of the next step, whoever will compute it."""
-        if step + 1 < steps_per_epoch(self._spec):
-            first, stop = first + self._spec.batch_size, stop + self._spec.batch_size
+            done = self._mixed.write(row, outputs, counts)
         else:
-            start, _ = positions(self._spec, step)
-            epoch, first, stop = epoch + 1, first - start, stop - start
-        stop = min(stop, self._spec.dataset_rows)
-        return self._order.lookup_range(epoch, min(first, stop), stop)[0]
+            done = self.samples.write(number, visit, where, outputs, counts)
+        if drawn_as is not None and done is not None:
+            drawn_as[...] = done.epoch, done.visit, done.view
+        return done
+
+    def _upcoming(self, epoch: int, step: int, row_lo: int, row_hi: int) -> np.ndarray:
+        """Return the ids at the same rows of the next step, whoever will compute it."""
+        step += 1
+        if step == self._order.steps(epoch):
+            epoch, step = epoch + 1, 0
+        rows = self._order.positions(epoch, step) * self._spec.views
+        found = self._order.rows(epoch, step, min(row_lo, rows), min(row_hi, rows))
+        firsts = (found.views == 0) & (found.ids >= 0)
+        firsts[:1] = found.ids[:1] >= 0
+        ids: np.ndarray = found.ids[firsts]
+        return ids
 
     def _note_chunk(self, ids: np.ndarray, meta: Sequence[np.ndarray], counts: RowCounts) -> None:
         """Write the columns about the rows of a chunk, and count them."""

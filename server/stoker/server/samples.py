@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from stoker.dataset import Dataset
-from stoker.order.substitutes import MAX_ATTEMPTS, substitute
+from stoker.order.stream import StreamOrder
+from stoker.order.substitutes import MAX_ATTEMPTS
 from stoker.pipeline.drawing import Recorder
 from stoker.pipeline.engine import Engine, Freeze, Row
 from stoker.pipeline.plan import Plan
@@ -40,14 +41,29 @@ class SampleRows:
         spec: StreamSpec,
         dataset: Dataset,
         engine: Engine,
+        order: StreamOrder,
         *,
         machine: bool = False,
         params: bool = False,
+        beside: "SampleRows | None" = None,
     ) -> None:
+        """Prepare to compute samples.
+
+        Args:
+            spec: the stream.
+            dataset: what it reads.
+            engine: computes rows of its pipeline.
+            order: the stream's.
+            machine: use machine code wherever there is some.
+            params: whether draw records are wanted.
+            beside: another one on this thread, whose memory for samples is used.
+        """
         self.spec = spec
         self.engine = engine
         self._dataset = dataset
-        self._inputs = SampleReader(dataset, engine.plan.fields)
+        self._order = order
+        reader: SampleReader | None = beside._inputs if beside is not None else None
+        self._inputs: SampleReader = SampleReader(dataset, engine.plan.fields, reader)
         if machine:
             self._inputs.read_boxes_alone(engine.plan, spec.freeze)
         self.drawn = Recorder(engine) if params else None
@@ -103,7 +119,7 @@ class SampleRows:
         why: SampleError,
     ) -> Row:
         for attempt in range(1, MAX_ATTEMPTS + 1):
-            number, visit = substitute(self.spec, place.epoch, place.position, bad, attempt)
+            number, visit = self._order.substitute(place.epoch, place.position, bad, attempt)
             try:
                 return self._compute(number, visit, place, outputs)
             except SampleError as error:
@@ -133,18 +149,25 @@ class SampleReader:
     which they need the same is decoded once for all of them. Engines never write their inputs.
     """
 
-    def __init__(self, dataset: Dataset, names: Sequence[str]) -> None:
+    def __init__(
+        self, dataset: Dataset, names: Sequence[str], beside: "SampleReader | None" = None
+    ) -> None:
+        """Prepare to read.
+
+        Args:
+            dataset: what is read.
+            names: the fields that are wanted.
+            beside: another reader of that dataset on this thread, whose memory is used.
+        """
         fields = {field.name: field for field in dataset.schema.fields}
         self._dataset = dataset
-        self._readers: list[tuple[str, np.ndarray | None]] = []
+        self._names = tuple(names)
+        self._buffers: dict[str, np.ndarray] = beside._buffers if beside else {}
         for name in names:
-            field = fields[name]
-            buffer = None
-            if field.encoding in ENCODED:
-                buffer = np.empty(int(np.prod(field.bound)), np.uint8)
-            self._readers.append((name, buffer))
+            if fields[name].encoding in ENCODED and name not in self._buffers:
+                self._buffers[name] = np.empty(int(np.prod(fields[name].bound)), np.uint8)
         self._windows: Windows | None = None
-        self._decoded: dict[str, tuple[int, Box | None, Any]] = {}
+        self._decoded: dict[str, tuple[int, Box | None, Any]] = beside._decoded if beside else {}
 
     def read_boxes_alone(self, plan: Plan, freeze: Freeze | None) -> None:
         """From now on decode only what the plan reads of a row, where the encoding allows it."""
@@ -163,11 +186,10 @@ class SampleReader:
         if row is not None and self._windows is not None:
             sizes = {name: self._dataset.size(name, number) for name in self._windows.fields}
             boxes = self._windows.boxes(row, sizes)
-        return [self._field(name, number, buffer, boxes) for name, buffer in self._readers]
+        return [self._field(name, number, boxes) for name in self._names]
 
-    def _field(
-        self, name: str, number: int, buffer: np.ndarray | None, boxes: dict[str, Box]
-    ) -> Any:
+    def _field(self, name: str, number: int, boxes: dict[str, Box]) -> Any:
+        buffer = self._buffers.get(name)
         if buffer is None:
             return self._dataset.read(name, number)
         box = boxes.get(name)

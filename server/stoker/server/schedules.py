@@ -7,7 +7,7 @@ training, its first and last among them. Runs in workers and in the reference.
 
 from collections.abc import Iterator
 
-from stoker.order.batches import progress, steps_per_epoch
+from stoker.order.stream import StreamOrder
 from stoker.pipeline.following import check_schedules
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.schedule import Moment
@@ -16,18 +16,18 @@ from stoker.protocol.spec import StreamSpec
 GAPS = 32
 
 
-def try_schedules(plan: Plan, spec: StreamSpec) -> None:
+def try_schedules(plan: Plan, spec: StreamSpec, order: StreamOrder) -> None:
     """Try the schedules of a plan over the length of a stream.
 
     Raises:
         BuildError: an op refuses its parameters somewhere; names the user's line and the place.
     """
     if any(decision.schedule for decision in plan.decisions):
-        check_schedules(plan, _places(spec))
+        check_schedules(plan, _places(spec, order))
 
 
-def _places(spec: StreamSpec) -> Iterator[Moment]:
+def _places(spec: StreamSpec, order: StreamOrder) -> Iterator[Moment]:
     last = (spec.total_epochs or 1) - 1
     for epoch in sorted({last * part // GAPS for part in range(GAPS + 1)}):
-        for step in sorted({0, steps_per_epoch(spec) - 1}):
-            yield Moment(epoch, step, progress(spec, epoch, step))
+        for step in sorted({0, order.steps(epoch) - 1}):
+            yield Moment(epoch, step, order.progress(epoch, step))

@@ -4,6 +4,7 @@ from msgspec import UNSET
 
 from stoker.dataset import Dataset, Field
 from stoker.ops.contract import State
+from stoker.pipeline.bucketed import Size
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.plan import Plan, bind
 
@@ -13,13 +14,18 @@ def field_states(dataset: Dataset) -> dict[str, State]:
     return {field.name: _state(field) for field in dataset.schema.fields}
 
 
-def worker_plan(graph: Graph, dataset: Dataset) -> Plan:
+def worker_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) -> Plan:
     """Return the plan that workers run: the bytes of the graph as it was written, with shortcuts.
+
+    Args:
+        graph: of the pipeline.
+        dataset: what it reads.
+        bucket: size of the bucket whose samples are computed; None without buckets.
 
     Raises:
         BuildError: the pipeline does not fit the dataset.
     """
-    return bind(graph, field_states(dataset), shortcuts=True)
+    return bind(graph, field_states(dataset), bucket=bucket, shortcuts=True)
 
 
 def _state(field: Field) -> State:

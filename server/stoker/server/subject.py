@@ -17,8 +17,8 @@ import numpy as np
 
 from stoker.dataset import Dataset, open_dataset
 from stoker.ops.batch import GROUP
-from stoker.order.batches import progress
-from stoker.order.epoch import EpochOrder
+from stoker.order.stream import PlainOrder, StreamOrder
+from stoker.pipeline.bucketed import Size
 from stoker.pipeline.decisions import decide
 from stoker.pipeline.engine import Freeze, Row
 from stoker.pipeline.graph import Graph
@@ -43,18 +43,22 @@ class Subject:
         plan: the pipeline, bound to its fields.
     """
 
-    def __init__(self, dataset: Dataset, graph: Graph) -> None:
-        """Bind the pipeline.
+    def __init__(self, dataset: Dataset, graph: Graph, bucket: Size | None = None) -> None:
+        """Bind the pipeline, for the samples of a bucket if there are buckets.
 
         Raises:
             BuildError: the pipeline does not fit the dataset.
         """
         self.dataset = dataset
-        self.plan = bind(graph, field_states(dataset))
+        self.plan = bind(graph, field_states(dataset), bucket=bucket)
         self._reader = SampleReader(dataset, self.plan.fields)
 
     def replay(
-        self, row: Row, freeze: Freeze | None = None, spec: StreamSpec | None = None
+        self,
+        row: Row,
+        freeze: Freeze | None = None,
+        spec: StreamSpec | None = None,
+        order: StreamOrder | None = None,
     ) -> Replay:
         """Compute a row and return all that happened to it.
 
@@ -62,6 +66,7 @@ class Subject:
             row: which row.
             freeze: stream name -> the integer that replaces (id, epoch, visit, view), or "epoch".
             spec: the stream that it is of, where batch ops mix it with others; see `stream`.
+            order: of that stream; None for that of a spec without buckets.
 
         Raises:
             SampleError: the sample cannot be read, or does not fit.
@@ -71,7 +76,8 @@ class Subject:
         self._check_id(row.id)
         if not self.plan.mixes:
             return replay(self.plan, row, self._reader.read(row.id), freeze)
-        return self._replay_mixed(row, spec or self.stream(row.seed, freeze=dict(freeze or {})))
+        spec = spec or self.stream(row.seed, freeze=dict(freeze or {}))
+        return self._replay_mixed(row, spec, order or PlainOrder(spec))
 
     def stream(self, seed: int, batch_size: int = GROUP, **fields: Any) -> StreamSpec:
         """Return the StreamSpec of a stream over the dataset; `fields` are those of StreamSpec.
@@ -87,18 +93,22 @@ class Subject:
             **{"tail": "pad", **fields},
         )
 
-    def _replay_mixed(self, row: Row, spec: StreamSpec) -> Replay:
-        order = EpochOrder(spec)
-        position = row.visit - 1 if row.visit else order.find(row.epoch, row.id)
-        step, offset = divmod(position, spec.batch_size)
-        number = offset * spec.views + row.view
+    def _replay_mixed(self, row: Row, spec: StreamSpec, order: StreamOrder) -> Replay:
+        place = order.find(row.epoch, row.id, row.visit).place
+        if place is None:
+            raise UsageError(f"replay: sample {row.id} of epoch {row.epoch} is in no batch")
+        epoch, step = place
+        whole = order.rows(epoch, step, 0, order.positions(epoch, step) * spec.views)
+        position = order.find(row.epoch, row.id, row.visit).position
+        same = (whole.positions == position) & (whole.epochs == row.epoch)
+        number = int(np.argmax(same & (whole.views == row.view)))
         if row.step is None:
-            row = row._replace(step=step, progress=progress(spec, row.epoch, step))
+            row = row._replace(step=step, progress=order.progress(epoch, step))
         found = replay(self.plan, row, self._reader.read(row.id), spec.freeze)
-        samples = SampleRows(spec, self.dataset, Interpreter(self.plan, spec.freeze))
+        samples = SampleRows(spec, self.dataset, Interpreter(self.plan, spec.freeze), order)
         mixed = MixedRows(samples, order)
         outputs = [np.zeros(output.shape, output.dtype) for output in self.plan.delivered]
-        mixed.enter(row.epoch, step, row.progress)
+        mixed.enter(epoch, step, row.progress)
         shown = mixed.write(number, outputs, RowCounts())
         if shown is None or (shown.id, shown.visit) != (row.id, row.visit):
             raise UsageError(

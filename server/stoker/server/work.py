@@ -7,6 +7,7 @@ counted in the global batch. Descriptors (slabs, worker sockets) travel beside a
 
 import msgspec
 
+from stoker.protocol.buckets import Bucket, Leftovers
 from stoker.protocol.drawn import Drawn
 from stoker.protocol.errors import Detail
 from stoker.protocol.layout import Output, SlotLayout
@@ -20,13 +21,16 @@ class BuildRequest(msgspec.Struct, frozen=True, array_like=True, tag="build"):
     """Trace, bind and compile a pipeline for a dataset.
 
     `pipeline` is `module:attr` from the operator's configuration, or empty; then `graph` is the
-    canonical form of graph data that a client sent.
+    canonical form of graph data that a client sent. With `buckets`, the canonical form of a request
+    for them, the dataset's are planned for global batches of `batch_size` positions.
     """
 
     build: int
     dataset: str
     pipeline: str
     graph: bytes
+    buckets: bytes = b""
+    batch_size: int = 0
 
 
 class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
@@ -37,6 +41,8 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     bytes.
     `reads_schedule`: whether it reads how much of the training is over, so `total_epochs` counts.
     `group_rows`: rows that are mixed with each other, by their number in the global batch; 1: none.
+    `bucket_plan` is the digest of a plan, `buckets` are its buckets and `bucket_outputs` what comes
+    out for each of them; `outputs` have room for all.
     """
 
     build: int
@@ -50,6 +56,10 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     drawn: tuple[Drawn, ...] = ()
     params_bytes: int = 0
     group_rows: int = 1
+    bucket_plan: str | None = None
+    buckets: tuple[Bucket, ...] = ()
+    bucket_outputs: tuple[tuple[Output, ...], ...] = ()
+    leftovers: Leftovers = "carry"
 
 
 class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):
@@ -63,6 +73,7 @@ class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):
     epoch: int
     visit: int
     view: int
+    buckets: bytes = b""
 
 
 class ReplayMade(msgspec.Struct, frozen=True, array_like=True, tag="replay_made"):
@@ -75,7 +86,9 @@ class ReplayMade(msgspec.Struct, frozen=True, array_like=True, tag="replay_made"
 class OpenStream(msgspec.Struct, frozen=True, array_like=True, tag="open_stream"):
     """Tell a worker of a stream: everything it needs to compute any row of it.
 
-    With `params` the last output before the columns about the rows holds the draw records.
+    With `params` the last output before the columns about the rows holds the draw records. With
+    `buckets`, the canonical form of a request for them, `layout` and `first_row` are those of the
+    largest batch; the worker finds those of the others.
     """
 
     stream: int
@@ -85,6 +98,9 @@ class OpenStream(msgspec.Struct, frozen=True, array_like=True, tag="open_stream"
     layout: SlotLayout
     first_row: int
     params: bool = False
+    rank: int = 0
+    world_size: int = 1
+    buckets: bytes = b""
 
 
 class CloseStream(msgspec.Struct, frozen=True, array_like=True, tag="close_stream"):

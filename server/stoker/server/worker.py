@@ -14,6 +14,7 @@ import socket
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -21,11 +22,18 @@ import numpy as np
 
 from stoker.dataset import Dataset, open_dataset
 from stoker.ops.named import EVERY_MODULE, allow_modules
+from stoker.order.buckets.order import BucketOrder
+from stoker.pipeline.bucketed import Size
+from stoker.pipeline.engine import Engine, Freeze
 from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.guarded import Guarded
+from stoker.pipeline.plan import Plan
+from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import StokerError
 from stoker.rng.jit import set_cache_root
 from stoker.server import channel
+from stoker.server.bucket_rows import BucketComputer, plan_buckets
+from stoker.server.cuts import Share
 from stoker.server.failpoints import FailPoints
 from stoker.server.graphs import graph_from_bytes
 from stoker.server.hire import IDLE, PROGRESS, Hire
@@ -53,7 +61,7 @@ class Worker:
         self._progress = progress
         self._fail = FailPoints(hire.fail_points, hire.worker)
         self._datasets: dict[str, Dataset] = {}
-        self._streams: dict[int, RowComputer | Failed] = {}
+        self._streams: dict[int, RowComputer | BucketComputer | Failed] = {}
         self._slabs: dict[int, np.ndarray] = {}
 
     def visit(self, point: str) -> None:
@@ -87,19 +95,22 @@ class Worker:
             return failed
         return None
 
-    def _computer(self, record: OpenStream) -> RowComputer:
+    def _computer(self, record: OpenStream) -> RowComputer | BucketComputer:
         dataset = self._datasets.get(record.dataset)
         if dataset is None or dataset.fingerprint != record.spec.dataset:
             dataset = self._datasets[record.dataset] = open_dataset(
                 record.dataset, expected=record.spec.dataset
             )
-        plan = worker_plan(graph_from_bytes(record.graph), dataset)
-        make_engine = Guarded if self._hire.debug_memory else compile_plan
-        engine = make_engine(plan, record.spec.freeze)
-        computer = RowComputer(
-            record.spec, dataset, engine, record.layout, record.first_row, machine=True,
-            params=record.params,
-        )  # fmt: skip
+        engine_of = Engines(record.spec.freeze, debug_memory=self._hire.debug_memory)
+        plan_of = partial(worker_plan, graph_from_bytes(record.graph), dataset)
+        computer: RowComputer | BucketComputer
+        if record.buckets:
+            computer = _bucket_computer(record, dataset, plan_of, engine_of)
+        else:
+            computer = RowComputer(
+                record.spec, dataset, engine_of(plan_of()), record.layout, record.first_row,
+                machine=True, params=record.params,
+            )  # fmt: skip
         if self._fail.names("worker.row", "worker.row_done"):
             computer.one_by_one()
         hire, rows = self._hire, len(dataset)
@@ -146,6 +157,38 @@ class Worker:
 
     def _ended(self, row: int) -> None:
         self._fail.visit("worker.row_done")
+
+
+class Engines:
+    """Makes engines for one thread; their scratch memory is one."""
+
+    def __init__(self, freeze: Freeze, *, debug_memory: bool) -> None:
+        self._freeze = freeze
+        self._debug_memory = debug_memory
+        self._arena: np.ndarray | None = None
+
+    def __call__(self, plan: Plan) -> Engine:
+        """Return the engine of a plan."""
+        if self._debug_memory:
+            return Guarded(plan, self._freeze)
+        engine = compile_plan(plan, self._freeze, self._arena)
+        self._arena = engine.arena
+        return engine
+
+
+def _bucket_computer(
+    record: OpenStream,
+    dataset: Dataset,
+    plan_of: Callable[[Size], Plan],
+    engine_of: Callable[[Plan], Engine],
+) -> BucketComputer:
+    """Plan the dataset's buckets, as the builder did."""
+    spec = record.spec
+    buckets = plan_buckets(dataset, Buckets.from_bytes(record.buckets), spec.batch_size)
+    return BucketComputer(
+        spec, dataset, BucketOrder(spec, buckets, machine=True), plan_of, engine_of,
+        Share(record.rank, record.world_size, spec.views), machine=True, params=record.params,
+    )  # fmt: skip
 
 
 def serve(sock: socket.socket, number: int) -> int:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from stoker.order.epoch import EpochOrder
+from stoker.order.stream import PlainOrder
 from stoker.protocol.replay import replay_from_bytes
 from stoker.server.replayer import row_of
 from stoker.server.state.events import ReplayEnded, ReplayFailed
@@ -52,10 +53,11 @@ def test_the_row_lies_where_the_stream_has_it(request_of):
     order = EpochOrder(spec)
     for position in range(10):
         number, _ = order.lookup(2, position)
-        row = row_of(request_of(spec=spec, id=number))
+        row, _ = row_of(request_of(spec=spec, id=number), PlainOrder(spec))
         assert (row.id, row.epoch, row.visit, row.step) == (number, 2, 0, position // 3)
         assert row.progress == (2 * 4 + position // 3) / 16
-        assert row_of(request_of(spec=spec, visit=position + 1)).step == position // 3
+        other, bucket = row_of(request_of(spec=spec, visit=position + 1), PlainOrder(spec))
+        assert (other.step, bucket) == (position // 3, None)
 
 
 def test_faults_and_deaths_are_typed_errors(rig, request_of):

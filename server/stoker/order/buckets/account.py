@@ -50,10 +50,10 @@ def account(order: BucketOrder, epoch: int) -> tuple[BucketAccount, ...]:
     """Return the account of an epoch, bucket by bucket."""
     made = []
     for number, bucket in enumerate(order.plan.buckets):
-        first, stop = (order.steps_of.batches_before(number, e) for e in (epoch, epoch + 1))
+        first, stop = (order.turns.batches_before(number, e) for e in (epoch, epoch + 1))
         seats = (stop - first) * bucket.positions
         carried_in = carried_out = padded = dropped = 0
-        if order.steps_of.tail == "carry":
+        if order.turns.tail == "carry":
             carried_in = epoch * bucket.samples - first * bucket.positions
             carried_out = (epoch + 1) * bucket.samples - stop * bucket.positions
         else:
@@ -91,7 +91,7 @@ def dropped_ids(order: BucketOrder, epoch: int) -> Ids:
 
 def _collect(order: BucketOrder, epoch: int, tail: str) -> Ids:
     found = [np.empty(0, np.int64)]
-    if order.steps_of.tail == tail:
+    if order.turns.tail == tail:
         found += [order.left_over(bucket, epoch) for bucket in range(len(order.plan.buckets))]
     return np.concatenate(found)
 

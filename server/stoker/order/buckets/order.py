@@ -10,37 +10,20 @@ Every lookup costs O(log buckets), and memory is the plan's. Any thread may call
 """
 
 import functools
-from bisect import bisect_right
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
 from stoker.order.buckets.plan import BucketPlan
+from stoker.order.buckets.turns import BucketTurns, Turn
 from stoker.order.epoch import PAD_ID, check_order
 from stoker.order.permutation import Permutation
 from stoker.order.stream import Found, Ids, Rows
 from stoker.order.substitutes import substitute
-from stoker.protocol.buckets import BucketSteps, Tail
 from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import StreamSpec
 
 INSIDE_LEVEL = 2
-BATCHES_LEVEL = 3
-
-
-class Batch(NamedTuple):
-    """A batch: the number of its bucket, and its own number among all batches of that bucket."""
-
-    bucket: int
-    number: int
-
-
-class _Epoch(NamedTuple):
-    """An epoch: for each bucket its first batch, and the place of that in the epoch unshuffled."""
-
-    first: list[int]
-    places: list[int]
 
 
 class BucketOrder:
@@ -48,7 +31,7 @@ class BucketOrder:
 
     Attributes:
         plan: the buckets.
-        steps_of: the arithmetic of its epochs.
+        turns: which of them each step delivers.
     """
 
     def __init__(self, spec: StreamSpec, plan: BucketPlan, *, machine: bool = False) -> None:
@@ -70,47 +53,33 @@ class BucketOrder:
                 "dataset, request or batch size differ"
             )
         self.plan = plan
-        self.steps_of = BucketSteps(plan.buckets, tail_of(spec, plan))
+        self.turns = BucketTurns(spec, plan.buckets, plan.request.leftovers, machine=machine)
         self._spec = spec
         self._machine = machine
-        self._epoch = functools.lru_cache(maxsize=8)(self._make_epoch)
         self._inside = functools.lru_cache(maxsize=2 * len(plan.buckets))(self._make_inside)
-        self._turns = functools.lru_cache(maxsize=4)(self._make_turns)
 
     def steps(self, epoch: int) -> int:
         """Return the number of batches that an epoch delivers."""
-        return self.steps_of.steps(epoch)
+        return self.turns.steps(epoch)
 
     def progress(self, epoch: int, step: int) -> float | None:
         """Return how much of the training is over before a step; None if it has no length."""
         if self._spec.total_epochs is None:
             return None
-        whole = self.steps_of.steps_before(self._spec.total_epochs)
-        return min(self.steps_of.steps_before(epoch) + step, whole) / whole
+        whole = self.turns.steps_before(self._spec.total_epochs)
+        return min(self.turns.steps_before(epoch) + step, whole) / whole
 
-    def batch(self, epoch: int, step: int) -> Batch:
-        """Return which batch a step delivers.
+    def bucket(self, epoch: int, step: int) -> int | None:
+        """Return the number of the bucket that a step delivers.
 
         Raises:
             UsageError: the epoch has no such step.
         """
-        steps = self.steps(epoch) if epoch >= 0 else 0
-        if not 0 <= step < steps:
-            raise UsageError(
-                f"step: expected one from 0 to {steps - 1} in epoch {epoch}, got {step}"
-            )
-        found = self._epoch(epoch)
-        place = self._turns(epoch)(step) if self._spec.order.shuffle else step
-        bucket = bisect_right(found.places, place) - 1
-        return Batch(bucket, found.first[bucket] + place - found.places[bucket])
-
-    def bucket(self, epoch: int, step: int) -> int | None:
-        """Return the number of the bucket that a step delivers."""
-        return self.batch(epoch, step).bucket
+        return self.turns.turn(epoch, step).bucket
 
     def positions(self, epoch: int, step: int) -> int:
         """Return how many positions the global batch of a step has."""
-        return self.plan.buckets[self.batch(epoch, step).bucket].positions
+        return self.plan.buckets[self.turns.turn(epoch, step).bucket].positions
 
     def rows(self, epoch: int, step: int, lo: int, hi: int) -> Rows:
         """Return the rows [lo, hi) of the global batch of a step.
@@ -118,7 +87,7 @@ class BucketOrder:
         Raises:
             UsageError: the epoch has no such step, or the batch no such rows.
         """
-        bucket, number = self.batch(epoch, step)
+        bucket, number = self.turns.turn(epoch, step)
         positions = self.plan.buckets[bucket].positions
         count = positions * self._spec.views
         if not 0 <= lo <= hi <= count:
@@ -135,28 +104,24 @@ class BucketOrder:
 
         For whoever wants all of them: an epoch is computed at once, in eight bytes a sample.
         """
-        turns = np.arange(self.steps(epoch), dtype=np.int64)
-        if self._spec.order.shuffle:
-            turns = self._turns(epoch).many(turns)
-        found, whole = self._epoch(epoch), []
-        for bucket, first in enumerate(found.first):
-            positions = self.plan.buckets[bucket].positions
-            count = self.steps_of.batches_before(bucket, epoch + 1) - first
-            offsets = np.arange(count * positions, dtype=np.int64)
+        whole: list[Ids] = []
+        for bucket, found in enumerate(self.plan.buckets):
+            first, stop = (self.turns.batches_before(bucket, e) for e in (epoch, epoch + 1))
+            offsets = np.arange((stop - first) * found.positions, dtype=np.int64)
             ids, _, _ = self._stretch(bucket, epoch, first, offsets)
-            whole += list(ids.reshape(count, positions))
-        buckets = np.searchsorted(found.places, turns, side="right") - 1
-        for bucket, turn in zip(buckets.tolist(), turns.tolist(), strict=True):
-            yield bucket, whole[turn]
+            whole += list(ids.reshape(stop - first, found.positions))
+        places, buckets = self.turns.every(epoch)
+        for place, bucket in zip(places.tolist(), buckets.tolist(), strict=True):
+            yield bucket, whole[place]
 
     def left_over(self, bucket: int, epoch: int) -> Ids:
         """Return the ids of a bucket that fill no batch by the end of an epoch, in their order."""
         found = self.plan.buckets[bucket]
-        stop = self.steps_of.batches_before(bucket, epoch + 1)
-        if self.steps_of.tail == "carry":
+        stop = self.turns.batches_before(bucket, epoch + 1)
+        if self.turns.tail == "carry":
             count = (epoch + 1) * found.samples - stop * found.positions
         else:
-            batches = stop - self.steps_of.batches_before(bucket, epoch)
+            batches = stop - self.turns.batches_before(bucket, epoch)
             count = max(found.samples - batches * found.positions, 0)
         return self._stretch(bucket, epoch, stop, np.arange(count, dtype=np.int64))[0]
 
@@ -164,16 +129,16 @@ class BucketOrder:
         """Return (ids, epochs, positions) at ascending offsets from the begin of a batch."""
         found = self.plan.buckets[bucket]
         samples = found.samples
-        if self.steps_of.tail == "carry":
+        if self.turns.tail == "carry":
             epoch, place = divmod(number * found.positions, samples)
             places = offsets + place
         else:
-            places = offsets + (number - self._epoch(epoch).first[bucket]) * found.positions
+            places = offsets + (number - self.turns.first_of(bucket, epoch)) * found.positions
         epochs = np.full(len(offsets), epoch, np.int64)
         if not len(places) or places[-1] < samples:
             return self._ids(bucket, epoch, places), epochs, places
         ids = np.full(len(places), PAD_ID, np.int64)
-        if self.steps_of.tail == "carry":
+        if self.turns.tail == "carry":
             more, places = np.divmod(places, samples)
             epochs += more
             starts = np.flatnonzero(np.diff(epochs, prepend=epochs[0] - 1))
@@ -198,6 +163,14 @@ class BucketOrder:
         place, visit = substitute(self._spec, epoch, position, bad_id, attempt, among=len(ids))
         return int(ids[place]), visit
 
+    def peers(self, epoch: int, step: int) -> int:
+        """Return the number of samples of a step's bucket."""
+        return self.plan.buckets[self.turns.turn(epoch, step).bucket].samples
+
+    def peer(self, epoch: int, step: int, number: int) -> int:
+        """Return the id of one of them, from 0."""
+        return int(self.plan.ids(self.turns.turn(epoch, step).bucket)[number])
+
     def find(self, epoch: int, sample_id: int, visit: int = 0) -> Found:
         """Return where a row is delivered.
 
@@ -221,31 +194,19 @@ class BucketOrder:
         if position >= samples:
             raise UsageError(f"visit {visit}: the bucket of id {sample_id} has {samples} samples")
         at = epoch
-        if self.steps_of.tail == "carry":
+        if self.turns.tail == "carry":
             number = (epoch * samples + position) // size
             at = ((number + 1) * size - 1) // samples
         else:
-            number = self._epoch(epoch).first[bucket] + position // size
-            if number >= self.steps_of.batches_before(bucket, epoch + 1):
+            number = self.turns.first_of(bucket, epoch) + position // size
+            if number >= self.turns.batches_before(bucket, epoch + 1):
                 return Found(bucket, position, None)
-        found = self._epoch(at)
-        step = found.places[bucket] + number - found.first[bucket]
-        if self._spec.order.shuffle:
-            step = self._turns(at).inverse(step)
-        return Found(bucket, position, (at, step))
+        return Found(bucket, position, (at, self.turns.step_of(at, Turn(bucket, number))))
 
     def _ids(self, bucket: int, epoch: int, places: Ids) -> Ids:
         if self._spec.order.shuffle:
             places = self._inside(bucket, epoch).many(places)
         return self.plan.ids(bucket)[places].astype(np.int64)
-
-    def _make_epoch(self, epoch: int) -> _Epoch:
-        first, places, place = [], [], 0
-        for bucket in range(len(self.plan.buckets)):
-            first.append(self.steps_of.batches_before(bucket, epoch))
-            places.append(place)
-            place += self.steps_of.batches_before(bucket, epoch + 1) - first[-1]
-        return _Epoch(first, places)
 
     def _make_inside(self, bucket: int, epoch: int) -> Permutation:
         found = self.plan.buckets[bucket]
@@ -254,24 +215,3 @@ class BucketOrder:
             found.samples, self._spec.seed, epoch, part=part, level=INSIDE_LEVEL,
             machine=self._machine,
         )  # fmt: skip
-
-    def _make_turns(self, epoch: int) -> Permutation:
-        return Permutation(
-            self.steps(epoch), self._spec.seed, epoch, level=BATCHES_LEVEL, machine=self._machine
-        )
-
-
-def tail_of(spec: StreamSpec, plan: BucketPlan) -> Tail:
-    """Return what becomes of an incomplete batch.
-
-    Raises:
-        UsageError: one shall be padded and dropped.
-    """
-    if spec.tail == "pad" and plan.request.leftovers == "drop":
-        raise UsageError(
-            "buckets: leftovers='drop' leaves incomplete batches out, and drop_last=False (tail "
-            "'pad') pads them: use one of them"
-        )
-    if spec.tail == "pad":
-        return "pad"
-    return "drop" if plan.request.leftovers == "drop" else "carry"

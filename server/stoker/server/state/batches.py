@@ -37,6 +37,7 @@ class Batch:
 
     Attributes:
         group: whose batch it is.
+        cut: which of the global batch's rows it has, and how they lie in the slot.
         serial: its number in the run; batches are claimed and delivered in this order.
         unclaimed: rows in `ranges`.
         missing: rows that no claim has delivered.
@@ -46,7 +47,7 @@ class Batch:
     """
 
     __slots__ = (
-        "_shapes", "epoch", "failed_lo", "failure", "group", "missing", "outputs", "ranges",
+        "_shapes", "cut", "epoch", "failed_lo", "failure", "group", "missing", "outputs", "ranges",
         "serial", "slot", "step", "unclaimed", "void",
     )  # fmt: skip
 
@@ -56,8 +57,9 @@ class Batch:
         self.epoch = epoch
         self.step = step
         self.slot = slot
-        self.missing = self.unclaimed = group.rows
-        self.ranges = deque([Range(group.first_row, group.first_row + group.rows)])
+        self.cut = group.course.cut(epoch, step)
+        self.missing = self.unclaimed = self.cut.rows
+        self.ranges = deque([Range(self.cut.first_row, self.cut.first_row + self.cut.rows)])
         self.void = False
         self.failure: Error | None = None
         self.failed_lo = 0
@@ -111,8 +113,8 @@ class Batch:
             UsageError: these are not the outputs' shapes, or not those that another claim said.
         """
         if self.outputs is None:
-            told = told_shapes(self.group.stream.build.outputs, shapes)
-            self.outputs = list(batch_layout(self.group.layout, told).outputs)
+            told = told_shapes(self.cut.outputs, shapes)
+            self.outputs = list(batch_layout(self.cut.layout, told).outputs)
             self._shapes = shapes
         elif shapes != self._shapes:
             raise UsageError(

@@ -12,7 +12,8 @@ from stoker.server.state.context import Context
 from stoker.server.state.instructions import StartBuild
 from stoker.server.work import BuildRequest, BuildResult
 
-Key = tuple[str, str, bytes]
+Key = tuple[str, str, bytes, bytes, int]
+"""Path of the dataset, `module:attr` or graph data, and with buckets the request and batch size."""
 
 
 @dataclass(slots=True)

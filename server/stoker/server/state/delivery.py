@@ -57,14 +57,15 @@ class Groups:
         if before is not None:
             self._void(group, before, 0)
         group.run = run = Run(record.run, record.epoch, record.step)
-        if run.step == group.steps:
+        steps = group.course.steps(run.epoch)
+        if run.step == steps:
             run.epoch, run.step = run.epoch + 1, 0
-        run.ended = run.step > group.steps or group.stopped is not None
+        run.ended = run.step > steps or group.stopped is not None
         if group.stopped is not None:
             raise group.stopped
         if run.ended:
             raise UsageError(
-                f"SEEK: expected a step from 0 to {group.steps}, the number of steps of an epoch,"
+                f"SEEK: expected a step from 0 to {steps}, the number of steps of an epoch,"
                 f" got {record.step}",
                 epoch=record.epoch,
                 step=record.step,
@@ -99,7 +100,7 @@ class Groups:
             batch = Batch(group, run.begun, run.epoch, run.step, slot)
             run.begun += 1
             run.step += 1
-            if run.step == group.steps:
+            if run.step == group.course.steps(run.epoch):
                 run.epoch, run.step = run.epoch + 1, 0
             pending.append(batch)
             group.open.append(batch)
@@ -183,7 +184,9 @@ class Groups:
             return None
         self._context.counts.retired_slots += 1
         replaced, wanted = group.slots.retire(batch.slot), not batch.void
-        self._context.counts.recomputed_rows += 0 if batch.void else group.rows - batch.unclaimed
+        self._context.counts.recomputed_rows += (
+            0 if batch.void else batch.cut.rows - batch.unclaimed
+        )
         batch.drop()
         if run is None or not wanted:
             if replaced:
@@ -200,7 +203,7 @@ class Groups:
         assert slot is not None  # the spare
         fresh = run.pending[place] = Batch(group, batch.serial, batch.epoch, batch.step, slot)
         if batch.failure is not None:
-            fresh.fail(group.first_row, batch.failure)
+            fresh.fail(batch.cut.first_row, batch.failure)
             self.deliver(group)
         self._reopen(group)
         return fresh if fresh.failure is None else None
@@ -243,7 +246,7 @@ class Groups:
             group.slots.lease(slot, token)
         return Ready(
             run.number, group.stream.stream_id, batch.epoch, batch.step, group.slab, slot.index,
-            slot.generation, group.rows, batch.outputs,
+            slot.generation, batch.cut.rows, batch.outputs,
         )  # fmt: skip
 
     def _end_run(self, group: Group, run: Run, record: Error) -> None:

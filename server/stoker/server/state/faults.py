@@ -11,8 +11,7 @@
 - A chunk that fails ends its run in turn; a stream that a worker cannot open ends its run at once.
 """
 
-from stoker.order.batches import positions, rows_per_batch
-from stoker.order.epoch import EpochOrder
+from stoker.order.stream import PlainOrder
 from stoker.protocol.errors import ResourceError, StreamStoppedError
 from stoker.server.state.batches import Batch, Claim, Range
 from stoker.server.state.builds import Builds
@@ -127,8 +126,7 @@ class Faults:
         """Whether a worker computes a row for a claim: one of its own, or of a group of theirs."""
         unit = claim.batch.group.stream.build.group_rows
         end = -(-claim.hi // unit) * unit
-        rows = rows_per_batch(claim.batch.group.stream.spec)
-        return claim.lo // unit * unit <= row < min(end, rows)
+        return claim.lo // unit * unit <= row < min(end, claim.batch.cut.of)
 
     def _accuse(self, claim: Claim, row: int | None, blame: bool, reason: str) -> list[Range]:
         """Count the death; return the ranges in which the claim is tried again."""
@@ -150,10 +148,15 @@ class Faults:
 
     def _stop(self, batch: Batch, row: int, deaths: int, reason: str) -> None:
         spec = batch.group.stream.spec
-        position = positions(spec, batch.step)[0] + row // spec.views
-        sample, _ = EpochOrder(spec).lookup(batch.epoch, position)
+        bucket = batch.group.course.bucket(batch.epoch, batch.step)
+        if bucket is None:
+            found = PlainOrder(spec).rows(batch.epoch, batch.step, row, row + 1)
+            sample: int | None = int(found.ids[0])
+            named = f"sample {sample}"
+        else:  # which of its samples only workers know
+            sample, named = None, f"a sample of bucket {bucket.width}x{bucket.height}"
         error = StreamStoppedError(
-            f"row {row} of epoch {batch.epoch}, step {batch.step} (sample {sample} of dataset"
+            f"row {row} of epoch {batch.epoch}, step {batch.step} ({named} of dataset"
             f" {spec.dataset}) killed or hung a worker {deaths} times, the last: {reason}; the"
             " stream has stopped: leave the sample out, or mend it",
             epoch=batch.epoch,

@@ -8,8 +8,8 @@ and slab.
 from collections import deque
 
 from stoker.protocol.errors import StokerError
-from stoker.protocol.layout import SlotLayout
 from stoker.server.state.batches import Batch
+from stoker.server.state.course import Course
 from stoker.server.state.slots import SlotPool
 from stoker.server.state.streams import Stream
 from stoker.server.work import OpenStream
@@ -51,10 +51,8 @@ class Group:
         slab_bytes: size of its slab.
         stream: its stream.
         record: what a worker is told of it.
-        layout: how a batch lies in a slot; its rows are those of the members' rank.
-        first_row: the first of these rows in the global batch.
-        rows: their number.
-        steps: steps of an epoch.
+        course: what the members' rank is delivered, step by step.
+        slot_bytes: size of a slot; it has room for the largest batch.
         slots: its slots.
         reserved: the memory of the slab is there.
         members: tokens of its sessions.
@@ -69,23 +67,21 @@ class Group:
     """
 
     __slots__ = (
-        "bare_deaths", "claims", "closing", "first_row", "layout", "members", "number", "open",
-        "queued", "record", "reserved", "rows", "run", "slab", "slab_bytes", "slots",
-        "steps", "stopped", "stream", "told",
+        "bare_deaths", "claims", "closing", "course", "members", "number", "open", "queued",
+        "record", "reserved", "run", "slab", "slab_bytes", "slot_bytes", "slots", "stopped",
+        "stream", "told",
     )  # fmt: skip
 
     def __init__(
-        self, slab: int, stream: Stream, record: OpenStream, steps: int, slots: int
+        self, slab: int, stream: Stream, record: OpenStream, course: Course, slots: int
     ) -> None:
         self.number = record.stream
         self.slab = slab
         self.slab_bytes = slots * record.layout.slot_bytes
         self.stream = stream
         self.record = record
-        self.layout: SlotLayout = record.layout
-        self.first_row = record.first_row
-        self.rows = record.layout.rows
-        self.steps = steps
+        self.course = course
+        self.slot_bytes = record.layout.slot_bytes
         self.slots = SlotPool(slots)
         self.reserved = False
         self.members: dict[bytes, None] = {}

@@ -5,10 +5,9 @@ with the number of the request; the session may then OPEN again. A session that 
 between leaves nothing: its build is kept for others, its slab is freed as soon as it is there.
 """
 
-from stoker.order.batches import steps_per_epoch
 from stoker.protocol.drawn import check_sendable, params_output
 from stoker.protocol.errors import ResourceError, StokerError
-from stoker.protocol.layout import Output, check_outputs, slot_layout
+from stoker.protocol.layout import Output, check_outputs
 from stoker.protocol.messages import Open, Opened
 from stoker.server.state.builds import Builds
 from stoker.server.state.context import Context, Fault, error_record
@@ -19,7 +18,7 @@ from stoker.server.state.instructions import ReserveSlab, SendSlab
 from stoker.server.state.memory import REMEDY, Budget
 from stoker.server.state.names import resolve_dataset, resolve_pipeline
 from stoker.server.state.session import Session, Wish
-from stoker.server.state.streams import Streams, check_request, compose
+from stoker.server.state.streams import Streams, check_request, compose, lay_course
 from stoker.server.work import BuildResult, OpenStream
 
 SPARE = 1
@@ -53,10 +52,12 @@ class Openings:
             ResourceError: memory does not suffice.
         """
         settings = self._context.settings
-        first_row, rows = check_request(request)
+        share = check_request(request)
         path = resolve_dataset(request.dataset, settings.datasets)
         pipeline = resolve_pipeline(request.pipeline, request.graph, settings.pipelines)
-        wish = Wish(request, (path, pipeline, request.graph), first_row, rows)
+        planned = request.batch_size if request.buckets else 0
+        key = (path, pipeline, request.graph, request.buckets, planned)
+        wish = Wish(request, key, share)
         result = self._builds.ask(wish.key, session.token)
         if result is not None:
             self._reserve(session, wish, result)
@@ -98,9 +99,9 @@ class Openings:
             return
         wish, session.wish, session.group = session.wish, None, group
         assert wish is not None  # or the group would be closing
-        slots, layout, spec = len(group.slots.slots), group.layout, group.stream.spec
+        slots, course, spec = len(group.slots.slots), group.course, group.stream.spec
         self._context.out.append(
-            SendSlab(session.token, slab, slots, layout.slot_bytes, writable=True)
+            SendSlab(session.token, slab, slots, group.slot_bytes, writable=True)
         )
         self._context.send(
             session.token,
@@ -108,14 +109,16 @@ class Openings:
                 request=wish.request.request,
                 spec=spec.to_data(),
                 stream=group.stream.stream_id,
-                steps=group.steps,
-                rows=group.rows,
-                first_row=group.first_row,
+                steps=course.steps(0),
+                rows=course.largest.rows,
+                first_row=course.largest.first_row,
                 slab=slab,
                 slots=slots,
-                slot_bytes=layout.slot_bytes,
+                slot_bytes=group.slot_bytes,
                 outputs=list(_outputs(group.stream.build, params=group.record.params)),
                 drawn=list(group.stream.build.drawn) if group.record.params else [],
+                buckets=list(course.buckets),
+                leftovers=group.stream.build.leftovers,
             ),
         )
         self._context.log(
@@ -146,17 +149,18 @@ class Openings:
         outputs = _outputs(result, params=request.params)
         check_outputs(outputs)
         spec = compose(request, result)
-        steps = steps_per_epoch(spec)
-        layout = slot_layout(outputs, wish.rows)
+        course = lay_course(wish.share, spec, result, params=request.params)
+        largest = course.largest
         slots = request.prefetch + request.leases + SPARE
-        self._budget.take(slots, layout.slot_bytes)
+        self._budget.take(slots, largest.layout.slot_bytes)
         self._numbers += 1
         record = OpenStream(
-            self._numbers, wish.key[0], spec, result.graph, layout, wish.first_row,
-            bool(request.params and result.params_bytes),
+            self._numbers, wish.key[0], spec, result.graph, largest.layout, largest.first_row,
+            bool(request.params and result.params_bytes), request.rank, request.world_size,
+            request.buckets,
         )  # fmt: skip
         slab = self._numbers
-        group = Group(slab, self._streams.join(spec, result), record, steps, slots)
+        group = Group(slab, self._streams.join(spec, result), record, course, slots)
         group.members[session.token] = None
         self._groups.add(group)
         self._reserving[slab] = session

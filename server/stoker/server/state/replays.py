@@ -50,7 +50,7 @@ class Replays:
         self._numbers += 1
         request = ReplayRequest(
             self._numbers, group.record.dataset, spec, group.record.graph,
-            record.id, record.epoch, record.visit, record.view,
+            record.id, record.epoch, record.visit, record.view, group.record.buckets,
         )  # fmt: skip
         self._waiting[token] = record, request
         self._start()

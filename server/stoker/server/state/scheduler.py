@@ -95,7 +95,7 @@ class Scheduler:
         unit = group.stream.build.group_rows
         lo, hi = batch.take(self._chunk(group, batch), unit)
         self._numbers = number = self._numbers + 1
-        slot, layout = batch.slot, group.layout
+        slot, slot_bytes = batch.slot, group.slot_bytes
         slot.writers += 1
         group.claims += 1
         self.claims += 1
@@ -107,12 +107,12 @@ class Scheduler:
             )
         return Work(
             number, group.number, batch.epoch, batch.step, group.slab, slot.index,
-            slot.generation, slot.index * layout.slot_bytes, layout.slot_bytes, lo, hi,
+            slot.generation, slot.index * slot_bytes, slot_bytes, lo, hi,
         )  # fmt: skip
 
     def _chunk(self, group: Group, batch: Batch) -> int:
         stream = group.stream
-        rows = group.layout.rows if len(group.open) > 1 else batch.unclaimed
+        rows = batch.cut.rows if len(group.open) > 1 else batch.unclaimed
         share = -(-rows // self._pool.up)
         chunk = min(max(share, stream.least_rows), stream.most_rows)
         return whole_units(chunk, stream.most_rows, stream.spec.views)

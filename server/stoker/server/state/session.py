@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from stoker.protocol.messages import Open
+from stoker.server.cuts import Share
 from stoker.server.state.builds import Key
 from stoker.server.state.groups import Group
 
@@ -14,15 +15,13 @@ class Wish:
     Attributes:
         request: the record.
         key: the build that it needs.
-        first_row: the first row of its rank in a global batch.
-        rows: rows of its rank in a batch.
+        share: its rank's part of every batch.
         group: the group whose slab is being reserved.
     """
 
     request: Open
     key: Key
-    first_row: int
-    rows: int
+    share: Share
     group: Group | None = None
 
 

@@ -7,15 +7,19 @@ its speed estimate, and what rows did to workers: a row that kills two stops the
 from collections import OrderedDict
 from math import ceil
 
-from stoker.order.batches import rank_rows
+from stoker.order.batches import steps_per_epoch
+from stoker.order.buckets.turns import BucketTurns
+from stoker.protocol.buckets import Buckets
+from stoker.protocol.drawn import params_output
 from stoker.protocol.errors import UsageError
 from stoker.protocol.messages import Open
 from stoker.protocol.spec import OrderSpec, StreamSpec
+from stoker.server.cuts import Share
+from stoker.server.state.course import BucketCourse, Course, PlainCourse
 from stoker.server.state.names import resolve
 from stoker.server.state.settings import Settings
 from stoker.server.work import BuildResult
 
-MAX_ROWS = 2**24
 MAX_SUSPECTS = 1024
 SPEED_WEIGHT = 0.25
 PROBE_ROWS = 4
@@ -105,31 +109,40 @@ class Streams:
             del self._by_id[stream.stream_id]
 
 
-def check_request(request: Open) -> tuple[int, int]:
-    """Check what can be checked before a build; return (first row, rows) of the rank in a batch.
+def check_request(request: Open) -> Share:
+    """Check what can be checked before a build; return the rank's part of every batch.
 
     Raises:
-        UsageError: the rank is not below the world size, has no row or too many, or the group has a
-            name.
+        UsageError: the rank is not below the world size, has no row or too many, the group has a
+            name, or the request for buckets is none.
     """
     if request.group is not None:
         raise UsageError(
             f"group {request.group!r}: this version serves groups of one;"
             " leave group out, each session then has its own memory"
         )
-    total = request.batch_size * request.views
-    lo, hi = rank_rows(total, request.rank, request.world_size)
-    if hi <= lo:
-        raise UsageError(
-            f"rank {request.rank} of {request.world_size} has no row: a global batch has {total}"
-            " rows; use a global batch of at least one row a rank"
-        )
-    if hi - lo > MAX_ROWS:
-        raise UsageError(
-            f"a rank has at most {MAX_ROWS} rows in a batch, got {hi - lo}; use a smaller batch"
-            " size or fewer views"
-        )
-    return lo, hi - lo
+    if request.buckets:
+        Buckets.from_bytes(request.buckets)
+    share = Share(request.rank, request.world_size, request.views)
+    share.of(request.batch_size)
+    return share
+
+
+def lay_course(share: Share, spec: StreamSpec, build: BuildResult, *, params: bool) -> Course:
+    """Return what a rank is delivered step by step.
+
+    Raises:
+        UsageError: the rank has no row of some batch, or too many; or an epoch has no step.
+    """
+    more = params_output(build.params_bytes) if params else ()
+    if not build.buckets:
+        cut = share.cut(spec.batch_size, build.outputs + more)
+        return PlainCourse(steps_per_epoch(spec), cut)
+    cuts = tuple(
+        share.cut(bucket.positions, outputs + more)
+        for bucket, outputs in zip(build.buckets, build.bucket_outputs, strict=True)
+    )
+    return BucketCourse(BucketTurns(spec, build.buckets, build.leftovers), cuts)
 
 
 def compose(request: Open, build: BuildResult) -> StreamSpec:
@@ -158,4 +171,5 @@ def compose(request: Open, build: BuildResult) -> StreamSpec:
         views=request.views,
         total_epochs=request.total_epochs if build.reads_schedule else None,
         on_error=request.on_error,
+        buckets=build.bucket_plan,
     )

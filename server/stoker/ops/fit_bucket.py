@@ -1,0 +1,222 @@
+"""Resize and crop to the size of the sample's bucket: nothing is padded, little is lost.
+
+The crop is the largest part of the picture with the bucket's ratio: as high or as wide as the
+picture, its other side floor(x + 0.5), at least 1. It lies in the middle (the odd pixel goes to the
+right and below), or where draws 0 (top) and 1 (left) put it, each uniformly. The crop is resized as
+`stoker.ops.resize` resizes; a picture that has the bucket's size is copied.
+
+Which size that is follows from the row's place in the stream: where the size is left out, it is
+`ctx.bucket_height` and `ctx.bucket_width` of the pipeline.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.ops import checks
+from stoker.ops.contract import Kernel, Op, ParameterError, State, Value
+from stoker.ops.nearest import nearest
+from stoker.ops.points import scaled
+from stoker.ops.registry import register
+from stoker.ops.resample import resample
+from stoker.ops.resize import (
+    BICUBIC,
+    INTERPOLATIONS,
+    NEAREST,
+    plain_image,
+    plain_mask,
+    resize_mask,
+    resize_scratch,
+)
+from stoker.ops.rules import require_pixels
+from stoker.rng.draws import integers
+from stoker.rng.jit import kernel
+
+CROPS: Final = ("center", "random")
+RANDOM: Final = 1
+HEIGHT: Final = "stoker.bucket_height"
+WIDTH: Final = "stoker.bucket_width"
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    high, wide = int(params["height"]), int(params["width"])
+    h, w = height, width
+    if width * high > height * wide:
+        w = max((2 * height * wide + high) // (2 * high), 1)
+    else:
+        h = max((2 * width * high + wide) // (2 * wide), 1)
+    h, w = min(h, height), min(w, width)
+    top, left = (height - h) // 2, (width - w) // 2
+    if params["crop"] == RANDOM:
+        top = int(integers(key, 0, height - h + 1))
+        left = int(integers(key, 1, width - w + 1))
+    record["top"] = top
+    record["left"] = left
+    record["height"] = h
+    record["width"] = w
+
+
+@kernel
+def _box(record: Any) -> Any:
+    """Return (top, left, height, width), widened so that resizes compile for one type of size."""
+    top, left = np.int64(record["top"]), np.int64(record["left"])
+    return top, left, np.int64(record["height"]), np.int64(record["width"])
+
+
+@kernel
+def _reads(params: Any, record: Any, height: int, width: int) -> Any:
+    return _box(record)
+
+
+@kernel
+def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    box = _box(record)
+    same = box[2] == dst.shape[0] and box[3] == dst.shape[1]
+    if same or params["interpolation"] == NEAREST:
+        nearest(src, box, dst, scratch)
+    else:
+        resample(src, box, dst, params["interpolation"] == BICUBIC, scratch)
+
+
+@kernel
+def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    resize_mask(src, dst, _box(record), scratch)
+
+
+def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    plain_image(src, dst, _box(record), int(params["interpolation"]))
+
+
+def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    plain_mask(src, dst, _box(record))
+
+
+@kernel
+def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
+    return int(params["height"]), int(params["width"])
+
+
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    top, left, height, width = _box(record)
+    x, y = sizes[3] / width, sizes[2] / height
+    return scaled(x, y, -left * x, -top * y)
+
+
+@register
+@dataclass(frozen=True)
+class FitBucket(Op):
+    """Resize and crop to the size of the sample's bucket.
+
+    Attributes:
+        size: (height, width) in pixels; None: that of the sample's bucket.
+        crop: where what is too much is cut off: "center" on both sides alike, "random" anywhere.
+        interpolation: filter of images: nearest, bilinear or bicubic. Masks are always nearest.
+    """
+
+    size: tuple[int, int] | None = None
+    crop: str = "center"
+    interpolation: str = "bilinear"
+
+    name: ClassVar[str] = "fit_bucket"
+    random: ClassVar[bool] = True
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [("height", "i4"), ("width", "i4"), ("crop", "u1"), ("interpolation", "u1")]
+    )
+    record: ClassVar[np.dtype[Any]] = np.dtype(
+        [("top", "i4"), ("left", "i4"), ("height", "i4"), ("width", "i4")]
+    )
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_image, _plain_image),
+        "mask": Kernel(_run_mask, _plain_mask),
+    }
+    draw = staticmethod(_draw)
+    out_size = staticmethod(_out_size)
+    reads = staticmethod(_reads)
+    forward = staticmethod(_forward)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            size=None if self.size is None else checks.pair(self.name, "size", self.size, 1),
+            crop=checks.choice(self.name, "crop", self.crop, CROPS),
+            interpolation=checks.choice(
+                self.name, "interpolation", self.interpolation, INTERPOLATIONS
+            ),
+        )
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        codes = CROPS.index(self.crop), INTERPOLATIONS.index(self.interpolation)
+        return np.array((*self._known_size(), *codes), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states of the bucket's size."""
+        self.require_kinds(states)
+        require_pixels(self.name, states)
+        size = self._known_size()
+        need = resize_scratch(states, size, self.interpolation)
+        return tuple(state.resized(*size, size) for state in states), need
+
+    def __call__(self, *values: Value, stream: str | None = None) -> Any:
+        """Apply the op to values of a pipeline; see `Op.__call__`."""
+        op = self
+        if self.size is None and values and isinstance(values[0], Value):
+            read = values[0].tracer.input
+            size: Any = (read(HEIGHT), read(WIDTH))
+            op = dataclasses.replace(self, size=size)
+        return super(FitBucket, op).__call__(*values, stream=stream)
+
+    def _known_size(self) -> tuple[int, int]:
+        if self.size is None:
+            raise ParameterError(
+                f"{self.name}: the size is that of a sample's bucket, which is known in a pipeline "
+                "alone; give size=(height, width)"
+            )
+        return self.size
+
+
+def fit_bucket(
+    *values: Value,
+    crop: str = "center",
+    interpolation: str = "bilinear",
+    size: tuple[int, int] | None = None,
+    numbers: bool = False,
+    stream: str | None = None,
+) -> Any:
+    """Resize and crop values of a pipeline to the sample's bucket; see `FitBucket`.
+
+    Args:
+        values: of the sample; the first is an image or mask.
+        crop: see `FitBucket`.
+        interpolation: see `FitBucket`.
+        size: see `FitBucket`.
+        numbers: whether to return one dict more, of what models are conditioned on, each an int64
+            output for the asking: `original_height` and `original_width` of the first value, and
+            `crop_top` and `crop_left`, how far the crop lies inside of the resized picture.
+        stream: stream name.
+    """
+    op = FitBucket(size, crop, interpolation)
+    results = op(*values, stream=stream)
+    if not numbers:
+        return results
+    source, tracer = values[0], values[0].tracer
+    made = results[0] if len(values) > 1 else results
+    found = {name: tracer.decided(made, name) for name in FitBucket.record.names or ()}
+    conditions = {
+        "original_height": tracer.expr("height", source),
+        "original_width": tracer.expr("width", source),
+        "crop_top": _resized(found["top"], tracer.expr("height", made), found["height"]),
+        "crop_left": _resized(found["left"], tracer.expr("width", made), found["width"]),
+    }
+    return (*results, conditions) if len(values) > 1 else (results, conditions)
+
+
+def _resized(offset: Any, after: Any, before: Any) -> Any:
+    """Return an offset in pixels of the resized picture: floor(offset * after / before + 1/2)."""
+    return (2 * offset * after + before) // (2 * before)

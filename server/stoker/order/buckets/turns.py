@@ -1,0 +1,120 @@
+"""Which bucket each step delivers, from the plan's table alone: for who has no use for ids.
+
+The batches of an epoch are those of the first bucket, then those of the second, and so on; with
+`shuffle` a keyed permutation of them. O(log buckets) a step. Any thread may call.
+"""
+
+import functools
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stoker.order.permutation import Permutation
+from stoker.protocol.buckets import Bucket, BucketSteps, Leftovers, tail_of
+from stoker.protocol.errors import UsageError
+from stoker.protocol.spec import StreamSpec
+
+BATCHES_LEVEL = 3
+
+
+class Turn(NamedTuple):
+    """A batch: the number of its bucket, and its own number among all batches of that bucket."""
+
+    bucket: int
+    number: int
+
+
+class _Epoch(NamedTuple):
+    """An epoch: for each bucket its first batch, and the place of that in the epoch unshuffled."""
+
+    first: list[int]
+    places: list[int]
+
+
+class BucketTurns:
+    """The batches of a stream with buckets.
+
+    Attributes:
+        buckets: the plan's.
+        tail: what becomes of an incomplete batch, see `BucketSteps`.
+    """
+
+    def __init__(
+        self,
+        spec: StreamSpec,
+        buckets: Sequence[Bucket],
+        leftovers: Leftovers,
+        *,
+        machine: bool = False,
+    ) -> None:
+        """Make the turns of a stream.
+
+        Args:
+            spec: the stream.
+            buckets: the buckets of its plan.
+            leftovers: what becomes of leftovers, as the request says.
+            machine: compute with machine code (imports numba); the numbers are the same.
+
+        Raises:
+            UsageError: what is left over shall be padded and dropped.
+        """
+        self.buckets = tuple(buckets)
+        self._arithmetic = BucketSteps(self.buckets, tail_of(spec.tail, leftovers))
+        self.tail = self._arithmetic.tail
+        self.steps = self._arithmetic.steps
+        self.steps_before = self._arithmetic.steps_before
+        self.batches_before = self._arithmetic.batches_before
+        self._spec = spec
+        self._machine = machine
+        self._epoch = functools.lru_cache(maxsize=8)(self._make_epoch)
+        self._order = functools.lru_cache(maxsize=4)(self._make_order)
+
+    def turn(self, epoch: int, step: int) -> Turn:
+        """Return which batch a step delivers.
+
+        Raises:
+            UsageError: the epoch has no such step.
+        """
+        steps = self.steps(epoch) if epoch >= 0 else 0
+        if not 0 <= step < steps:
+            raise UsageError(
+                f"step: expected one from 0 to {steps - 1} in epoch {epoch}, got {step}"
+            )
+        found = self._epoch(epoch)
+        place = self._order(epoch)(step) if self._spec.order.shuffle else step
+        bucket = bisect_right(found.places, place) - 1
+        return Turn(bucket, found.first[bucket] + place - found.places[bucket])
+
+    def step_of(self, epoch: int, turn: Turn) -> int:
+        """Return the step of a batch that an epoch delivers."""
+        found = self._epoch(epoch)
+        place = found.places[turn.bucket] + turn.number - found.first[turn.bucket]
+        return self._order(epoch).inverse(place) if self._spec.order.shuffle else place
+
+    def every(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return (places in the epoch unshuffled, buckets) of all steps of an epoch."""
+        places = np.arange(self.steps(epoch), dtype=np.int64)
+        if self._spec.order.shuffle:
+            places = self._order(epoch).many(places)
+        buckets = np.searchsorted(self._epoch(epoch).places, places, side="right") - 1
+        return places, buckets
+
+    def first_of(self, bucket: int, epoch: int) -> int:
+        """Return the number of the first batch that an epoch delivers of a bucket."""
+        return self._epoch(epoch).first[bucket]
+
+    def _make_epoch(self, epoch: int) -> _Epoch:
+        first, places, place = [], [], 0
+        for bucket in range(len(self.buckets)):
+            first.append(self.batches_before(bucket, epoch))
+            places.append(place)
+            place += self.batches_before(bucket, epoch + 1) - first[-1]
+        return _Epoch(first, places)
+
+    def _make_order(self, epoch: int) -> Permutation:
+        return Permutation(
+            self.steps(epoch), self._spec.seed, epoch, level=BATCHES_LEVEL, machine=self._machine
+        )

@@ -1,0 +1,98 @@
+"""What a rank gets of the global batches of one bucket, or of all where there are no buckets.
+
+The daemon, its workers and the reference compute this alike, so a row's place in the slot follows
+from its number alone. numba-free.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from stoker.order.batches import rank_rows
+from stoker.protocol.errors import BuildError, UsageError
+from stoker.protocol.layout import Output, SlotLayout, slot_layout
+
+MAX_ROWS = 2**24
+
+
+class Cut(NamedTuple):
+    """A rank's part of a global batch.
+
+    Attributes:
+        first_row: the first of its rows in the global batch.
+        outputs: what each row consists of.
+        layout: how the part lies in a slot.
+        of: rows of the global batch.
+    """
+
+    first_row: int
+    outputs: tuple[Output, ...]
+    layout: SlotLayout
+    of: int
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.layout.rows
+
+
+class Share(NamedTuple):
+    """Which part of every global batch: that of `rank` among `world_size`, `views` rows each."""
+
+    rank: int
+    world_size: int
+    views: int
+
+    def of(self, positions: int) -> tuple[int, int]:
+        """Return (first row, rows) of a global batch of so many positions.
+
+        Raises:
+            UsageError: the rank has no row, or too many.
+        """
+        total = positions * self.views
+        lo, hi = rank_rows(total, self.rank, self.world_size)
+        if hi <= lo:
+            raise UsageError(
+                f"rank {self.rank} of {self.world_size} has no row: a global batch has {total}"
+                " rows; use a global batch of at least one row a rank"
+            )
+        if hi - lo > MAX_ROWS:
+            raise UsageError(
+                f"a rank has at most {MAX_ROWS} rows in a batch, got {hi - lo}; use a smaller batch"
+                " size or fewer views"
+            )
+        return lo, hi - lo
+
+    def cut(self, positions: int, outputs: tuple[Output, ...]) -> Cut:
+        """Return the part of a global batch of so many positions.
+
+        Raises:
+            UsageError: see `of`.
+        """
+        first, rows = self.of(positions)
+        return Cut(first, outputs, slot_layout(outputs, rows), positions * self.views)
+
+
+def room_for(every: Sequence[tuple[Output, ...]]) -> tuple[Output, ...]:
+    """Return outputs with room for those of every bucket: the greatest sides, and which vary.
+
+    Raises:
+        BuildError: an output cannot differ from bucket to bucket.
+    """
+    return tuple(_room(same) for same in zip(*every, strict=True))
+
+
+def _room(same: tuple[Output, ...]) -> Output:
+    first = same[0]
+    sides = list(zip(*(output.shape for output in same), strict=True))
+    varies = {place for output in same for place in output.varies}
+    other = {place for place, found in enumerate(sides) if len(set(found)) > 1}
+    if other and first.form not in ("stack", "pad"):
+        raise BuildError(
+            f"output {first.name!r}: with buckets, the room of an output of form {first.form!r} "
+            f"is the same in all of them, got {sides}: use form 'stack' or 'pad', or fix its size"
+        )
+    varies |= other
+    return Output(
+        first.name, first.dtype, tuple(map(max, sides)), first.kind, first.items, first.form,
+        tuple(sorted(varies)),
+    )  # fmt: skip

@@ -1,0 +1,78 @@
+"""What a group delivers at each step: how many steps an epoch has, and its part of each batch.
+
+Without buckets both are always the same. With buckets they follow from the plan's table, without
+any sample's id: the daemon holds none.
+"""
+
+from typing import Protocol
+
+from stoker.order.buckets.turns import BucketTurns
+from stoker.protocol.buckets import Bucket
+from stoker.server.cuts import Cut
+
+
+class Course(Protocol):
+    """The steps of a stream, for one rank.
+
+    Attributes:
+        largest: the part that needs the most room in a slot.
+        buckets: those of the plan; none without buckets.
+    """
+
+    largest: Cut
+    buckets: tuple[Bucket, ...]
+
+    def steps(self, epoch: int) -> int:
+        """Return the number of steps of an epoch; at least 1."""
+        ...
+
+    def cut(self, epoch: int, step: int) -> Cut:
+        """Return what the rank gets of a step."""
+        ...
+
+    def bucket(self, epoch: int, step: int) -> Bucket | None:
+        """Return the bucket of a step, None without buckets."""
+        ...
+
+
+class PlainCourse:
+    """All steps are alike."""
+
+    def __init__(self, steps: int, cut: Cut) -> None:
+        self.largest = cut
+        self.buckets: tuple[Bucket, ...] = ()
+        self._steps = steps
+
+    def steps(self, epoch: int) -> int:
+        """Return the number of steps of every epoch."""
+        return self._steps
+
+    def cut(self, epoch: int, step: int) -> Cut:
+        """Return what the rank gets of every step."""
+        return self.largest
+
+    def bucket(self, epoch: int, step: int) -> Bucket | None:
+        """Return None."""
+        return None
+
+
+class BucketCourse:
+    """Each step delivers a batch of one bucket."""
+
+    def __init__(self, turns: BucketTurns, cuts: tuple[Cut, ...]) -> None:
+        self.largest = max(cuts, key=lambda cut: cut.layout.slot_bytes)
+        self.buckets = turns.buckets
+        self._turns = turns
+        self._cuts = cuts
+
+    def steps(self, epoch: int) -> int:
+        """Return the number of steps of an epoch."""
+        return self._turns.steps(epoch)
+
+    def cut(self, epoch: int, step: int) -> Cut:
+        """Return what the rank gets of a step."""
+        return self._cuts[self._turns.turn(epoch, step).bucket]
+
+    def bucket(self, epoch: int, step: int) -> Bucket | None:
+        """Return the bucket of a step."""
+        return self.buckets[self._turns.turn(epoch, step).bucket]
