@@ -412,16 +412,14 @@ def test_in_process_dicts_that_are_no_boxes(boxes, said):
 
 
 def iou(sample):
-    image, mask, boxes, points = ops.iou_crop(
-        sample.image, sample.mask, ops.track_visible(sample.boxes), sample.keypoints
+    image, boxes, points = ops.iou_crop(
+        sample.image, ops.track_visible(sample.boxes), sample.keypoints
     )
     if boxes.count > 0:
-        image, mask, boxes, points = ops.horizontal_flip(image, mask, boxes, points)
-    image, mask, boxes, points = ops.iou_crop(
-        image, mask, boxes, points, min_scale=0.5, stream="again"
-    )
-    image, mask, boxes, points = ops.resize(image, mask, boxes, points, size=32)
-    return {"image": image, "mask": mask, "boxes": boxes, "points": points}
+        image, boxes, points = ops.horizontal_flip(image, boxes, points)
+    image, boxes, points = ops.iou_crop(image, boxes, points, min_scale=0.5, stream="again")
+    image, boxes, points = ops.resize(image, boxes, points, size=32)
+    return {"image": image, "boxes": boxes, "points": points}
 
 
 @pytest.mark.slow
@@ -434,19 +432,18 @@ def test_decisions_from_boxes_are_the_same_in_every_engine(engine):
     cropped = 0
     for seed in range(40):
         fields = sample(seed, 0 if seed % 10 == 0 else None)
-        fields["mask"] = fields["mask"][: len(fields["image"]), : fields["image"].shape[1]]
         row = Row(seed, seed, seed % 3)
         expected, got = run(plain, row, fields), run(other, row, fields)
         for name, array in expected.items():
             assert array.tobytes() == got[name].tobytes(), (seed, name)
         size = fields["image"].shape[:2]
         known = {name: fields[name] for name in ("boxes", "keypoints")}
-        dry = decide(plan, row, {"image": size, "mask": size}, items=known)
+        dry = decide(plan, row, {"image": size}, items=known)
         assert dry == plain.records()
         cropped += sum(entry["record"]["applied"] for entry in dry if "applied" in entry["record"])
     assert cropped > 30
     with pytest.raises(UsageError, match=r"iou_crop at .* looks at boxes: give the records of"):
-        decide(plan, row, {"image": size, "mask": size}, {"boxes": 3, "keypoints": 1})
+        decide(plan, row, {"image": size}, {"boxes": 3, "keypoints": 1})
 
 
 def test_what_a_decision_looks_at_stays_where_only_the_image_is_kept():
