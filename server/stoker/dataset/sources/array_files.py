@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from stoker.dataset.limits import CodecError
+from stoker.dataset.sources.inflate import DAMAGE
 from stoker.dataset.sources.item import Container
 from stoker.dataset.sources.npy import HEADER_BYTES, NpyHeader, read_header
 from stoker.dataset.sources.walk import look_at
@@ -98,7 +99,7 @@ def open_npz(root: Path, path: str, ignored: frozenset[str]) -> list[StoredArray
                 found.append(StoredArray(name, container, header.shape[0], start + header.offset))
     except OSError as error:
         raise UsageError(f"cannot read {root / path}: {error.strerror}; check the path") from None
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+    except DAMAGE as error:
         raise UsageError(f"{root / path} is no .npz archive that can be read: {error}") from None
     return found
 

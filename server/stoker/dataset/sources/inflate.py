@@ -13,6 +13,9 @@ import zlib
 from stoker.dataset.limits import CodecError
 from stoker.protocol.errors import ResourceError
 
+DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError, NotImplementedError,
+          RuntimeError)  # fmt: skip
+"""What the module zipfile raises on archives that are damaged, or of a form it does not know."""
 _PIECE = 2**20
 
 
@@ -34,7 +37,7 @@ def inflate(descriptor: int, member: str) -> int:
         try:
             with zipfile.ZipFile(file) as archive, archive.open(member) as stream:
                 shutil.copyfileobj(stream, out, _PIECE)
-        except (zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
+        except DAMAGE as error:
             raise CodecError(f"its member {member} is damaged: {error}") from None
         except OSError as error:
             raise ResourceError(

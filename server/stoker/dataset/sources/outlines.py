@@ -52,7 +52,7 @@ def paint(shapes: Iterable[tuple[int, bytes]], size: Size, relative: bool) -> np
     for value, text in shapes:
         try:
             outline = _DECODER.decode(text)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise CodecError(f"a segmentation is damaged: {error}") from None
         if isinstance(outline, Runs):
             _fill(flat, edges_of_runs(outline, size), value)

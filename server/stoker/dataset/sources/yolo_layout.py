@@ -154,7 +154,7 @@ def _folder(root: Path, name: Any) -> str:
 def _classes(root: Path, data: dict[str, Any]) -> tuple[str, ...] | None:
     names = data.get("names")
     if isinstance(names, dict):
-        if sorted(names) != list(range(len(names))):
+        if names.keys() != set(range(len(names))):
             raise UsageError(f"names in data.yaml: expected classes 0, 1, ..., got {list(names)}")
         names = [names[number] for number in range(len(names))]
     if isinstance(names, list):
