@@ -142,7 +142,7 @@ def test_semantic_masks_are_those_of_pycocotools(tmp_path, coco):
     with open_dataset(tmp_path / "d") as dataset:
         field = dataset.schema.field("mask")
         assert field.classes == ("background", "car", "cat", "toothbrush")
-        assert field.class_ids == (0, 3, 17, 90)
+        assert field.class_ids == (-1, 3, 17, 90)
         for number, image_id in enumerate(sorted(index.getImgIds())):
             objects = index.loadAnns(index.getAnnIds(imgIds=[image_id]))
             expected = np.zeros(dataset.size("image", number), np.uint8)

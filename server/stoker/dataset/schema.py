@@ -77,8 +77,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         bound: the largest extent of each side over all rows.
         classes: names of the values 0, 1, ... of a label, of a mask, of the `label` of boxes and of
             the `keypoint` of keypoints, if they have such.
-        class_ids: the numbers that the source has for these classes, where they differ from ours;
-            for people and for writing results back.
+        class_ids: the numbers that the source has for these classes, -1 where it has none; for
+            people, and for writing results back.
         side: the field's side columns.
         items: of boxes and keypoints: what an item is; its shape is (None, words of an item).
         referenced: of an index: whether the column holds references into the source's files.

@@ -31,6 +31,7 @@ from stoker.dataset.sources.walk import look_at
 from stoker.protocol.errors import UsageError
 
 BACKGROUND = "background"
+NO_ID = -1
 _ROBOFLOW = "_annotations.coco.json"
 _SLACK_PIXELS = 1.0
 _MAX_VALUE = 255
@@ -139,7 +140,7 @@ class _Reading:
             if len(names) > _MAX_VALUE:
                 raise UsageError(f"{self._path} has {len(names)} categories, but a mask holds up "
                                  f"to {_MAX_VALUE}; take --masks instance")  # fmt: skip
-            fields.append(schema.with_classes(schema.mask(), [BACKGROUND, *names], [0, *ids]))
+            fields.append(schema.with_classes(schema.mask(), [BACKGROUND, *names], [NO_ID, *ids]))
         elif self._masks == "instance":
             fields.append(schema.mask())
         if points := _point_names(self._categories):
