@@ -22,6 +22,7 @@ COMMANDS = {
     "explain": ("stoker.server.commands.explain", "explain"),
     "preview": ("stoker.server.commands.preview", "preview"),
     "replay": ("stoker.server.commands.replay", "replay"),
+    "buckets": ("stoker.server.commands.buckets", "buckets"),
     "bench": ("stoker.server.commands.bench", "bench"),
     "warm": ("stoker.server.commands.warm", "warm"),
     "config": ("stoker.server.commands.config", "config"),

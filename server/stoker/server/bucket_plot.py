@@ -1,0 +1,76 @@
+"""A picture of buckets: their shapes to scale, and how many images each has; drawn with Pillow."""
+
+from typing import Final
+
+from PIL import Image, ImageDraw, ImageFont
+
+from stoker.server.bucket_report import Report, ReportRow
+
+SHAPES: Final = 480
+BARS: Final = 560
+LINE: Final = 18
+MARGIN: Final = 24
+SHOWN: Final = 40
+PAPER: Final = (255, 255, 255)
+INK: Final = (40, 40, 40)
+FAINT: Final = (200, 200, 200)
+GOOD: Final = (70, 120, 180)
+BAD: Final = (200, 70, 50)
+WORST: Final = 0.2
+"""Part of an image that is cut off at which a colour is all bad."""
+
+
+def plot(report: Report) -> Image.Image:
+    """Return the picture: shapes on the left, counts on the right, the fullest buckets first.
+
+    Colours say how much of an image is cut off on average; the mark in a bar is one batch.
+    """
+    rows = report.rows[:SHOWN]
+    height = max(SHAPES, LINE * (len(rows) + 1)) + 2 * MARGIN
+    page = Image.new("RGB", (SHAPES + BARS + 3 * MARGIN, height), PAPER)
+    draw = ImageDraw.Draw(page)
+    font = ImageFont.load_default(size=12)
+    _draw_shapes(draw, rows)
+    _draw_bars(draw, font, rows)
+    more = len(report.rows) - len(rows)
+    title = f"{len(report.rows)} buckets of {report.samples:,} images" + (
+        f", the {SHOWN} fullest shown" if more else ""
+    )
+    draw.text((MARGIN, 4), title, INK, font)
+    return page
+
+
+def _draw_shapes(draw: ImageDraw.ImageDraw, rows: tuple[ReportRow, ...]) -> None:
+    """Draw the outlines from one corner, the emptiest first, so the fullest are on top."""
+    longest = max(max(row.width, row.height) for row in rows)
+    left, bottom = MARGIN, MARGIN + SHAPES
+    draw.line((left, MARGIN, left, bottom, left + SHAPES, bottom), FAINT)
+    for row in reversed(rows):
+        right = left + row.width * SHAPES // longest
+        top = bottom - row.height * SHAPES // longest
+        draw.rectangle((left, top, right, bottom), outline=_colour(row), width=2)
+
+
+def _draw_bars(
+    draw: ImageDraw.ImageDraw,
+    font: ImageFont.FreeTypeFont | ImageFont.ImageFont,
+    rows: tuple[ReportRow, ...],
+) -> None:
+    most = max(max(row.samples, row.positions) for row in rows)
+    left = SHAPES + 2 * MARGIN + 90
+    width = BARS - 90 - 150
+    for number, row in enumerate(rows):
+        top = MARGIN + LINE * number
+        draw.text((left - 90, top), f"{row.width}x{row.height}", INK, font)
+        end = left + max(1, row.samples * width // most)
+        draw.rectangle((left, top + 3, end, top + LINE - 4), fill=_colour(row))
+        batch = left + row.positions * width // most
+        draw.line((batch, top + 1, batch, top + LINE - 2), INK, width=2)
+        said = f"{row.samples:,}, {row.fit.mean_loss:.1%} cut off"
+        draw.text((max(end, batch) + 6, top), said, INK, font)
+
+
+def _colour(row: ReportRow) -> tuple[int, int, int]:
+    part = min(row.fit.mean_loss / WORST, 1.0)
+    mixed = [round(good + (bad - good) * part) for good, bad in zip(GOOD, BAD, strict=True)]
+    return mixed[0], mixed[1], mixed[2]
