@@ -351,6 +351,14 @@ def test_sources_that_cannot_be(tmp_path, image_folder, parallel_folders):
     fails("two folders give the field 'mask'; rename one", parallel_folders)
 
 
+def test_pictures_beside_files_of_another_kind(tmp_path, image_folder):
+    np.save(image_folder / "mean.npy", np.zeros(3))
+    with pytest.raises(UsageError, match="holds pictures, but also files of the kind arrays; say"):
+        pack(image_folder, tmp_path / "d", ONE)
+    report = pack(image_folder, tmp_path / "d", Options(workers=1, kind="folder"))
+    assert report.ignored == {".npy files": 1}
+
+
 def test_workers_are_at_least_one(tmp_path, image_folder):
     with pytest.raises(UsageError, match="expected at least 1 worker, got 0"):
         pack(image_folder, tmp_path / "d", Options(workers=0))

@@ -18,6 +18,7 @@ from stoker.dataset.sources.objects import is_object, scan_objects
 from stoker.dataset.sources.parallel import has_images_folder, scan_parallel
 from stoker.dataset.sources.scan import Request, Scan
 from stoker.dataset.sources.table import is_table, scan_table
+from stoker.dataset.sources.walk import has_pictures
 from stoker.dataset.sources.webdataset import is_webdataset, scan_webdataset, webdataset_files
 from stoker.dataset.sources.yolo import scan_yolo
 from stoker.dataset.sources.yolo_layout import is_yolo
@@ -25,8 +26,6 @@ from stoker.protocol.datasets import is_pattern
 from stoker.protocol.errors import UsageError
 
 AUTO = "auto"
-
-
 _FLAGS = {"fields": "field", "images": "images", "split": "split", "masks": "masks", "clip": "clip"}
 """Attribute of a request -> the flag that sets it."""
 
@@ -40,21 +39,23 @@ class Kind:
         scan: scans it.
         takes: what of a request it listens to; anything else is refused.
         files: lists its files and the folder that they are relative to, if it can be read in place.
+        alone: whether pictures in its folder mean that the folder may be of another kind.
     """
 
     knows: Callable[[Path], bool]
     scan: Callable[[Path, Request], Scan]
     takes: tuple[str, ...] = ()
     files: Callable[[Path], tuple[Path, list[SourceFile]]] | None = None
+    alone: bool = False
 
 
 KINDS: Mapping[str, Kind] = {
     "coco": Kind(is_coco, scan_coco, ("images", "masks", "clip")),
     "ffcv": Kind(is_beton, scan_beton, ("fields",)),
-    "webdataset": Kind(is_webdataset, scan_webdataset, ("fields",), webdataset_files),
-    "huggingface": Kind(is_huggingface, scan_huggingface, ("fields",), huggingface_files),
+    "webdataset": Kind(is_webdataset, scan_webdataset, ("fields",), webdataset_files, True),
+    "huggingface": Kind(is_huggingface, scan_huggingface, ("fields",), huggingface_files, True),
     "table": Kind(is_table, scan_table, ("fields", "images")),
-    "arrays": Kind(is_arrays, scan_arrays, ("fields", "split")),
+    "arrays": Kind(is_arrays, scan_arrays, ("fields", "split"), alone=True),
     "yolo": Kind(is_yolo, scan_yolo, ("split", "masks", "clip")),
     "parallel": Kind(has_images_folder, scan_parallel, ("fields",)),
     "folder": Kind(Path.is_dir, scan_folder),
@@ -80,6 +81,11 @@ def scan_source(source: str, kind: str, request: Request) -> Scan:
         raise UsageError(
             f"{source} is no source that `stoker pack` knows by its look; expected a folder of "
             f"pictures, or name what it is: --kind {'|'.join(KINDS)}"
+        )
+    if KINDS[found].alone and has_pictures(Path(source)):
+        raise UsageError(
+            f"{source} holds pictures, but also files of the kind {found}; say which to pack: "
+            f"--kind {found}, or --kind folder"
         )
     return _scan(found, Path(source), request)
 

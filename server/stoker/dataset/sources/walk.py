@@ -19,6 +19,7 @@ SUFFIXES = frozenset(
         *("ppm", "pgm", "pbm", "pnm"),
     )
 )
+_LOOKED_AT = 10_000
 
 
 def walk(root: Path, under: str, ignored: Counter[str]) -> list[SourceFile]:
@@ -50,6 +51,19 @@ def walk(root: Path, under: str, ignored: Counter[str]) -> list[SourceFile]:
             else:
                 found.append(look_at(entry, path))
     return sorted(found, key=lambda file: file.path.split("/"))
+
+
+def has_pictures(source: Path) -> bool:
+    """Tell whether a picture lies in a folder or below it, among the first files found there."""
+    looked_at = 0
+    for _, folders, names in os.walk(source):
+        folders[:] = sorted(name for name in folders if name[0] != ".")
+        if any(name[0] != "." and Path(name).suffix.lower() in SUFFIXES for name in names):
+            return True
+        looked_at += len(names) + len(folders)
+        if looked_at > _LOOKED_AT:
+            return False
+    return False
 
 
 def check_folder(source: Path) -> None:
