@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from stoker.dataset.append import Base
 from stoker.dataset.build import MAX_BAD, Cut, commit, disk_errors, open_work, with_row_columns
 from stoker.dataset.convert import Conversion, check_conversion, encoding_after
 from stoker.dataset.manifest import Manifest, Source
@@ -66,6 +67,7 @@ class Options:
         cut: where rows are cut into files; None: about 64 pieces of 4 MiB to 1 GiB.
         max_bad: how many bad items are named.
         grid: rewrite JPEGs on a grid, with the same pixels, so that crops decode faster.
+        append: add samples to the dataset that is there, see `stoker.dataset.append`.
         in_place: make an index: pictures, arrays and bytes stay in the source's files.
         bands: store masks in compressed bands of rows in place of their files; the same classes.
     """
@@ -84,6 +86,7 @@ class Options:
     max_bad: int = MAX_BAD
     grid: bool = True
     bands: bool = True
+    append: bool = False
     in_place: bool = False
 
 
@@ -140,12 +143,22 @@ def pack(
     folder, name = Path(dest), os.fspath(source)
     scan = scan_source(name, options.kind, _request(options))
     _check_places(Path(source), folder)
-    schema = with_row_columns(Schema(_stored(scan, options)), source=True)
+    fields = _stored(scan, options)
+    there: list[ShardRecord] = []
+    first = 0
+    if options.append:
+        base, new = _base(folder, options), fields
+        fields = base.join(new)
+        known = len(scan.items)
+        scan.items = base.new(scan.items, new, fields)
+        scan.ignored["samples that are there already"] += known - len(scan.items)
+        there, first = base.records(), base.first
+    schema = with_row_columns(Schema(fields), source=True)
     check_schema(schema)
-    with open_work(folder, options.overwrite) as work, disk_errors(folder):
+    with open_work(folder, options.overwrite or options.append) as work, disk_errors(folder):
         cut = options.cut or (index_cut if options.in_place else default_cut)(scan.items)
         how = How(options.conversion, options.max_bad)
-        jobs = plan_jobs(scan, schema, Place(folder, work), cut, how)
+        jobs = plan_jobs(scan, schema, Place(folder, work, first), cut, how)
         records = kept_records(folder, work, jobs)
         kept = [job for job in jobs if job.index in records]
         resumed = sum(job.count for job in kept)
@@ -155,8 +168,15 @@ def pack(
         ordered = [_scan_record(scan, options), *(records[job.index] for job in jobs)]
         if not options.skip_bad:
             _judge(name, ordered, options.max_bad)
-        manifest = commit(folder, schema, ordered, _source(name, scan, options))
+        source_of = _source(name, scan, options)
+        manifest = commit(folder, schema, [*there, *ordered], source_of)
     return PackReport(manifest, scan.kind, dict(scan.ignored), resumed, time.monotonic() - started)
+
+
+def _base(folder: Path, options: Options) -> Base:
+    if options.overwrite or options.in_place:
+        raise UsageError("--append adds to a dataset; leave --overwrite out")
+    return Base(folder)
 
 
 def _stored(scan: Scan, options: Options) -> tuple[Field, ...]:

@@ -41,10 +41,11 @@ def index_cut(items: Sequence[Item]) -> Cut:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a dataset grows: its folder, and the folder of temporary files."""
+    """Where a dataset grows: its folder, the folder of temporary files, the first file's number."""
 
     dest: Path
     work: Path
+    first: int = 0
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def plan_jobs(scan: Scan, schema: Schema, place: Place, cut: Cut, how: How) -> l
     base = canonical_bytes({"writer": _WRITER, **msgspec.to_builtins(recipe)})
     jobs, offset = [], 0
     with open(place.work / LISTING, "wb") as listing:
-        for index, piece in enumerate(_pieces(scan.items, cut)):
+        for index, piece in enumerate(_pieces(scan.items, cut), place.first):
             lines = b"".join(map(listed, piece))
             listing.write(lines)
             jobs.append(

@@ -53,6 +53,9 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a dataset that is at DEST.")
     ] = False,
+    append: Annotated[
+        bool, typer.Option("--append", help="Add what DEST does not have to the dataset there.")
+    ] = False,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out what cannot be packed, and list it.")
     ] = False,
@@ -97,6 +100,7 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
         kind=kind,
         workers=workers,
         overwrite=overwrite,
+        append=append,
         skip_bad=skip_bad,
         images=images,
         split=split,
