@@ -177,6 +177,32 @@ def test_mosaic_keeps_no_box_of_empty_parts_and_takes_empty_sets(boxes_state):
     assert mixed(op, boxes_state, [none, none, none, box], record).tolist() == box.tolist()
 
 
+@pytest.mark.parametrize(("form", "part"), [("xywh", 0.0), ("cxcywh", 0.5)])
+def test_mosaic_takes_boxes_that_were_converted(boxes_state, form, part):
+    """Out of the corners that a mosaic of corners gives, by the formats' definition."""
+    rng = np.random.default_rng(5)
+    record = resolved(ops.Mosaic(), (30, 44), [4, 5, 6], y=0.4, x=0.6)
+    tiles = []
+    for number in range(4):
+        at = rng.integers(0, 28, (3, 2, 2)).astype(float)
+        corners = np.hstack([at.min(1), at.max(1) + 1])
+        tiles.append((corners, [3 * number + k for k in range(3)]))
+    converted = []
+    for corners, labels in tiles:
+        size = corners[:, 2:] - corners[:, :2]
+        converted.append(as_words(np.hstack([corners[:, :2] + part * size, size]), labels))
+    state = State.ragged("boxes", (ItemField(form, "float32", 4), boxes_state.items[1]), 3)
+    got = mixed(ops.Mosaic(), state, converted, record)
+    expected = mixed(ops.Mosaic(), boxes_state, [as_words(*tile) for tile in tiles], record)
+    assert len(expected) > 3
+    assert np.array_equal(got[:, 4], expected[:, 4])
+    corners = expected[:, :4].copy().view(np.float32)
+    size = corners[:, 2:] - corners[:, :2]
+    assert np.array_equal(
+        got[:, :4].copy().view(np.float32), np.hstack([corners[:, :2] + part * size, size])
+    )
+
+
 def test_mosaic_moves_keypoints_and_leaves_out_those_that_are_cut_off():
     state = State.ragged("keypoints", (ItemField("xy", "float32", 2),), 2, "image")
     record = resolved(ops.Mosaic(), (30, 44), [1, 2, 3], y=0.5, x=0.5)
@@ -246,7 +272,7 @@ def test_states_without_a_rule_are_refused(op, state, message):
 def test_boxes_that_have_no_rule_are_refused(boxes_state):
     with pytest.raises(StateError, match="a pasted box may hide any part of an object"):
         ops.Cutmix().mixed(boxes_state)
-    other = State.ragged("boxes", (ItemField("xywh", "float32", 4),), 3)
-    with pytest.raises(StateError, match="mosaic takes boxes as xyxy, got xywh"):
+    other = State.ragged("boxes", (ItemField("relative_xyxy", "float32", 4),), 3)
+    with pytest.raises(StateError, match="mosaic takes boxes as xyxy, got relative_xyxy"):
         ops.Mosaic().mixed(other)
     assert ops.Mixup().mixed(other).bound == (6, 4)

@@ -29,6 +29,8 @@ from stoker.rng.jit import kernel
 
 KINDS: Final = ("array", "boxes", "image", "keypoints", "mask")
 TILES: Final = 4
+FORMATS: Final = {"xywh": 0.0, "cxcywh": 0.5}
+"""Formats of boxes besides corners -> where in the box its first point lies, as a part of it."""
 
 
 @kernel
@@ -88,11 +90,13 @@ class Mosaic(BatchOp):
         """Return the state that comes out: of boxes and keypoints, with four times the bound.
 
         Raises:
-            StateError: a label is given, which says nothing of four pictures; boxes are in another
-                format than xyxy; besides the reasons of all batch ops.
+            StateError: a label is given, which says nothing of four pictures; besides the reasons
+                of all batch ops.
         """
         if state.items:
-            return bounded(self.declare_items(state), TILES)
+            if state.kind != "boxes" or state.items[0].name not in FORMATS:
+                state = self.declare_items(state)
+            return bounded(state, TILES)
         if state.kind in ("label", "scalar") or (state.kind == "array" and len(state.shape) < 2):
             raise StateError(
                 f"{self.name} has no rule for {state}: one label or number says nothing of four "
@@ -144,17 +148,40 @@ class Mosaic(BatchOp):
     ) -> int:
         size = int(record["height"]), int(record["width"])
         visible, count = visible_word(state), 0
-        for source, (to, at, sides) in zip(sources, _parts(size, record), strict=True):
-            if not len(source) or 0 in sides:
+        form = state.items[0].name
+        for given, (to, at, sides) in zip(sources, _parts(size, record), strict=True):
+            if not len(given) or 0 in sides:
                 continue
+            source = _with_corners(given, form)
             numbers = scaled(1.0, 1.0, -float(at[1]), -float(at[0]))
             rest = dst[count:]
             kept = tools.move(state.kind, source, rest, numbers, (*size, *sides), visible)
             places = rest[:kept].view(np.float32)[:, : 4 if state.kind == "boxes" else 2]
             places[:, 0::2] += np.float32(to[1])
             places[:, 1::2] += np.float32(to[0])
+            if form in FORMATS:
+                _as_form(places, form)
             count += kept
         return count
+
+
+def _with_corners(items: np.ndarray, form: str) -> np.ndarray:
+    """Return items with boxes of another format as corners."""
+    if form not in FORMATS:
+        return items
+    made = items.copy()
+    boxes = made.view(np.float32)[:, :4]
+    x, y, wide, tall = boxes.astype(np.float64).T
+    left, top = x - FORMATS[form] * wide, y - FORMATS[form] * tall
+    boxes[:] = np.stack([left, top, left + wide, top + tall], 1)
+    return made
+
+
+def _as_form(boxes: np.ndarray, form: str) -> None:
+    """Write corners, (n, 4) float32, in another format, as `convert_boxes`."""
+    left, top, right, bottom = boxes.astype(np.float64).T
+    wide, tall = right - left, bottom - top
+    boxes[:] = np.stack([left + FORMATS[form] * wide, top + FORMATS[form] * tall, wide, tall], 1)
 
 
 def _parts(
