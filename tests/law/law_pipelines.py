@@ -84,12 +84,15 @@ def detection(sample):
 
 @pipeline
 def mixed(sample):
-    """Two batch ops, one after the other, on what a batch holds; the mask goes with the boxes."""
+    """Batch ops, one after the other and by choice, on images in two dtypes and layouts."""
     image, mask = ops.random_resized_crop(sample.image, sample.mask, size=48, scale=(0.2, 1.0))
     label = ops.one_hot(sample.label, classes=2)
     picture = ops.normalize(image, dtype="float16", layout="CHW")
-    image, mask, picture, label = ops.cutmix(image, mask, picture, label, p=0.6)
-    image, picture, label = ops.mixup(image, picture, label, alpha=0.4, p=0.7)
+    image, mask, picture, label = ops.cutmix(image, mask, picture, label, p=0.4)
+    image, picture, label = one_of(
+        image, picture, label,
+        choices={"mixup": ops.Mixup(0.4), "cutmix": ops.Cutmix()},
+    )  # fmt: skip
     return {"image": image, "mask": mask, "picture": picture, "label": label}
 
 
@@ -99,5 +102,5 @@ def mosaics(sample):
         sample.image, sample.mask, sample.boxes, sample.keypoints, size=48, scale=(0.3, 1.0)
     )
     image, mask, boxes, points = ops.mosaic(image, mask, boxes, points, p=0.7)
-    image, boxes, points = ops.mixup(image, boxes, points, alpha=8.0, p=0.3)
+    image, boxes, points = random_apply(image, boxes, points, apply=ops.Mixup(8.0), p=0.5)
     return {"image": image, "boxes": boxes, "mask": mask, "points": points, "label": sample.label}

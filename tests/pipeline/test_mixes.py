@@ -5,7 +5,8 @@ import pytest
 
 from stoker import ops
 from stoker.ops import State
-from stoker.pipeline import pipeline
+from stoker.ops.choices import OneOf
+from stoker.pipeline import one_of, pipeline, random_apply
 from stoker.pipeline.plan import bind
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.protocol.items import ItemField
@@ -233,26 +234,88 @@ def test_nothing_but_batch_ops_follows():
         image = ops.mixup(sample.image)
         return {"image": image, "mean": image.mean()}
 
-    def joined(sample):
-        image = ops.mixup(sample.image)
-        if sample.label > 2:
-            image = sample.image
-        return {"image": image}
-
-    for define in (op, instance, expression, statistic, joined):
+    for define in (op, instance, expression, statistic):
         message = refused(define)
         assert "this reads what mixup (at " in message, define.__name__
         assert "Move this before it" in message
 
 
-def test_no_branch_holds_one():
+def test_branches_hold_batch_ops_alone():
     def branch(sample):
         image = sample.image
         if sample.label > 2:
-            image = ops.cutmix(image)
+            image = ops.cutmix(ops.invert(image))
         return {"image": image}
 
-    assert "cutmix reads other rows, so it cannot stand in a branch" in refused(branch)
+    def other(sample):
+        image = ops.mixup(sample.image)
+        if sample.label > 2:
+            image = ops.invert(sample.image)
+        return {"image": image}
+
+    for define in (branch, other):
+        message = refused(define)
+        assert "are not one value that batch ops mix" in message
+        assert "Let the branches hold batch ops alone" in message
+
+
+def test_alternatives_read_rows_as_they_are_before_them(samples):
+    """One of mixup and cutmix for each row, or neither: out of the pictures and the records."""
+
+    @pipeline
+    def chosen(sample):
+        image, label = sample.image, ops.one_hot(sample.label, classes=5)
+        if sample.label > 0:
+            image, label = one_of(
+                image, label, choices={"mixup": ops.Mixup(2.0), "cutmix": ops.Cutmix()}
+            )
+        return {"image": image, "label": label}
+
+    seen = set()
+    got = chosen.batch(samples, seed=4)
+    for place, row in enumerate(got):
+        own = samples[place]["image"]
+        first, size = place // 8 * 8, min(8, len(samples) - place // 8 * 8)
+        choice = None
+        if samples[place]["label"] > 0:
+            choice = OneOf((0.5, 0.5)).sample(0, 0, seed=4, id=place, stream="one_of")["choice"]
+        if choice is None:
+            expected = own
+        else:
+            op, name = ((ops.Mixup(2.0), "mixup"), (ops.Cutmix(), "cutmix"))[choice]
+            drawn = op.sample(0, 0, seed=4, id=place, stream=f"one_of/{name}/{name}")
+            other = first + (place - first + 1 + drawn["offset"] % (size - 1)) % size
+            theirs = samples[other]["image"]
+            if name == "mixup":
+                expected = own * drawn["lam"] + theirs * (1 - drawn["lam"])
+            else:
+                record = np.zeros(1, op.record)
+                for key, value in drawn.items():
+                    record[key] = value
+                op.resolve(record, (40, 50), [other])
+                box = tuple(
+                    slice(int(record[at][0]), int(record[at][0] + record[side][0]))
+                    for at, side in (("top", "height"), ("left", "width"))
+                )
+                expected = own.copy()
+                expected[box] = theirs[box]
+        seen.add(choice)
+        assert np.abs(row["image"] - expected).max() <= 0.502, (place, choice)
+    assert seen == {None, 0, 1}
+    same(got, chosen.batch(samples, seed=4, compiled=True))
+
+
+def test_a_batch_op_after_a_choice_reads_what_was_chosen(samples):
+    @pipeline
+    def after(sample):
+        image, boxes = random_apply(sample.image, sample.boxes, apply=ops.Mixup(2.0), p=0.5)
+        image, boxes = ops.mixup(image, boxes, alpha=1e-6, stream="second")
+        return {"image": image, "boxes": boxes}
+
+    plain = after.batch(samples, seed=6)
+    same(plain, after.batch(samples, seed=6, compiled=True))
+    counts = {len(row["boxes"]["who"]) for row in plain}
+    assert counts == {6, 9, 12}
 
 
 def test_one_order_for_all_values():

@@ -88,7 +88,6 @@ class Binder:
         self.mixes: tuple[Mix, ...] = ()
         self.registers: set[int] = set()
         self._mixing = Mixes()
-        self._branches = 0
         self._draws: dict[int, Decision] = {}
         self._sizes: dict[int, Size] = {}
         self._equal: dict[Size, Size] = {}
@@ -266,13 +265,6 @@ class Binder:
 
     def _mix(self, op: BatchOp, decision: Decision, src: int, value: int) -> None:
         state = self.states[src]
-        if self._branches:
-            self._fail(
-                value,
-                f"{op.name} reads other rows, so it cannot stand in a branch that only some rows "
-                "take: call it after the `if`, with a probability p",
-                op=op.name,
-            )
         self.states[value] = self._within(value, f"{op.name} on {state}", lambda: op.mixed(state))
         self._mixing.add(decision, src, value, state)
 
@@ -421,18 +413,29 @@ class Binder:
         for block, start in zip((node.then, node.orelse), first_inside(node, first), strict=True):
             proved = dict(self._equal)
             inner.append([])
-            self._branches += 1
             self._nodes(block.nodes, start, inner[-1])
-            self._branches -= 1
             self._equal = proved
-        joins = tuple(
-            self._join(first, first + index, pair, inner)
-            for index, pair in enumerate(zip(node.then.results, node.orelse.results, strict=True))
-        )
-        steps.append(IfStep(node.cond, tuple(inner[0]), tuple(inner[1]), joins))
+        joins = []
+        for index, pair in enumerate(zip(node.then.results, node.orelse.results, strict=True)):
+            if self._mixing.roots.keys().isdisjoint(pair):
+                joins.append(self._join(first, first + index, pair, inner))
+            else:
+                self._join_mixed(first + index, pair)
+        steps.append(IfStep(node.cond, tuple(inner[0]), tuple(inner[1]), tuple(joins)))
+
+    def _join_mixed(self, value: int, pair: tuple[int, int]) -> None:
+        """Join values that batch ops made in branches, of one value from before the `if`."""
+        left, right = (self.states[side] for side in pair)
+        if not self._mixing.join(value, pair):
+            self._fail(
+                value,
+                f"the branches cannot join: {left} from {self.graph.site(pair[0])} and {right} "
+                f"from {self.graph.site(pair[1])} are not one value that batch ops mix. Let the "
+                "branches hold batch ops alone, and all else stand before the `if`",
+            )
+        self.states[value] = max(left, right, key=lambda state: state.bound)
 
     def _join(self, first: int, value: int, pair: tuple[int, int], inner: list[list[Step]]) -> Join:
-        self._unmixed(pair, value)
         left, right = (self.states[side] for side in pair)
         try:
             state = join_states(left, right)

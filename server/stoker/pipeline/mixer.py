@@ -13,7 +13,7 @@ thread; all memory of pixels is made once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -21,11 +21,8 @@ from stoker.ops.batch import GROUP, partner, tile_ids
 from stoker.ops.contract import State
 from stoker.ops.means import Tools
 from stoker.pipeline.engine import Engine, Row
-from stoker.pipeline.mixes import Mix
+from stoker.pipeline.mixes import UNMIXED, Mix
 from stoker.protocol.layout import Output
-
-UNMIXED: Final = -1
-"""Stands for the rows before the first mix."""
 
 
 class Members(Protocol):
@@ -73,7 +70,7 @@ class Mixer:
         tiles = max((mix.op.others for mix in plan.mixes if mix.op.of_dataset), default=0)
         self._tiles = [_row_memory(plan.outputs) for _ in range(tiles)]
         self._begun: dict[int, Row | None] = {}
-        self._records: dict[int, list[np.ndarray]] = {}
+        self._records: dict[int, list[np.ndarray | None]] = {}
         self._reached: dict[int, int] = {}
         self._members: Members
         self._size = 0
@@ -106,10 +103,14 @@ class Mixer:
         return row
 
     def records(self, member: int) -> Mapping[int, np.ndarray]:
-        """Return the records of a member that was written: decision -> (1,), resolved."""
+        """Return the records of a member that was written: decision -> (1,), resolved.
+
+        Decisions in branches that its row did not take have none.
+        """
         return {
             mix.decision.index: record
             for mix, record in zip(self._mixes, self._records[member], strict=True)
+            if record is not None
         }
 
     def before_last(self, member: int) -> list[list[np.ndarray]]:
@@ -137,10 +138,9 @@ class Mixer:
                 self._reached[member] = UNMIXED
         return self._begun[member]
 
-    def _record(self, mix: Mix) -> np.ndarray:
+    def _record(self, mix: Mix) -> np.ndarray | None:
         drawn = self._engine.record_of(mix.decision.index)
-        assert drawn is not None, "batch ops stand in no branch"
-        return np.frombuffer(bytearray(drawn), mix.op.record)
+        return None if drawn is None else np.frombuffer(bytearray(drawn), mix.op.record)
 
     def _after(self, stage: int, member: int) -> list[np.ndarray]:
         """Return a member as it is after a mix, or as it was before all."""
@@ -152,11 +152,11 @@ class Mixer:
     def _mix(self, stage: int, member: int, outputs: Sequence[np.ndarray]) -> None:
         mix, record = self._mixes[stage], self._records[member][stage]
         own = self._after(stage - 1, member)
-        others = self._others(stage, member, record)
+        others = [] if record is None else self._others(mix, member, record)
         states = mix.states if others else {}
         counts = {place + 1 for place, state in states.items() if state.items}
         for place, src in enumerate(own):
-            if place in states:
+            if place in states and record is not None:
                 sources = [_value(row, place, states[place]) for row in (own, *others)]
                 count = mix.op.mix(states[place], sources, outputs[place], record[0], self._tools)
                 if states[place].items:
@@ -164,15 +164,12 @@ class Mixer:
             elif place not in counts:
                 _copy(src, outputs[place])
 
-    def _others(self, stage: int, member: int, record: np.ndarray) -> list[list[np.ndarray]]:
+    def _others(self, mix: Mix, member: int, record: np.ndarray) -> list[list[np.ndarray]]:
         """Return the other rows that a member is mixed with, and resolve its record."""
         if not record["applied"][0]:
             return []
-        mix = self._mixes[stage]
         ids, found = (
-            self._drawn(member, record)
-            if mix.op.of_dataset
-            else self._partner(stage, member, int(record["offset"][0]))
+            self._drawn(member, record) if mix.op.of_dataset else self._partner(mix, member, record)
         )
         if not found:
             record["applied"] = 0
@@ -181,13 +178,13 @@ class Mixer:
         return found
 
     def _partner(
-        self, stage: int, member: int, offset: int
+        self, mix: Mix, member: int, record: np.ndarray
     ) -> tuple[list[int], list[list[np.ndarray]]]:
         if self._size == 1:
             return [], []
-        other = partner(member, offset, self._size)
+        other = partner(member, int(record["offset"][0]), self._size)
         row = self._row(other)
-        return ([row.id], [self._after(stage - 1, other)]) if row is not None else ([], [])
+        return ([row.id], [self._after(mix.reads, other)]) if row is not None else ([], [])
 
     def _drawn(self, member: int, record: np.ndarray) -> tuple[list[int], list[list[np.ndarray]]]:
         ids = []

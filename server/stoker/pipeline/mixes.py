@@ -2,13 +2,16 @@
 
 A batch op reads finished rows, so an engine never runs one: it computes each output as it is before
 the first batch op, and draws the decisions. A `Mix` says what is done to the outputs afterwards,
-by `stoker.pipeline.mixer`. Mixes run one after the other, in the order of their decisions.
+by `stoker.pipeline.mixer`. Mixes run one after the other, in the order of their decisions. One that
+stands in a branch is done to the rows whose engine made its decision; what it reads of another row
+is what there is before the branch, so alternatives never read each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -17,6 +20,9 @@ from stoker.ops.contract import State
 from stoker.pipeline.steps import Decision
 from stoker.protocol.errors import BuildError
 from stoker.protocol.layout import Output
+
+UNMIXED: Final = -1
+"""Stands for the rows before the first mix."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,7 @@ class Mix:
         decision: the decision; its op is a `BatchOp`.
         states: output -> state of its value before; outputs without an entry stay as they are.
         made: output -> number of the value that it makes of it.
+        reads: place in the plan's mixes of the one whose results it reads; -1: rows before all.
         size: height and width of the pictures among them; (0, 0) if there are none.
         outputs: of a row after it.
     """
@@ -34,6 +41,7 @@ class Mix:
     decision: Decision
     states: dict[int, State]
     made: dict[int, int]
+    reads: int
     size: tuple[int, int]
     outputs: tuple[Output, ...]
 
@@ -48,6 +56,7 @@ class _Link:
     decision: Decision
     before: State
     made: int
+    reads: int | None
 
 
 class Mixes:
@@ -63,8 +72,21 @@ class Mixes:
 
     def add(self, decision: Decision, src: int, value: int, before: State) -> None:
         """Note that a batch op makes `value` of `src`, whose state is `before`."""
+        chain = self._links.get(src, ())
+        reads = chain[-1].decision.index if chain else None
         self.roots[value] = self.roots.get(src, src)
-        self._links[value] = (*self._links.get(src, ()), _Link(decision, before, value))
+        self._links[value] = (*chain, _Link(decision, before, value, reads))
+
+    def join(self, value: int, pair: tuple[int, int]) -> bool:
+        """Note that a value is one of two of the branches of an `if`; False if they have two roots.
+
+        One of them may be the root itself.
+        """
+        left, right = (self.roots.get(side, side) for side in pair)
+        links = {link for side in pair for link in self._links.get(side, ())}
+        self.roots[value] = left
+        self._links[value] = tuple(sorted(links, key=lambda link: link.decision.index))
+        return left == right
 
     def last(self, value: int) -> Decision:
         """Return the decision that made a mixed value."""
@@ -97,22 +119,28 @@ class Mixes:
             }
             before = {place: link.before for place, link in links.items()}
             made = {place: link.made for place, link in links.items()}
+            reads = {order.index(link.reads) for link in links.values() if link.reads is not None}
             size = _size(decision, list(before.values()))
             row = tuple(
-                msgspec.structs.replace(output, shape=_op(decision).mixed(before[place]).bound)
-                if place in before and before[place].items
-                else output
+                _widened(output, _op(decision), before.get(place))
                 for place, output in enumerate(row)
             )
-            found.append(Mix(decision, before, made, size, row))
-        for mix in found[1:]:
-            if mix.op.of_dataset:
+            found.append(Mix(decision, before, made, max(reads, default=UNMIXED), size, row))
+        for mix in found:
+            if mix.op.of_dataset and mix.reads != UNMIXED:
                 raise _fault(
                     mix.decision,
                     f"{mix.op.name} takes samples of the dataset as they are before batch ops: call"
-                    f" it before {found[0].op.name}, and once",
+                    f" it before {found[mix.reads].op.name}, and once",
                 )
         return tuple(found)
+
+
+def _widened(output: Output, op: BatchOp, before: State | None) -> Output:
+    """Return an output after a mix: of boxes and keypoints there may be more."""
+    if before is None or not before.items:
+        return output
+    return msgspec.structs.replace(output, shape=max(output.shape, op.mixed(before).bound))
 
 
 def _op(decision: Decision) -> BatchOp:

@@ -87,6 +87,8 @@ def with_mixes(
     last = [_made_of(found, output) for output in plan.outputs]
     for mix, row in zip(plan.mixes, rows, strict=True):
         index = mix.decision.index
+        if index not in records:
+            continue  # its branch was not taken
         values: list[ReplayValue] = []
         record = records[index][0]
         for place, state in mix.states.items():
