@@ -1,7 +1,7 @@
 """Pipelines of the Law test, served by name: every feature adds one."""
 
 from stoker import ops
-from stoker.pipeline import one_of, pipeline, random_apply, some_of
+from stoker.pipeline import augmix, one_of, pipeline, random_apply, some_of
 
 
 @pipeline
@@ -80,6 +80,19 @@ def detection(sample):
     if boxes.count > 1:
         image, mask, boxes, points = ops.rot90(image, mask, boxes, points, turns=1, p=0.5)
     return {"image": image, "boxes": boxes, "mask": mask, "points": points, "label": sample.label}
+
+
+@pipeline
+def folded(sample):
+    """One value of several: chains mixed with their image, and crops in one array."""
+    image, mask = ops.random_resized_crop(sample.image, sample.mask, size=32, scale=(0.2, 1.0))
+    image = augmix(image, severity=8, mixture_width=2)
+    crops = ops.ten_crop(image, mask, size=(20, 24))
+    return {
+        "crops": ops.stack(*(crop for crop, _ in crops)),
+        "masks": ops.stack(*(part for _, part in crops)),
+        "label": sample.label,
+    }
 
 
 @pipeline

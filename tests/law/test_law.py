@@ -53,6 +53,7 @@ STREAMS = {
         "seed": 3,
         "freeze": {"color_jitter": 7, "horizontal_flip": "epoch"},
     },
+    "folded": {"pipeline": "folded", "batch_size": 9, "seed": 4, "tail": "pad"},
     "mixed": {"pipeline": "mixed", "batch_size": 13, "seed": 2, "tail": "pad"},
     "mixed_views": {"pipeline": "mixed", "batch_size": 6, "seed": 2, "views": 2},
     "mosaics": {"pipeline": "mosaics", "dataset": "boxed", "batch_size": 9, "seed": 1},

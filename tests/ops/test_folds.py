@@ -3,21 +3,25 @@
 import hashlib
 import json
 import os
+import re
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numba import int32, uint8
 from scipy import stats
 
 from stoker import ops
 from stoker.ops import ParameterError, State, StateError
 from stoker.ops.contract import FoldKernel
 from stoker.ops.folds import Fold
-from stoker.ops.mixing import MOST, plain_mix
+from stoker.ops.mixing import MOST, add_mix, begin_mix, end_mix, plain_mix
 from stoker.ops.registry import choices, folds, registered
 from stoker.ops.testing import ContractError, check_op
-from stoker.rng.jit import kernel
+from stoker.pipeline.warm import op_calls
+from stoker.rng.jit import compiled, kernel
+from stoker.rng.machine_code import violations
 
 EXAMPLES = {
     "blend": [{"weights": (1, 2, 3)}, {"weights": (0.1,) * 16}, {"weights": (0, 5)}],
@@ -200,3 +204,37 @@ def test_golden_folds(run_op):
     if os.environ.get("STOKER_WRITE_GOLDEN"):
         GOLDEN.write_text(json.dumps(found, indent=1) + "\n")
     assert json.loads(GOLDEN.read_text()) == found
+
+
+class Kept:
+    """A compiled function with the text of its code, whether it was cached or not."""
+
+    def __init__(self, fast):
+        self.py_func = fast.py_func
+        libraries = {types: made.library for types, made in fast.overloads.items()}
+        self.texts = {types: str(lib._get_module_for_linking()) for types, lib in libraries.items()}
+
+    def inspect_llvm(self):
+        return self.texts
+
+    def inspect_asm(self):
+        return {}
+
+
+def test_no_fold_calls_libm_or_allocates_and_mixes_are_vectors():
+    calls = dict.fromkeys(op_calls(folds().values()))
+    assert len(calls) >= 6
+    for fn, types in calls:
+        fast = compiled(fn)
+        fast.compile(types)
+        assert violations(Kept(fast)) == [], fn
+    flat, sums = uint8[::1], int32[::1]
+    for fn, types in (
+        (begin_mix, (flat, int32, sums)),
+        (add_mix, (flat, int32, sums)),
+        (end_mix, (flat, int32, sums, flat)),
+    ):
+        fast = compiled(fn)
+        fast.compile(types)
+        text = Kept(fast).inspect_llvm()[types]
+        assert re.search(r"<\d+ x i32>", text), f"{fn.__name__} is scalar"

@@ -90,7 +90,10 @@ PARAMS = {
     "toy_shift": lambda r: {"most": 90.0},
 }
 # What must come right before an op, because it bounds the sizes that the op takes.
-BEFORE = {"pad_to_size": ("resize", {"size": [40, 48]})}
+BEFORE = {
+    "pad_to_size": ("resize", {"size": [40, 48]}),
+    "toy_crop": ("center_crop", {"size": [20, 18]}),
+}
 FIXED = {"resize": {"size": [16, 16]}, "center_crop": {"size": [16, 16]}}
 
 
