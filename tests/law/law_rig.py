@@ -113,7 +113,7 @@ def _daemon(
     address = f"ipc://{folder}/stoker.sock"
     names = (
         "crops", "training", "padded", "evaluation", "scheduled", "detection", "mixed", "mosaics",
-        "fitted",
+        "fitted", "folded",
     )  # fmt: skip
     config = [
         "[daemon]",
