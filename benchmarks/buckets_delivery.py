@@ -1,0 +1,91 @@
+"""What buckets cost in delivery: pixels per second with them, and of one size without.
+
+The same photographs, as JPEGs of many shapes, through private daemons with as many workers: once to
+the sizes of their buckets, once all to the square of the same area. Epochs take turns, so whatever
+slows the machine down meets both; the ratio is that of the best epochs.
+
+    python benchmarks/buckets_delivery.py --images 600 --rounds 5 --workers 2
+"""
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import skimage.data
+
+from stoker import ops
+from stoker.client import Buckets, Loader
+from stoker.dataset import schema, write
+from stoker.pipeline import pipeline
+
+SIDE, BATCH = 256, 16
+
+
+@pipeline
+def bucketed(sample):
+    return {"image": ops.horizontal_flip(ops.fit_bucket(sample.image, crop="random"))}
+
+
+@pipeline
+def square(sample):
+    image = ops.fit_bucket(sample.image, size=(SIDE, SIDE), crop="random")
+    return {"image": ops.horizontal_flip(image)}
+
+
+def make_dataset(folder: Path, images: int) -> Path:
+    """Crops of photographs with log-normal ratios, all of about the same area, as JPEGs."""
+    rng = np.random.default_rng(2)
+    photos = [skimage.data.astronaut(), skimage.data.coffee()]
+    rows = []
+    for number in range(images):
+        photo = photos[number % 2]
+        ratio = float(np.exp(rng.normal(0.1, 0.3)))
+        width = min(int(320 * ratio**0.5), photo.shape[1])
+        height = min(int(320 / ratio**0.5), photo.shape[0])
+        top = int(rng.integers(0, photo.shape[0] - height + 1))
+        left = int(rng.integers(0, photo.shape[1] - width + 1))
+        rows.append({"image": photo[top : top + height, left : left + width].copy()})
+    write(folder, [schema.image()], rows)
+    return folder
+
+
+def epoch(loader: Loader) -> float:
+    """Pixels per second of one epoch."""
+    begun, pixels = time.perf_counter(), 0
+    for batch in loader:
+        pixels += batch.image.size // 3
+    return pixels / (time.perf_counter() - begun)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--images", type=int, default=600)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        dataset = make_dataset(Path(folder) / "photos", given.images)
+        common = {"batch_size": BATCH, "device": "numpy", "workers": given.workers, "prefetch": 6}
+        buckets = Buckets(max_area=SIDE * SIDE, divisor=32)
+        with (
+            Loader(dataset, pipeline=bucketed, buckets=buckets, **common) as many,
+            Loader(dataset, pipeline=square, **common) as one,
+        ):
+            found: dict[str, list[float]] = {"buckets": [], "one size": []}
+            for turn in range(given.rounds + 1):
+                for name, loader in (("buckets", many), ("one size", one)):
+                    rate = epoch(loader)
+                    if turn:  # the first one compiles and warms up
+                        found[name].append(rate)
+    for name, rates in found.items():
+        shown = ", ".join(f"{rate / 1e6:.1f}" for rate in rates)
+        print(f"{name}: {max(rates) / 1e6:.1f} million pixels/s ({shown})")
+    ratios = [a / b for a, b in zip(found["buckets"], found["one size"], strict=True)]
+    best = max(found["buckets"]) / max(found["one size"])
+    print(f"buckets / one size: best {best:.3f}, median of the rounds {np.median(ratios):.3f}")
+
+
+if __name__ == "__main__":
+    main()
