@@ -5,16 +5,21 @@ ffcv 1.0 does: header, field descriptors, metadata, data from a multiple of the 
 that no run of data crosses, allocation table. No file of ffcv itself is among these tests.
 """
 
+import contextlib
 import io
 import json
 import struct
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import given, settings
 from PIL import Image
 
 from stoker.dataset import open_dataset
+from stoker.dataset.limits import CodecError
 from stoker.dataset.pack import Options, pack
+from stoker.dataset.sources.beton import Beton
 from stoker.protocol.errors import DatasetError, UsageError
 
 PAGE = 2**21
@@ -270,3 +275,32 @@ def test_damaged_samples_are_named(tmp_path, beton):
     bad = changed(beton, tmp_path, end + 24 * 3 + 16, struct.pack("<Q", 23))
     reason = r"field 'embedding': 23 bytes are no array of float32 \(2, 3\)"
     refused(bad, tmp_path, reason, DatasetError)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_damaged_files_never_crash(tmp_path_factory, data):
+    """Whatever the bytes are: values, or a typed error."""
+    path = tmp_path_factory.getbasetemp() / "fuzzed.beton"
+    row = [(0, 8, 8, b"\xff\xd8\xff" + bytes(50)), 3, 0.5, b"text", b"{}", bytes(24), 4]
+    BetonWriter(FIELDS).write(path, [row, row])
+    whole = bytearray(path.read_bytes())
+    head = 24 + 7 * 1041 + 160
+    tables = [*range(24), *range(24, 24 + 7 * 1041, 1041), *range(head - 160, head)]
+    tables += range(24 + 5 * 1041, 24 + 5 * 1041 + 300)
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.sampled_from([*tables, *range(len(whole) - 100, len(whole))]))
+        whole[place] = data.draw(st.integers(0, 255))
+    path.write_bytes(whole[: data.draw(st.sampled_from([len(whole), len(whole) - 24, head, 30]))])
+    beton = None
+    with contextlib.suppress(CodecError):
+        beton = Beton(path)
+    if beton is None:
+        return
+    assert len(beton.sizes()) == beton.samples
+    for number in range(min(beton.samples, 4)):
+        for place, field in enumerate(beton.fields):
+            if field.type in ("image", "bytes", "json"):
+                with contextlib.suppress(CodecError):
+                    beton.data(int(beton.metadata[number][place]["place"]))
+    beton.close()

@@ -9,16 +9,16 @@ from PIL import Image
 from typer import Typer
 from typer.testing import CliRunner
 
-from stoker.dataset import open_dataset
+from stoker.dataset import in_place, open_dataset
 from stoker.protocol.errors import DatasetError, UsageError
-from stoker.server.commands.dataset import ls, pack, verify
+from stoker.server.commands.dataset import index, ls, pack, verify
 
 
 @pytest.fixture
 def run(monkeypatch):
     """Run a command with a terminal of 200 columns; errors come through as exceptions."""
     app = Typer()
-    for command in (pack, verify, ls):
+    for command in (pack, index, verify, ls):
         app.command()(command)
     monkeypatch.setenv("COLUMNS", "200")
 
@@ -122,6 +122,25 @@ def test_ls_shows_fields_statistics_and_samples(folder, run):
     assert len(data["samples"]) == 5
     assert [field["name"] for field in data["fields"]] == ["image", "label"]
     assert data["fields"][0]["statistics"]["height"][1] == 185
+
+
+def test_index_and_append(tmp_path, photographs, to_jpeg, write_tar, run, monkeypatch):
+    monkeypatch.setattr(in_place, "cache_root", lambda: tmp_path / "caches")
+    data = [to_jpeg(pixels) for pixels in photographs.values()]
+    for number in range(2):
+        write_tar(
+            tmp_path / f"{number}.tar", [(f"{number}.jpg", data[number]), (f"{number}.x", b"")]
+        )
+    out = run("index", f"{tmp_path}/{{0..1}}.tar", "--field", "x=ignore", "--workers", 1)
+    assert "indexed 2 samples (webdataset) into" in out
+    assert "stat:" in out
+    assert "2 samples" in run("ls", f"{tmp_path}/{{0..1}}.tar")
+    assert "2 samples, all good, stat:" in run("verify", f"{tmp_path}/{{0..1}}.tar")
+    arguments = (tmp_path / "d", "--field", "x=ignore", "--workers", 1)
+    run("pack", tmp_path / "0.tar", *arguments)
+    out = run("pack", f"{tmp_path}/{{0..1}}.tar", *arguments, "--append")
+    assert "packed 2 samples (webdataset) into" in out
+    assert "ignored: 1 samples that are there already" in out
 
 
 @pytest.mark.slow

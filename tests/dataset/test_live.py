@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from stoker.dataset import open_dataset, schema
+from stoker.dataset.describe import describe
+from stoker.dataset.verify import verify
 from stoker.dataset.writer import write
 from stoker.protocol.errors import DatasetError, SampleError, UsageError
 
@@ -96,6 +98,11 @@ def test_every_kind_of_field(tmp_path, module):
             next(dataset.sizes("image"))
         with pytest.raises(UsageError, match=r"its samples lie in no file"):
             dataset.locate("image", 0)
+        shown = describe(dataset, 2)
+        assert shown["samples"][1]["fields"]["embedding"] == "int32 (2,): 1, 2"
+        dataset.will_need(["image"], np.arange(4))
+    with pytest.raises(UsageError, match=r"is a live source: nothing is stored that could be veri"):
+        verify(name)
 
 
 def test_the_fingerprint_is_what_is_declared(module):

@@ -42,8 +42,9 @@ class Loader:
     Each `iter()` is the next epoch. One iterator at a time; one thread at a time.
 
     Args:
-        address_or_path: `ipc:///dir/stoker.sock`, or the path of a packed dataset: then a private
-            daemon is started, shared by the local ranks of one job, and ends with its last client.
+        address_or_path: `ipc:///dir/stoker.sock`, or the path of a packed dataset, of tars or Arrow
+            files to be read in place, or the `module:Class` of a live source: then a private daemon
+            is started, shared by the local ranks of one job, and ends with its last client.
         dataset: name of the dataset at the daemon; may be left out where it has one, and must be
             with a path.
         pipeline: name of a pipeline at the daemon; with a path `"module:attribute"`; or a pipeline

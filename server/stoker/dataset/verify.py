@@ -73,6 +73,8 @@ def verify(
     """
     with open_dataset(path) as dataset:
         folder, manifest = dataset.path, dataset.manifest
+    if manifest.fingerprint.startswith("declared:"):
+        raise UsageError(f"{path} is a live source: nothing is stored that could be verified")
     workers = default_workers() if workers is None else workers
     if workers < 1:
         raise UsageError(f"expected at least 1 worker, got {workers}")

@@ -121,10 +121,9 @@ class Beton:
 
     def sizes(self) -> np.ndarray:
         """Return how many bytes of data each sample has, (samples,) int64."""
-        owners = self._runs["sample"].astype(np.int64)
-        inside = owners < self.samples
-        sizes = self._runs["size"].astype(np.float64)
-        found = np.bincount(owners[inside], sizes[inside], minlength=self.samples)
+        runs = self._runs[self._runs["sample"] < self.samples]
+        sizes = np.minimum(runs["size"], self._end).astype(np.float64)
+        found = np.bincount(runs["sample"].astype(np.int64), sizes, minlength=self.samples)
         return found.astype(np.int64) + self.metadata.dtype.itemsize
 
     def _read(self, dtype: np.dtype, place: int, count: int, what: str) -> np.ndarray:
