@@ -4,6 +4,7 @@ Only headers are read here, never with pickle. Members of an .npz that are store
 a known byte of it; compressed ones are inflated by the workers that read them.
 """
 
+import math
 import struct
 import zipfile
 from dataclasses import dataclass
@@ -45,8 +46,7 @@ class StoredArray:
     @property
     def row_bytes(self) -> int:
         """Bytes of a row."""
-        count = int(np.prod(self.container.shape, dtype=np.int64))
-        return count * np.dtype(self.container.dtype).itemsize
+        return math.prod(self.container.shape) * np.dtype(self.container.dtype).itemsize
 
 
 def open_npy(root: Path, path: str) -> StoredArray:

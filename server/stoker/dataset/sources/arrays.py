@@ -84,14 +84,15 @@ class ArrayItems(LazyItems):
     def __init__(self, name: str, arrays: Sequence[StoredArray]) -> None:
         """Take the arrays, in the order of the fields, and what the source is called."""
         super().__init__([arrays[0].rows])
-        self._name, self._arrays = name, arrays
-        self._row_bytes = sum(array.row_bytes for array in arrays)
+        self._name = name
+        self._columns = [(array.offset, array.row_bytes) for array in arrays]
+        self._row_bytes = sum(row_bytes for _, row_bytes in self._columns)
 
     def make(self, container: int, number: int) -> Item:
         """Return the item of a row."""
         places = tuple(
-            Extract(place, array.offset + number * array.row_bytes, array.row_bytes)
-            for place, array in enumerate(self._arrays)
+            Extract(place, offset + number * row_bytes, row_bytes)
+            for place, (offset, row_bytes) in enumerate(self._columns)
         )
         return Item(f"{self._name}[{number}]", self._row_bytes, places)
 
