@@ -58,6 +58,8 @@ class Options:
         fields: NAME -> KIND of fields, where the source does not say it: for parallel folders,
             folder name -> "image" or "mask".
         images: folder of the pictures, where paths in the source are not relative to itself.
+        classes: names of the classes of labels, in the order of their numbers; empty: those that
+            are found, in alphabetical order.
         split: which part of the source, if it has several, such as "train".
         masks: what is painted from outlines of objects, "semantic" or "instance"; empty: no mask.
         clip: clip boxes to their picture, and leave out keypoints outside of it, instead of calling
@@ -78,6 +80,7 @@ class Options:
     skip_bad: bool = False
     fields: Mapping[str, str] = field(default_factory=dict)
     images: Path | None = None
+    classes: tuple[str, ...] = ()
     split: str = ""
     masks: str = ""
     clip: bool = False
@@ -223,6 +226,7 @@ def _request(options: Options) -> Request:
         asked=options.kind != AUTO,
         fields=options.fields,
         images=options.images,
+        classes=options.classes,
         split=options.split,
         masks=options.masks,
         clip=options.clip,

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from stoker.dataset import schema
+from stoker.dataset.sources.classes import order_classes
 from stoker.dataset.sources.item import SourceFile, item_of_files
 from stoker.dataset.sources.scan import Request, Scan
 from stoker.dataset.sources.walk import check_folder, walk
@@ -48,11 +49,12 @@ def scan_folder(source: Path, request: Request) -> Scan:
             "itself, "
             f"as in `stoker pack {source / classes[0]} DEST`, or pass --kind folder"
         )
-    numbers = {name: number for number, name in enumerate(classes)}
+    names = order_classes(classes, request.classes)
+    numbers = {name: number for number, name in enumerate(names)}
     return Scan(
         "folder",
         source,
-        (schema.image(), schema.label(classes=tuple(classes))),
+        (schema.image(), schema.label(classes=names)),
         [item_of_files((file,), numbers[_class(file)]) for file in nested],
         bad=[
             (file.path, "it lies in no class folder, but others do; move it into one")

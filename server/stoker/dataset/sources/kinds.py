@@ -26,7 +26,14 @@ from stoker.protocol.datasets import is_pattern
 from stoker.protocol.errors import UsageError
 
 AUTO = "auto"
-_FLAGS = {"fields": "field", "images": "images", "split": "split", "masks": "masks", "clip": "clip"}
+_FLAGS = {
+    "fields": "field",
+    "images": "images",
+    "classes": "classes",
+    "split": "split",
+    "masks": "masks",
+    "clip": "clip",
+}
 """Attribute of a request -> the flag that sets it."""
 
 
@@ -54,11 +61,11 @@ KINDS: Mapping[str, Kind] = {
     "ffcv": Kind(is_beton, scan_beton, ("fields",)),
     "webdataset": Kind(is_webdataset, scan_webdataset, ("fields",), webdataset_files, True),
     "huggingface": Kind(is_huggingface, scan_huggingface, ("fields",), huggingface_files, True),
-    "table": Kind(is_table, scan_table, ("fields", "images")),
+    "table": Kind(is_table, scan_table, ("fields", "images", "classes")),
     "arrays": Kind(is_arrays, scan_arrays, ("fields", "split"), alone=True),
     "yolo": Kind(is_yolo, scan_yolo, ("split", "masks", "clip")),
-    "parallel": Kind(has_images_folder, scan_parallel, ("fields",)),
-    "folder": Kind(Path.is_dir, scan_folder),
+    "parallel": Kind(has_images_folder, scan_parallel, ("fields", "classes")),
+    "folder": Kind(Path.is_dir, scan_folder, ("classes",)),
     "python": Kind(is_object, scan_objects, ("fields",)),
 }
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from stoker.dataset import schema
+from stoker.dataset.sources.classes import order_classes
 from stoker.dataset.sources.item import Item, SourceFile, item_of_files
 from stoker.dataset.sources.scan import Request, Scan
 from stoker.dataset.sources.walk import check_folder, list_folder, walk
@@ -60,7 +61,7 @@ def scan_parallel(source: Path, request: Request) -> Scan:
         raise UsageError(f"{source} has no folder {name}/ with pictures; got --field {name}=...")
     order = [first, *(name for name in trees if name != first)]
     scan = Scan("parallel", source, _fields(order, kinds), [], ignored=ignored)
-    scan.items = _match([(name, trees[name]) for name in order], scan)
+    scan.items = _match([(name, trees[name]) for name in order], scan, request.classes)
     return scan
 
 
@@ -82,12 +83,14 @@ def _fields(folders: list[str], kinds: Mapping[str, str]) -> tuple[schema.Field,
     return tuple(fields.values())
 
 
-def _match(trees: list[tuple[str, list[SourceFile]]], scan: Scan) -> list[Item]:
+def _match(
+    trees: list[tuple[str, list[SourceFile]]], scan: Scan, given: tuple[str, ...]
+) -> list[Item]:
     """Return items of files of one stem; files left over are put on the scan's bad list."""
     by_stem = [_stems(folder, files, scan) for folder, files in trees]
     folders = [folder for folder, _ in trees]
     stems = sorted(set().union(*by_stem), key=lambda stem: stem.split("/"))
-    classes: list[str] = []
+    classes: tuple[str, ...] = ()
     whole: list[tuple[str, tuple[SourceFile, ...]]] = []
     for stem in stems:
         files = [tree.get(stem) for tree in by_stem]
@@ -100,8 +103,9 @@ def _match(trees: list[tuple[str, list[SourceFile]]], scan: Scan) -> list[Item]:
         )
         scan.bad.append((there.path, f"its partner is missing: expected {missing}"))
     if any("/" in stem for stem, _ in whole):
-        classes = sorted({stem.split("/", 1)[0] for stem, _ in whole if "/" in stem})
-        scan.fields = (*scan.fields, schema.label(classes=tuple(classes)))
+        found = {stem.split("/", 1)[0] for stem, _ in whole if "/" in stem}
+        classes = order_classes(found, given)
+        scan.fields = (*scan.fields, schema.label(classes=classes))
     numbers = {name: number for number, name in enumerate(classes)}
     items: list[Item] = []
     for stem, partners in whole:

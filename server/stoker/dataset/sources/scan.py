@@ -18,6 +18,8 @@ class Request:
         fields: NAME -> KIND, for folders, columns, arrays and so on whose kind their name does not
             say; each kind of source says what NAME and KIND may be.
         images: folder of the pictures, where paths in the source are not relative to itself.
+        classes: names of the classes of labels, in the order of their numbers; empty: those that
+            are found, in alphabetical order.
         split: which part of the source, if it has several, such as "train".
         masks: what is painted from outlines, "semantic" or "instance"; empty for no mask.
         clip: clip boxes to their picture and leave out keypoints outside of it, where they would be
@@ -27,6 +29,7 @@ class Request:
     asked: bool = False
     fields: Mapping[str, str] = field(default_factory=dict)
     images: Path | None = None
+    classes: tuple[str, ...] = ()
     split: str = ""
     masks: str = ""
     clip: bool = False

@@ -8,7 +8,7 @@ in alphabetical order.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from stoker.dataset.schema import Field
+from stoker.dataset.sources.classes import order_classes
 from stoker.dataset.sources.declare import IGNORE, TEXT, declare, field_name
 from stoker.dataset.sources.item import Given, Item, Place, WholeFile
 from stoker.dataset.sources.scan import Request, Scan
@@ -54,7 +55,7 @@ def scan_table(source: Path, request: Request) -> Scan:
         raise UsageError(f"--field {name}=...: {source} has no such column; it has "
                          f"{', '.join(table.columns)}")  # fmt: skip
     root = request.images or source.parent
-    columns = _columns(table, request.fields, root)
+    columns = _columns(table, request, root)
     scan = Scan(
         "table", root, tuple(column.field for column in columns), [], aligned=False,
         bad=[(f"{source.name}:{place}", reason) for place, reason in table.bad],
@@ -97,11 +98,11 @@ def _place(column: _Column, value: Any) -> Place:
         raise ValueError(f"column {column.name!r}: expected {what}, got {value!r}") from None
 
 
-def _columns(table: Table, asked: Mapping[str, str], root: Path) -> list[_Column]:
+def _columns(table: Table, request: Request, root: Path) -> list[_Column]:
     columns: dict[str, _Column] = {}
     for index, (name, typed) in enumerate(table.columns.items()):
         values = [row[index] for row in table.rows if row[index] not in (None, "")]
-        kind = asked.get(name) or _guess(name, typed, values)
+        kind = request.fields.get(name) or _guess(name, typed, values)
         if kind == IGNORE:
             continue
         if kind.startswith("unknown"):
@@ -118,7 +119,10 @@ def _columns(table: Table, asked: Mapping[str, str], root: Path) -> list[_Column
                 f"columns {columns[field.name].name!r} and {name!r} both give the field "
                 f"{field.name!r}; rename one, or leave it out by --field {name}={IGNORE}"
             )
-        field, place_of = _converter(field, kind, typed, values, root)
+        if field.kind == "label":
+            field, place_of = _labels(field, values, request.classes)
+        else:
+            place_of = _converter(field, kind, typed, root)
         columns[field.name] = _Column(index, name, field, place_of)
     if not columns:
         raise UsageError("no column is left to be a field; leave fewer out")
@@ -154,27 +158,26 @@ def _is_float(text: str) -> bool:
     return True
 
 
-def _converter(
-    field: Field, kind: str, typed: str, values: list[Any], root: Path
-) -> tuple[Field, Callable[[Any], Place]]:
-    """Return the field, with classes if it has any, and what turns a value into a place."""
+def _converter(field: Field, kind: str, typed: str, root: Path) -> Callable[[Any], Place]:
+    """Return what turns a value into a place."""
     if field.is_picture:
-        return field, lambda value: WholeFile(look_at(root / str(value), str(value)))
+        return lambda value: WholeFile(look_at(root / str(value), str(value)))
     if kind == TEXT:
-        return field, lambda value: Given(str(value).encode())
-    if field.kind == "label":
-        return _labels(field, values)
+        return lambda value: Given(str(value).encode())
     if typed:
-        return field, Given
+        return Given
     if field.shape:
         raise UsageError(f"a CSV has no column of arrays, got {field.name}={kind}")
-    return field, lambda value: Given(_number(field.dtype, value))
+    return lambda value: Given(_number(field.dtype, value))
 
 
-def _labels(field: Field, values: list[Any]) -> tuple[Field, Callable[[Any], Place]]:
-    if all(_INTEGER.fullmatch(str(value)) for value in values):
+def _labels(
+    field: Field, values: list[Any], given: tuple[str, ...]
+) -> tuple[Field, Callable[[Any], Place]]:
+    """Return a field of labels, with classes if it has any, and what turns a value into a place."""
+    if not given and all(_INTEGER.fullmatch(str(value)) for value in values):
         return field, lambda value: Given(int(value))
-    classes = tuple(sorted({str(value) for value in values}))
+    classes = order_classes(map(str, values), given)
     numbers = {name: number for number, name in enumerate(classes)}
     return msgspec.structs.replace(field, classes=classes), lambda value: Given(numbers[str(value)])
 

@@ -31,6 +31,7 @@ from stoker.dataset.in_place import index_folder, make_index
 from stoker.dataset.pack import Options, PackReport
 from stoker.dataset.pack import Progress as PackProgress
 from stoker.dataset.pack import pack as pack_dataset
+from stoker.dataset.sources.classes import read_classes
 from stoker.dataset.sources.kinds import AUTO, KINDS
 from stoker.dataset.verify import MAX_BAD, VerifyReport
 from stoker.dataset.verify import verify as verify_dataset
@@ -64,6 +65,10 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
         typer.Option(
             help="NAME=KIND of a folder, column or array, such as masks=mask; repeatable."
         ),
+    ] = None,
+    classes: Annotated[
+        Path | None,
+        typer.Option(help="File with the names of classes, one a line, in their numbers' order."),
     ] = None,
     split: Annotated[str, typer.Option(help="Which split, where SOURCE has several.")] = "",
     masks: Annotated[
@@ -103,6 +108,7 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
         append=append,
         skip_bad=skip_bad,
         images=images,
+        classes=() if classes is None else read_classes(classes),
         split=split,
         masks=masks,
         clip=clip,
