@@ -71,3 +71,13 @@ def test_contenders_take_turns_and_the_least_time_counts(benchmark, monkeypatch)
     found = interleave.least_times({name: contender(name) for name in cost}, rounds=3)
     assert found == {"a": 3.0, "b": 1.0}
     assert order[-6:] == ["a", "b"] * 3
+
+
+def test_peers_of_batch_ops_do_what_they_do(benchmark):
+    """Within a level of 255: roundings differ, the work not."""
+    for name, contenders in benchmark("ops_batch").cases().items():
+        expected = np.array(contenders.pop("Stoker")(), np.float64)
+        scale = 1 if "uint8" in name else 1 / 255
+        assert contenders
+        for peer, call in contenders.items():
+            assert np.abs(np.asarray(call(), np.float64) - expected).max() <= scale, (name, peer)
