@@ -15,24 +15,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.ops.half import to_half
+from stoker.ops.half import B13, B16, HALF_BITS, HALF_ONE, MAGNITUDE, NORMAL, REBIAS, SIGN
+from stoker.ops.half import ONE as ONE_BIT
 from stoker.ops.points import MOVERS
+from stoker.ops.words import float_word, word_float
 from stoker.rng.jit import compiled, kernel
 
 ONE: Final = 1 << 16
 HALF: Final = np.int32(1 << 15)
 SHIFT: Final = np.int32(16)
-LINE: Final = 1024
-"""Values of float16 that are mixed at a time."""
-ZERO: Final = np.uint64(0)
-STEP: Final = np.uint64(LINE)
 NOT_SIGN: Final = np.uint32(0x7FFF)
-SIGN: Final = np.uint32(0x8000)
 EXPONENT: Final = np.uint32(0x7C00)
 INFINITE: Final = np.uint32(0x7F800000)
-B13: Final = np.uint32(13)
-B16: Final = np.uint32(16)
-REBIAS: Final = np.float32(2.0**112)
+SCALE: Final = np.float32(2.0**112)
 NOT_A_NUMBER: Final = np.uint16(0x7E00)
 
 
@@ -65,43 +60,37 @@ def plain_floats(a: np.ndarray, b: np.ndarray, dst: np.ndarray, p: Any, q: Any) 
 
 
 @kernel
-def widen(bits: Any, start: Any, count: Any, floats: Any, words: Any) -> None:
-    """Write float16 bits as float32; `words` is the memory of `floats` as uint32."""
-    for i in range(count):
-        bit = np.uint32(bits[start + i])
-        words[i] = np.uint32(np.uint32(bit & NOT_SIGN) << B13)
-    for i in range(count):
-        floats[i] = floats[i] * REBIAS
-    for i in range(count):
-        bit = np.uint32(bits[start + i])
-        if np.uint32(bit & EXPONENT) == EXPONENT:
-            words[i] = np.uint32(words[i] | INFINITE)
-        words[i] = np.uint32(words[i] | np.uint32(np.uint32(bit & SIGN) << B16))
+def widened(bits: Any) -> Any:
+    """Return the float32 of float16 bits."""
+    word = np.uint32(bits)
+    size = word_float(np.uint32(np.uint32(word & NOT_SIGN) << B13)) * SCALE
+    found = float_word(size)
+    if np.uint32(word & EXPONENT) == EXPONENT:
+        found = np.uint32(found | INFINITE)
+    return word_float(np.uint32(found | np.uint32(np.uint32(word & SIGN) << B16)))
 
 
 @kernel
-def blend_halves(a: Any, b: Any, dst: Any, p: Any, q: Any, scratch: Any) -> None:
-    """Write the weighted mean of flat arrays of float16 bits; `scratch` is (2, LINE) float32."""
-    first, second = scratch[0], scratch[1]
-    first_words, second_words = first.view(np.uint32), second.view(np.uint32)
-    size = np.uint64(dst.size)
-    start = ZERO
-    while start < size:
-        count = min(STEP, size - start)
-        widen(a, start, count, first, first_words)
-        widen(b, start, count, second, second_words)
-        for i in range(count):
-            first[i] = first[i] * p + second[i] * q
-        to_half((first, first_words), (second, second_words), ZERO, count, dst, start)
-        for i in range(count):
-            if first[i] != first[i]:  # the IEEE test for nan
-                dst[start + i] = NOT_A_NUMBER
-        start += count
+def narrowed(x: Any) -> Any:
+    """Return the float16 bits of a float32; the rounding of `stoker.ops.half.to_half`."""
+    word = float_word(x)
+    size = np.uint32(word & MAGNITUDE)
+    odd = np.uint32(np.uint32(size >> B13) & ONE_BIT)
+    normal = min(np.uint32(np.uint32(size - REBIAS + odd) >> B13), EXPONENT)
+    small = np.uint32(float_word(np.float32(abs(x) + HALF_ONE)) - HALF_BITS)
+    found = small if size < NORMAL else normal
+    found = np.uint32(np.uint32(np.uint32(word >> B16) & SIGN) | found)
+    return NOT_A_NUMBER if size > INFINITE else np.uint16(found)
 
 
-def plain_halves(
-    a: np.ndarray, b: np.ndarray, dst: np.ndarray, p: Any, q: Any, scratch: np.ndarray
-) -> None:
+@kernel
+def blend_halves(a: Any, b: Any, dst: Any, p: Any, q: Any) -> None:
+    """Write the weighted mean of flat arrays of float16 bits; p and q are float32."""
+    for i in range(np.uint64(dst.size)):
+        dst[i] = narrowed(np.float32(widened(a[i]) * p + widened(b[i]) * q))
+
+
+def plain_halves(a: np.ndarray, b: np.ndarray, dst: np.ndarray, p: Any, q: Any) -> None:
     """The reference of `blend_halves`."""
     with np.errstate(all="ignore"):
         first, second = (bits.view(np.float16).astype(np.float32) for bits in (a, b))
@@ -123,7 +112,6 @@ class Tools:
         self._floats: Any = compiled(blend_floats) if machine else plain_floats
         self._halves: Any = compiled(blend_halves) if machine else plain_halves
         self._movers = {kind: compiled(fn) if machine else fn for kind, fn in MOVERS.items()}
-        self._scratch = np.zeros((2, LINE), np.float32)
 
     def blend(self, a: np.ndarray, b: np.ndarray, dst: np.ndarray, part: float) -> None:
         """Write the weighted mean of two contiguous arrays.
@@ -139,7 +127,7 @@ class Tools:
             self._bytes(one, two, into, np.int32(int(part * ONE + 0.5)))
         elif dst.dtype == np.float16:
             bits = (array.view(np.uint16) for array in (one, two, into))
-            self._halves(*bits, np.float32(part), np.float32(1.0 - part), self._scratch)
+            self._halves(*bits, np.float32(part), np.float32(1.0 - part))
         else:
             weight = dst.dtype.type
             self._floats(one, two, into, weight(part), weight(1.0 - part))
