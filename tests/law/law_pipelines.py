@@ -1,7 +1,7 @@
 """Pipelines of the Law test, served by name: every feature adds one."""
 
 from stoker import ops
-from stoker.pipeline import augmix, one_of, pipeline, random_apply, some_of
+from stoker.pipeline import augmix, one_of, outputs, pipeline, random_apply, some_of
 
 
 @pipeline
@@ -117,3 +117,24 @@ def mosaics(sample):
     image, mask, boxes, points = ops.mosaic(image, mask, boxes, points, p=0.7)
     image, boxes, points = random_apply(image, boxes, points, apply=ops.Mixup(8.0), p=0.5)
     return {"image": image, "boxes": boxes, "mask": mask, "points": points, "label": sample.label}
+
+
+@pipeline
+def varying(sample, ctx):
+    """Rows of differing shape, in every form; sizes follow from draws, labels and the schedule."""
+    image, mask, boxes = ops.random_short_side_scale(
+        sample.image, sample.mask, sample.boxes, sizes=(24, 40), max_size=64
+    )
+    if sample.label == 1 and ctx.chance(0.3 + 0.5 * ctx.progress):
+        image, mask, boxes = ops.random_crop(image, mask, boxes, size=(20, 28), padding=4)
+    gray = ops.channel_drop(image) if ctx.step % 2 else image
+    return {
+        "image": outputs.pad(image, multiple=8, fill=114),
+        "floats": outputs.pad(ops.normalize(image, dtype="float16")),
+        "mask": outputs.as_list(mask),
+        "pixels": outputs.ragged(gray),
+        "boxes": boxes,
+        "words": outputs.ragged(sample.words),
+        "tokens": outputs.pad(sample.words, fill=-100),
+        "label": sample.label,
+    }

@@ -67,7 +67,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory, source: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def boxed(tmp_path_factory: pytest.TempPathFactory, source: Path) -> Path:
-    """The same photographs with masks, and with 0 to 5 boxes and keypoints that have fields."""
+    """The same photographs with masks, 0 to 5 boxes and keypoints with fields, and 0 to 6 words."""
     images = sorted((source / "images").rglob("*.jpg"))
     masks = sorted((source / "masks").rglob("*.png"))
     rng = np.random.default_rng(8)
@@ -85,6 +85,7 @@ def boxed(tmp_path_factory: pytest.TempPathFactory, source: Path) -> Path:
                 "mask": mask.read_bytes(),
                 "boxes": {"relative_xyxy": corners, **boxes},
                 "keypoints": {"xy": at[:, 0] * size, "person": np.arange(count)},
+                "words": np.arange(number % 7, dtype=np.int32) + number,
                 "label": number % 2,
             }
         )
@@ -94,6 +95,7 @@ def boxed(tmp_path_factory: pytest.TempPathFactory, source: Path) -> Path:
         schema.mask(),
         schema.boxes(fields={"label": "int64", "score": "float32"}),
         schema.keypoints(fields={"person": "uint8"}),
+        schema.array("words", "int32", (None,)),
         schema.label(),
     ]
     write(dest, fields, rows)
@@ -113,7 +115,7 @@ def _daemon(
     address = f"ipc://{folder}/stoker.sock"
     names = (
         "crops", "training", "padded", "evaluation", "scheduled", "detection", "mixed", "mosaics",
-        "fitted", "folded",
+        "fitted", "folded", "varying",
     )  # fmt: skip
     config = [
         "[daemon]",

@@ -47,6 +47,15 @@ STREAMS = {
             max_area=48 * 48, divisor=16, max_side=64, leftovers="merge", constant="pixels"
         ),
     },
+    "forms": {
+        "pipeline": "varying",
+        "dataset": "boxed",
+        "batch_size": 6,
+        "seed": 4,
+        "views": 2,
+        "tail": "pad",
+        "total_epochs": 2,
+    },
     "frozen": {
         "pipeline": "training",
         "batch_size": 7,
@@ -144,7 +153,7 @@ def test_ranks_at_the_same_time(daemon, law, expected):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["worker.row", "worker.row_done", "worker.chunk_done"])
-@pytest.mark.parametrize("name", ["crops", "views", "boxes", "mixed", "buckets"])
+@pytest.mark.parametrize("name", ["crops", "views", "boxes", "mixed", "buckets", "forms"])
 def test_worker_that_dies_at_a_point(daemon, law, expected, point, name):
     with daemon(2, f"{point}:kill:2:1,{point}:kill:2:2") as running:
         assert law.delivered(running.address, EPOCHS, **_options(name)) == expected[name]
@@ -220,7 +229,8 @@ def _lengths(address: str, name: str) -> list[int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["crops", "padded", "views", "scheduled", "boxes", "mixed", "buckets", "pixels"]
+    "name",
+    ["crops", "padded", "views", "scheduled", "boxes", "mixed", "buckets", "pixels", "forms"],
 )
 def test_resume_anywhere_with_another_rank_count(daemon, law, expected, name):
     rng = random.Random(name)

@@ -261,13 +261,9 @@ class Delivery:
 
 def _check_shape(placed: Placed, output: Output) -> None:
     """Check that rows have the shape that OPENED told of, but for the sides that READY tells."""
-    told = output.varies if output.is_told else ()
     shape = placed.shape[1:]
-    fits = placed.dtype == output.dtype and len(shape) == len(output.shape)
-    if not fits or not all(
-        0 < side <= most if place in told else side == most
-        for place, (side, most) in enumerate(zip(shape, output.shape, strict=True))
-    ):
+    if placed.dtype != output.dtype or not output.allows(shape):
+        told = output.varies if output.is_told else ()
         raise ProtocolError(
             f"output {placed.name!r}: expected rows of {output.dtype} {output.shape}, of which the "
             f"sides {told} may be shorter, got {placed.dtype} {shape}"

@@ -12,6 +12,7 @@ other at the begin of that room. A row that pads the batch, or does not count, h
 and keypoints are no matter of this module, see `stoker.protocol.ragged`.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -73,6 +74,23 @@ class RaggedArray:
         return RaggedArray(*(part.to(device, non_blocking=non_blocking) for part in parts))
 
 
+def cut(output: Output, room: np.ndarray, size: Sequence[int]) -> np.ndarray:
+    """Return a row in its own shape: a view of its room in a slot.
+
+    Args:
+        output: of form pad, ragged or list.
+        room: (...), the row as it lies in the slot.
+        size: how long its varying sides are.
+    """
+    if output.form == "pad":
+        inside: np.ndarray = room[tuple(slice(side) for side in size)]
+        return inside
+    shape = list(output.shape)
+    for place, side in zip(output.varies, size, strict=True):
+        shape[place] = side
+    return room.reshape(-1)[: math.prod(shape)].reshape(shape)
+
+
 def spread(output: Output, rows: np.ndarray, sizes: np.ndarray) -> dict[str, np.ndarray]:
     """Return an output of form ragged or list as plain arrays that all count.
 
@@ -88,19 +106,14 @@ def spread(output: Output, rows: np.ndarray, sizes: np.ndarray) -> dict[str, np.
     Raises:
         ProtocolError: a size is out of bounds.
     """
-    name, most = output.name, np.array(output.shape, np.int64)
-    sides = np.tile(most, (len(rows), 1))
-    sides[:, list(output.varies)] = sizes
-    if ((sides < 0) | (sides > most)).any():
+    name = output.name
+    most = np.array([output.shape[place] for place in output.varies])
+    if ((sizes < 0) | (sizes > most)).any():
         raise ProtocolError(
             f"output {name!r}: expected sizes of at most {output.shape} along the sides "
             f"{output.varies}, got {sizes.min(0).tolist()} to {sizes.max(0).tolist()}"
         )
-    shapes = sides.tolist()
-    each = [
-        room.reshape(-1)[: int(np.prod(shape))].reshape(shape)
-        for room, shape in zip(rows, shapes, strict=True)
-    ]
+    each = [cut(output, room, size) for room, size in zip(rows, sizes.tolist(), strict=True)]
     if output.form == "list":
         return {f"{name}.{SIZE}": sizes, **{f"{name}.{r}": row for r, row in enumerate(each)}}
     inner = output.shape[len(output.varies) :]

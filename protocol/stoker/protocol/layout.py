@@ -63,6 +63,14 @@ class Output(msgspec.Struct, frozen=True, array_like=True):
         """Bytes of one row, of the greatest that there can be."""
         return DTYPES[self.dtype] * math.prod(self.shape)
 
+    def allows(self, shape: Sequence[int]) -> bool:
+        """Whether all rows of a batch may lie in that shape."""
+        told = self.varies if self.is_told else ()
+        return len(shape) == len(self.shape) and all(
+            0 < side <= most if place in told else side == most
+            for place, (side, most) in enumerate(zip(shape, self.shape, strict=True))
+        )
+
     @property
     def has_sizes(self) -> bool:
         """Whether the output `<name>.size` says for each row how long the varying sides are."""

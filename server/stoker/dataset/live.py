@@ -84,6 +84,18 @@ class LiveDataset(Dataset):
             "made; pack it, to plan by sizes"
         )
 
+    def sizes_of(self, field: str, ids: np.ndarray) -> np.ndarray:
+        """Refuse: sizes are not known before the samples are made.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(
+            f"live source {self.path}: how large {field!r} is, is not known before its samples are "
+            "made, so no batch can be padded to its longest row; pack it, or deliver the output by "
+            "outputs.as_list or outputs.ragged"
+        )
+
     def orientation(self, field: str, id: int) -> int:  # noqa: A002
         """Return the EXIF orientation (1..8) of a picture's bytes."""
         spec = self._picture(field)

@@ -325,6 +325,36 @@ class Dataset:
         except CodecError as error:
             raise self._sample_error(field, id, str(error)) from None
 
+    def sizes_of(self, field: str, ids: np.ndarray) -> np.ndarray:
+        """Return how large a field of many samples is, without reading it.
+
+        Args:
+            field: an image or mask, or one whose first side differs from row to row.
+            ids: (n,) int64, each at least 0 and less than the number of samples.
+
+        Returns:
+            (n, 2) int64: height and width after EXIF orientation; of others the first side, and 1.
+
+        Raises:
+            UnknownNameError: there is no such field.
+            UsageError: the field has one size, which its schema says.
+        """
+        spec = self._field(field)
+        found = np.ones((len(ids), 2), np.int64)
+        for places, rows, columns in self._files.by_file(ids):
+            if spec.is_picture:
+                for side, name in enumerate(("height", "width")):
+                    column = columns[f"{field}.{name}"]
+                    assert isinstance(column, FixedColumn)
+                    found[places, side] = column.items[rows]
+                continue
+            column = columns[field]
+            if not isinstance(column, VariableColumn):
+                raise UsageError(f"field {field!r} is {spec.shape} of every sample; ask its schema")
+            inner = int(np.prod([side or 1 for side in spec.shape[1:]]))
+            found[places, 0] = (column.offsets[rows + 1] - column.offsets[rows]) // inner
+        return found
+
     def gather(self, field: str, ids: np.ndarray, out: np.ndarray) -> bool:
         """Copy a field of many samples, if it is stored as it is used and alike for all of them.
 

@@ -79,7 +79,7 @@ class State:
     @property
     def least(self) -> tuple[int, ...]:
         """For every side the smallest value it can have."""
-        free = 0 if self.items else 1
+        free = 1 if self.kind in IMAGE_KINDS else 0
         return tuple(free if side is None else side for side in self.shape)
 
     @property

@@ -5,6 +5,7 @@ it to a dataset; `stoker.pipeline.executor` and `stoker.pipeline.interpreter` ru
 this package never imports numba.
 """
 
+from stoker.pipeline import outputs
 from stoker.pipeline.augment import auto_augment, rand_augment, trivial_augment_wide
 from stoker.pipeline.augmix import augmix
 from stoker.pipeline.authoring import Pipeline, branching, pipeline
@@ -25,6 +26,7 @@ __all__ = [
     "auto_augment",
     "branching",
     "one_of",
+    "outputs",
     "pipeline",
     "pipelines",
     "rand_augment",

@@ -29,6 +29,7 @@ from stoker.pipeline.given import outputs_of, state_of
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.mixer import Mixer
+from stoker.pipeline.outputs import forms_of
 from stoker.pipeline.plan import Plan, bind
 from stoker.pipeline.rewrite import rewritten
 from stoker.pipeline.sites import Site, raised_at
@@ -307,10 +308,11 @@ def trace(define: Define, name: str) -> Graph:
         raise fault(
             f"{name}: it calls itself without end, or one of its helpers does", _site_of(define)
         ) from None
+    result, forms = forms_of(result)
     outputs = _outputs(result, name, _site_of(define))
     for key, value in outputs.items():
         tracer.check_visible(value, f"output {key!r}", _site_of(define))
-    graph = tracer.graph(outputs)
+    graph = tracer.graph(outputs, forms)
     try:
         check(graph)
     except BuildError as error:

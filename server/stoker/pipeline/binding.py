@@ -20,8 +20,9 @@ from stoker.ops.contract import IMAGE_KINDS, ITEM_KINDS, Op, State, same_size
 from stoker.ops.purity import check_purity
 from stoker.ops.registry import make
 from stoker.pipeline import expressions
+from stoker.pipeline.formed import formed_output
 from stoker.pipeline.graph import Graph
-from stoker.pipeline.joining import join_states
+from stoker.pipeline.joining import join_states, listed_values
 from stoker.pipeline.mixes import Mix, Mixes
 from stoker.pipeline.nodes import (
     Apply,
@@ -29,11 +30,13 @@ from stoker.pipeline.nodes import (
     Context,
     Draw,
     Expr,
+    Form,
     If,
     Input,
     Node,
 )
 from stoker.pipeline.normal import first_inside, number_nodes
+from stoker.pipeline.outputs import HINT
 from stoker.pipeline.schedule import FIRST, Formulas
 from stoker.pipeline.statistics import STATISTICS, check_statistic
 from stoker.pipeline.steps import (
@@ -53,11 +56,12 @@ from stoker.pipeline.steps import (
     RecordStep,
     SameSizeStep,
     Step,
+    StoreSizedStep,
     StoreStep,
 )
 from stoker.protocol.errors import BuildError, StokerError, UsageError, VersionError
 from stoker.protocol.items import COUNT, DTYPES
-from stoker.protocol.layout import Output, check_outputs
+from stoker.protocol.layout import SIZE, Output, check_outputs
 
 Size = tuple[object, ...]
 T = TypeVar("T")
@@ -94,6 +98,7 @@ class Binder:
         self._frames: dict[Size, Size] = {}  # of items that the dataset says no picture of
         self._next = number_nodes(graph.nodes, 0)[1]
         self._formulas = Formulas(graph)
+        self._listed = listed_values(graph)
 
     def bind(self) -> Binder:
         """Walk the graph.
@@ -104,8 +109,14 @@ class Binder:
         steps: list[Step] = []
         delivered: list[int] = []
         self._nodes(self.graph.nodes, 0, steps)
+        forms = {form.output: form for form in self.graph.forms}
         for name, mixed in self.graph.outputs:
             value = self._mixing.roots.get(mixed, mixed)
+            if name in forms:
+                self._form_fits(forms[name], mixed, value)
+                self._store_sized(forms[name], value, steps)
+                delivered += [mixed, mixed]
+                continue
             self._store(self._output(name, value), value, steps)
             delivered.append(mixed)
             if self.states[value].items:
@@ -126,6 +137,34 @@ class Binder:
         steps.append(StoreStep(len(self.outputs), value))
         self.outputs.append(output)
         self.stores.append(value)
+
+    def _form_fits(self, form: Form, mixed: int, value: int) -> None:
+        """Refuse what a form and batch ops would ask of each other."""
+        if mixed != value:
+            self._fail(
+                mixed,
+                f"output {form.output!r}: a batch op mixes rows of one shape, so it has no form "
+                f"({form.form}): return it as it is",
+                output=form.output,
+            )
+        if form.form == "pad" and self._mixing.roots:
+            self._fail(
+                value,
+                f"output {form.output!r}: a pipeline with batch ops cannot pad, since rows that are"
+                " mixed are computed for others too: deliver it by outputs.as_list or "
+                "outputs.ragged",
+                output=form.output,
+            )
+
+    def _store_sized(self, form: Form, value: int, steps: list[Step]) -> None:
+        """Store a value whose rows differ in shape, and their sizes."""
+        state, name = self.states[value], form.output
+        output = self._within(value, f"output {name!r}", lambda: formed_output(form, state))
+        check = self._check("padded", f"output {name!r} is {state}", value)
+        steps.append(StoreSizedStep(len(self.outputs), value, form, output.varies, check))
+        sizes = Output(f"{name}.{SIZE}", "int64", (len(output.varies),), SIZE)
+        self.outputs += [output, sizes]
+        self.stores += [value, value]
 
     def _new_value(self) -> int:
         """Return the number of a value that the graph does not have."""
@@ -327,6 +366,13 @@ class Binder:
 
     def _declared(self, op: Op, given: tuple[State, ...], value: int) -> tuple[State, int]:
         on = " and ".join(dict.fromkeys(map(str, given)))
+        if any(None in state.shape[2:] for state in given):
+            self._fail(
+                value,
+                f"{op.name} on {on}: where branches of other shapes meet, the value can only be "
+                "delivered, by outputs.as_list: call the op in the branches",
+                op=op.name,
+            )
         states, scratch = self._within(value, f"{op.name} on {on}", lambda: op.declare(given))
         if len(states) != 1 or states[0].dtype not in DTYPES:
             self._fail(
@@ -438,7 +484,7 @@ class Binder:
     def _join(self, first: int, value: int, pair: tuple[int, int], inner: list[list[Step]]) -> Join:
         left, right = (self.states[side] for side in pair)
         try:
-            state = join_states(left, right)
+            state = join_states(left, right, listed=value in self._listed)
         except BuildError as error:
             self._fail(
                 value,
@@ -485,8 +531,8 @@ class Binder:
         if not state.is_fixed:
             self._fail(
                 value,
-                f"output {name!r} is {state}, whose size differs from sample to sample, so it "
-                f"cannot lie in a batch: fix its size with {FIXERS}",
+                f"output {name!r} is {state}, whose size differs from sample to sample, so its "
+                f"rows cannot be stacked: fix its size with {FIXERS}, or {HINT}",
                 output=name,
             )
         return Output(name, state.dtype, tuple(side for side in state.shape if side), state.kind)

@@ -87,10 +87,11 @@ def _stand_in(
         shape[:2] = sizes[name][: len(shape)]
     if None in shape:
         raise UsageError(f"decide: field {name!r} is {state}: give its height and width in sizes")
-    return _shape_only(tuple(side or 0 for side in shape), state.dtype)
+    return shape_only(tuple(side or 0 for side in shape), state.dtype)
 
 
-def _shape_only(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+def shape_only(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Return an array that has a shape and next to no memory."""
     return np.broadcast_to(np.zeros((), physical(dtype)), shape)
 
 
@@ -126,7 +127,7 @@ class _Dry(Run):
 
     def compute(self, step: ApplyStep | FoldStep, shape: tuple[int, ...]) -> np.ndarray:
         self.unknown.add(step.dst)
-        return _shape_only(shape, self.plan.states[step.dst].dtype)
+        return shape_only(shape, self.plan.states[step.dst].dtype)
 
     def take(self, step: InputStep) -> None:
         super().take(step)

@@ -15,8 +15,25 @@ from numba import types
 from stoker.ops.contract import State, no_draw
 from stoker.ops.points import MOVERS
 from stoker.pipeline.plan import Plan
-from stoker.pipeline.signature import MAP, SCRATCH, SIZES, draw_types, record_type, view_type
-from stoker.pipeline.steps import ApplyStep, Decision, FoldStep, IfStep, ItemsStep, Step
+from stoker.pipeline.signature import (
+    MAP,
+    SCRATCH,
+    SIZES,
+    draw_types,
+    record_type,
+    store_types,
+    view_type,
+)
+from stoker.pipeline.steps import (
+    ApplyStep,
+    Decision,
+    FoldStep,
+    IfStep,
+    ItemsStep,
+    Step,
+    StoreSizedStep,
+)
+from stoker.pipeline.support import store_packed, store_padded
 from stoker.protocol.errors import BuildError, StokerError
 from stoker.rng.jit import compiled
 
@@ -35,6 +52,12 @@ def calls_apart(plan: Plan) -> Iterator[tuple[Callable[..., Any], tuple[Any, ...
         if isinstance(step, ItemsStep) and step.kernel is None:
             view = view_type(plan.states[step.src])
             yield MOVERS[step.kind], (view, view, MAP, SIZES, types.int64)
+    for store in plan.steps:
+        if isinstance(store, StoreSizedStep):
+            args = (view_type(plan.states[store.src]), *store_types(plan, store), types.int64)
+            fill = types.float64 if args[1].dtype in types.real_domain else types.int64
+            pads = store.form.form == "pad"
+            yield (store_padded, (*args, fill)) if pads else (store_packed, args)
 
 
 def explain_failure(plan: Plan, error: Exception) -> BuildError:

@@ -131,7 +131,7 @@ class Executor:
             arena,
             self._found,
         )
-        self._shapes = tuple((np.dtype(o.dtype), o.shape) for o in plan.outputs)
+        self._outputs = tuple((np.dtype(o.dtype), o.shape, o) for o in plan.outputs)
         self._scalars: tuple[Any, ...] = tuple(
             None if state.shape else np.zeros(1, state.dtype) for state in plan.inputs
         )
@@ -244,8 +244,8 @@ class Executor:
         if self._halves:
             raise TypeError
         into = []
-        for (dtype, shape), out in zip(self._shapes, outputs, strict=True):
-            if out.shape != shape or out.dtype != dtype:
+        for (dtype, shape, output), out in zip(self._outputs, outputs, strict=True):
+            if out.dtype != dtype or (out.shape != shape and not output.allows(out.shape)):
                 raise TypeError
             into.append(out[None])
         columns: list[Any] = []
@@ -319,7 +319,8 @@ class Executor:
                     f"{index.min()} to {index.max()}"
                 )
         for output, array in zip(self.plan.outputs, outputs, strict=True):
-            _expect(f"output {output.name!r}", array, output.dtype, (count, *output.shape))
+            shape = array.shape[1:] if output.allows(array.shape[1:]) else output.shape
+            _expect(f"output {output.name!r}", array, output.dtype, (count, *shape))
 
 
 def row_table(rows: Sequence[Row]) -> np.ndarray:

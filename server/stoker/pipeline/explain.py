@@ -13,7 +13,7 @@ import msgspec
 
 from stoker.ops.python_call import PythonCall
 from stoker.pipeline.graph import Graph
-from stoker.pipeline.nodes import If, Node
+from stoker.pipeline.nodes import Form, If, Node
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.steps import (
     ApplyStep,
@@ -29,8 +29,10 @@ from stoker.pipeline.steps import (
     RecordStep,
     SameSizeStep,
     Step,
+    StoreSizedStep,
     StoreStep,
 )
+from stoker.protocol.layout import Output
 
 
 def explain(plan: Plan) -> str:
@@ -47,7 +49,7 @@ def explain(plan: Plan) -> str:
         *_mixes(plan),
         "outputs:",
     ]
-    lines += [f"  {o.name}: {o.kind} {o.dtype} {o.shape}" for o in plan.delivered]
+    lines += [f"  {o.name}: {o.kind} {o.dtype} {_shape(o)}" for o in plan.delivered]
     return "\n".join(lines) + "\n"
 
 
@@ -66,7 +68,8 @@ def _mixes(plan: Plan) -> list[str]:
 def graph_text(graph: Graph) -> str:
     """Return the normal form of a graph as text: one line for each node, values by number."""
     lines, _ = _nodes(graph.nodes, 0, "")
-    lines += [f"output {name!r} = {value}" for name, value in graph.outputs]
+    forms = {form.output: f", {_form(form)}" for form in graph.forms}
+    lines += [f"output {name!r} = {value}{forms.get(name, '')}" for name, value in graph.outputs]
     return "\n".join(lines) + "\n"
 
 
@@ -173,8 +176,11 @@ def _line(plan: Plan, step: Step) -> str:
         case ApplyStep(decision=d) | FoldStep(decision=d) | ItemsStep(decision=d):
             of = ", ".join(f"v{src}" for src in step.srcs)
             return f"v{step.dst} = {d.op.name} d{d.index} of {of}{_about(plan, step.dst)}"
-        case StoreStep():
-            return f"output {plan.outputs[step.output].name!r} = v{step.src}"
+        case StoreStep() | StoreSizedStep():
+            form = ""
+            if isinstance(step, StoreSizedStep):
+                form = f" and its size, {_form(step.form)}"
+            return f"output {plan.outputs[step.output].name!r} = v{step.src}{form}"
     return _scalar_line(plan, step)
 
 
@@ -191,6 +197,19 @@ def _scalar_line(plan: Plan, step: Step) -> str:
         case ExprStep():
             return f"v{step.dst} = {step.op} {', '.join(f'v{arg}' for arg in step.args)}"
     raise TypeError(f"no line for {step}")
+
+
+def _form(form: Form) -> str:
+    more = f" to a multiple of {form.multiple}, fill {form.fill}" * (form.form == "pad")
+    return f"{form.form}{more}"
+
+
+def _shape(output: Output) -> str:
+    """Return the shape of an output's rows; `<=` stands before the sides that differ."""
+    if not output.varies:
+        return str(output.shape)
+    sides = (f"{'<=' * (n in output.varies)}{side}" for n, side in enumerate(output.shape))
+    return f"({', '.join(sides)}), {output.form}"
 
 
 def _about(plan: Plan, value: int) -> str:

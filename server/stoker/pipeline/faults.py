@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from stoker.ops.foreign import CallError
 from stoker.protocol.errors import SampleError
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from stoker.pipeline.plan import Plan
 
 Sides = tuple[int, int]
+TOO_LONG: Final = "too_long"
+"""Detail of the error about a sample that is good, but longer than the rows of its batch."""
 
 
 def sample_error(plan: Plan, row: Row, status: int, got: Sides, other: Sides) -> SampleError:
@@ -22,7 +24,8 @@ def sample_error(plan: Plan, row: Row, status: int, got: Sides, other: Sides) ->
         row: the row that failed.
         status: index into the plan's checks, plus 1.
         got: height and width found; for "items" how many came out and went in.
-        other: for "same_size" those of the second value, else unused.
+        other: for "same_size" those of the second value, for "padded" those of the batch, else
+            unused.
     """
     check = plan.checks[status - 1]
     found = f"{got[0]}x{got[1]}"
@@ -41,6 +44,11 @@ def sample_error(plan: Plan, row: Row, status: int, got: Sides, other: Sides) ->
             f"{check.what}: the op's kernel returned {got[0]} items for {got[1]}; it may keep or "
             "leave out, not add"
         )
+    elif check.kind == "padded":
+        text = (
+            f"{check.what}; this row's is {found}, and the rows of its batch have room for "
+            f"{other[0]}x{other[1]}: only a substitute that is not longer can take a place in it"
+        )
     else:
         text = f"{check.what} gives a size of {found}, which is out of the bounds it declared"
     return SampleError(
@@ -51,6 +59,7 @@ def sample_error(plan: Plan, row: Row, status: int, got: Sides, other: Sides) ->
         field=check.field,
         file=check.site.file,
         line=check.site.line,
+        **({TOO_LONG: True} if check.kind == "padded" else {}),
     )
 
 

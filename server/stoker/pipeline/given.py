@@ -16,8 +16,9 @@ from stoker.ops.contract import State
 from stoker.pipeline.engine import Engine, Row
 from stoker.pipeline.plan import Plan
 from stoker.protocol.errors import UsageError
+from stoker.protocol.forms import cut
 from stoker.protocol.items import COORDINATES, COUNT, DTYPES, ItemField
-from stoker.protocol.layout import Output
+from stoker.protocol.layout import SIZE, Output
 from stoker.protocol.ragged import pack_items, unpack_items
 
 LEAST_BOUND: Final = 8
@@ -72,6 +73,9 @@ def unpacked(outputs: Sequence[Output], made: Mapping[str, np.ndarray]) -> dict[
     """Return outputs as a caller gets them: boxes and keypoints as dicts, without their counts."""
     found: dict[str, Any] = dict(made)
     for output in outputs:
+        if output.has_sizes:
+            size = found.pop(f"{output.name}.{SIZE}").tolist()
+            found[output.name] = np.ascontiguousarray(cut(output, made[output.name], size))
         if output.items:
             count = int(found.pop(f"{output.name}.{COUNT}"))
             found[output.name] = unpack_items(output.items, made[output.name][:count])

@@ -36,10 +36,11 @@ from stoker.pipeline.steps import (
     RecordStep,
     SameSizeStep,
     Step,
+    StoreSizedStep,
     StoreStep,
 )
-from stoker.pipeline.support import pixels, plane
-from stoker.pipeline.tables import physical
+from stoker.pipeline.support import pixels, plane, store_packed, store_padded
+from stoker.pipeline.tables import fill_number, physical
 
 ROW_WORDS: Final = {
     "id": "rows[r, 1]",
@@ -97,7 +98,7 @@ class Glue:
 
 def write_glue(plan: Plan) -> Glue:
     """Write the glue of a plan."""
-    writer = _Writer(plan)
+    writer = Writer(plan)
     writer.steps(plan.steps, 2)
     args = ", ".join(
         [f"in{i}" for i in range(len(plan.fields))] + [f"out{i}" for i in range(len(plan.outputs))]
@@ -134,7 +135,9 @@ def _columns(plan: Plan) -> str:
 
 
 @dataclass
-class _Writer:
+class Writer:
+    """Writes the lines of a plan, and collects the numbers and functions that they name."""
+
     plan: Plan
     lines: list[str] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
@@ -144,6 +147,7 @@ class _Writer:
     places: dict[str, int] = field(default_factory=dict)
 
     def steps(self, steps: tuple[Step, ...], depth: int) -> None:
+        """Write steps at a depth of indentation."""
         for step in steps:
             if isinstance(step, IfStep):
                 self.branch(step, depth)
@@ -152,6 +156,7 @@ class _Writer:
             self.lines += ["    " * depth + line for line in lines]
 
     def branch(self, step: IfStep, depth: int) -> None:
+        """Write an `if` with its joins."""
         pad = "    " * depth
         self.lines.append(f"{pad}if {self.scalar(step.cond)} != 0:")
         for word, steps, side in (("", step.then, "then"), ("else:", step.orelse, "orelse")):
@@ -162,6 +167,7 @@ class _Writer:
             self.lines += [f"{pad}    {line}" for line in joins or ["pass"]]
 
     def step(self, step: Step) -> list[str]:
+        """Return the lines of a step."""
         lines: list[str]
         match step:
             case InputStep():
@@ -176,7 +182,7 @@ class _Writer:
                 lines = self.items(step)
             case ConvertStep():
                 lines = self.convert(step)
-            case StoreStep():
+            case StoreStep() | StoreSizedStep():
                 lines = self.store(step)
             case ConstStep() | ContextStep() | ExprStep() | RecordStep():
                 lines = [f"v{step.dst} = {self.value(step)}"]
@@ -185,6 +191,7 @@ class _Writer:
         return lines
 
     def number(self, value: int) -> str:
+        """Return the source of an integer of the plan; it stands in a table."""
         self.numbers.append(value)
         return f"n[{len(self.numbers) - 1}]"
 
@@ -194,6 +201,7 @@ class _Writer:
         return f"v{value}" if in_register else f"v{value}[0]"
 
     def function(self, decision: Decision, what: str, fn: Callable[..., Any], path: str) -> str:
+        """Return the name of a function of an op, imported by `path`."""
         op = name_of(decision.op)
         name = f"{what}_{op}" if op.isidentifier() else f"{what}_{len(self.imports)}"
         source = f"lookup({op!r}).{path}"
@@ -205,12 +213,14 @@ class _Writer:
         return name
 
     def sides(self, value: int) -> tuple[str, str]:
+        """Return the source of height and width of a value."""
         rank = len(self.plan.states[value].shape)
         if rank == 0:  # a number, which may lie in a register
             return "1", "1"
         return f"v{value}.shape[0]", f"v{value}.shape[1]" if rank > 1 else "1"
 
     def out_of_bounds(self, sides: tuple[str, ...], state: State) -> str:
+        """Return the source of a test whether sides exceed a state's bounds."""
         tests = []
         for side, least, bound in zip(sides, state.least, state.bound, strict=False):
             low = self.number(least)
@@ -218,6 +228,7 @@ class _Writer:
         return " or ".join(tests)
 
     def refuse(self, test: str, check: int, got: tuple[str, str], *other: str) -> list[str]:
+        """Return the lines that leave with a status where a test holds."""
         found = ", ".join((*got, *(other or ("0", "0"))))
         return [
             f"if {test}:",
@@ -226,6 +237,7 @@ class _Writer:
         ]
 
     def take(self, step: InputStep) -> list[str]:
+        """Return the lines that take a field."""
         state, name = self.plan.states[step.dst], f"v{step.dst}"
         if not state.shape:
             return [f"{name} = mutable(in{step.column}[i : i + 1])"]
@@ -237,6 +249,7 @@ class _Writer:
         ]
 
     def draw(self, decision: Decision) -> list[str]:
+        """Return the lines that make a decision."""
         op, k = type(decision.op), decision.index
         name = self.function(decision, "draw", op.draw, "draw")
         sizes = "0, 0" if decision.of is None else ", ".join(self.sides(decision.of))
@@ -247,12 +260,13 @@ class _Writer:
         ]
 
     def same_size(self, step: SameSizeStep) -> list[str]:
+        """Return the lines that compare two sizes."""
         left, right = self.sides(step.left), self.sides(step.right)
         test = f"{left[0]} != {right[0]} or {left[1]} != {right[1]}"
         return self.refuse(test, step.check, left, *right)
 
     def calls(self, step: ApplyStep | FoldStep) -> list[str]:
-        """Lines that call the kernel: once, or for each value of a fold."""
+        """Return the lines that call the kernel: once, or for each value of a fold."""
         k, folds = step.decision.index, isinstance(step, FoldStep)
         path = f"{'folds' if folds else 'kernels'}[{step.kind!r}].run"
         run = self.function(step.decision, step.kind, step.kernel.run, path)
@@ -267,7 +281,7 @@ class _Writer:
         return lines
 
     def destination(self, step: ApplyStep | FoldStep) -> list[str]:
-        """Lines that make the view of what a kernel writes."""
+        """Return the lines that make the view of what a kernel writes."""
         lines: list[str] = []
         sides: tuple[str, str] | None = None
         if step.check is not None:
@@ -278,11 +292,13 @@ class _Writer:
         return [*lines, f"v{step.dst} = {self.memory(step.dst, sides)}"]
 
     def out_size(self, decision: Decision, src: int, sides: tuple[str, str]) -> str:
+        """Return the line that computes the size of what an op makes."""
         k, (height, width) = decision.index, self.sides(src)
         size = self.function(decision, "size", type(decision.op).out_size, "out_size")
         return f'{sides[0]}, {sides[1]} = {size}(p["d{k}"], d["d{k}"], {height}, {width})'
 
     def items(self, step: ItemsStep) -> list[str]:
+        """Return the lines that move boxes or keypoints."""
         decision, op = step.decision, type(step.decision.op)
         memory, parts = f"m{step.dst}", f'p["d{decision.index}"], d["d{decision.index}"]'
         lines = [f"{memory} = {self.memory(step.dst, None)}"]
@@ -330,6 +346,7 @@ class _Writer:
         return f"arena[{start} : {start} + {length}]{view}.reshape(({shape}))"
 
     def convert(self, step: ConvertStep) -> list[str]:
+        """Return the lines that copy with another dtype or rank."""
         state, dst = self.plan.states[step.dst], f"v{step.dst}"
         if self.plan.places[step.dst].kind == "register":
             return [f"{dst} = np.{_numpy_name(np.dtype(state.dtype))}({self.scalar(step.src)})"]
@@ -338,12 +355,31 @@ class _Writer:
         sides = None if state.is_fixed else self.sides(step.src)
         return [f"{dst} = {self.memory(step.dst, sides)}", f"copy(v{step.src}, {dst})"]
 
-    def store(self, step: StoreStep) -> list[str]:
+    def store(self, step: StoreStep | StoreSizedStep) -> list[str]:
+        """Return the lines that copy a value into an output's row."""
+        if isinstance(step, StoreSizedStep):
+            return self.store_sized(step)
         if not self.plan.outputs[step.output].shape:
             return [f"out{step.output}[r] = {self.scalar(step.src)}"]
         return [f"copy(v{step.src}, out{step.output}[r])"]
 
+    def store_sized(self, step: StoreSizedStep) -> list[str]:
+        """Return the lines that copy a value of a size of its own, and its size."""
+        src, out, sizes = f"v{step.src}", f"out{step.output}", f"out{step.output + 1}"
+        store = store_padded if step.form.form == "pad" else store_packed
+        self.imports[store.__name__] = f"from {store.__module__} import {store.__name__}"
+        if store is store_packed:
+            return [f"store_packed({src}, {out}, {sizes}, r)"]
+        fill = fill_number(step.form.fill, self.plan.outputs[step.output].dtype)
+        if isinstance(fill, float):
+            self.floats.append(fill)
+        source = f"f[{len(self.floats) - 1}]" if isinstance(fill, float) else self.number(fill)
+        room = (f"{out}.shape[1]", f"{out}.shape[2]" if len(step.varies) > 1 else "1")
+        test = f"not store_padded({src}, {out}, {sizes}, r, {source})"
+        return self.refuse(test, step.check, self.sides(step.src), *room)
+
     def value(self, step: ConstStep | ContextStep | ExprStep | RecordStep) -> str:
+        """Return the source of a scalar that a step makes."""
         source: str
         match step:
             case ConstStep(value=float()):
@@ -369,6 +405,7 @@ class _Writer:
         return source
 
     def expression(self, step: ExprStep) -> str:
+        """Return the source of an expression."""
         if step.op in ("height", "width"):
             return self.sides(step.args[0])[step.op == "width"]
         if step.op == "count":

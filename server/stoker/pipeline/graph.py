@@ -23,7 +23,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from stoker.pipeline.nodes import MAX_NODES, MAX_OUTPUTS, Name, Node, Number
+from stoker.pipeline.nodes import MAX_NODES, MAX_OUTPUTS, Form, Name, Node, Number
 from stoker.pipeline.sites import NOWHERE, Site
 from stoker.pipeline.wellformed import check, check_depth
 from stoker.protocol import version
@@ -38,12 +38,15 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         version: of the graph format.
         nodes: what runs, in order.
         outputs: (name, value number) in the order in which a batch holds them.
+        forms: how outputs make a batch, in the order of the outputs; those that are stacked, as
+            most are, have none.
         sites: (value number, file, line): where the user wrote it; outside the identity.
     """
 
     version: int = version.GRAPH
     nodes: Annotated[tuple[Node, ...], msgspec.Meta(max_length=MAX_NODES)]
     outputs: Annotated[tuple[tuple[Name, Number], ...], msgspec.Meta(max_length=MAX_OUTPUTS)]
+    forms: Annotated[tuple[Form, ...], msgspec.Meta(max_length=MAX_OUTPUTS)] = ()
     sites: Annotated[
         tuple[tuple[Number, Annotated[str, msgspec.Meta(max_length=4096)], Number], ...],
         msgspec.Meta(max_length=MAX_NODES * 2),
@@ -52,6 +55,8 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     def to_data(self, *, sites: bool = True) -> dict[str, Any]:
         """Return the graph as plain data: dict, list, text, numbers; without sites if asked."""
         data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
+        if not self.forms:
+            data.pop("forms")
         if not sites or not self.sites:
             data.pop("sites")
         return data

@@ -37,10 +37,12 @@ from stoker.pipeline.steps import (
     RecordStep,
     SameSizeStep,
     Step,
+    StoreSizedStep,
     StoreStep,
 )
 from stoker.pipeline.tables import (
     as_record,
+    fill_number,
     params_table,
     physical,
     plain_record,
@@ -78,6 +80,7 @@ class Interpreter:
         self._params = params_table(plan.decisions)
         self._records = records_table(plan.decisions)
         self.follower = Follower(plan, self._params)
+        self._sized = {step.output: step for step in plan.steps if isinstance(step, StoreSizedStep)}
 
     def run(self, row: Row, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> None:
         """Compute one row; see `Engine.run`.
@@ -93,8 +96,28 @@ class Interpreter:
             run.steps(self.plan.steps)
         except CallError as failure:
             raise call_error(row, failure) from failure.__cause__
-        for value, out in zip(self.plan.stores, outputs, strict=True):
-            _store(run.env[value], out)
+        for place, (value, out) in enumerate(zip(self.plan.stores, outputs, strict=True)):
+            if place in self._sized:
+                self._store_sized(self._sized[place], row, run.env[value], outputs)
+            elif place - 1 not in self._sized:
+                _store(run.env[value], out)
+
+    def _store_sized(
+        self, step: StoreSizedStep, row: Row, value: np.ndarray, outputs: Sequence[np.ndarray]
+    ) -> None:
+        """Copy a value of a size of its own to the begin of its room; write its size."""
+        out, size = outputs[step.output], [value.shape[place] for place in step.varies]
+        into = out.view(physical(out.dtype.name))
+        if step.form.form != "pad":
+            into.reshape(-1)[: value.size] = value.reshape(-1)
+        else:
+            room = [out.shape[place] for place in step.varies]
+            if any(side > most for side, most in zip(size, room, strict=True)):
+                other = (room[0], room[1] if len(room) > 1 else 1)
+                raise sample_error(self.plan, row, step.check, size_of(value), other)
+            into[...] = fill_number(step.form.fill, out.dtype.name)
+            into[tuple(slice(side) for side in size)] = value
+        outputs[step.output + 1][...] = size
 
     def begin(self, row: Row, columns: Sequence[np.ndarray]) -> Run:
         """Return a run over a row's inputs; a recorder gives one of its own."""
@@ -181,7 +204,7 @@ class Run:
                 self.items(step)
             case IfStep():
                 self.branch(step)
-            case StoreStep():
+            case StoreStep() | StoreSizedStep():
                 pass  # outputs are copied at the end, here: no value lies in the slot
             case _:
                 self.scalar(step)
@@ -340,7 +363,7 @@ def check_arrays(
         for name, state, value in zip(plan.fields, plan.inputs, inputs, strict=True)
     ]
     for output, array in zip(plan.outputs, outputs, strict=True):
-        good = array.dtype == output.dtype and array.shape == output.shape
+        good = array.dtype == output.dtype and output.allows(array.shape)
         if not good or not array.flags.c_contiguous or not array.flags.writeable:
             raise UsageError(
                 f"output {output.name!r}: expected a writable, contiguous {output.dtype} array of "

@@ -30,6 +30,7 @@ from stoker.pipeline.steps import (
     ItemsStep,
     Place,
     Step,
+    StoreSizedStep,
     StoreStep,
 )
 from stoker.protocol.layout import ALIGN
@@ -251,7 +252,7 @@ def _reads(step: Step) -> tuple[int, ...]:
     match step:
         case ApplyStep() | FoldStep() | ItemsStep():
             return step.srcs
-        case ConvertStep() | StoreStep():
+        case ConvertStep() | StoreStep() | StoreSizedStep():
             return (step.src,)
         case DrawStep(decision=decision):
             return () if decision.items is None else (decision.items,)

@@ -15,6 +15,7 @@ MAX_DEPTH: Final = 16
 MAX_PARAMS_BYTES: Final = 65536
 MAX_OUTPUTS: Final = 256
 MAX_ARGS: Final = 64
+MAX_MULTIPLE: Final = 65536
 MIN_INT: Final = -(2**63)
 MAX_INT: Final = 2**63 - 1
 
@@ -138,6 +139,22 @@ class If(_Struct, frozen=True, tag="if"):
     def width(self) -> int:
         """How many values the node defines."""
         return len(self.then.results)
+
+
+class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How an output makes a batch whose rows differ in shape; an output without one is stacked.
+
+    Attributes:
+        output: name of the output.
+        form: pad, ragged or list; see docs/contracts/forms.md.
+        multiple: of pad: what the sides are rounded up to a multiple of.
+        fill: of pad: what stands behind a row.
+    """
+
+    output: Annotated[str, msgspec.Meta(max_length=256)]
+    form: Literal["pad", "ragged", "list"]
+    multiple: Annotated[int, msgspec.Meta(ge=1, le=MAX_MULTIPLE)] = 1
+    fill: int | float = 0
 
 
 Node = Input | Context | Const | Draw | Apply | Expr | If

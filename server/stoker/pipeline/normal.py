@@ -38,7 +38,9 @@ def normalise(graph: Graph) -> Graph:
     nodes, env = writer.block(graph.nodes, [v for _, v in graph.outputs], {}, [{}], 0)
     outputs = tuple((name, env[value]) for name, value in graph.outputs)
     sites = tuple((new, *writer.sites[new]) for new in sorted(writer.sites))
-    return Graph(nodes=tuple(nodes), outputs=outputs, sites=sites)
+    order = [name for name, _ in outputs]
+    forms = tuple(sorted(graph.forms, key=lambda form: order.index(form.output)))
+    return Graph(nodes=tuple(nodes), outputs=outputs, forms=forms, sites=sites)
 
 
 def values_of(node: Node) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ from stoker.pipeline.memory import lay_out
 from stoker.pipeline.mixes import Mix
 from stoker.pipeline.normal import normalise
 from stoker.pipeline.shortcuts import shorten
+from stoker.pipeline.sizing import sizing_of
 from stoker.pipeline.steps import Check, Decision, Place, Step
 from stoker.protocol.layout import Output
 
@@ -89,7 +90,8 @@ def bind(
 
     Raises:
         BuildError: a field is unknown, an op has no rule, sizes or branches do not fit, or an
-            output has no fixed shape; names the user's file and line, op, states and remedy.
+            output has no fixed shape or no form that fits it; names the user's file and line, op,
+            states and remedy.
         UnknownNameError: there is no op of that name.
         VersionError: the graph was made for another version of an op.
     """
@@ -97,7 +99,7 @@ def bind(
     settled = in_bucket(normal, bucket)
     bound = Binder(shorten(settled, states) if shortcuts else settled, states).bind()
     layout = lay_out(bound)
-    return Plan(
+    plan = Plan(
         pipeline_id=normal.pipeline_id,
         graph=bound.graph,
         fields=tuple(bound.fields),
@@ -114,3 +116,5 @@ def bind(
         checks=tuple(bound.checks),
         mixes=bound.mixes,
     )
+    sizing_of(plan)
+    return plan

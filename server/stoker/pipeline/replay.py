@@ -32,8 +32,9 @@ from stoker.pipeline.steps import (
     Step,
 )
 from stoker.pipeline.tables import plain_record
+from stoker.protocol.forms import cut
 from stoker.protocol.items import COUNT, ItemField
-from stoker.protocol.layout import Output
+from stoker.protocol.layout import SIZE, Output
 from stoker.protocol.ragged import unpack_items
 from stoker.protocol.replay import Replay, ReplayStep, ReplayValue
 
@@ -108,8 +109,10 @@ def with_mixes(
         )
     outputs: list[ReplayValue] = []
     for place, output in enumerate(plan.delivered):
-        if output.kind != COUNT:
+        if output.kind not in (COUNT, SIZE):
             array = _kept(rows[-1], place, items=bool(output.items))
+            if output.has_sizes:
+                array = np.ascontiguousarray(cut(output, array, rows[-1][place + 1].tolist()))
             outputs += _parts(output.name, output.kind, -1, last[place], array, output.items)
     return msgspec.structs.replace(found, steps=tuple(steps), outputs=tuple(outputs))
 
@@ -188,17 +191,20 @@ class _Recorder(Interpreter):
 
     def outputs(self, arrays: Sequence[np.ndarray]) -> Iterator[ReplayValue]:
         """Yield the outputs of the row."""
-        counts = {
-            output.name: int(array)
+        behind = {
+            output.name: array.tolist()
             for output, array in zip(self.plan.outputs, arrays, strict=True)
-            if not array.ndim and output.kind == COUNT
+            if output.kind in (COUNT, SIZE)
         }
         for output, number, array in zip(self.plan.outputs, self.plan.stores, arrays, strict=True):
             of = self.run_of_row.origin.get(number)
             if output.items:
-                records = array[: counts[f"{output.name}.{COUNT}"]]
+                records = array[: behind[f"{output.name}.{COUNT}"]]
                 yield from _parts(output.name, output.kind, -1, of, records, output.items)
-            elif output.name not in counts:
+            elif output.has_sizes:
+                whole = np.ascontiguousarray(cut(output, array, behind[f"{output.name}.{SIZE}"]))
+                yield from _parts(output.name, output.kind, -1, of, whole)
+            elif output.name not in behind:
                 yield from _parts(output.name, output.kind, -1, of, array)
 
 

@@ -13,6 +13,7 @@ from numba import from_dtype, types
 from stoker.ops.contract import Op, State
 from stoker.ops.records import machine_record
 from stoker.pipeline.plan import Plan
+from stoker.pipeline.steps import StoreSizedStep
 from stoker.pipeline.tables import params_table, physical, physical_rank, records_table
 
 _tuple: Any = types.UniTuple
@@ -43,6 +44,12 @@ def glue_types(plan: Plan) -> tuple[Any, ...]:
         *ins,
         *outs,
     )
+
+
+def store_types(plan: Plan, step: StoreSizedStep) -> tuple[Any, ...]:
+    """Return the types of an output with a form and of its sizes, as the glue has them."""
+    outputs = plan.outputs[step.output : step.output + 2]
+    return tuple(_array(o.dtype, len(o.shape) + 1) for o in outputs)
 
 
 def view_type(state: State) -> Any:

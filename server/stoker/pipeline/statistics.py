@@ -25,6 +25,8 @@ def check_statistic(op: str, state: State) -> None:
     Raises:
         BuildError: the value is no array of small whole numbers.
     """
+    if 0 in state.least and not state.items:
+        raise BuildError(f"{op} of {state}: it may be empty, and then has no {op}")
     if state.dtype not in DTYPES or not state.shape or state.items:
         raise BuildError(
             f"{op} is that of an image, mask or array of {', '.join(DTYPES)}, got {state}: ask for "

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.ops.contract import FoldKernel, ItemsKernel, Kernel, Op
+from stoker.pipeline.nodes import Form
 from stoker.pipeline.schedule import Schedule
 from stoker.pipeline.sites import Site
 
@@ -220,6 +221,21 @@ class StoreStep:
     src: int
 
 
+@dataclass(frozen=True)
+class StoreSizedStep:
+    """Copy a value whose size differs from row to row into an output's row, and its size behind it.
+
+    `check` is the status for a value that is longer than the rows of this batch, which a padded
+    output alone can meet.
+    """
+
+    output: int
+    src: int
+    form: Form
+    varies: tuple[int, ...]
+    check: int
+
+
 Step = (
     InputStep
     | DrawStep
@@ -234,6 +250,7 @@ Step = (
     | RecordStep
     | IfStep
     | StoreStep
+    | StoreSizedStep
 )
 
 
@@ -242,7 +259,7 @@ class Check:
     """What a status other than 0 means.
 
     Attributes:
-        kind: "input", "same_size", "out_size" or "items".
+        kind: "input", "same_size", "out_size", "items" or "padded".
         what: text about the values, for the message.
         field: the dataset field, where the fault is that of one field.
         site: where the user wrote the op.

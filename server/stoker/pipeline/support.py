@@ -41,6 +41,44 @@ def copy(src: Any, dst: Any) -> None:
 
 
 @kernel
+def store_packed(src: Any, out: Any, sizes: Any, row: int) -> bool:
+    """Copy a value to the begin of its row of an output, and its size to the output of sizes."""
+    flat, into = src.reshape(src.size), out[row].reshape(out[row].size)
+    for i in range(flat.size):
+        into[i] = flat[i]
+    for side in range(sizes.shape[1]):
+        sizes[row, side] = src.shape[side]
+    return True
+
+
+@kernel
+def store_padded(src: Any, out: Any, sizes: Any, row: int, fill: Any) -> bool:
+    """Copy a value to the begin of each side of its row of an output, fill the rest; and its size.
+
+    Returns:
+        Whether the row has room for it; if not, nothing but sizes is written.
+    """
+    for side in range(sizes.shape[1]):
+        sizes[row, side] = src.shape[side]
+        if src.shape[side] > out.shape[side + 1]:
+            return False
+    lines, room = 1, 1
+    if sizes.shape[1] > 1:
+        lines, room = src.shape[0], out.shape[1]
+    dst = out[row]
+    flat, into = src.reshape(src.size), dst.reshape(dst.size)
+    length, wide = src.size // max(lines, 1), dst.size // room
+    for y in range(lines):
+        for i in range(length):
+            into[y * wide + i] = flat[y * length + i]
+        for i in range(y * wide + length, (y + 1) * wide):
+            into[i] = fill
+    for i in range(lines * wide, into.size):
+        into[i] = fill
+    return True
+
+
+@kernel
 def floordiv(left: Any, right: Any) -> Any:
     """Return floor(left / right) of int64; 0 for a divisor of 0, and it wraps for -2**63 // -1."""
     if right == 0:

@@ -28,6 +28,13 @@ def physical(dtype: str) -> str:
     return "uint16" if dtype == "float16" else dtype
 
 
+def fill_number(fill: int | float, dtype: str) -> int | float:
+    """Return the number to store for a fill of an output: the bits of a float16."""
+    if dtype == "float16":
+        return int(np.float16(fill).view(np.uint16))
+    return float(fill) if np.dtype(dtype).kind == "f" else int(fill)
+
+
 def physical_rank(state: State) -> int:
     """Return the rank in which kernels see a value: a scalar is (1,)."""
     return max(len(state.shape), 1)

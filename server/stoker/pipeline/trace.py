@@ -34,6 +34,7 @@ from stoker.pipeline.nodes import (
     Context,
     Draw,
     Expr,
+    Form,
     If,
     Input,
     Node,
@@ -217,13 +218,13 @@ class Tracer:
             TracedValue(self, first + index, "the result of an `if`") for index in range(len(pairs))
         ]
 
-    def graph(self, outputs: dict[str, TracedValue]) -> Graph:
+    def graph(self, outputs: dict[str, TracedValue], forms: tuple[Form, ...] = ()) -> Graph:
         """Return the normal form of what was traced."""
         env: dict[int, int] = {}
         nodes = self._in_order([*self._inputs, *self._open[0].written], env, [0])
         given = tuple((name, env[value.number]) for name, value in outputs.items())
         sites = tuple((env[number], *site) for number, site in self._sites.items())
-        return normalise(Graph(nodes=nodes, outputs=given, sites=sites))
+        return normalise(Graph(nodes=nodes, outputs=given, forms=forms, sites=sites))
 
     def _in_order(
         self, written: list[Written], env: dict[int, int], following: list[int]

@@ -48,6 +48,16 @@ def check(graph: Graph) -> None:
         if name in seen:
             raise BuildError(f"graph: output {name!r} is given twice")
         seen.add(name)
+    for form in graph.forms:
+        if form.output not in seen:
+            raise BuildError(
+                f"graph: a form is given to {form.output!r}, which is no output, or has one already"
+            )
+        seen.remove(form.output)
+        if form.form != "pad" and (form.multiple, form.fill) != (1, 0):
+            raise BuildError(f"graph: output {form.output!r}: only pad has a multiple and a fill")
+        if not abs(form.fill) <= MAX_INT:
+            raise BuildError(f"graph: output {form.output!r}: its fill {form.fill} is no number")
     if not graph.outputs:
         raise BuildError("graph: there are no outputs; return at least one named value")
 

@@ -21,6 +21,7 @@ from stoker.protocol.drawn import params_output
 from stoker.protocol.layout import Output
 from stoker.protocol.spec import StreamSpec
 from stoker.server.cuts import Cut, Share
+from stoker.server.extents import Shapes
 from stoker.server.places import RowCounts
 from stoker.server.rows import Begun, RowComputer, nothing
 
@@ -84,6 +85,10 @@ class BucketComputer:
     def cut(self, epoch: int, step: int) -> Cut:
         """Return what this rank gets of a step."""
         return self._computer(self.order.turns.turn(epoch, step).bucket)[0]
+
+    def shapes_of(self, epoch: int, step: int) -> Shapes:
+        """Return name of an output -> shape of its rows in a step; see `RowComputer`."""
+        return self._computer(self.order.turns.turn(epoch, step).bucket)[1].shapes_of(epoch, step)
 
     def fill(
         self,

@@ -27,12 +27,17 @@ class Place:
 
 @dataclass
 class RowCounts:
-    """What happened while rows were filled."""
+    """What happened while rows were filled.
+
+    Attributes:
+        shapes: shape of a row in this batch, of each output that `is_told`.
+    """
 
     rows: int = 0
     home_rows: int = 0
     replaced_rows: int = 0
     invalid_rows: int = 0
+    shapes: tuple[tuple[int, ...], ...] = ()
     bad: list[BadSample] = field(default_factory=list)
 
     def note_bad(self, samples: Iterable[BadSample]) -> None:

@@ -21,7 +21,7 @@ from stoker.pipeline.plan import bind
 from stoker.protocol import forms
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.drawn import params_output
-from stoker.protocol.layout import ragged_outputs
+from stoker.protocol.layout import batch_layout, ragged_outputs
 from stoker.protocol.ragged import flatten, gather
 from stoker.protocol.spec import StreamSpec
 from stoker.server.bucket_rows import BucketComputer, plan_buckets
@@ -83,7 +83,7 @@ def reference_batches(  # noqa: PLR0913 - the parts of a stream and a place in i
                 placed.name: slot[placed.offset : placed.offset + placed.size_bytes]
                 .view(placed.dtype)
                 .reshape(placed.shape)
-                for placed in cut.layout.outputs
+                for placed in batch_layout(cut.layout, rows.shapes_of(epoch, step)).outputs
             }
             ragged = ragged_outputs(cut.outputs)
             arrays = forms.flatten(flatten(arrays, ragged), cut.outputs)

@@ -18,10 +18,11 @@ import numpy as np
 from stoker.dataset import Dataset
 from stoker.order.stream import PlainOrder, StreamOrder
 from stoker.pipeline.engine import Engine, Row
-from stoker.protocol.layout import META, SlotLayout
+from stoker.protocol.layout import META, SlotLayout, batch_layout
 from stoker.protocol.spec import StreamSpec
 from stoker.server.ahead import ReadAhead
 from stoker.server.chunks import chunk_computer
+from stoker.server.extents import Extents, Shapes
 from stoker.server.mixed import MixedRows
 from stoker.server.places import Place, RowCounts
 from stoker.server.samples import SampleRows
@@ -89,12 +90,19 @@ class RowComputer:
         self._mixed: MixedRows | None = None
         if engine.plan.mixes:
             self._mixed = MixedRows(self.samples, self._order, machine=machine)
+        self._extents: Extents | None = None
+        if any(output.is_told for output in engine.plan.outputs):
+            self._extents = Extents(spec, dataset, engine.plan, self._order, machine=machine)
         self.home = range(0)
         try_schedules(engine.plan, spec, self._order)
 
     def one_by_one(self) -> None:
         """From now on compute every row by itself, and tell of each."""
         self._chunks = None
+
+    def shapes_of(self, epoch: int, step: int) -> Shapes:
+        """Return name of an output -> shape of its rows in a step, of those that `is_told`."""
+        return self._extents.of(epoch, step) if self._extents is not None else {}
 
     def fill(
         self,
@@ -124,7 +132,9 @@ class RowComputer:
         rows = self._order.rows(epoch, step, row_lo, row_hi)
         if self._ahead is not None:
             self._ahead.hint(lambda: self._upcoming(epoch, step, row_lo, row_hi))
-        arrays = _arrays(slot, self._layout)
+        shapes = self.shapes_of(epoch, step)
+        counts.shapes = tuple(shapes.values())
+        arrays = _arrays(slot, batch_layout(self._layout, shapes))
         outputs, meta = arrays[: -len(META)], arrays[-len(META) :]
         if self._chunks is not None and rows.ids[-1] >= 0:
             begun(ALL_ROWS)

@@ -15,6 +15,7 @@ from stoker.order.stream import StreamOrder
 from stoker.order.substitutes import MAX_ATTEMPTS
 from stoker.pipeline.drawing import Recorder
 from stoker.pipeline.engine import Engine, Freeze, Row
+from stoker.pipeline.faults import TOO_LONG
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.windows import Box, Windows
 from stoker.protocol.errors import SampleError
@@ -123,7 +124,8 @@ class SampleRows:
             try:
                 return self._compute(number, visit, place, outputs)
             except SampleError as error:
-                self._note_bad(number, error, counts)
+                if not error.details.get(TOO_LONG):
+                    self._note_bad(number, error, counts)
                 why = error
         raise SampleError(
             f"{MAX_ATTEMPTS} substitutes for sample {bad} failed too, the last with: {why}. "

@@ -148,6 +148,7 @@ class Worker:
             counts.home_rows,
             counts.replaced_rows,
             counts.invalid_rows,
+            shapes=counts.shapes,
             bad=tuple(counts.bad),
         )
 
