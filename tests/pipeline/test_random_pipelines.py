@@ -63,6 +63,8 @@ PARAMS = {
     "corner_crop": lambda r: {"size": [16, pick(r, (16, 20))], "corner": pick(r, CORNERS)},
     "augmix_transform": lambda r: {"severity": 10, "all_ops": pick(r, (True, False))},
     "mirror": lambda r: {"axis": pick(r, ("horizontal", "vertical"))},
+    "blend": lambda r: {"weights": [float(r.uniform()), 1.0]},
+    "random_blend": lambda r: {"count": 2, "alpha": 0.7},
     "horizontal_flip": lambda r: {"p": float(r.uniform())},
     "color_jitter": lambda r: {"brightness": 0.3, "contrast": 0.3, "saturation": 0.3},
     "vertical_flip": lambda r: {"p": float(r.uniform())},
@@ -141,12 +143,15 @@ class Writer:
             params |= {"interpolation": "nearest"}
         make(name, params)  # a wrong example would otherwise look like a refusal
         both = self.moves(name)
+        values = list(flow if both else flow[:1])
+        if op.folds:
+            values.append(self.call(nodes, "invert", flow)[0])
         nodes.append({"node": "draw", "op": name, "version": op.version, "params": params,
                       "stream": self.stream() if op.random else None, "of": [flow[0]]})  # fmt: skip
         decision = self.number()
         results = []
-        for value in flow if both else flow[:1]:
-            nodes.append({"node": "apply", "draw": decision, "to": [value], "results": 1})
+        for to in [values] if op.folds else [[value] for value in values]:
+            nodes.append({"node": "apply", "draw": decision, "to": to, "results": 1})
             results.append(self.number())
         return results[0], results[1] if both else flow[1]
 
