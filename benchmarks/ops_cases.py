@@ -139,12 +139,22 @@ def moves() -> list[Case]:
     return [
         Case("horizontal_flip", {}, {"flip": 1}, geometry.horizontal_flip),
         Case("vertical_flip", {}, {"flip": 1}, geometry.vertical_flip),
+        Case("mirror", {}, {}, geometry.horizontal_flip, "left and right"),
+        Case("mirror", {"axis": "vertical"}, {}, geometry.vertical_flip, "top and bottom"),
         Case("transpose", {}, {"swap": 1}, geometry.transpose),
         *(
             Case("rot90", {}, {"turns": k}, geometry.rot90(k), f"{90 * k} degrees")
             for k in (1, 2, 3)
         ),
         Case("center_crop", {"size": 200}, {}, geometry.crop(88, 150, 200), "200", (PHOTO,)),
+        Case(
+            "corner_crop",
+            {"size": 200, "corner": "bottom_right"},
+            {},
+            geometry.crop(175, 300, 200),
+            "200",
+            (PHOTO,),
+        ),
         Case(
             "random_crop",
             {"size": 200},
