@@ -96,6 +96,27 @@ def test_mixed_rows_are_replayed_with_their_partners(daemon) -> None:
         assert mixed > 2
 
 
+@pytest.mark.parametrize("policy", ["replace", "mask"])
+def test_rows_beside_a_bad_sample_are_those_of_the_reference(daemon, broken, policy) -> None:
+    """Sample 5 cannot be decoded: it is no partner, whichever worker meets it."""
+    graph = law_pipelines.mixed.graph()
+    spec = make_spec(broken, graph, batch_size=9, seed=11, on_error=policy)
+    options = {"batch_size": None, "global_batch_size": 9, "on_error": policy, "world_size": 2}
+    with daemon(2, datasets={"photos": broken}) as served:
+        parts = []
+        for rank in range(2):
+            with load(served.address, pipeline="mixed", rank=rank, **options) as loader:
+                parts.append([{name: np.array(batch[name]) for name in batch} for batch in loader])
+    expected = [batch for _, batch in reference_batches(broken, graph, spec)]
+    assert len(expected) == len(parts[0]) == len(parts[1])
+    other = 0
+    for batch, *cuts in zip(expected, *parts, strict=True):
+        for name, array in batch.items():
+            assert np.array_equal(array, np.concatenate([cut[name] for cut in cuts])), name
+        other += int((batch["index"] != batch["requested"]).sum())
+    assert other == 1
+
+
 def test_substitutes_and_cut_rows_are_replayed_as_they_were_computed(daemon, broken) -> None:
     """Sample 5 cannot be decoded; rank 1 of 2 gets rows 3 to 5 of 6, of two views each."""
     arguments = {"on_error": "replace", "views": 2, "rank": 1, "world_size": 2, "seed": 3}

@@ -1,11 +1,15 @@
 """What is compiled ahead is what pipelines look up."""
 
+import numpy as np
+
 from stoker import ops
-from stoker.ops.registry import lookup, registered
+from stoker.ops.means import Tools
+from stoker.ops.registry import batch_ops, lookup, registered
 from stoker.pipeline import pipeline
 from stoker.pipeline.diagnose import calls_apart
 from stoker.pipeline.plan import bind
-from stoker.pipeline.warm import op_calls, warm
+from stoker.pipeline.warm import batch_calls, op_calls, warm
+from stoker.rng.jit import compiled
 
 
 def ours():
@@ -40,3 +44,20 @@ def test_what_is_there_is_not_compiled_again():
     first, second = warm(calls), warm(calls)
     assert sum(first) == sum(second) == len(set(calls))
     assert second.compiled == 0
+
+
+def test_batch_ops_find_all_that_they_run():
+    """After warming, every kind and dtype is mixed without another compilation."""
+    calls = list(batch_calls())
+    warm(calls)
+    compiled_forms = [compiled(fn) for fn, _ in calls]
+    before = [len(fast.overloads) for fast in compiled_forms]
+    tools = Tools(machine=True)
+    for dtype in ("uint8", "float16", "float32", "float64"):
+        a, b, dst = np.ones((3, 40), dtype)
+        tools.blend(a, b, dst, 0.3)
+    items = np.zeros((2, 5), np.uint32)
+    for kind in ("boxes", "keypoints"):
+        tools.move(kind, items, np.zeros((4, 5), np.uint32), (1.0,) * 9, (4, 4, 4, 4), 0)
+    assert [len(fast.overloads) for fast in compiled_forms] == before
+    assert {fn for fn, _ in calls} >= {cls.draw for cls in batch_ops().values()}

@@ -3,7 +3,8 @@
 `op_calls` lists how pipelines call the registered ops: for each op its draw, and its kernels on an
 RGB or grey uint8 image, on a mask of each dtype, and on an int64 label. Sizes and parameters are no
 part of compiled code, so one instance of an op stands for all; only a `dtype` that comes out makes
-another. What is compiled is exactly what the glue of a pipeline looks up. Imports numba.
+another. What is compiled is exactly what the glue of a pipeline looks up. `batch_calls` lists what
+batch ops run. Imports numba.
 """
 
 from __future__ import annotations
@@ -13,12 +14,22 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING
 from typing import Any, Final, NamedTuple
 
-from numba import int64
+from numba import float32, float64, int32, int64
 
 from stoker.ops.contract import Op, ParameterError, State, StateError, no_draw
-from stoker.ops.registry import folds, registered
+from stoker.ops.means import blend_bytes, blend_floats, blend_halves
+from stoker.ops.points import MOVERS
+from stoker.ops.registry import batch_ops, folds, registered
 from stoker.ops.rules import MASK_DTYPES
-from stoker.pipeline.signature import SCRATCH, draw_types, record_type, view_type
+from stoker.pipeline.signature import (
+    ITEMS,
+    MAP,
+    SCRATCH,
+    SIZES,
+    draw_types,
+    record_type,
+    view_type,
+)
 from stoker.rng.jit import compiled
 
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -67,6 +78,22 @@ def op_calls(ops: Iterable[type[Op]] | None = None) -> Iterator[Call]:
                 counts = (int64, int64) if op.folds else ()
                 types = (view_type(state), *counts, view_type(after), *records, SCRATCH)
                 yield (op.folds or op.kernels)[state.kind].run, types
+
+
+def batch_calls() -> Iterator[Call]:
+    """Yield the functions that batch ops are computed by, with their types."""
+    for cls in batch_ops().values():
+        yield cls.draw, draw_types(cls)
+    for run, dtype, weights in (
+        (blend_bytes, "uint8", (int32,)),
+        (blend_floats, "float32", (float32, float32)),
+        (blend_floats, "float64", (float64, float64)),
+        (blend_halves, "float16", (float32, float32)),
+    ):
+        flat = view_type(State.fixed("array", dtype, (1,)))
+        yield run, (flat, flat, flat, *weights)
+    for move in MOVERS.values():
+        yield move, (ITEMS, ITEMS, MAP, SIZES, int64)
 
 
 def warm(calls: Iterable[Call]) -> Warmed:

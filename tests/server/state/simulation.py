@@ -188,6 +188,7 @@ class World:
         built = BuildResult(
             number, "content:" + "0" * 32, self.random.choice([40, 100, 1000]),
             f"{zlib.crc32(do.request.pipeline.encode()):032x}", b"", outputs,
+            group_rows=self.random.choice([1, 1, 1, 1, 8]),
         )  # fmt: skip
 
         def end() -> None:

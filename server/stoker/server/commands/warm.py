@@ -46,10 +46,10 @@ def warm(
         set_cache_root(folder)
     began = time.monotonic()
     if all_ops:
-        from stoker.pipeline.warm import op_calls  # noqa: PLC0415 - loads numba
+        from stoker.pipeline.warm import batch_calls, op_calls  # noqa: PLC0415 - loads numba
         from stoker.pipeline.warm import warm as warm_calls  # noqa: PLC0415
 
-        done = warm_calls(op_calls())
+        done = warm_calls([*op_calls(), *batch_calls()])
         typer.echo(f"ops: {done.compiled} functions compiled, {done.found} were there")
     if pipeline is not None and dataset is not None:
         from stoker.pipeline.executor import compile_plan  # noqa: PLC0415 - loads numba
