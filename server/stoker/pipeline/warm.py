@@ -118,7 +118,7 @@ def _instances(cls: type[Op]) -> Iterator[Op]:
     needed = {
         f.name: REQUIRED[f.name]
         for f in fields
-        if f.default is MISSING and f.default_factory is MISSING
+        if f.default in (MISSING, None) and f.default_factory is MISSING and f.name in REQUIRED
     }
     if not any(field.name == "dtype" for field in fields):
         yield cls(**needed)
