@@ -22,8 +22,8 @@ BUCKETS = Buckets(max_area=48 * 48, divisor=16)
 
 @pipeline
 def fitted(sample):
-    image, numbers = ops.fit_bucket(sample.image, numbers=True)
-    return {"image": image, **numbers}
+    image = ops.fit_bucket(sample.image)
+    return {"image": image, **ops.crop_numbers(sample.image, image)}
 
 
 @pipeline

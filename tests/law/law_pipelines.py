@@ -60,7 +60,8 @@ def scheduled(sample, ctx):
 @pipeline
 def fitted(sample, ctx):
     """Outputs of the size of the sample's bucket."""
-    image, mask, numbers = ops.fit_bucket(sample.image, sample.mask, crop="random", numbers=True)
+    image, mask = ops.fit_bucket(sample.image, sample.mask, crop="random")
+    numbers = ops.crop_numbers(sample.image, image)
     image, mask = ops.horizontal_flip(image, mask, p=0.5)
     if ctx.bucket_width > ctx.bucket_height:
         image = ops.brightness(image, factor_range=(0.5, 0.9))

@@ -18,9 +18,8 @@ MASK = (PHOTO.astype(int).sum(2) // 192).astype(np.uint8)
 
 @pipeline
 def fitted(sample):
-    image, mask, boxes, numbers = ops.fit_bucket(
-        sample.image, sample.mask, sample.boxes, crop="random", numbers=True
-    )
+    image, mask, boxes = ops.fit_bucket(sample.image, sample.mask, sample.boxes, crop="random")
+    numbers = ops.crop_numbers(sample.image, image)
     image, mask, boxes = ops.horizontal_flip(image, mask, boxes)
     return {"image": ops.normalize(image, layout="CHW"), "mask": mask, "boxes": boxes, **numbers}
 
@@ -57,8 +56,8 @@ def test_the_numbers_say_where_the_crop_lies():
 
     @pipeline
     def plain(sample):
-        image, numbers = ops.fit_bucket(sample.image, crop="random", numbers=True)
-        return {"image": image, **numbers}
+        image = ops.fit_bucket(sample.image, crop="random")
+        return {"image": image, **ops.crop_numbers(sample.image, image)}
 
     for number in range(12):
         made = plain({"image": PHOTO}, bucket=(100, 100), id=number)
@@ -71,6 +70,32 @@ def test_the_numbers_say_where_the_crop_lies():
     assert found["crop_top"] == {0}
     assert len(found["crop_left"]) > 5
     assert max(found["crop_left"]) <= 33
+
+
+def test_numbers_are_those_of_a_crop():
+    @pipeline
+    def flipped(sample):
+        image = ops.horizontal_flip(sample.image)
+        return {"image": image, **ops.crop_numbers(sample.image, image)}
+
+    @pipeline
+    def unmade(sample):
+        return {**ops.crop_numbers(sample.image, sample.image)}
+
+    @pipeline
+    def cropped(sample):
+        image = ops.random_resized_crop(sample.image, size=50, scale=(0.2, 0.4))
+        return {"image": image, **ops.crop_numbers(sample.image, image)}
+
+    made = cropped({"image": PHOTO}, id=3)
+    assert (made["original_height"], made["original_width"]) == (300, 400)
+    assert made["crop_top"] + made["crop_left"] > 0
+    with pytest.raises(BuildError, match="decision of horizontal_flip has no number 'top'"):
+        flipped.plan_for({"image": PHOTO})
+    with pytest.raises(BuildError, match=r"top: expected the result of an op, which decided it"):
+        unmade.graph()
+    with pytest.raises(BuildError, match="crop_numbers: expected an image and what fit_bucket"):
+        ops.crop_numbers(PHOTO, PHOTO)
 
 
 def ops_resize(image, height, width):

@@ -31,6 +31,7 @@ from stoker.ops.contract import (
 from stoker.ops.contrast import Contrast, contrast
 from stoker.ops.convert_boxes import ConvertBoxes, convert_boxes
 from stoker.ops.corner_crop import CornerCrop, corner_crop
+from stoker.ops.crop_numbers import crop_numbers
 from stoker.ops.cutmix import Cutmix, cutmix
 from stoker.ops.define import define
 from stoker.ops.elastic import Elastic, elastic
@@ -188,6 +189,7 @@ __all__ = [
     "contrast",
     "convert_boxes",
     "corner_crop",
+    "crop_numbers",
     "cutmix",
     "define",
     "elastic",

@@ -183,40 +183,10 @@ class FitBucket(Op):
 
 def fit_bucket(
     *values: Value,
+    size: tuple[int, int] | None = None,
     crop: str = "center",
     interpolation: str = "bilinear",
-    size: tuple[int, int] | None = None,
-    numbers: bool = False,
     stream: str | None = None,
 ) -> Any:
-    """Resize and crop values of a pipeline to the sample's bucket; see `FitBucket`.
-
-    Args:
-        values: of the sample; the first is an image or mask.
-        crop: see `FitBucket`.
-        interpolation: see `FitBucket`.
-        size: see `FitBucket`.
-        numbers: whether to return one dict more, of what models are conditioned on, each an int64
-            output for the asking: `original_height` and `original_width` of the first value, and
-            `crop_top` and `crop_left`, how far the crop lies inside of the resized picture.
-        stream: stream name.
-    """
-    op = FitBucket(size, crop, interpolation)
-    results = op(*values, stream=stream)
-    if not numbers:
-        return results
-    source, tracer = values[0], values[0].tracer
-    made = results[0] if len(values) > 1 else results
-    found = {name: tracer.decided(made, name) for name in FitBucket.record.names or ()}
-    conditions = {
-        "original_height": tracer.expr("height", source),
-        "original_width": tracer.expr("width", source),
-        "crop_top": _resized(found["top"], tracer.expr("height", made), found["height"]),
-        "crop_left": _resized(found["left"], tracer.expr("width", made), found["width"]),
-    }
-    return (*results, conditions) if len(values) > 1 else (results, conditions)
-
-
-def _resized(offset: Any, after: Any, before: Any) -> Any:
-    """Return an offset in pixels of the resized picture: floor(offset * after / before + 1/2)."""
-    return (2 * offset * after + before) // (2 * before)
+    """Resize and crop values of a pipeline to the sample's bucket; see `FitBucket`."""
+    return FitBucket(size, crop, interpolation)(*values, stream=stream)

@@ -110,8 +110,14 @@ class Tracer:
         return tuple(TracedValue(self, value, f"the result of {op.name}") for value in applied)
 
     def decided(self, result: Value, field: str) -> TracedValue:
-        """Append the reading of a number of the record that a result of `apply` was made with."""
-        draw = self._draw_of[self.number_of(result, field)]
+        """Append the reading of a number of the record that a result of `apply` was made with.
+
+        Raises:
+            BuildError: the value is not the result of an op.
+        """
+        draw = self._draw_of.get(self.number_of(result, field))
+        if draw is None:
+            raise fault(f"{field}: expected the result of an op, which decided it")
         return TracedValue(self, self._append(Expr("record", (draw,), field)), f"its {field}")
 
     def stream_of(self, op: Op) -> str | None:
