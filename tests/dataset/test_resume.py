@@ -6,8 +6,11 @@ import select
 import signal
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -65,6 +68,43 @@ def as_coco(folders: Path) -> Path:
     return path
 
 
+def as_tars(folders: Path) -> Path:
+    """The same pictures as two tars of samples."""
+    root = folders.parent / "tars"
+    root.mkdir()
+    for half in range(2):
+        with tarfile.open(root / f"{half}.tar", "w") as tar:
+            for number in range(12 * half, 12 * half + 12):
+                for folder, name in (("images", "jpg"), ("masks", "seg.png")):
+                    suffix = name.rpartition(".")[2]
+                    tar.add(folders / folder / f"{number:02d}.{suffix}", f"{number:02d}.{name}")
+    return root
+
+
+def as_parquet(folders: Path) -> Path:
+    """The same pictures as a Parquet file of Hugging Face's form, in groups of five rows."""
+    picture = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    columns = pa.schema([("image", picture), ("mask", picture)])
+    rows = [
+        {
+            name: {"bytes": (folders / f"{name}s" / f"{number:02d}.{suffix}").read_bytes()}
+            for name, suffix in (("image", "jpg"), ("mask", "png"))
+        }
+        for number in range(24)
+    ]
+    table = pa.Table.from_pylist(rows, schema=columns)
+    pq.write_table(table, folders.parent / "pairs.parquet", row_group_size=5)
+    return folders.parent / "pairs.parquet"
+
+
+SOURCES = {
+    "folders": lambda folders: folders,
+    "coco": as_coco,
+    "tars": as_tars,
+    "parquet": as_parquet,
+}
+
+
 def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
@@ -85,11 +125,13 @@ def wait_for_end(pidfds: list[int]) -> None:
         (15, 2, "folders"),
         (5, 1, "coco"),
         (8, 2, "coco"),
+        (7, 2, "tars"),
+        (11, 2, "parquet"),
     ],
 )
 def test_killed_and_resumed(tmp_path, many, rows, workers, kind):
     dest = tmp_path / "d"
-    source, masks = (many, "") if kind == "folders" else (as_coco(many), "semantic")
+    source, masks = SOURCES[kind](many), "semantic" if kind == "coco" else ""
     command = [sys.executable, "-c", PACKER, source, dest, str(rows), str(workers), masks]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as packer:
         assert select.select([packer.stdout], [], [], DEADLINE_S)[0]
