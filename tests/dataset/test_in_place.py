@@ -1,6 +1,8 @@
 """Sources read in place: the same values as packed, from an index that is small and up to date."""
 
 import os
+import subprocess
+import sys
 import threading
 
 import msgspec
@@ -228,6 +230,25 @@ def test_one_process_makes_the_index_others_wait(tars, monkeypatch):
         thread.join()
     assert len(set(opened)) == 1
     assert (len(opened), len(made)) == (4, 1)
+
+
+@pytest.mark.slow
+def test_a_worker_reads_in_place_without_the_libraries_of_packing(tmp_path, source):
+    with open_dataset(source) as dataset:
+        fingerprint = dataset.fingerprint
+    script = """
+import sys
+from pathlib import Path
+from stoker.dataset import in_place, open_dataset
+
+in_place.cache_root = lambda: Path(sys.argv[1])
+with open_dataset(sys.argv[2], expected=sys.argv[3]) as dataset:
+    print(len(dataset.read("image", 5)))
+assert "pyarrow" not in sys.modules and "numba" not in sys.modules
+"""
+    command = [sys.executable, "-c", script, tmp_path / "caches", source, fingerprint]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert int(done.stdout) > 1000
 
 
 def test_an_index_can_be_verified(source):
