@@ -1,5 +1,6 @@
 """Sources read in place: the same values as packed, from an index that is small and up to date."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -15,7 +16,13 @@ from stoker.dataset.in_place import index_folder, make_index
 from stoker.dataset.manifest import read_manifest, write_manifest
 from stoker.dataset.pack import Options, pack
 from stoker.dataset.verify import verify
-from stoker.protocol.errors import ClosedError, DatasetError, SampleError, UsageError
+from stoker.protocol.errors import (
+    ClosedError,
+    DatasetError,
+    ResourceError,
+    SampleError,
+    UsageError,
+)
 
 NUMBERS = np.arange(12, dtype="<f4").reshape(3, 4)
 
@@ -195,6 +202,26 @@ def test_a_source_that_is_cut_never_kills(source):
         os.truncate(sorted(source.iterdir())[1], 100)
         with pytest.raises(DatasetError, match="changed while it is read in place"):
             dataset.read("image", 5)
+
+
+def test_what_cannot_be_read_or_written_is_named(tmp_path, tars, monkeypatch):
+    def broken(*arguments):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with open_dataset(tars) as dataset:
+        with monkeypatch.context() as patch:
+            patch.setattr("stoker.dataset.source_files.os.pread", broken)
+            with pytest.raises(
+                DatasetError, match=r"0.tar cannot be read: Input/output error; put"
+            ):
+                dataset.read("txt", 0)
+        (tars / "1.tar").unlink()
+        with pytest.raises(DatasetError, match=r"1.tar cannot be read: No such file or directory"):
+            dataset.read("txt", 5)
+    (tmp_path / "occupied").touch()
+    monkeypatch.setattr(in_place, "cache_root", lambda: tmp_path / "occupied")
+    with pytest.raises(ResourceError, match=r"cannot write an index to .*/occupied/indexes: Not a"):
+        open_dataset(tars)
 
 
 def test_replaced_files_go_on_as_they_were(tars):

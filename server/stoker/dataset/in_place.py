@@ -22,7 +22,7 @@ from msgspec import UNSET
 from stoker.dataset.manifest import NAME, Manifest, Source, read_manifest
 from stoker.dataset.pack import Options, PackReport, Progress, pack
 from stoker.dataset.sources.kinds import AUTO, KINDS, kind_of
-from stoker.protocol.errors import DatasetError, UsageError, VersionError
+from stoker.protocol.errors import DatasetError, ResourceError, UsageError, VersionError
 from stoker.rng.jit import cache_root
 
 
@@ -116,9 +116,20 @@ def _manifest(folder: Path) -> Manifest | None:
 
 @contextlib.contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    """Hold the right to make an index; waits for whoever makes it."""
-    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """Hold the right to make an index; waits for whoever makes it.
+
+    Raises:
+        ResourceError: the folder of caches cannot be written.
+    """
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ResourceError(
+            f"cannot write an index to {folder.parent}: {error.strerror}; name another folder of "
+            "caches by [daemon] cache_root, or by XDG_CACHE_HOME",
+            path=str(folder.parent),
+        ) from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

@@ -41,12 +41,15 @@ class SourceFiles:
         """Return a range of bytes of a file.
 
         Raises:
-            DatasetError: the file is gone or has changed.
+            DatasetError: the file is gone, cannot be read, or has changed.
             ClosedError: the source was closed.
         """
         with self._lock:  # another thread must not close the descriptor that this one reads
             descriptor = self._descriptor(number)
-            data = os.pread(descriptor, size_bytes, offset)
+            try:
+                data = os.pread(descriptor, size_bytes, offset)
+            except OSError as error:
+                raise self._unreadable(number, error) from None
             self._check(number, descriptor)
         if len(data) != size_bytes:
             raise self._changed(
@@ -83,7 +86,7 @@ class SourceFiles:
                     self._root / self._files[number].path, os.O_RDONLY | os.O_CLOEXEC
                 )
             except OSError as error:
-                raise self._changed(number, f"it cannot be opened: {error.strerror}") from None
+                raise self._unreadable(number, error) from None
             self._open[number] = descriptor
             self._check(number, descriptor)
             if len(self._open) > MAX_OPEN:
@@ -101,6 +104,14 @@ class SourceFiles:
                 f"it had {file.size_bytes} bytes and was written at {file.mtime_ns} ns when it was "
                 f"indexed, now it has {status.st_size} and was written at {status.st_mtime_ns} ns",
             )
+
+    def _unreadable(self, number: int, error: OSError) -> DatasetError:
+        path = self._root / self._files[number].path
+        return DatasetError(
+            f"the source file {path} cannot be read: {error.strerror}; put it back, or check its "
+            "permissions and the disk",
+            file=str(path),
+        )
 
     def _changed(self, number: int, what: str) -> DatasetError:
         path = self._root / self._files[number].path
