@@ -1,8 +1,8 @@
 """What buckets cost in delivery: pixels per second with them, and of one size without.
 
-The same photographs, as JPEGs of many shapes, through private daemons with as many workers: once to
-the sizes of their buckets, once all to the square of the same area. Epochs take turns, so whatever
-slows the machine down meets both; the ratio is that of the best epochs.
+The same photographs, as JPEGs of many shapes, through one private daemon: once to the sizes of
+their buckets, once all to the square of their mean area, so both decode and deliver as many pixels.
+Epochs take turns, so whatever slows the machine down meets both.
 
     python benchmarks/buckets_delivery.py --images 600 --rounds 5 --workers 2
 """
@@ -17,8 +17,9 @@ import skimage.data
 
 from stoker import ops
 from stoker.client import Buckets, Loader
-from stoker.dataset import schema, write
+from stoker.dataset import open_dataset, schema, write
 from stoker.pipeline import pipeline
+from stoker.server.bucket_rows import plan_buckets
 
 SIDE, BATCH = 256, 16
 
@@ -29,9 +30,15 @@ def bucketed(sample):
 
 
 @pipeline
-def square(sample):
-    image = ops.fit_bucket(sample.image, size=(SIDE, SIDE), crop="random")
-    return {"image": ops.horizontal_flip(image)}
+class Square:
+    """All images in one size."""
+
+    def __init__(self, side: int) -> None:
+        self.side = side
+
+    def define(self, sample):
+        image = ops.fit_bucket(sample.image, size=(self.side, self.side), crop="random")
+        return {"image": ops.horizontal_flip(image)}
 
 
 def make_dataset(folder: Path, images: int) -> Path:
@@ -69,6 +76,10 @@ def main() -> None:
         dataset = make_dataset(Path(folder) / "photos", given.images)
         common = {"batch_size": BATCH, "device": "numpy", "workers": given.workers, "prefetch": 6}
         buckets = Buckets(max_area=SIDE * SIDE, divisor=32)
+        with open_dataset(dataset) as opened:
+            plan = plan_buckets(opened, buckets, BATCH)
+        area = sum(b.width * b.height * b.samples for b in plan.buckets) / given.images
+        square = Square(round(area**0.5))
         with (
             Loader(dataset, pipeline=bucketed, buckets=buckets, **common) as many,
             Loader(dataset, pipeline=square, **common) as one,

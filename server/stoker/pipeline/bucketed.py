@@ -45,8 +45,8 @@ def in_bucket(graph: Graph, size: Size | None) -> Graph:
     if size is None:
         raise BuildError(
             "the pipeline reads the size of the sample's bucket (fit_bucket, ctx.bucket_height, "
-            "ctx.bucket_width), and there are no buckets: give buckets= to the Loader, or "
-            "bucket=(width, height) where one sample is computed"
+            "ctx.bucket_width), and there are no buckets: give buckets= to the Loader, "
+            "bucket=(width, height) where one sample is computed, or --bucket to a command"
         )
     known = {"bucket_height": size.height, "bucket_width": size.width}
     nodes: tuple[Node, ...] = tuple(

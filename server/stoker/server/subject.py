@@ -151,7 +151,10 @@ class Subject:
 
 @contextmanager
 def open_subject(
-    pipeline: str, dataset: str | Path, python_path: Sequence[str] = ()
+    pipeline: str,
+    dataset: str | Path,
+    python_path: Sequence[str] = (),
+    bucket: str | None = None,
 ) -> Iterator[Subject]:
     """Open `module:attribute` over a packed dataset.
 
@@ -159,18 +162,30 @@ def open_subject(
         pipeline: what to import; the working directory and `python_path` are looked in first.
         dataset: folder of the dataset.
         python_path: further folders to import from.
+        bucket: WIDTHxHEIGHT of the samples' bucket, for pipelines that read it.
 
     Raises:
         BuildError: the pipeline cannot be imported, or does not fit the dataset.
         DatasetError: the dataset cannot be opened.
+        UsageError: the bucket is no size.
     """
     before = list(sys.path)
     sys.path[:0] = [*python_path, str(Path.cwd())]
     try:
         with open_dataset(dataset) as opened:
-            yield Subject(opened, load_pipeline(pipeline))
+            yield Subject(opened, load_pipeline(pipeline), _size(bucket))
     finally:
         sys.path[:] = before
+
+
+def _size(text: str | None) -> Size | None:
+    """Read WIDTHxHEIGHT."""
+    if text is None:
+        return None
+    width, _, height = text.partition("x")
+    if not (width.isdecimal() and height.isdecimal() and int(width) and int(height)):
+        raise UsageError(f"--bucket {text!r}: expected WIDTHxHEIGHT in pixels, such as 1152x896")
+    return Size(int(height), int(width))
 
 
 def freezes(values: Sequence[str]) -> Freeze:

@@ -80,3 +80,8 @@ def mosaics(sample):
     image, boxes = ops.resize(sample.image, sample.boxes, size=(40, 50))
     image, boxes = ops.mosaic(image, boxes)
     return {"image": image, "boxes": boxes}
+
+
+@pipeline
+def fitted(sample):
+    return {"image": ops.fit_bucket(sample.image, crop="random")}

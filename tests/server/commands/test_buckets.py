@@ -9,9 +9,12 @@ from PIL import Image
 from stoker.client import Buckets
 from stoker.dataset import open_dataset, schema, write
 from stoker.order.buckets.sizes import bucket_size
-from stoker.protocol.errors import UnknownNameError, UsageError
+from stoker.protocol.errors import BuildError, UnknownNameError, UsageError
 from stoker.server.bucket_rows import plan_buckets
 from stoker.server.commands.buckets import buckets
+from stoker.server.commands.explain import explain
+from stoker.server.commands.preview import preview
+from stoker.server.commands.replay import replay
 
 SIZES = [(40, 40)] * 9 + [(80, 40)] * 6 + [(40, 90)] * 3 + [(20, 200)]
 FLAGS = ("--max-area", 64 * 64, "--divisor", 16, "--batch-size", 4)
@@ -93,3 +96,17 @@ def test_what_cannot_be_planned_is_refused(shapes, run):
     with pytest.raises(UsageError, match=r"multiple of divisor=16; .* id 0 has 40x40 pixels"):
         run(buckets, shapes, "--no-resize", "--divisor", 16, "--batch-size", 4)
     assert "4 buckets" in run(buckets, shapes, "--no-resize", "--divisor", 1, "--batch-size", 2)
+
+
+def test_other_commands_are_told_a_bucket(photos, run, tmp_path):
+    name = ("command_pipelines:fitted", photos)
+    assert "uint8[48x80x3]" in run(explain, *name, "--bucket", "80x48")
+    found = json.loads(run(replay, *name, "--id", 2, "--epoch", 1, "--bucket", "80x48", "--json"))
+    assert found["outputs"][0]["shape"] == [48, 80, 3]
+    run(preview, *name, "--bucket", "48x80", "--out", tmp_path / "sheet.png", "--columns", 2)
+    assert (tmp_path / "sheet.png").stat().st_size > 1000
+    with pytest.raises(BuildError, match="and there are no buckets"):
+        run(explain, *name)
+    for wrong in ("80", "80x", "0x9", "axb"):
+        with pytest.raises(UsageError, match="expected WIDTHxHEIGHT in pixels, such as"):
+            run(explain, *name, "--bucket", wrong)

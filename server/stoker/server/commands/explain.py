@@ -24,12 +24,15 @@ from stoker.server.subject import Subject, open_subject
 def explain(
     pipeline: Annotated[str, typer.Argument(help="module:attribute of the pipeline.")],
     dataset: Annotated[str, typer.Argument(help="Folder of the dataset.")],
+    bucket: Annotated[
+        str | None, typer.Option(help="WIDTHxHEIGHT of the bucket, if the pipeline reads it.")
+    ] = None,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
     ] = None,
 ) -> None:
     """Show a pipeline's graph, states, memory plan and generated source."""
-    with open_subject(pipeline, dataset, python_path or ()) as subject:
+    with open_subject(pipeline, dataset, python_path or (), bucket) as subject:
         console = Console(soft_wrap=True)
         _section(console, "Fields", "\n".join(field_lines(subject)))
         _section(console, "Graph", graph_text(subject.plan.graph))

@@ -41,13 +41,16 @@ def preview(  # noqa: PLR0913, PLR0917 - one parameter a flag
     output: Annotated[
         str | None, typer.Option(help="Output to show; default: the first that is an image.")
     ] = None,
+    bucket: Annotated[
+        str | None, typer.Option(help="WIDTHxHEIGHT of the bucket, if the pipeline reads it.")
+    ] = None,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
     ] = None,
 ) -> None:
     """Write a contact sheet: each sample beside what it becomes, with its targets drawn."""
     frozen = freezes(freeze or ())
-    with open_subject(pipeline, dataset, python_path or ()) as subject:
+    with open_subject(pipeline, dataset, python_path or (), bucket) as subject:
         numbers = _numbers(ids, len(subject.dataset), columns)
         replays = [
             [

@@ -72,6 +72,9 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
         bool, typer.Option("--params-only", help="Decide without decoding or computing a pixel.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    bucket: Annotated[
+        str | None, typer.Option(help="WIDTHxHEIGHT of the bucket, if the pipeline reads it.")
+    ] = None,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
     ] = None,
@@ -79,7 +82,7 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
     """Show what a pipeline did to one sample: every step, its parameters and values."""
     row = Row(seed, id, epoch, visit, view, step, progress)
     frozen = freezes(freeze or ())
-    with open_subject(pipeline, dataset, python_path or ()) as subject:
+    with open_subject(pipeline, dataset, python_path or (), bucket) as subject:
         if params_only:
             decided = subject.decisions(row, frozen)
             if as_json:

@@ -30,6 +30,9 @@ def warm(
     all_ops: Annotated[
         bool, typer.Option("--all-ops", help="Every op there is, on images and masks.")
     ] = False,
+    bucket: Annotated[
+        str | None, typer.Option(help="WIDTHxHEIGHT of the bucket, if the pipeline reads it.")
+    ] = None,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
     ] = None,
@@ -54,7 +57,7 @@ def warm(
     if pipeline is not None and dataset is not None:
         from stoker.pipeline.executor import compile_plan  # noqa: PLC0415 - loads numba
 
-        with open_subject(pipeline, dataset, python_path or ()) as subject:
+        with open_subject(pipeline, dataset, python_path or (), bucket) as subject:
             plan = worker_plan(subject.plan.graph, subject.dataset)
             engine = compile_plan(plan)
             if plan.mixes:
