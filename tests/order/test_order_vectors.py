@@ -7,16 +7,23 @@ stoker.order to the same vectors.
 import hashlib
 import json
 import math
+import struct
+from fractions import Fraction
 from pathlib import Path
 
+import msgspec
+import numpy as np
 import pytest
 
 from stoker.order.batches import positions, rank_rows, row_places, steps_per_epoch
+from stoker.order.buckets.order import BucketOrder
+from stoker.order.buckets.plan import make_plan
 from stoker.order.epoch import EpochOrder
 from stoker.order.permutation import Permutation
 from stoker.order.places import skip
 from stoker.order.substitutes import MAX_ATTEMPTS, substitute
 from stoker.protocol import version
+from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import UsageError
 
 CONTRACTS = Path(__file__).parents[2] / "docs" / "contracts"
@@ -187,3 +194,133 @@ def test_substitutes_follow_one_key_of_the_bad_row(make_spec):
     for attempt in (0, 17):
         with pytest.raises(UsageError, match=f"expected attempt 1 to 16, got {attempt}"):
             substitute(spec, 2, 10, 77, attempt)
+
+
+# --- buckets, by the page ------------------------------------------------------------------------
+
+BUCKETS = json.loads((CONTRACTS / "vectors" / "buckets.json").read_text())
+
+
+def size_of(w, h, request):
+    """Sides are compared as squares, in exact fractions."""
+    if not request.get("resize", True):
+        return w, h
+    area, d = request["max_area"], request["divisor"]
+
+    def down(side, up):
+        most = 0
+        while (2 * (most + d) - up) ** 2 * w * h <= 4 * side**2 * area:
+            most += d
+        return most
+
+    wide, high = down(w, d), down(h, d)
+    if wide * high > area:
+        wide, high = down(w, 0), down(h, 0)
+    wide, high = max(wide, d), max(high, d)
+    if wide * high > area:
+        if wide >= high:
+            wide = area // high // d * d
+        else:
+            high = area // wide // d * d
+    return wide, high
+
+
+def planned(request, batch_size):
+    """[(W, H, n, B)] and the members of each, by the page."""
+    pictures = [tuple(size) for size in BUCKETS["sizes"]]
+    where = [size_of(w, h, request) for w, h in pictures]
+    most = max(w * h for w, h in where)
+
+    def batch_of(size):
+        if request.get("constant", "rows") == "rows":
+            return batch_size
+        found = batch_size * request.get("max_area", most) // (size[0] * size[1])
+        return min(max(found, 1), request.get("max_rows", found))
+
+    alive = sorted(set(where))
+    while request.get("leftovers") == "merge" and len(alive) > 1:
+        small = [size for size in alive if where.count(size) < batch_of(size)]
+        if not small:
+            break
+        least = min(small, key=lambda size: (where.count(size), size))
+        alive.remove(least)
+        for number, (w, h) in enumerate(pictures):
+            if where[number] == least:
+                kept = {(W, H): Fraction(min(W * h, H * w), max(W * h, H * w)) for W, H in alive}
+                where[number] = max(alive, key=lambda s: (kept[s], s[0] * s[1], s[0]))
+    members = [[n for n, found in enumerate(where) if found == size] for size in alive]
+    table = [[*s, len(ids), batch_of(s)] for s, ids in zip(alive, members, strict=True)]
+    return table, members
+
+
+def epoch_by_the_page(case, table, members, epoch):
+    """The steps of an epoch: [bucket, [[id, its epoch, its position], ...]]."""
+    seed, steps = case["seed"], []
+    for bucket, (w, h, n, size) in enumerate(table):
+
+        def place(of, x, bucket=bucket, part=2**16 * w + h, n=n):
+            if x >= n:
+                return [-1, of, x]
+            at = permuted(n, seed, of, part, 2, x) if case["shuffle"] else x
+            return [members[bucket][at], of, x]
+
+        if case["tail"] == "pad" or case["request"].get("leftovers") == "drop":
+            count = math.ceil(n / size) if case["tail"] == "pad" else n // size
+            starts = [(epoch, k * size) for k in range(count)]
+            rows = [[place(e, x + i) for i in range(size)] for e, x in starts]
+        else:
+            numbers = range(epoch * n // size, (epoch + 1) * n // size)
+            rows = [[place(*divmod(k * size + i, n)) for i in range(size)] for k in numbers]
+        steps += [[bucket, row] for row in rows]
+    if not case["shuffle"]:
+        return steps
+    return [steps[permuted(len(steps), seed, epoch, 0, 3, s)] for s in range(len(steps))]
+
+
+@pytest.mark.parametrize("case", BUCKETS["cases"], ids=range(len(BUCKETS["cases"])))
+def test_buckets(case, make_spec):
+    table, members = planned(case["request"], case["batch_size"])
+    assert (table, members) == (case["buckets"], case["members"])
+    epochs = [epoch_by_the_page(case, table, members, epoch) for epoch in range(3)]
+    assert epochs == case["epochs"]
+    plan = make_plan(
+        [tuple(np.array(BUCKETS["sizes"], np.int32).T)],
+        Buckets(**case["request"]),
+        case["batch_size"],
+    )
+    assert plan.digest == case["digest"]
+    every = [number for ids in members for number in ids]
+    packed = struct.pack(f"<{len(every)}i", *every)
+    said = {
+        "version": 1,
+        "request": msgspec.to_builtins(plan.request),
+        "batch_size": case["batch_size"],
+        "buckets": table,
+        "members": hashlib.blake2b(packed, digest_size=16).hexdigest(),
+    }
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    assert hashlib.blake2b(text.encode(), digest_size=16).hexdigest() == case["digest"]
+    spec = make_spec(
+        rows=len(BUCKETS["sizes"]),
+        batch=case["batch_size"],
+        tail=case["tail"],
+        seed=case["seed"],
+        views=case["views"],
+        order={"shuffle": case["shuffle"]},
+        buckets=plan.digest,
+    )
+    order = BucketOrder(spec, plan)
+    for epoch, steps in enumerate(epochs):
+        assert order.steps(epoch) == len(steps)
+        for step, (bucket, rows) in enumerate(steps):
+            found = order.rows(epoch, step, 0, len(rows) * case["views"])
+            columns = (found.ids, found.epochs, found.positions)
+            got = [list(row) for row in zip(*(c.tolist() for c in columns), strict=True)]
+            assert order.bucket(epoch, step) == bucket
+            assert got[:: case["views"]] == rows
+    bucket, rows = epochs[0][0]
+    bad, _, position = rows[0]
+    for attempt, (number, visit) in enumerate(case["substitutes"], 1):
+        assert order.substitute(0, position, bad, attempt) == (number, visit)
+        assert number in members[bucket]
+        assert visit == position + 1
