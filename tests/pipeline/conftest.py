@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from skimage import data
 
+from stoker.ops import registry
 from stoker.ops.contract import Kernel, Op, State
-from stoker.ops.registry import register, registered
+from stoker.ops.registry import register
 from stoker.pipeline.engine import Row
 from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.interpreter import Interpreter
@@ -240,12 +241,15 @@ class Toys:
         return ToyScale()(*values)
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def registered_toys():
-    """Register the toys when tests run, so that tests over all registered ops do not meet them."""
+    """Register the toys for a module's tests; tests over all registered ops never meet them."""
     for toy in TOYS:
-        if toy.name not in registered():
-            register(toy)
+        register(toy)
+    yield
+    for name, op in list(registry._OPS.items()):
+        if not op.__module__.startswith("stoker."):
+            del registry._OPS[name]
 
 
 @pytest.fixture(scope="session")
