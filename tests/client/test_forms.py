@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from stoker.client import Loader
+from stoker.client.device import AheadSource, Target
 from stoker.protocol.errors import ProtocolError
 from stoker.protocol.forms import RaggedArray
 from stoker.protocol.layout import Output
@@ -105,3 +106,35 @@ def test_shapes_that_cannot_be(served, told: tuple[int, ...]) -> None:
         pytest.raises(ProtocolError, match=r"the sides \(0, 1\) may be shorter, got uint8 \(.*\)"),
     ):
         next(iter(loader))
+
+
+class Accelerator:
+    """Copies at once, into memory of its own."""
+
+    def copy(self, arrays):
+        return {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}, None
+
+    def hand_over(self, tensors, event) -> None:
+        assert all(isinstance(tensor, torch.Tensor) for tensor in tensors.values())
+
+    def passed(self, event) -> bool:
+        return True
+
+    def close(self) -> None:
+        pass
+
+
+def test_every_form_on_a_device(served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the code that copies ahead; of a list only what is real is copied."""
+
+    def source(self, delivery, slab):
+        return AheadSource(delivery, Accelerator())
+
+    monkeypatch.setattr(Target, "source", source)
+    with Loader(served.address, pipeline="p", batch_size=ROWS) as loader:
+        for step, batch in enumerate(loader):
+            assert batch.image.shape == (ROWS, *TOLD)
+            assert batch.real("image").sum() == 928
+            assert all(map(np.array_equal, batch.tokens, expected(served, "tokens", step)))
+            assert all(map(np.array_equal, batch.crops, expected(served, "crops", step)))
+            assert [crop.untyped_storage().nbytes() for crop in batch.crops] == [24, 64, 4]

@@ -96,6 +96,8 @@ def test_every_kind_of_field(tmp_path, module):
             UsageError, match=r"sizes of its pictures are not known before they are"
         ):
             next(dataset.sizes("image"))
+        with pytest.raises(UsageError, match=r"how large 'image' is, is not known .* outputs.as_l"):
+            dataset.sizes_of("image", np.arange(2))
         with pytest.raises(UsageError, match=r"its samples lie in no file"):
             dataset.locate("image", 0)
         shown = describe(dataset, 2)

@@ -325,3 +325,62 @@ def test_graph_data_that_cannot_be(change, said):
     doubled = {**data, "forms": data["forms"] * 2}
     with pytest.raises(BuildError, match="no output, or has one already"):
         Graph.from_data(doubled)
+
+
+# ---------------------------------------------------------------- beside batch ops
+
+SAME = State.fixed("image", "uint8", (12, 16, 3))
+
+
+def mixing(wrap):
+    @pipeline
+    def mixed(sample):
+        return {"x": ops.mixup(sample.image, p=1.0), "words": wrap(sample.words)}
+
+    return mixed
+
+
+def test_rows_of_differing_shape_stand_beside_mixed_ones(photograph):
+    samples = [sample_of(number, photograph) for number in range(5)]
+    for number, sample in enumerate(samples):
+        sample["image"] = photograph[number : number + 12, :16]
+        sample["words"] = np.pad(sample["words"], (0, 9 - len(sample["words"])))
+    for wrap in (outputs.ragged, outputs.as_list):
+        made = mixing(wrap).batch(samples, seed=1)
+        for row, sample in zip(made, samples, strict=True):
+            assert row["words"].tolist() == sample["words"].tolist()
+        assert not all(
+            np.array_equal(row["x"], s["image"]) for row, s in zip(made, samples, strict=True)
+        )
+
+
+def test_what_forms_and_batch_ops_would_ask_of_each_other():
+    def formed(sample):
+        return {"x": outputs.as_list(ops.mixup(sample.image))}
+
+    states = {**STATES, "image": SAME}
+    said = refusal(formed, states)
+    assert "output 'x': a batch op mixes rows of one shape, so it has no form (list)" in said
+    with pytest.raises(BuildError, match="a pipeline with batch ops cannot pad, since rows that"):
+        bind(mixing(outputs.pad).graph(), states)
+    bind(mixing(outputs.ragged).graph(), states)
+
+
+def test_a_padded_size_that_follows_from_what_is_left_of_boxes():
+    from stoker.protocol.items import ItemField  # noqa: PLC0415
+
+    boxes = State.ragged("boxes", (ItemField("xyxy", "float32", 4),), 5, "image")
+
+    def counted(sample):
+        image, boxes = ops.random_crop(sample.image, sample.boxes, size=10, padding=4)
+        if boxes.count > 2:
+            image = ops.resize(image, size=8)
+        return {"image": outputs.pad(image)}
+
+    def looked_at(sample):
+        image, boxes = ops.iou_crop(sample.image, sample.boxes)
+        return {"image": outputs.pad(image), "boxes": boxes}
+
+    states = {**STATES, "boxes": boxes}
+    assert "follows from how many boxes are left" in refusal(counted, states)
+    assert "follows from iou_crop, which looks at boxes" in refusal(looked_at, states)

@@ -173,6 +173,7 @@ def test_a_substitute_that_is_too_long_is_passed_over(dataset, plan, spec_of):
         assert not set(arrays["index"].tolist()) & engine.bad
         assert (arrays["image.size"] <= layout.outputs[0].shape[1:3]).all()
         replaced += counts.replaced_rows
+        assert {sample.id for sample in counts.bad} <= engine.bad, "one too long is not bad"
         for row in np.flatnonzero(arrays["index"] != arrays["requested"]):
             passed += passed_over(engine, spec, step, int(row), arrays)
     assert replaced > 5
