@@ -4,7 +4,7 @@ An entry is one op, its parameters, what it decided (fields of its record), and 
 contenders. Sizes are those of the picture, 500x375 or 224x224.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import cv2
@@ -37,6 +37,7 @@ class Case:
         peers: makes the other contenders.
         note: what tells it from other lines of the op.
         sizes: pictures it is measured on.
+        kind: image or mask.
     """
 
     op: str
@@ -45,11 +46,13 @@ class Case:
     peers: Any
     note: str = ""
     sizes: tuple[tuple[int, int], ...] = BOTH
+    kind: str = "image"
 
     def contenders(self, subject: Subject) -> Peers:
         """Return all contenders, ours as `Stoker`."""
-        ours = Prepared(make(self.op, self.parameters), self.decided, subject.array)
-        return {"Stoker": ours, **self.peers(subject)}
+        shown = subject if self.kind == "image" else subject.mask
+        ours = Prepared(make(self.op, self.parameters), self.decided, shown.array, self.kind)
+        return {"Stoker": ours, **self.peers(shown)}
 
 
 @dataclass
@@ -58,21 +61,22 @@ class Prepared:
 
     op: Op
     decided: dict[str, Any]
-    image: np.ndarray
+    source: np.ndarray
+    kind: str = "image"
     arguments: tuple[Any, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        (after,), need = self.op.declare((State.fixed("image", "uint8", self.image.shape),))
+        (after,), need = self.op.declare((State.fixed(self.kind, "uint8", self.source.shape),))
         params, record = np.zeros(1, self.op.parameters), np.zeros(1, self.op.record)
         params[0] = self.op.params()[()]
         for name, value in self.decided.items():
             record[name][0] = value
-        height, width, channels = self.image.shape
+        height, width = self.source.shape[:2]
         size = self.op.out_size(params[0], record[0], height, width)
-        shape = (*size, channels) if after.kind == "image" else after.bound
+        shape = (*size, *self.source.shape[2:]) if after.kind == self.kind else after.bound
         dst = np.empty(shape, storage(after.dtype))
-        self.run = compiled(self.op.kernels["image"].run)
-        self.arguments = (self.image, dst, params[0], record[0], aligned(need))
+        self.run = compiled(self.op.kernels[self.kind].run)
+        self.arguments = (self.source, dst, params[0], record[0], aligned(need))
 
     def __call__(self) -> None:
         self.run(*self.arguments)
@@ -80,7 +84,7 @@ class Prepared:
     def plain(self) -> np.ndarray:
         """Return what the op's NumPy reference makes of the same."""
         src, dst, params, record, _ = self.arguments
-        self.op.kernels["image"].plain(src, dst, params, record, None)
+        self.op.kernels[self.kind].plain(src, dst, params, record, None)
         made: np.ndarray = dst
         return made
 
@@ -304,6 +308,16 @@ def filtered() -> list[Case]:
     ]
 
 
+def masks() -> list[Case]:
+    """Return the ops that move pixels, on masks: nearest, one channel."""
+    return [
+        replace(case, note=f"mask{', ' * bool(case.note)}{case.note}", kind="mask")
+        for case in (*resizes(), *moves())
+        if case.parameters.get("interpolation", "nearest") == "nearest"
+        and case.op not in ("resize_long", "resize_short")
+    ]
+
+
 def all_cases() -> list[Case]:
     """Return every line of the table."""
-    return [*moves(), *resizes(), *levels(), *filtered()]
+    return [*moves(), *resizes(), *masks(), *levels(), *filtered()]

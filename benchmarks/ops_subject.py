@@ -64,7 +64,16 @@ class Subject:
     def blank(self, height: int | None = None, width: int | None = None) -> np.ndarray:
         """Return memory for a result, of the picture's own size unless another is asked for."""
         rows, columns = self.size
-        return np.empty((height or rows, width or columns, 3), np.uint8)
+        return np.empty((height or rows, width or columns, *self.array.shape[2:]), np.uint8)
+
+    @property
+    def mask(self) -> "Subject":
+        """A mask of eight classes (0, 32, ..., 224), of the same size, in the same forms."""
+        found = Subject.__new__(Subject)
+        found.array = np.ascontiguousarray(self.array[..., 1] // 32 * 32)
+        found.picture = Image.fromarray(found.array)
+        found.tensor = self.as_tensor(found.array[..., None])
+        return found
 
     def torchvision(self, call: Callable[[Any, Any], Any]) -> Peers:
         """Return the peer that calls `call(functional, tensor)`, where torchvision is there."""
