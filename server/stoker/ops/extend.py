@@ -73,10 +73,8 @@ def extend_rows(image: Any, shape: Any, at: int, result: Any, run: Any, reflect:
         else:
             mirror3(image, source, result, target, size)
     elif reflect == 0:
-        edge = np.int64(0) if at < 0 else width - 1
-        for x in range(count):
-            source, target = (edge * channels, width * channels), (to + x) * channels
-            copy_rows(image, source, result, (target, line * channels), height, channels)
+        edge: Any = np.int64(0) if at < 0 else width - 1
+        repeat_edge(image, shape, edge, result, run)
     else:
         for y in range(height):
             for x in range(count):
@@ -84,6 +82,22 @@ def extend_rows(image: Any, shape: Any, at: int, result: Any, run: Any, reflect:
                 b = np.uint64((to + y * line + x) * channels)
                 for c in range(np.uint64(channels)):
                     result[b + c] = image[a + c]
+
+
+@kernel
+def repeat_edge(image: Any, shape: Any, edge: int, result: Any, run: Any) -> None:
+    """Write the pixel at column `edge` of each row beside the image; see `extend_rows`."""
+    height, width, channels = shape
+    to, line, count = run
+    if channels == 1:
+        for y in range(height):
+            value, b = image[edge + y * width], np.uint64(to + y * line)
+            for x in range(np.uint64(count)):
+                result[b + x] = value
+        return
+    for x in range(count):
+        source, target = (edge * channels, width * channels), (to + x) * channels
+        copy_rows(image, source, result, (target, line * channels), height, channels)
 
 
 def plain_extend(src: np.ndarray, dst: np.ndarray, top: int, left: int, reflect: int) -> None:

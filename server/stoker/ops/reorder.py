@@ -155,11 +155,18 @@ def turn_image(source: Any, target: Any, size: Any, walk: Any) -> None:
         for left in range(0, wide, TILE):
             tile = (top, min(top + TILE, tall), left, min(left + TILE, wide))
             turn_tile(src, dst, tile, width, pixel, walk)
+    if tall > 0 and wide > 0:  # what is left at the ends: blocks that overlap those before them
+        bottom, right = height - side, width - side
+        if wide < width:
+            turn_tile(src, dst, (0, tall, right, width), width, pixel, walk)
+        if tall < height:
+            turn_tile(src, dst, (bottom, height, 0, wide), width, pixel, walk)
+        if wide < width and tall < height:
+            turn_tile(src, dst, (bottom, height, right, width), width, pixel, walk)
+        return
     for y in range(height):
-        x = wide if y < tall else 0
-        at = first + y * step_y + x * step_x
-        to = (y * width + x) * pixel
-        walk_pixels(src, at * pixel, step_x * pixel, dst, to, width - x, pixel)
+        at = (first + y * step_y) * pixel
+        walk_pixels(src, at, step_x * pixel, dst, y * width * pixel, width, pixel)
 
 
 @kernel
