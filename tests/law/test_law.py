@@ -63,8 +63,7 @@ STREAMS = {
         "freeze": {"color_jitter": 7, "horizontal_flip": "epoch"},
     },
     "folded": {"pipeline": "folded", "batch_size": 9, "seed": 4, "tail": "pad"},
-    "mixed": {"pipeline": "mixed", "batch_size": 13, "seed": 2, "tail": "pad"},
-    "mixed_views": {"pipeline": "mixed", "batch_size": 6, "seed": 2, "views": 2},
+    "mixed": {"pipeline": "mixed", "batch_size": 7, "seed": 2, "views": 2, "tail": "pad"},
     "mosaics": {"pipeline": "mosaics", "dataset": "boxed", "batch_size": 9, "seed": 1},
 }
 EVERY = pytest.mark.parametrize("name", STREAMS)
