@@ -1,16 +1,23 @@
 """Hugging Face datasets as pyarrow writes them: Arrow streams and files, Parquet; faults named."""
 
+import contextlib
 import io
 import json
 
+import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
 from PIL import Image
 
 from stoker.dataset import open_dataset
+from stoker.dataset.limits import CodecError
 from stoker.dataset.pack import Options, pack
+from stoker.dataset.sources.arrow_files import open_table
+from stoker.dataset.sources.huggingface import fields_of
+from stoker.dataset.sources.row_reader import value_of
 from stoker.protocol.errors import DatasetError, UsageError
 
 ONE = Options(workers=1, grid=False)
@@ -271,3 +278,26 @@ def test_two_workers_give_the_same_bytes(tmp_path, folder):
         pack(folder, tmp_path / f"{workers}", Options(workers=workers, cut=Cut(rows=3)))
     one, two = ({p.name: p.read_bytes() for p in (tmp_path / n).iterdir()} for n in "12")
     assert one == two
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_damaged_arrow_files_never_crash(tmp_path_factory, data):
+    """Whatever the bytes are: values, or a typed error."""
+    row = {"image": {"bytes": b"\xff\xd8" * 9, "path": None}, "txt": "text", "tags": [1, 2, 3]}
+    columns = pa.schema([("image", PICTURE), ("txt", pa.string()), ("tags", pa.list_(pa.int32()))])
+    path = tmp_path_factory.getbasetemp() / "damaged.arrow"
+    data.draw(st.sampled_from([write_stream, write_file]))(path, [row] * 3, columns)
+    whole = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(whole[: data.draw(st.integers(len(whole) // 2, len(whole)))])
+    with contextlib.suppress(CodecError):
+        table = open_table(path, path.name)
+        with contextlib.closing(table), contextlib.suppress(UsageError):
+            fields = fields_of(table.schema, {}, "damaged")
+            for number in range(table.rows):
+                batch, place = table.row(number)
+                for field in fields:
+                    with contextlib.suppress(CodecError, KeyError):  # a damaged column's name
+                        value_of(field, batch.column(field.name), place)

@@ -74,8 +74,8 @@ class ArrowTable:
         self._batches: list[Any] = []
         try:
             reader = self._reader(pa, whole)
-            self.schema = reader.schema
-        except (pa.ArrowException, OSError) as error:
+            self.schema = _checked(reader.schema)
+        except (pa.ArrowException, OSError, ValueError) as error:
             self.close()
             raise CodecError(f"it is no Arrow IPC file: {error}") from None
         try:
@@ -149,7 +149,11 @@ class ParquetTable:
             self._file = pq.ParquetFile(str(path))
         except self._errors as error:
             raise CodecError(f"it is no Parquet file: {error}") from None
-        self.schema = self._file.schema_arrow
+        try:
+            self.schema = _checked(self._file.schema_arrow)
+        except (*self._errors, ValueError) as error:
+            self._file.close()
+            raise CodecError(f"its schema cannot be read: {error}") from None
         metadata = self._file.metadata
         self.rows = int(metadata.num_rows)
         self._sizes: list[int] = []
@@ -196,3 +200,17 @@ class ParquetTable:
         except (*self._errors, StopIteration) as error:
             self._group, self._span = -1, range(0)
             raise CodecError(f"its row group {group} cannot be decoded: {error}") from None
+
+
+def _checked(schema: Any) -> Any:
+    """Return a schema whose names can be read, at any depth.
+
+    Raises:
+        ValueError: one is not UTF-8.
+    """
+    pending = list(schema)
+    while pending:
+        field = pending.pop()
+        str(field.name)
+        pending += [field.type.field(number) for number in range(field.type.num_fields)]
+    return schema

@@ -159,8 +159,9 @@ def _bytes_of(column: Any, row: int) -> Any:
             )
         column = column.field("bytes")
     _, offsets, data = column.buffers()
-    places = np.frombuffer(offsets, np.int64 if "large" in str(column.type) else np.int32)
-    first, stop = places[column.offset + row : column.offset + row + 2].tolist()
+    dtype = np.dtype(np.int64 if "large" in str(column.type) else np.int32)
+    place = (column.offset + row) * dtype.itemsize
+    first, stop = np.frombuffer(offsets, dtype, 2, place).tolist()
     return offsets.slice(0, 0) if data is None else data.slice(first, stop - first)
 
 
