@@ -22,7 +22,9 @@ from stoker.ops import State, make
 from stoker.ops.contract import storage
 from stoker.ops.records import machine_record
 from stoker.pipeline import pipeline
-from stoker.pipeline.executor import compile_plan
+from stoker.pipeline.loop import compile_loop
+from stoker.pipeline.machine import address_of
+from stoker.pipeline.program import write_program
 from stoker.rng.jit import compiled, set_cache_root
 from stoker.rng.machine_code import violations
 from stoker.rng.streams import machine_key, make_key
@@ -100,8 +102,11 @@ def sizes(sample):
 
 for train in (branches, sizes):
     fields = {"image": image, "mask": mask, "label": np.int64(1), "weight": np.float32(1)}
-    compiled_in["glue of " + train.name] = compile_plan(train.plan_for(fields))._function
+    for call in write_program(train.plan_for(fields)).calls.values():
+        address_of(call)
+        compiled_in[f"{call} in {train.name}"] = compiled(call.function)
 
+compiled_in["loop"] = compile_loop()
 faults = {name: violations(Kept(fast)) for name, fast in compiled_in.items()}
 
 found = {}
@@ -142,7 +147,7 @@ VECTOR = re.compile(r"<\d+ x (i8|i16|i32|float)>")
 
 @pytest.fixture(scope="module")
 def machine(examples, tmp_path_factory, kernel_cache):
-    """LLVM IR by function, and faults by kernel or glue."""
+    """LLVM IR by function, and faults by kernel, rule or loop."""
     chosen = {name: choices[:2] for name, choices in examples.items()}
     folder = tmp_path_factory.mktemp("ir")
     (folder / "compile_all.py").write_text(SCRIPT)
@@ -199,9 +204,9 @@ def test_pixel_loops_have_no_float64(code):
 
 
 @pytest.mark.slow
-def test_no_kernel_and_no_glue_calls_libm_or_allocates(machine, examples):
+def test_no_kernel_and_no_loop_calls_libm_or_allocates(machine, examples):
     _, faults = machine
     for name in examples:
         assert {f"{name} draw", f"{name} size"} < faults.keys()
-    assert {"glue of branches", "glue of sizes"} < faults.keys()
+    assert {"loop", "out_size of letterbox in sizes"} < faults.keys()
     assert {name: found for name, found in faults.items() if found} == {}

@@ -1,8 +1,4 @@
-"""The sizes that an op tells machine code: those of its Python form, as 64-bit integers.
-
-Where a size differs from row to row, glue puts it beside a 64-bit number of channels into the shape
-of a view, and numba takes no shape of mixed integers.
-"""
+"""The sizes that an op tells machine code: those of its Python form, as 64-bit integers."""
 
 import contextlib
 

@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 
 def write_row(words: np.ndarray, row: Row) -> None:
-    """Write a row as the glue reads it, (4,) uint64: seed, id, epoch, visit * 2**16 + view."""
+    """Write a row as the loop reads it, (4,) uint64: seed, id, epoch, visit * 2**16 + view."""
     words[0], words[1], words[2] = row.seed, row.id, row.epoch
     words[3] = row.visit << 16 | row.view
 

@@ -1,45 +1,40 @@
 """The executor: a plan as machine code, for one thread of a worker.
 
-`compile_plan` writes the glue, has it compiled (or loaded from the cache on disk) for the one
-signature that the plan needs, and wraps it. `Executor.run` computes one row: a few numbers are
-written into the row table, and one compiled call does the rest, without the interpreter lock and
-without allocating anything that grows with the pixels: inputs come from the caller, outputs lie in
-the slot, everything in between in the arena, which is made once. `run_rows` does a chunk in one
-call.
+`compile_plan` writes the plan's program, has the functions that it calls compiled (or loaded from
+the cache on disk), and wraps it. `Executor.run` computes one row: a few numbers are written into
+tables, and one compiled call does the rest, without the interpreter lock and without allocating
+anything that grows with the pixels: inputs come from the caller, outputs lie in the slot,
+everything in between in the arena, which is made once. `run_rows` does a chunk in one call.
 
 numba errors never reach a user: the op whose kernel cannot be typed is named instead.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
-from pathlib import Path
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from stoker.ops.python_call import PythonCall, failure
-from stoker.pipeline.build import load_glue
 from stoker.pipeline.engine import Freeze, Row, check_freeze, write_row
 from stoker.pipeline.faults import call_error, sample_error
 from stoker.pipeline.following import Follower
-from stoker.pipeline.glue import FAULT_WORDS, Glue, write_glue
+from stoker.pipeline.instructions import DECISIONS_AT
 from stoker.pipeline.interpreter import check_arrays
+from stoker.pipeline.machine import Machine
 from stoker.pipeline.plan import Plan
+from stoker.pipeline.program import bits, write_program
 from stoker.pipeline.tables import (
     aligned_arena,
     params_table,
-    physical,
     plain_record,
     records_table,
     streams_table,
 )
-from stoker.protocol.errors import StokerError, UsageError
+from stoker.protocol.errors import UsageError
 from stoker.protocol.layout import ALIGN
-from stoker.rng.jit import compiled_apart
-
-_compiling = threading.Lock()
 
 
 def compile_plan(
@@ -59,32 +54,7 @@ def compile_plan(
         UnknownNameError: a freeze names no stream of the plan.
         UsageError: a freeze is neither an integer nor "epoch".
     """
-    glue = write_glue(plan)
-    path, run = load_glue(glue)
-    return Executor(plan, glue, path, _compile(plan, run), freeze, arena)
-
-
-def _compile(plan: Plan, run: Callable[..., int]) -> Any:
-    """Compile a glue for the types of a plan; calls with other types will be refused.
-
-    With NUMBA_DISABLE_JIT=1 it stays Python and has no types.
-    """
-    from stoker.pipeline.diagnose import calls_apart, explain_failure  # noqa: PLC0415 - loads numba
-    from stoker.pipeline.signature import glue_types  # noqa: PLC0415
-
-    with _compiling:
-        try:
-            fast = compiled_apart(run, calls_apart(plan))
-            types = glue_types(plan)
-            if hasattr(fast, "compile") and types not in fast.overloads:
-                fast.disable_compile(False)
-                fast.compile(types)
-                fast.disable_compile()
-        except StokerError:
-            raise
-        except Exception as error:  # numba lets KeyError and others of its own through
-            raise explain_failure(plan, error) from None
-    return fast
+    return Executor(plan, freeze, arena)
 
 
 class Executor:
@@ -94,49 +64,42 @@ class Executor:
 
     Attributes:
         plan: the plan.
-        source: file of the generated glue.
         arena: its scratch memory.
     """
 
     def __init__(
-        self,
-        plan: Plan,
-        glue: Glue,
-        source: Path,
-        function: Callable[..., int],
-        freeze: Freeze | None = None,
-        arena: np.ndarray | None = None,
+        self, plan: Plan, freeze: Freeze | None = None, arena: np.ndarray | None = None
     ) -> None:
+        """Compile what the plan calls, or load it; see `compile_plan`."""
         self.plan = plan
-        self.source = source
-        self._function = function
-        self._rows = np.zeros((1, 4), np.uint64)
-        self._row = self._rows[0]
-        self._zero = np.zeros(1, np.int64)
-        self._found = np.zeros(FAULT_WORDS + len(plan.decisions), np.int64)
-        self._made = self._found[FAULT_WORDS:]
-        self._records = records_table(plan.decisions)
+        program = write_program(plan)
+        self._steps, self._progress = program.step, program.progress
         params = params_table(plan.decisions)
+        self._records = records_table(plan.decisions)
         self._follower = Follower(plan, params)
-        self._step, self._progress = glue.step, glue.progress
+        streams = streams_table(plan.decisions, check_freeze(plan, freeze))
         if arena is None or arena.size < plan.arena_bytes:
             arena = aligned_arena(plan.arena_bytes, ALIGN)
         self.arena = arena
-        self._tables = (
-            glue.numbers,
-            glue.floats,
-            streams_table(plan.decisions, check_freeze(plan, freeze)),
+        self._machine = Machine(
+            program,
+            len(plan.inputs),
+            len(plan.outputs),
+            streams,
             params,
             self._records,
             arena,
-            self._found,
         )
-        self._outputs = tuple((np.dtype(o.dtype), o.shape, o) for o in plan.outputs)
+        self._rows = np.zeros((1, 4), np.uint64)
+        self._row = self._rows[0]
+        self._zero = np.zeros(1, np.int64)
+        self._found = self._machine.found
+        self._made = self._found[DECISIONS_AT:]
+        self._outs = tuple((np.dtype(o.dtype), o.shape, o) for o in plan.outputs)
+        self._ins = tuple((np.dtype(s.dtype), len(s.shape)) for s in plan.inputs)
         self._scalars: tuple[Any, ...] = tuple(
             None if state.shape else np.zeros(1, state.dtype) for state in plan.inputs
         )
-        dtypes = [*(s.dtype for s in plan.inputs), *(o.dtype for o in plan.outputs)]
-        self._halves = "float16" in dtypes
         self._calls = any(isinstance(d.op, PythonCall) for d in plan.decisions)
 
     def run(self, row: Row, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> None:
@@ -158,10 +121,10 @@ class Executor:
 
     def _place(self, row: Row) -> None:
         """Write the facts that conditions read of a row's place in the stream."""
-        if self._step is not None:
-            self._tables[0][self._step] = row.step
-        if self._progress is not None:
-            self._tables[1][self._progress] = row.progress
+        if self._steps:
+            self._machine.values[self._steps, 0] = row.step
+        if self._progress and row.progress is not None:
+            self._machine.values[self._progress, 0] = bits(row.progress)
 
     @property
     def runs_chunks(self) -> bool:
@@ -216,9 +179,15 @@ class Executor:
         outputs: Sequence[np.ndarray],
         first: int,
     ) -> None:
-        views = [column.view(physical(column.dtype.name)) for column in columns]
-        into = [out.view(physical(out.dtype.name)) for out in outputs]
-        status = self._function(rows, index, *self._tables, *views, *into)
+        machine = self._machine
+        for place, column in enumerate(columns):
+            sides = column.shape[1:]
+            step = column.itemsize * math.prod(sides)
+            machine.columns[place, : 2 + len(sides)] = (column.ctypes.data, step, *sides)
+        for place, out in enumerate(outputs):
+            step = out.itemsize * math.prod(out.shape[1:])
+            machine.outs[place, : 1 + out.ndim] = (out.ctypes.data, step, *out.shape[1:])
+        status = machine.run(rows, index)
         place = int(self._found[0]) if status else 0
         if status or self._calls:
             seed, sample, epoch, lane = (int(word) for word in rows[place])
@@ -241,33 +210,39 @@ class Executor:
 
     def _fast(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> int:
         """Call with arguments as they should be; any doubt raises before anything is written."""
-        if self._halves:
-            raise TypeError
-        into = []
-        for (dtype, shape, output), out in zip(self._outputs, outputs, strict=True):
-            if out.dtype != dtype or (out.shape != shape and not output.allows(out.shape)):
+        for out, (dtype, shape, output) in zip(outputs, self._outs, strict=True):
+            fits = out.shape == shape or output.allows(out.shape)
+            if not fits or out.dtype != dtype or not out.flags.carray:
                 raise TypeError
-            into.append(out[None])
-        columns: list[Any] = []
-        for scalar, value in zip(self._scalars, inputs, strict=True):
-            if scalar is None:
-                columns.append(value[None])
-                continue
-            if value.dtype != scalar.dtype or value.ndim:
+        columns: list[np.ndarray] = []
+        for value, scalar, (dtype, rank) in zip(inputs, self._scalars, self._ins, strict=True):
+            if value.dtype != dtype or value.ndim != rank:
                 raise TypeError
-            scalar[0] = value
-            columns.append(scalar)
-        return self._function(self._rows, self._zero, *self._tables, *columns, *into)
+            if scalar is not None:
+                scalar[0] = value
+                columns.append(scalar)
+            elif value.flags.c_contiguous and value.flags.aligned:
+                columns.append(value)
+            else:
+                raise TypeError
+        return self._call(columns, outputs)
 
     def _careful(self, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> int:
         """Call with arguments that are checked, and converted where that keeps their meaning."""
-        checked = check_arrays(self.plan, inputs, outputs)
-        columns = [
-            array if scalar is not None else array[None]
-            for scalar, array in zip(self._scalars, checked, strict=True)
-        ]
-        into = [out.view(physical(out.dtype.name))[None] for out in outputs]
-        return self._function(self._rows, self._zero, *self._tables, *columns, *into)
+        return self._call(check_arrays(self.plan, inputs, outputs), outputs)
+
+    def _call(self, columns: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> int:
+        """Call for one row; a scalar's column is (1,)."""
+        machine = self._machine
+        for place, column in enumerate(columns):
+            words = machine.columns[place]
+            words[0] = column.ctypes.data
+            words[2 : 2 + column.ndim] = column.shape
+        for place, out in enumerate(outputs):
+            words = machine.outs[place]
+            words[0] = out.ctypes.data
+            words[2 : 2 + out.ndim] = out.shape
+        return machine.run(self._rows, self._zero)
 
     def _end(self, status: int, row: Row, **details: int) -> None:
         """Raise what went wrong with a row, if anything."""
@@ -321,6 +296,8 @@ class Executor:
         for output, array in zip(self.plan.outputs, outputs, strict=True):
             shape = array.shape[1:] if output.allows(array.shape[1:]) else output.shape
             _expect(f"output {output.name!r}", array, output.dtype, (count, *shape))
+            if not array.flags.writeable:
+                raise UsageError(f"output {output.name!r}: expected a writable array")
 
 
 def row_table(rows: Sequence[Row]) -> np.ndarray:

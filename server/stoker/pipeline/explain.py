@@ -1,7 +1,7 @@
 """A plan as text, for people: what runs, on which states, where it lies, and what it draws from.
 
-Steps, memory plan and conditions are shown; the generated source is `stoker.pipeline.glue`'s, and a
-file of its own once it is compiled (`Executor.source`). numba-free.
+Steps, memory plan and conditions are shown; the program that they become is shown by
+`stoker.pipeline.listing`. numba-free.
 """
 
 from __future__ import annotations

@@ -100,23 +100,3 @@ def _integers(op: str, left: int, right: int = 0) -> int:
 
 def _wrap(value: int) -> int:
     return (value + _HALF) % _MASK - _HALF
-
-
-def source(op: str, args: list[str], types: list[str]) -> str:
-    """Return the expression as source for the glue."""
-    if op in LOGIC:
-        truths = [
-            arg if kind == "bool" else f"({arg} != 0)"
-            for arg, kind in zip(args, types, strict=True)
-        ]
-        return f"not {truths[0]}" if op == "not" else f"{truths[0]} {op} {truths[1]}"
-    common = "float64" if "float64" in types or op == "div" else "int64"
-    cast = [
-        arg if kind == common else f"np.{common}({arg})"
-        for arg, kind in zip(args, types, strict=True)
-    ]
-    if op == "neg":
-        return f"-{cast[0]}"
-    if op in ("floordiv", "mod"):
-        return f"{op}({cast[0]}, {cast[1]})"
-    return f"{cast[0]} {(COMPARISONS | ARITHMETIC)[op]} {cast[1]}"

@@ -380,5 +380,5 @@ def _column(name: str, state: State, value: Any) -> np.ndarray:
         raise UsageError(
             f"input {name!r}: expected {state}, got {array.dtype} of shape {array.shape}"
         )
-    array = np.ascontiguousarray(array).view(physical(state.dtype))
+    array = np.require(array, None, ["C", "A"]).view(physical(state.dtype))
     return array.reshape(1) if not state.shape else array

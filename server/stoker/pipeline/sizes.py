@@ -1,8 +1,8 @@
 """How large the padded outputs of rows are, computed without a pixel; for many rows in one call.
 
-A small function is generated and compiled like the glue, of the steps that `sizing` found: draws,
-size rules and conditions. Rows, draws and parameters are those of the engine, so are the sizes.
-Belongs to one thread of a worker. Imports numba once it is made. The plain form is
+A small program is written and executed like that of the plan, of the steps that `sizing` found:
+draws, size rules and conditions. Rows, draws and parameters are those of the engine, so are the
+sizes. Belongs to one thread of a worker. Imports numba once it is made. The plain form is
 `stoker.pipeline.plain_sizes`.
 """
 
@@ -13,18 +13,20 @@ from typing import Final
 
 import numpy as np
 
-from stoker.ops.contract import no_draw
-from stoker.pipeline.build import load_glue
+from stoker.pipeline.calls import size_of
 from stoker.pipeline.engine import Freeze, Row, check_freeze
 from stoker.pipeline.following import Follower
-from stoker.pipeline.glue import Glue, Writer
+from stoker.pipeline.instructions import ELEMENTS
+from stoker.pipeline.machine import Machine
 from stoker.pipeline.plan import Plan
+from stoker.pipeline.program import Program, Writer, bits
 from stoker.pipeline.sizing import Sizing, sizing_of
 from stoker.pipeline.steps import (
     ApplyStep,
     ConstStep,
     ContextStep,
     ConvertStep,
+    Decision,
     DrawStep,
     ExprStep,
     FoldStep,
@@ -33,31 +35,18 @@ from stoker.pipeline.steps import (
     RecordStep,
     Step,
 )
-from stoker.pipeline.tables import params_table, records_table, streams_table
-from stoker.rng.jit import compiled_apart
+from stoker.pipeline.tables import aligned_arena, params_table, records_table, streams_table
+from stoker.protocol.layout import ALIGN
 
 _NUMBERS: Final = (ConstStep, ContextStep, ExprStep, RecordStep)
-_HEADER: Final = '''"""Sizes of the padded outputs of a Stoker pipeline: {ops}.
-
-Generated; may be deleted at any time. rows (n, 4) holds seed, id, epoch, lane; sizes (n, fields, 2)
-height and width, or length and 1, of each field; in0, in1, ... numbers of each row; out (n,
-outputs, 2) takes the sizes.
-"""
-
-import numpy as np
-
-from stoker.ops.registry import lookup
-from stoker.pipeline.support import floordiv, key_of, mod
-from stoker.rng.jit import kernel
-
-'''
+_FREE: Final = 2**62
 
 
 class SizeFinder:
     """Computes the sizes of the padded outputs of rows; see `stoker.pipeline.sizing.Sizes`."""
 
     def __init__(self, plan: Plan, freeze: Freeze | None = None) -> None:
-        """Write the function, and compile it or load it from the cache on disk.
+        """Write the program, and compile what it calls or load it from the cache on disk.
 
         Args:
             plan: a plan with padded outputs.
@@ -66,153 +55,126 @@ class SizeFinder:
         Raises:
             ResourceError: the kernel cache cannot be written.
         """
-        from stoker.pipeline.diagnose import calls_apart  # noqa: PLC0415 - loads numba
-
-        glue = _Writer(plan, sizing_of(plan)).write()
-        draws = (call for call in calls_apart(plan) if call[0] in set(glue.kernels))
-        self._function = compiled_apart(load_glue(glue)[1], draws)
+        sizing = sizing_of(plan)
+        self._program = _Writer(plan, sizing).write()
         params = params_table(plan.decisions)
         self._follower = Follower(plan, params)
-        self._glue = glue
-        self._outputs = len(sizing_of(plan).outputs)
-        self._tables = (
-            glue.numbers,
-            glue.floats,
+        self._outputs = len(sizing.outputs)
+        self._machine = Machine(
+            self._program,
+            1 + len(sizing.read),
+            1,
             streams_table(plan.decisions, check_freeze(plan, freeze)),
             params,
             records_table(plan.decisions),
+            aligned_arena(0, ALIGN),
         )
 
     def find(
         self, place: Row, rows: np.ndarray, sizes: np.ndarray, numbers: Sequence[np.ndarray]
     ) -> np.ndarray:
         """Return the sizes of rows of one step; see `stoker.pipeline.sizing.Sizes`."""
+        machine = self._machine
         if self._follower.active and self._follower.follow(place):
-            if self._glue.step is not None:
-                self._tables[0][self._glue.step] = place.step
-            if self._glue.progress is not None:
-                self._tables[1][self._glue.progress] = place.progress
+            if self._program.step:
+                machine.values[self._program.step, 0] = place.step
+            if self._program.progress and place.progress is not None:
+                machine.values[self._program.progress, 0] = bits(place.progress)
         found = np.zeros((len(rows), self._outputs, 2), np.int64)
-        self._function(rows, *self._tables, sizes, *numbers, found)
+        columns = [np.ascontiguousarray(column) for column in (sizes, *numbers)]
+        for number, column in enumerate(columns):
+            step = column.nbytes // max(len(column), 1)
+            machine.columns[number, :2] = column.ctypes.data, step
+        machine.outs[0, :2] = found.ctypes.data, 16 * self._outputs
+        machine.run(rows, np.arange(len(rows)))
         return found
 
 
 class _Writer(Writer):
-    """Writes the function; a value is its sides, `h3` and `w3`, and a scalar is `v3`."""
+    """Writes the program: of values the sides alone count, of scalars their words."""
 
     def __init__(self, plan: Plan, sizing: Sizing) -> None:
-        """Begin with an empty function."""
+        """Begin with an empty program."""
         super().__init__(plan)
         self.sizing = sizing
 
-    def write(self) -> Glue:
-        """Return the function."""
-        self.steps(self.plan.steps, 2)
+    def write(self) -> Program:
+        """Return the program."""
+        self.steps(self.plan.steps)
         for place, step in enumerate(self.sizing.outputs):
-            height, width = self.sides(step.src)
-            self.lines.append(f"        out[r, {place}, 0], out[r, {place}, 1] = {height}, {width}")
-        names = [self.plan.decisions[index].op.name for index in sorted(self.sizing.decisions)]
-        args = "".join(f"in{place}, " for place in range(len(self.sizing.read)))
-        text = [
-            _HEADER.format(ops=", ".join(dict.fromkeys(names)) or "no op"),
-            *self.imports.values(),
-            "",
-            "",
-            "@kernel",
-            f"def run(rows, n, f, streams, params, records, sizes, {args}out):",
-            "    p, d = params[0], records[0]",
-            "    for r in range(rows.shape[0]):",
-            *self.lines,
-            "",
-        ]
-        return Glue(
-            "\n".join(text),
-            np.array(self.numbers or [0], np.int64),
-            np.array(self.floats or [0.0], np.float64),
-            tuple(self.kernels),
-            self.places.get("step"),
-            self.places.get("progress"),
-        )
+            for axis in (0, 1):
+                self.add("extent", 0, self.root(step.src), axis, 2 * place + axis)
+        return self.program()
 
-    def step(self, step: Step) -> list[str]:
-        lines: list[str] = []
+    def step(self, step: Step) -> None:
         match step:
             case InputStep():
-                lines = self.take(step)
+                self.take(step)
             case DrawStep(decision=decision) if decision.index in self.sizing.decisions:
-                if type(decision.op).draw is not no_draw:
-                    lines = self.draw(decision)[:1]
+                self.draw(decision)
             case ApplyStep() | FoldStep() if self.wanted(step.dst):
-                sides = (f"h{step.dst}", f"w{step.dst}")
-                lines = [self.out_size(step.decision, step.srcs[0], sides)]
-            case ConvertStep():
-                lines = self.convert(step)
+                self.resize(step)
+            case ConvertStep() if self.counts(step.dst):
+                line, is_float = self.scalar(step.src)
+                self.cast(line, is_float, self.state(step.dst).dtype, step.dst)
+            case IfStep():
+                self.branch(step)
             case _ if isinstance(step, _NUMBERS) and step.dst in self.sizing.numbers:
-                lines = [f"v{step.dst} = {self.value(step)}"]
-        return lines
+                self.number(step)
 
-    def branch(self, step: IfStep, depth: int) -> None:
-        joins = [join for join in step.joins if self.wanted(join.dst) or self.counts(join.dst)]
-        inner = [self.block(block, depth + 1) for block in (step.then, step.orelse)]
-        if not joins and not any(inner):
-            return
-        pad = "    " * depth
-        for word, lines, side in zip(
-            (f"if {self.scalar(step.cond)} != 0:", "else:"), inner, ("then", "orelse"), strict=True
-        ):
-            own = []
-            for join in joins:
-                source = getattr(join, side)
+    def take(self, step: InputStep) -> None:
+        if self.counts(step.dst):
+            line = self.new_line(0, 1, 1)
+            self.add("take", line, 1 + self.sizing.read.index(step.column), 0, 0)
+            self.add("load", step.dst, line, ELEMENTS.index(self.state(step.dst).dtype))
+        elif self.wanted(step.dst):
+            self.add("given", step.dst, 0, self.sizing.measured.index(step.column))
+
+    def resize(self, step: ApplyStep | FoldStep) -> None:
+        """Compute the size of what an op makes."""
+        free = (-_FREE, _FREE, -_FREE, _FREE)
+        given = (0, step.dst, self.root(step.srcs[0]), 0, step.decision.index, *free, 2)
+        self.add("size", *given, call=size_of(type(step.decision.op), step.decision.site))
+
+    def draw(self, decision: Decision) -> None:
+        of = None if decision.of is None else self.root(decision.of)
+        super().draw(Decision(**{**decision.__dict__, "of": of}))
+
+    def branch(self, step: IfStep) -> None:
+        before = len(self.code)
+        start = self.add("unless", self.truth(step.cond), 0)
+        for word, block in (("then", step.then), ("orelse", step.orelse)):
+            self.steps(block)
+            for join in step.joins:
+                source = getattr(join, word)
                 if self.counts(join.dst):
-                    own.append(f"{pad}    v{join.dst} = {self.scalar(source)}")
-                else:
-                    own.append(f"{pad}    {self.assigned(join.dst, self.sides(source))}")
-            body = [*lines, *own]
-            self.lines += [pad + word, *(body or [f"{pad}    pass"])]
+                    self.add("move", join.dst, source)
+                elif self.wanted(join.dst):
+                    self.add("sides", join.dst, self.root(source))
+            if word == "then":
+                end = self.add("goto", 0)
+                self.code[start][2] = len(self.code)
+        self.code[end][1] = len(self.code)
+        if len(self.code) == before + 2:  # neither block has anything that counts
+            del self.code[before:]
 
-    def block(self, steps: tuple[Step, ...], depth: int) -> list[str]:
-        outer, self.lines = self.lines, []
-        self.steps(steps, depth)
-        inner, self.lines = self.lines, outer
-        return inner
+    def expression(self, step: ExprStep) -> None:
+        if step.op in ("height", "width", "count"):
+            self.add("side", step.dst, self.root(step.args[0]), int(step.op == "width"))
+        else:
+            super().expression(step)
 
-    def take(self, step: InputStep) -> list[str]:
-        if self.counts(step.dst):
-            return [f"v{step.dst} = in{self.sizing.read.index(step.column)}[r]"]
-        if not self.wanted(step.dst):
-            return []
-        place = self.sizing.measured.index(step.column)
-        return [self.assigned(step.dst, (f"sizes[r, {place}, 0]", f"sizes[r, {place}, 1]"))]
+    def in_register(self, value: int) -> bool:
+        return True
 
-    def convert(self, step: ConvertStep) -> list[str]:
-        if self.counts(step.dst):
-            return [f"v{step.dst} = {self.scalar(step.src)}"]
-        return []
-
-    def expression(self, step: ExprStep) -> str:
-        if step.op == "count":
-            return self.sides(step.args[0])[0]
-        return super().expression(step)
+    def root(self, value: int) -> int:
+        """Return the value whose sides a value has."""
+        return self.sizing.roots.get(value, value)
 
     def wanted(self, value: int) -> bool:
         """Whether the sides of a value are computed: they count and are not fixed."""
-        return value in self.sizing.sizes and not self.plan.states[value].is_fixed
+        return value in self.sizing.sizes and not self.state(value).is_fixed
 
     def counts(self, value: int) -> bool:
         """Whether a scalar counts."""
         return value in self.sizing.numbers
-
-    def assigned(self, value: int, sides: tuple[str, str]) -> str:
-        return f"h{value}, w{value} = {sides[0]}, {sides[1]}"
-
-    def scalar(self, value: int) -> str:
-        return f"v{value}"
-
-    def sides(self, value: int) -> tuple[str, str]:
-        value = self.sizing.roots.get(value, value)
-        shape = self.plan.states[value].shape
-        names = [
-            f"{letter}{value}" if side is None else self.number(side)
-            for letter, side in zip("hw", shape, strict=False)
-        ]
-        return names[0] if names else "1", names[1] if len(names) > 1 else "1"

@@ -1,8 +1,8 @@
 """The steps of a plan: what an engine does for one row, in order.
 
 Values keep their numbers from the graph's normal form; values that binding adds (conversions) are
-numbered after those. Both engines walk these steps: the glue writes one line or two for each, the
-interpreter executes them with NumPy. Plain frozen records; numba-free.
+numbered after those. Both engines walk these steps: of each the program gets an instruction or two,
+the interpreter executes them with NumPy. Plain frozen records; numba-free.
 """
 
 from __future__ import annotations

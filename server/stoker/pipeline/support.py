@@ -1,19 +1,10 @@
-"""Kernels that the glue calls besides those of the ops; see `stoker.rng.jit`. numba-free."""
+"""Small kernels of the loop and its adapters; see `stoker.rng.jit`. numba-free."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from stoker.rng.jit import kernel
-
-
-@kernel(twin="stoker.pipeline.intrinsics:mutable")
-def mutable(array: Any) -> Any:
-    """Return the array; compiled, one of a type that may be written.
-
-    So a kernel is compiled once for inputs and for scratch. Nothing ever writes to an input.
-    """
-    return array
 
 
 @kernel
@@ -41,44 +32,6 @@ def copy(src: Any, dst: Any) -> None:
 
 
 @kernel
-def store_packed(src: Any, out: Any, sizes: Any, row: int) -> bool:
-    """Copy a value to the begin of its row of an output, and its size to the output of sizes."""
-    flat, into = src.reshape(src.size), out[row].reshape(out[row].size)
-    for i in range(flat.size):
-        into[i] = flat[i]
-    for side in range(sizes.shape[1]):
-        sizes[row, side] = src.shape[side]
-    return True
-
-
-@kernel
-def store_padded(src: Any, out: Any, sizes: Any, row: int, fill: Any) -> bool:
-    """Copy a value to the begin of each side of its row of an output, fill the rest; and its size.
-
-    Returns:
-        Whether the row has room for it; if not, nothing but sizes is written.
-    """
-    for side in range(sizes.shape[1]):
-        sizes[row, side] = src.shape[side]
-        if src.shape[side] > out.shape[side + 1]:
-            return False
-    lines, room = 1, 1
-    if sizes.shape[1] > 1:
-        lines, room = src.shape[0], out.shape[1]
-    dst = out[row]
-    flat, into = src.reshape(src.size), dst.reshape(dst.size)
-    length, wide = src.size // max(lines, 1), dst.size // room
-    for y in range(lines):
-        for i in range(length):
-            into[y * wide + i] = flat[y * length + i]
-        for i in range(y * wide + length, (y + 1) * wide):
-            into[i] = fill
-    for i in range(lines * wide, into.size):
-        into[i] = fill
-    return True
-
-
-@kernel
 def floordiv(left: Any, right: Any) -> Any:
     """Return floor(left / right) of int64; 0 for a divisor of 0, and it wraps for -2**63 // -1."""
     if right == 0:
@@ -97,19 +50,25 @@ def mod(left: Any, right: Any) -> Any:
 
 
 @kernel
-def part(arena: Any, start: int, end: int) -> Any:
-    """Return the bytes [start, end) of the arena."""
-    return arena[start:end]
+def padded(src: Any, dst: Any, sides: int, fill: Any) -> bool:
+    """Copy a value to the begin of each of the first sides of `dst`, and fill the rest.
 
-
-@kernel
-def plane(arena: Any, start: int, height: int, width: int) -> Any:
-    """Return the bytes from `start` as (height, width) uint8."""
-    return arena[start : start + height * width].reshape((height, width))
-
-
-@kernel
-def pixels(arena: Any, start: int, height: int, width: int, channels: int) -> Any:
-    """Return the bytes from `start` as (height, width, channels) uint8."""
-    end = start + height * width * channels
-    return arena[start:end].reshape((height, width, channels))
+    Returns:
+        Whether there is room for it; if not, nothing is written.
+    """
+    for side in range(sides):
+        if src.shape[side] > dst.shape[side]:
+            return False
+    lines, room = 1, 1
+    if sides > 1:
+        lines, room = src.shape[0], dst.shape[0]
+    flat, into = src.reshape(src.size), dst.reshape(dst.size)
+    length, wide = src.size // max(lines, 1), dst.size // room
+    for y in range(lines):
+        for i in range(length):
+            into[y * wide + i] = flat[y * length + i]
+        for i in range(y * wide + length, (y + 1) * wide):
+            into[i] = fill
+    for i in range(lines * wide, into.size):
+        into[i] = fill
+    return True

@@ -1,8 +1,7 @@
-"""Run-time arguments of the glue: everything about a plan that is a number.
+"""Tables of a plan that an engine reads and writes: op parameters, records, stream keys, freezes.
 
-The glue's source says what happens; these tables say with which numbers: sizes, bounds and
-offsets, constants, op parameters, stream keys and freezes. So pipelines that differ only in
-numbers share one compiled build. Also used by the interpreter, for parameters and records.
+The program (`stoker.pipeline.program`) says what happens with them. Also used by the interpreter,
+for parameters and records.
 """
 
 from __future__ import annotations

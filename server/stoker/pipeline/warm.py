@@ -3,8 +3,8 @@
 `op_calls` lists how pipelines call the registered ops: for each op its draw, and its kernels on an
 RGB or grey uint8 image, on a mask of each dtype, and on an int64 label. Sizes and parameters are no
 part of compiled code, so one instance of an op stands for all; only a `dtype` that comes out makes
-another. What is compiled is exactly what the glue of a pipeline looks up. `batch_calls` lists what
-batch ops run. Imports numba.
+another. What is compiled is what programs of pipelines call. `batch_calls` lists what batch ops
+run. Imports numba.
 """
 
 from __future__ import annotations
@@ -16,20 +16,24 @@ from typing import Any, Final, NamedTuple
 
 from numba import float32, float64, int32, int64
 
-from stoker.ops.contract import Op, ParameterError, State, StateError, no_draw
+from stoker.ops.contract import Op, ParameterError, State, StateError
 from stoker.ops.means import blend_bytes, blend_floats, blend_halves
 from stoker.ops.points import MOVERS
 from stoker.ops.registry import batch_ops, folds, registered
 from stoker.ops.rules import MASK_DTYPES
-from stoker.pipeline.signature import (
-    ITEMS,
-    MAP,
-    SCRATCH,
-    SIZES,
-    draw_types,
-    record_type,
-    view_type,
+from stoker.pipeline.calls import (
+    draw_of,
+    fold_of,
+    forward_of,
+    items_of,
+    kernel_of,
+    move_of,
+    reads_of,
+    size_of,
 )
+from stoker.pipeline.loop import compile_loop
+from stoker.pipeline.signature import ITEMS, MAP, SIZES, call_types, draw_types, view_type
+from stoker.protocol.items import COORDINATES, WORD
 from stoker.rng.jit import compiled
 
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -39,6 +43,9 @@ STATES: Final = (
     *(State.fixed("mask", dtype, (64, 64)) for dtype in MASK_DTYPES),
     State.fixed("label", "int64", ()),
 )
+RAGGED: Final = {
+    kind: State(kind, WORD, (None, words), (1, words)) for kind, (_, words) in COORDINATES.items()
+}
 # A value for every parameter without a default; a name that is missing is a bug that a test finds.
 REQUIRED: Final[dict[str, Any]] = {
     "classes": 8,
@@ -67,17 +74,20 @@ def op_calls(ops: Iterable[type[Op]] | None = None) -> Iterator[Call]:
         ops: the ops; all that are registered by default.
     """
     for cls in [*registered().values(), *folds().values()] if ops is None else ops:
-        records = record_type(cls.parameters), record_type(cls.record)
-        if cls.draw is not no_draw:
-            yield cls.draw, draw_types(cls)
+        looked_at = RAGGED[cls.draws_from] if cls.draws_from else None
+        calls = [draw_of(cls, items=looked_at), size_of(cls)]
+        if cls.reads is not None:
+            calls.append(reads_of(cls))
+        if cls.forward is not None:
+            calls += [forward_of(cls), *(move_of(kind, RAGGED[kind]) for kind in MOVERS)]
+        calls += [items_of(cls, kind, RAGGED[kind], RAGGED[kind]) for kind in cls.items]
         for op in _instances(cls):
             for state in STATES:
                 after = _after(op, state)
-                if after is None:
-                    continue
-                counts = (int64, int64) if op.folds else ()
-                types = (view_type(state), *counts, view_type(after), *records, SCRATCH)
-                yield (op.folds or op.kernels)[state.kind].run, types
+                if after is not None:
+                    one = fold_of if op.folds else kernel_of
+                    calls.append(one(cls, state.kind, state, after))
+        yield from ((call.function, call_types(call)) for call in calls if call is not None)
 
 
 def batch_calls() -> Iterator[Call]:
@@ -103,6 +113,7 @@ def warm(calls: Iterable[Call]) -> Warmed:
         ResourceError: the kernel cache cannot be written.
     """
     hits = misses = 0
+    compile_loop()
     for fn, types in dict.fromkeys(calls):
         fast = compiled(fn)
         before = sum(fast.stats.cache_misses.values())

@@ -5,8 +5,8 @@ where every use of a field is an op that reads a box of it (`Op.reads`), or its 
 alone, the box is computed first and the decoder leaves out the rest. Several crops of one picture
 read the box round them all. The decisions are drawn again by the engine, with the same result.
 
-A small function is generated and compiled like the glue. Belongs to one thread; numba-free until
-it is made.
+A small program asks the ops (`stoker.pipeline.program`). Belongs to one thread; numba-free until it
+is made.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Final
 
 import numpy as np
 
-from stoker.pipeline.build import load_glue
 from stoker.pipeline.engine import Freeze, Row, check_freeze, write_row
-from stoker.pipeline.glue import Glue
+from stoker.pipeline.machine import Machine
 from stoker.pipeline.plan import Plan
+from stoker.pipeline.program import write_boxes
 from stoker.pipeline.steps import (
     ApplyStep,
     ConstStep,
@@ -35,24 +35,13 @@ from stoker.pipeline.steps import (
     SameSizeStep,
     Step,
 )
-from stoker.pipeline.tables import params_table, records_table, streams_table
-from stoker.rng.jit import compiled
+from stoker.pipeline.tables import aligned_arena, params_table, records_table, streams_table
+from stoker.protocol.layout import ALIGN
 
 Box = tuple[int, int, int, int]
 """(top, left, height, width) in pixels."""
 
 _NO_PIXELS: Final = (InputStep, DrawStep, SameSizeStep, ConstStep, ContextStep, RecordStep)
-_HEADER: Final = '''"""Boxes that a Stoker pipeline reads: {ops}.
-
-Generated; may be deleted at any time. rows (1, 4) holds seed, id, epoch, lane; sizes (fields, 2)
-height and width of each picture; boxes (fields, 4) takes top, left, height, width.
-"""
-
-from stoker.ops.registry import lookup
-from stoker.pipeline.support import key_of
-from stoker.rng.jit import kernel
-
-'''
 
 
 def windowed(plan: Plan) -> dict[str, tuple[Decision, ...]]:
@@ -120,60 +109,27 @@ class Windows:
         self.fields = tuple(found)
         if not found:
             return
-        self._function = compiled(load_glue(_write(found))[1])
         self._rows = np.zeros((1, 4), np.uint64)
-        self._tables = (
+        self._index = np.zeros(1, np.int64)
+        self._machine = Machine(
+            write_boxes(found),
+            0,
+            0,
             streams_table(plan.decisions, check_freeze(plan, freeze)),
             params_table(plan.decisions),
             records_table(plan.decisions),
+            aligned_arena(0, ALIGN),
         )
-        self._sizes = np.ones((len(found), 2), np.int64)
-        self._boxes = np.zeros((len(found), 4), np.int64)
-        self._function(self._rows, *self._tables, self._sizes, self._boxes)
 
     def boxes(self, row: Row, sizes: Mapping[str, tuple[int, int]]) -> dict[str, Box]:
         """Return the box of each field that a row reads; `sizes` are (height, width) by field."""
         write_row(self._rows[0], row)
+        count, values = len(self.fields), self._machine.values
         for place, name in enumerate(self.fields):
-            self._sizes[place] = sizes[name]
-        self._function(self._rows, *self._tables, self._sizes, self._boxes)
-        found = zip(self.fields, self._boxes.tolist(), strict=True)
-        return {name: (box[0], box[1], box[2], box[3]) for name, box in found}
-
-
-def _write(found: Mapping[str, tuple[Decision, ...]]) -> Glue:
-    """Write the function; numbers come from the tables, so plans of one structure share it."""
-    imports: dict[str, str] = {}
-    kernels = []
-    lines = []
-    for place, decisions in enumerate(found.values()):
-        lines.append(f"    h, w = sizes[{place}, 0], sizes[{place}, 1]")
-        for number, decision in enumerate(decisions):
-            op, k = type(decision.op), decision.index
-            for what in ("draw", "reads"):
-                imports[f"{what}_{k}"] = f"lookup({op.name!r}).{what}"
-                kernels.append(getattr(op, what))
-            lines += [
-                f'    draw_{k}(key_of(rows[0], streams[{k}]), p["d{k}"], h, w, d["d{k}"])',
-                f'    t, l, a, b = reads_{k}(p["d{k}"], d["d{k}"], h, w)',
-                "    top, left, bottom, right = t, l, t + a, l + b"
-                if not number
-                else "    top, left = min(top, t), min(left, l)\n"
-                "    bottom, right = max(bottom, t + a), max(right, l + b)",
-            ]
-        lines += [
-            f"    boxes[{place}, 0], boxes[{place}, 1] = top, left",
-            f"    boxes[{place}, 2], boxes[{place}, 3] = bottom - top, right - left",
-        ]
-    ops = ", ".join(dict.fromkeys(d.op.name for some in found.values() for d in some))
-    text = [
-        _HEADER.format(ops=ops) + "\n".join(f"{k} = {v}" for k, v in imports.items()),
-        "",
-        "",
-        "@kernel",
-        "def run(rows, streams, params, records, sizes, boxes):",
-        "    p, d = params[0], records[0]",
-        *lines,
-        "",
-    ]
-    return Glue("\n".join(text), np.zeros(1, np.int64), np.zeros(1), tuple(dict.fromkeys(kernels)))
+            values[place, 1:3] = sizes[name]
+        self._machine.run(self._rows, self._index)
+        found = {}
+        for name, words in zip(self.fields, values[count : 2 * count].tolist(), strict=True):
+            top, left, bottom, right = words[1:5]
+            found[name] = (top, left, bottom - top, right - left)
+        return found

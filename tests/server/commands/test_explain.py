@@ -1,8 +1,7 @@
-"""`stoker explain` says what a pipeline becomes: fields, graph, plan, memory, source."""
+"""`stoker explain` says what a pipeline becomes: fields, graph, plan, memory, program."""
 
-import ast
-
-from stoker.pipeline.glue import write_glue
+from stoker.pipeline.listing import listing
+from stoker.pipeline.program import write_program
 from stoker.server.commands.explain import explain
 from stoker.server.subject import open_subject
 
@@ -25,9 +24,10 @@ def test_every_part_is_there(photos, run):
     ):
         assert part in out, out
     assert "written straight into the slot: v" in out
-    shown = out[out.index('"""Glue of a Stoker pipeline') :]
-    assert shown.rstrip() == write_glue(plan).text.rstrip()
-    ast.parse(shown)
+    shown = out[out.index("\nProgram\n") :].splitlines()[2:]
+    assert [line.strip() for line in shown if line] == [
+        line.strip() for line in listing(write_program(plan)).splitlines()
+    ]
 
 
 def test_calls_of_python_are_told(photos, run):

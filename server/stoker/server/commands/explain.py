@@ -1,20 +1,20 @@
 """`stoker explain`: what a pipeline becomes over a dataset; nothing is compiled, no pixel is read.
 
 The graph in its normal form, the fields and how each is read, the steps with the state and place of
-every value, the memory plan, the conditions, and the generated source.
+every value, the memory plan, the conditions, and the program that the machine executes.
 """
 
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.syntax import Syntax
 from rich.text import Text
 
 from stoker.ops.python_call import PythonCall
 from stoker.pipeline.explain import explain as plan_text
 from stoker.pipeline.explain import graph_text
-from stoker.pipeline.glue import write_glue
+from stoker.pipeline.listing import listing
+from stoker.pipeline.program import write_program
 from stoker.pipeline.steps import Decision
 from stoker.pipeline.windows import windowed
 from stoker.server.samples import ENCODED
@@ -31,15 +31,13 @@ def explain(
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
     ] = None,
 ) -> None:
-    """Show a pipeline's graph, states, memory plan and generated source."""
+    """Show a pipeline's graph, states, memory plan and program."""
     with open_subject(pipeline, dataset, python_path or (), bucket) as subject:
         console = Console(soft_wrap=True)
         _section(console, "Fields", "\n".join(field_lines(subject)))
         _section(console, "Graph", graph_text(subject.plan.graph))
         _section(console, "Plan", plan_text(subject.plan))
-        source = write_glue(subject.plan).text
-        console.print(Text("Generated source", "bold"))
-        console.print(Syntax(source, "python") if console.is_terminal else Text(source))
+        _section(console, "Program", listing(write_program(subject.plan)))
 
 
 def field_lines(subject: Subject) -> list[str]:

@@ -65,5 +65,5 @@ def warm(
             SampleReader(subject.dataset, plan.fields).read_boxes_alone(plan, None)
             spec = make_spec(dataset, subject.plan.graph, batch_size=1, seed=0)
             EpochOrder(spec, machine=True).lookup_range(0, 0, 1)
-        typer.echo(f"{pipeline}: compiled as {engine.source.name}")
+        typer.echo(f"{pipeline}: compiled")
     typer.echo(f"kernels lie in {cache_root()}; {time.monotonic() - began:.1f} s")

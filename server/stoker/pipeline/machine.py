@@ -1,0 +1,133 @@
+"""A program with its memory and the addresses of its functions: what an engine executes.
+
+Each function that the program calls is compiled for the types that the plan's states say, or loaded
+from the cache on disk, and stays for the life of the process; so does the loop. Belongs to one
+thread. numba is loaded when a machine is made.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from stoker.pipeline.calls import Call
+from stoker.pipeline.instructions import DECISIONS_AT, MAX_RANK, NOTE
+from stoker.pipeline.program import Program
+from stoker.protocol.errors import StokerError
+from stoker.rng.jit import compiled
+
+_compiling = threading.Lock()
+
+
+class Machine:
+    """Executes a program for rows.
+
+    Attributes:
+        values: the value table, (lines, LINE) int64.
+        columns: (fields, 2 + MAX_RANK) int64: address, bytes from sample to sample, sides; to be
+            written before a run.
+        outs: (outputs, 2 + MAX_RANK) int64: address, bytes from row to row, sides of a row; to be
+            written before a run.
+        found: of a row that did not fit its number and sizes; behind these, for each decision, 1
+            more than the last row that made it.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        fields: int,
+        outputs: int,
+        streams: np.ndarray,
+        params: np.ndarray,
+        records: np.ndarray,
+        arena: np.ndarray,
+    ) -> None:
+        """Compile what is called, or load it.
+
+        Args:
+            program: what `write_program` returned.
+            fields: how many columns it reads.
+            outputs: how many outputs it writes.
+            streams: keys of the decisions, see `stoker.pipeline.tables`.
+            params: their parameters; a change of its contents counts from the next run on.
+            records: room for their records.
+            arena: scratch memory, of `aligned_arena`.
+
+        Raises:
+            BuildError: a function cannot be compiled; names the op, its file and line.
+            ResourceError: the kernel cache cannot be written.
+        """
+        self._code = program.code.copy()
+        with _compiling:
+            from stoker.pipeline.loop import compile_loop  # noqa: PLC0415 - loads numba
+
+            self._execute = compile_loop()
+            for line, call in program.calls.items():
+                self._code[line, 1] = address_of(call)
+        self._memory = streams, params, records, arena
+        self.values = program.values.copy()
+        self.values[program.arena, 0] += self._memory[-1].ctypes.data
+        for line, to in program.pointers.items():
+            self.values[line, 0] = self.values[to : to + 1].ctypes.data
+        self.columns = np.zeros((fields, 2 + MAX_RANK), np.int64)
+        self.outs = np.zeros((outputs, 2 + MAX_RANK), np.int64)
+        self.found = np.zeros(DECISIONS_AT + len(streams), np.int64)
+        self._tables = (
+            self.columns,
+            self.outs,
+            streams,
+            _addresses(len(streams), params, records),
+            self._memory[-1].ctypes.data,
+            np.zeros(NOTE, np.int64),
+            self.found,
+        )
+
+    def run(self, rows: np.ndarray, index: np.ndarray) -> int:
+        """Compute rows; return 0, or the status of the first one that does not fit.
+
+        Args:
+            rows: (n, 4) uint64, see `row_table`.
+            index: (n,) int64, where in the columns each row's sample lies.
+        """
+        status: int = self._execute(self._code, self.values, rows, index, *self._tables)
+        return status
+
+
+def address_of(call: Call) -> int:
+    """Return the address of a call's machine code.
+
+    Raises:
+        BuildError: it cannot be compiled, or gives something back, which nobody takes; names the
+            op, and the user's file and line.
+    """
+    from stoker.pipeline import diagnose  # noqa: PLC0415 - loads numba
+    from stoker.pipeline.signature import call_types  # noqa: PLC0415
+
+    try:
+        fast, given = compiled(call.function), call_types(call)
+        if given not in fast.overloads:
+            fast.compile(given)
+    except StokerError:
+        raise
+    except Exception as error:  # numba lets KeyError and others of its own through
+        raise diagnose.refused(call, diagnose.reason(error)) from None
+    made = fast.overloads[given]
+    if not diagnose.gives_nothing(made.signature):
+        gives = made.signature.return_type
+        raise diagnose.refused(call, f"it returns {gives}, expected nothing: write it to dst")
+    address: int = made.library.get_pointer_to_function(made.fndesc.mangled_name)
+    return address
+
+
+def _addresses(count: int, params: np.ndarray, records: np.ndarray) -> np.ndarray:
+    """Return (decisions, 2) int64: where the parameters and the record of each lie."""
+    found = np.zeros((count, 2), np.int64)
+    for place, table in enumerate((params, records)):
+        for index in range(count):
+            fields: Mapping[str, Any] = table.dtype.fields or {}
+            name = f"d{index}"
+            found[index, place] = table.ctypes.data + (fields[name][1] if name in fields else 0)
+    return found
