@@ -159,11 +159,14 @@ def record_of(dtype, value=None):
     return array[0]
 
 def count(op, kind, times):
-    shape = (40, 50, 3) if kind in ("image", "array") else (40, 50)
+    levels = getattr(op, "fill", ())
+    channels = len(levels) if len(levels) > 1 else 3
+    shape = (40, 50, channels) if kind in ("image", "array") else (40, 50)
     (after,), need = op.declare((State.fixed(kind, "uint8", shape),))
     record = record_of(op.record)
     params = record_of(op.parameters, op.params())
-    compiled(op.draw)(machine_key(make_key(1, 2, 3, 4)), params, *shape[:2], record)
+    items = (np.zeros((0, 4), np.uint32),) if op.draws_from else ()
+    compiled(op.draw)(machine_key(make_key(1, 2, 3, 4)), params, *shape[:2], record, *items)
     if "apply" in (op.record.names or ()):
         record["apply"] = 1
     dst = np.zeros(after.bound, storage(after.dtype))

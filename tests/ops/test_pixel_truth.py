@@ -7,6 +7,7 @@ from stoker.ops import make, registered
 
 FILLED = {name for name, op in registered().items() if "mask_fill" in op.__dataclass_fields__}
 ONE_KIND = {
+    "augmix_transform",
     "autocontrast",
     "box_blur",
     "brightness",
