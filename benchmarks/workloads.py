@@ -42,7 +42,7 @@ WORKLOADS = {
         "50,000 raw 32x32 -> crop of padded, flip -> normalised float32 CHW",
         "tiny",
         512,
-        {"packed": ("--kind", "numpy")},
+        {"packed": ("--kind", "arrays")},
         "abcd",
     ),
     "w3": Workload(

@@ -19,10 +19,9 @@ one of them.
 Any thread may call; the result is memoised for the process.
 """
 
-import hashlib
 import importlib
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
@@ -40,7 +39,6 @@ from stoker.rng.sources import source_digest
 __all__ = [
     "cache_root",
     "compiled",
-    "compiled_apart",
     "handwritten",
     "kernel",
     "set_cache_root",
@@ -68,34 +66,6 @@ def compiled(fn: Callable[..., Any]) -> Any:
         ResourceError: the kernel cache cannot be written.
     """
     return _compiled(check_plain(fn), ())
-
-
-def compiled_apart(
-    fn: Callable[..., Any], calls: Iterable[tuple[Callable[..., Any], tuple[Any, ...]]]
-) -> Any:
-    """Return the dispatcher of a kernel whose calls of some other kernels stay calls.
-
-    For callers that are short and many: the machine code of those kernels is found by name and not
-    copied, so the caller compiles in the time of its own lines.
-
-    Args:
-        fn: the caller, as `compiled` takes it.
-        calls: kernels that it calls, each with the numba types that it is called with; all are
-            compiled, or loaded, at once. A call with other types is copied in.
-
-    Returns:
-        The dispatcher; the same object at every call for this function.
-
-    Raises:
-        BuildError, ResourceError: as `compiled`.
-    """
-    caller = check_plain(fn)
-    if _plain_only():
-        return caller
-    with _lock:
-        if caller not in _done:
-            _done[caller] = _translate_apart(caller, calls)
-        return _done[caller]
 
 
 def handwritten(fn: Callable[..., Any]) -> Any:
@@ -131,24 +101,6 @@ def _translate(fn: FunctionType, callers: tuple[FunctionType, ...]) -> Any:
     if mark.twin is not None:
         return _twin(fn, mark.twin)
     return _dispatch(fn, _callees(fn, callers), kernel_digest(fn))
-
-
-def _translate_apart(
-    fn: FunctionType, calls: Iterable[tuple[Callable[..., Any], tuple[Any, ...]]]
-) -> Any:
-    apart = importlib.import_module("stoker.rng.apart").Apart
-    signatures: dict[Callable[..., Any], list[tuple[Any, ...]]] = {}
-    for callee, types in calls:
-        signatures.setdefault(callee, []).append(types)
-    callees = _callees(fn, ())
-    symbols: set[str] = set()
-    for name, value in referred(fn).items():
-        if isinstance(value, FunctionType) and value in signatures and name in callees:
-            callees[name] = apart(callees[name], kernel_digest(value), signatures[value])
-            symbols.update(callees[name].symbols.values())
-    # Machine code that names other symbols must never be taken for this.
-    content = " ".join([kernel_digest(fn), *sorted(symbols)])
-    return _dispatch(fn, callees, hashlib.blake2b(content.encode(), digest_size=16).hexdigest())
 
 
 def _callees(fn: FunctionType, callers: tuple[FunctionType, ...]) -> dict[str, Any]:

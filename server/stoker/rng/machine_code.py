@@ -21,12 +21,10 @@ _CALL = re.compile(r"\bcall\b[^@\n]*@\"?([\w.$]+)")
 _FUSED = re.compile(r"\bv?f(?:n?m(?:add|sub)|madd|msub|mla|mls)\d*[sp]?[sd]?\b")
 _FUNCTION = re.compile(r"(?=^define )", re.MULTILINE)
 _WRAPPER = re.compile(r"^define [^(]*@\"?(?:_ZN7cpython|cfunc\.|_ZN\w*7cpython)")
-# Counting references and looking at strides; what is called by a name of `stoker.rng.apart` is a
-# kernel, to be looked at on its own.
+# Counting references and looking at strides.
 _KNOWN_CALLS = (
     "llvm.",
     "_Z",
-    "stoker.",
     "NRT_incref",
     "NRT_decref",
     "NRT_MemInfo_call_dtor",
