@@ -10,16 +10,9 @@ from typing import Any
 import numpy as np
 
 from stoker.ops.nearest import fill_nearest
-from stoker.ops.resample import (
-    horizontal,
-    line_bytes,
-    make_table,
-    padded,
-    table_bytes,
-    vertical_first,
-)
-from stoker.ops.tap_sums import LANES, blend_rows
-from stoker.ops.taps import tap_bound, window
+from stoker.ops.resample import horizontal, make_table, rooms, vertical_first
+from stoker.ops.tap_sums import blend_rows
+from stoker.ops.taps import window
 from stoker.rng.jit import kernel
 
 
@@ -84,23 +77,12 @@ def resample_part(src: Any, size: Any, part: Any, dst: Any, bicubic: int, scratc
     size_y, size_x = size
     top, left, tall, wide = part
     radius = 2.0 if bicubic else 1.0
-    taps = max(tap_bound(width, size_x, bicubic), tap_bound(height, size_y, bicubic))
-    line = line_bytes(width, channels, size_x)
-    a = table_bytes(width, size_x, bicubic)
-    b = a + table_bytes(height, size_y, bicubic)
-    c = b + padded(8 * taps)
-    d = c + padded(4 * (line + LANES))
-    e = d + padded((width + taps) * LANES)
-    f = e + padded(size_x * LANES)
-    row = scratch[b : b + 8 * taps].view(np.float64)
-    sums = scratch[c : c + 4 * (line + LANES)].view(np.int32)
-    work = (scratch[d:e], scratch[e : e + size_x * LANES], sums)
-    between = scratch[f : f + line * max(height, size_y)]
+    tables, row, work, between = rooms(height, width, channels, size_y, size_x, bicubic, scratch)
+    sums = work[2]
     image = src.reshape(src.size)
     y0, x0, rows, columns = source_part((height, width, size_y, size_x), part, radius)
-    whole_across = make_table(width, size_x, bicubic, scratch[:a], row)
-    across = shifted(whole_across, left, wide, x0)
-    down = shifted(make_table(height, size_y, bicubic, scratch[a:b], row), top, tall, y0)
+    across = shifted(make_table(width, size_x, bicubic, tables[0], row), left, wide, x0)
+    down = shifted(make_table(height, size_y, bicubic, tables[1], row), top, tall, y0)
     stride = width * channels
     at = y0 * stride + x0 * channels
     start = np.int64(0)

@@ -13,18 +13,17 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from stoker.ops import checks
+from stoker.ops.box_resize import (
+    BOX_KERNELS,
+    BOX_RECORD,
+    box_forward,
+    box_out_size,
+    box_reads,
+)
 from stoker.ops.contract import Kernel, Op, State, Value
-from stoker.ops.nearest import nearest
-from stoker.ops.points import scaled
 from stoker.ops.registry import register
-from stoker.ops.resample import resample
 from stoker.ops.resize import (
-    BICUBIC,
     INTERPOLATIONS,
-    NEAREST,
-    plain_image,
-    plain_mask,
-    resize_mask,
     resize_scratch,
 )
 from stoker.ops.rules import require_pixels
@@ -69,51 +68,6 @@ def _central(low: float, high: float, height: int, width: int, record: Any) -> N
     record["width"] = w
 
 
-@kernel
-def _box(record: Any) -> Any:
-    """Return (top, left, height, width), widened so that resizes compile for one type of size."""
-    top, left = np.int64(record["top"]), np.int64(record["left"])
-    return top, left, np.int64(record["height"]), np.int64(record["width"])
-
-
-@kernel
-def _reads(params: Any, record: Any, height: int, width: int) -> Any:
-    return _box(record)
-
-
-@kernel
-def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    if params["interpolation"] == NEAREST:
-        nearest(src, _box(record), dst, scratch)
-    else:
-        resample(src, _box(record), dst, params["interpolation"] == BICUBIC, scratch)
-
-
-@kernel
-def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    resize_mask(src, dst, _box(record), scratch)
-
-
-def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    plain_image(src, dst, _box(record), int(params["interpolation"]))
-
-
-def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    plain_mask(src, dst, _box(record))
-
-
-@kernel
-def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
-    return int(params["height"]), int(params["width"])
-
-
-@kernel
-def _forward(params: Any, record: Any, sizes: Any) -> Any:
-    top, left, height, width = _box(record)
-    x, y = sizes[3] / width, sizes[2] / height
-    return scaled(x, y, -left * x, -top * y)
-
-
 @register
 @dataclass(frozen=True)
 class RandomResizedCrop(Op):
@@ -144,17 +98,12 @@ class RandomResizedCrop(Op):
             ("interpolation", "u1"),
         ]
     )
-    record: ClassVar[np.dtype[Any]] = np.dtype(
-        [("top", "i4"), ("left", "i4"), ("height", "i4"), ("width", "i4")]
-    )
-    kernels: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run_image, _plain_image),
-        "mask": Kernel(_run_mask, _plain_mask),
-    }
+    record: ClassVar[np.dtype[Any]] = BOX_RECORD
+    kernels: ClassVar[dict[str, Kernel]] = BOX_KERNELS
     draw = staticmethod(_draw)
-    out_size = staticmethod(_out_size)
-    reads = staticmethod(_reads)
-    forward = staticmethod(_forward)
+    out_size = staticmethod(box_out_size)
+    reads = staticmethod(box_reads)
+    forward = staticmethod(box_forward)
 
     def check(self) -> None:
         """Check the parameters."""

@@ -73,6 +73,31 @@ def scratch_bytes(
 
 
 @kernel
+def rooms(
+    height: int, width: int, channels: int, size_y: int, size_x: int, bicubic: int, scratch: Any
+) -> Any:
+    """Cut scratch into its parts.
+
+    Returns:
+        (space of the tables across and down), a float64 row of taps, (input tile, output tile,
+        int32 sums), and the image between the passes.
+    """
+    taps = max(tap_bound(width, size_x, bicubic), tap_bound(height, size_y, bicubic))
+    line = line_bytes(width, channels, size_x)
+    a = table_bytes(width, size_x, bicubic)
+    b = a + table_bytes(height, size_y, bicubic)
+    c = b + padded(8 * taps)
+    d = c + padded(4 * (line + LANES))
+    e = d + padded((width + taps) * LANES)
+    f = e + padded(size_x * LANES)
+    row = scratch[b : b + 8 * taps].view(np.float64)
+    sums = scratch[c : c + 4 * (line + LANES)].view(np.int32)
+    work = (scratch[d:e], scratch[e : e + size_x * LANES], sums)
+    between = scratch[f : f + line * max(height, size_y)]
+    return (scratch[:a], scratch[a:b]), row, work, between
+
+
+@kernel
 def make_table(size_in: int, size_out: int, bicubic: int, space: Any, row: Any) -> Any:
     """Write the tap table of one axis into scratch; return (first, weights, count)."""
     count = tap_count(size_in, size_out, bicubic)
@@ -122,18 +147,7 @@ def resample(src: Any, box: Any, dst: Any, bicubic: int, scratch: Any) -> None:
     """
     top, left, height, width = box
     size_y, size_x, channels = dst.shape
-    taps = max(tap_bound(width, size_x, bicubic), tap_bound(height, size_y, bicubic))
-    line = line_bytes(width, channels, size_x)
-    a = table_bytes(width, size_x, bicubic)
-    b = a + table_bytes(height, size_y, bicubic)
-    c = b + padded(8 * taps)
-    d = c + padded(4 * (line + LANES))
-    e = d + padded((width + taps) * LANES)
-    f = e + padded(size_x * LANES)
-    row = scratch[b : b + 8 * taps].view(np.float64)
-    sums = scratch[c : c + 4 * (line + LANES)].view(np.int32)
-    work = (scratch[d:e], scratch[e : e + size_x * LANES], sums)
-    between = scratch[f : f + line * max(height, size_y)]
+    tables, row, work, between = rooms(height, width, channels, size_y, size_x, bicubic, scratch)
     image, result = src.reshape(src.size), dst.reshape(dst.size)
     start = np.int64(0)  # a plain 0 would be a type of its own, and compile the passes once more
     stride = src.shape[1] * channels
@@ -142,8 +156,9 @@ def resample(src: Any, box: Any, dst: Any, bicubic: int, scratch: Any) -> None:
     if height == size_y and width == size_x:
         copy_rows(image, (at, stride), result, (start, width * channels), height, width * channels)
         return
-    across = make_table(width, size_x, bicubic, scratch[:a], row)
-    down = make_table(height, size_y, bicubic, scratch[a:b], row)
+    across = make_table(width, size_x, bicubic, tables[0], row)
+    down = make_table(height, size_y, bicubic, tables[1], row)
+    sums = work[2]
     if height == size_y:
         horizontal(image, (at, stride, width), height, channels, result, across, work)
     elif width == size_x:

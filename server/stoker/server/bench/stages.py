@@ -86,8 +86,7 @@ def _row_stages(spec: StreamSpec, dataset: Dataset, engine: Executor, seconds: f
     reader.read_boxes_alone(plan, None)
     splicer = _Splicer(dataset, plan)
     outputs = [np.zeros(output.shape, output.dtype) for output in plan.outputs]
-    cold, place = np.zeros(COLD_BYTES, np.uint8), 0
-    flat = [output.reshape(-1).view(np.uint8) for output in outputs if output.nbytes]
+    cold = _Cold(outputs)
     sums, rows = dict.fromkeys(STAGES, 0.0), -WARM_ROWS
     ids, visits = _order(spec)
     begun, clock = time.perf_counter(), time.perf_counter
@@ -106,10 +105,7 @@ def _row_stages(spec: StreamSpec, dataset: Dataset, engine: Executor, seconds: f
         t3 = clock()
         engine.run(row, values, outputs)
         t4 = clock()
-        for part in flat:
-            place = place if place + part.size <= COLD_BYTES else 0
-            cold[place : place + part.size] = part[: COLD_BYTES - place]
-            place += part.size
+        cold.write()
         t5 = clock()
         spent = (t1 - t0, t2 - t1, max(t3 - t2 - (t2 - t1), 0.0), t4 - t3, t5 - t4)
         for stage, part_s in zip(STAGES, spent, strict=True):
@@ -124,14 +120,14 @@ def _chunk_stages(
 ) -> Stages:
     outputs = [np.zeros((CHUNK, *o.shape), o.dtype) for o in engine.plan.outputs]
     table = np.zeros((CHUNK, 3), np.int64)
-    cold, size = np.zeros(COLD_BYTES, np.uint8), sum(output.nbytes for output in outputs)
+    cold = _Cold(outputs)
     fields = [dataset.schema.field(name) for name in engine.plan.fields]
     columns = [
         np.zeros((CHUNK, *(side or 1 for side in f.shape)), f.dtype)
         for f in fields
         if f is not None
     ]
-    sums, rows, place = dict.fromkeys(STAGES, 0.0), -CHUNK, 0
+    sums, rows = dict.fromkeys(STAGES, 0.0), -CHUNK
     ids, visits = _order(spec)
     begun, clock = time.perf_counter(), time.perf_counter
     while rows < CHUNK or clock() - begun < seconds:
@@ -145,15 +141,11 @@ def _chunk_stages(
         t1 = clock()
         chunks.compute(spec.seed, 0, table, outputs)
         t2 = clock()
-        for output in outputs:
-            data = output.reshape(-1).view(np.uint8)
-            place = place if place + data.size <= COLD_BYTES else 0
-            cold[place : place + data.size] = data[: COLD_BYTES - place]
-            place += data.size
+        cold.write()
         t3 = clock()
         sums["read"] += t1 - t0
         sums["ops"] += max(t2 - t1 - (t1 - t0), 0.0)
-        sums["write"] += t3 - t2 if size else 0.0
+        sums["write"] += t3 - t2
         rows += CHUNK
     return Stages({s: total / rows for s, total in sums.items()}, rows, 0.0, in_chunks=True)
 
@@ -172,6 +164,22 @@ def _rate(spec: StreamSpec, dataset: Dataset, engine: Executor, seconds: float) 
         rows += high - low
         low = high % step
     return rows / (time.perf_counter() - begun)
+
+
+class _Cold:
+    """Memory that is not in the cache, to which results are copied."""
+
+    def __init__(self, results: list[np.ndarray]) -> None:
+        self._parts = [array.reshape(-1).view(np.uint8) for array in results if array.nbytes]
+        self._memory = np.zeros(COLD_BYTES, np.uint8)
+        self._place = 0
+
+    def write(self) -> None:
+        """Copy the results, as they are now, behind those before."""
+        for part in self._parts:
+            start = self._place if self._place + part.size <= COLD_BYTES else 0
+            self._memory[start : start + part.size] = part[: COLD_BYTES - start]
+            self._place = start + part.size
 
 
 class _Splicer:
