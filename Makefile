@@ -33,7 +33,7 @@ bench: $(STAMP)  ## compare with torch.utils.data.DataLoader on the same files (
 	$(BIN)/python benchmarks/throughput.py
 
 clean:           ## remove all that the other targets made
-	rm -rf $(VENV) build dist demo benchmarks/data benchmarks/results
+	rm -rf $(VENV) build dist demo benchmarks/data benchmarks/results/*.json
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -1,7 +1,8 @@
 """Aspect-ratio buckets: planning a million images and iterating over an epoch of their batches.
 
 Side by side in one process: Stoker's plan and order, and what one writes first, a dict of lists
-that is filled image by image, shuffled and sliced (and loses what fills no batch).
+that is filled image by image, shuffled and sliced (and loses what fills no batch). Times are CPU
+seconds of the one thread that both run on, so other work on the machine counts little.
 
     python benchmarks/buckets.py --images 1000000 --batch-size 64
 """
@@ -74,9 +75,9 @@ def stoker(widths: Any, heights: Any, batch_size: int) -> BucketOrder:
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    begun = time.perf_counter()
+    begun = time.process_time()
     result = call()
-    return time.perf_counter() - begun, result
+    return time.process_time() - begun, result
 
 
 def main() -> None:

@@ -56,7 +56,7 @@ def compare(path: Path, arguments: argparse.Namespace, operation: object) -> tup
     """Return seconds without, with, and their ratio, of the clock and then of the processor."""
     loaders = [
         Loader(
-            path,
+            str(path),
             batch_size=512,
             num_workers=arguments.workers,
             order=OrderOption.RANDOM,
@@ -85,7 +85,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pictures.beton"
         fields = {"image": RGBImageField(), "label": IntField()}
-        DatasetWriter(path, fields).from_indexed_dataset(Pictures(arguments.images))
+        DatasetWriter(str(path), fields).from_indexed_dataset(Pictures(arguments.images))
         print("| form | s without | s with | ratio | CPU-s without | CPU-s with | ratio |")
         print("|---|---|---|---|---|---|---|")
         for name, operation in (("serial", PickACorner()), ("parallel", PickACornerParallel())):

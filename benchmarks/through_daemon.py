@@ -6,34 +6,24 @@ The daemon is a process of its own, started by the client because it is given a 
 an epoch; the first is the warm-up.
 """
 
-import argparse
-import json
 import sys
-from pathlib import Path
 
 import pipelines
-from meter import measure
+from epochs import parser, show
 
 from stoker.client import Loader
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("packed", type=Path)
-    parser.add_argument("--workload", required=True)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--batch-size", type=int, default=128)
-    parser.add_argument("--epochs", type=int, default=3)
-    arguments = parser.parse_args()
+    arguments = parser(__doc__.splitlines()[0]).parse_args()
     with Loader(
-        str(arguments.packed),
+        str(arguments.source),
         pipeline=getattr(pipelines, arguments.workload),
         batch_size=arguments.batch_size,
         workers=arguments.workers,
     ) as loader:
-        for _ in range(arguments.epochs):
-            epoch = measure(lambda: (batch.image for batch in loader))
-            print(json.dumps(epoch.to_data()), flush=True)
+        beside = "mask" if arguments.workload == "w3" else "label"
+        show(lambda: ((batch.image, getattr(batch, beside)) for batch in loader), arguments)
     return 0
 
 

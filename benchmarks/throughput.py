@@ -1,86 +1,54 @@
-"""Throughput: Stoker against torch.utils.data.DataLoader and against plain loops, on the same data.
+"""Throughput: Stoker against other loaders and against plain loops, on the same data.
 
-    python benchmarks/throughput.py [--workload w1] [--rounds 3] [--epochs 3] [--workers 2]
+    python benchmarks/throughput.py [--workload w1 w2] [--rounds 3] [--epochs 4] [--workers 2]
+        [--peer dali=/path/to/its/python ...] [--data DIR] [--out DIR] [--check]
 
-`workloads.py` says what the workloads are; their data are made on the first run (benchmarks/data/).
-Stoker reads them packed (a, d), and packed as they came where that differs (e, f): JPEGs without a
-grid are decoded whole. Rounds are interleaved: each round runs every contender once, in a fresh
-process, so that slow drift of the machine meets all of them. The first epoch of a process is its
-warm-up. An epoch in which the rest of the machine used more than `NOISE` of one core is dropped,
-and the number of dropped epochs is printed. Rates are images a second up to the arrival of the last
-batch: median (min..max) over the epochs; ratios are those of the medians. CPU-seconds are those of
-the whole process tree, the consumer's share included. Prints Markdown; benchmarks/results/ has
-every epoch as JSON.
+`workloads.py` says what the workloads are, `contenders.py` who takes part; peers do where their
+interpreter is given (`peers/README.md`). The data are made on the first run (benchmarks/data/), or
+lie in DIR (`foreign_data.py`). Stoker reads them packed (a, d), and packed as they came where that
+differs (e, f): JPEGs without a grid are decoded whole.
+
+Rounds are interleaved: each round runs every contender once, in a fresh process, so that slow drift
+of the machine meets all of them, and in a session of its own, for Linux shares a busy processor
+between sessions and Stoker's private daemon is one. The first epoch of a process is its warm-up.
+Rates are images a second up to the arrival of the last batch, CPU-seconds those of the whole
+process tree, the consumer's share included. Every epoch goes into OUT/<workload>.json, from which
+`report.py` makes tables and the plot; the table is printed as well.
+
+`--check` measures nothing: it compares what the contenders' batches hold (`check.py`).
 """
 
 import argparse
 import json
 import os
 import platform
-import statistics
-import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-from workloads import WORKLOADS, packed_of, source_of
+from check import compare
+from contenders import CONTENDERS, OURS, PEERS, chosen, output_of
+from report import table
+from workloads import WORKLOADS
 
 HERE = Path(__file__).parent
-NOISE = 0.12
-CONTENDERS = {
-    "a": ("Stoker, daemon and client", "through_daemon.py", "packed", []),
-    "b": ("DataLoader, OpenCV (not antialiased)", "torch_loader.py", "", ["--style", "cv2"]),
-    "c": ("DataLoader, Pillow", "torch_loader.py", "", ["--style", "pillow"]),
-    "d": ("Stoker's pipeline in plain loops", "plain_loops.py", "packed", []),
-    "e": ("Stoker, files stored as they came", "through_daemon.py", "whole", []),
-    "f": ("plain loops, files stored as they came", "plain_loops.py", "whole", []),
-}
-RATIOS = ("ab", "ac", "ad", "eb", "ec", "ef", "ae")
 
 
-def run(letter: str, arguments: argparse.Namespace) -> list[dict[str, float]]:
-    """Run a contender once; return its epochs after the first."""
-    _, script, how, more = CONTENDERS[letter]
-    name, data = arguments.workload, arguments.data
-    place = packed_of(data, name, how) if how else source_of(data, name)
-    command = [sys.executable, str(HERE / script), str(place), "--workload", name, *more]
-    for option in ("workers", "batch_size", "epochs"):
-        command += [f"--{option.replace('_', '-')}", str(getattr(arguments, option))]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    epochs = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    assert len(epochs) == arguments.epochs, done.stdout
-    return epochs[1:]
+def lines_of(output: str) -> list[dict[str, Any]]:
+    """Return the JSON lines among what a contender printed."""
+    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
 
 
-def quiet(epochs: list[dict[str, float]]) -> list[dict[str, float]]:
-    """Return the epochs that the rest of the machine did not disturb."""
-    return [e for e in epochs if e["other_cpu_s"] <= NOISE * e["seconds"]]
-
-
-def report(results: dict[str, list[dict[str, float]]]) -> str:
-    """Return the tables in Markdown."""
-    lines = [
-        "| | contender | images/s: median (min..max) | epochs | dropped | images per CPU-second |",
-        "|---|---|---|---|---|---|",
-    ]
-    rates, thrifts = {}, {}
-    for letter, epochs in results.items():
-        kept = quiet(epochs) or epochs
-        found = [e["images_per_s"] for e in kept]
-        rates[letter] = statistics.median(found)
-        thrifts[letter] = statistics.median(e["images"] / e["cpu_s"] for e in kept)
-        dropped = str(len(epochs) - len(kept)) if quiet(epochs) else "all noisy, all kept"
-        lines.append(
-            f"| {letter} | {CONTENDERS[letter][0]} | {rates[letter]:,.0f} "
-            f"({min(found):,.0f}..{max(found):,.0f}) | {len(kept)} | {dropped} "
-            f"| {thrifts[letter]:,.0f} |"
-        )
-    lines += ["", "| ratio | of images/s | of images per CPU-second |", "|---|---|---|"]
-    for one, other in RATIOS:
-        if {one, other} <= rates.keys():
-            ratios = (rates[one] / rates[other], thrifts[one] / thrifts[other])
-            lines.append(f"| {one}/{other} | {ratios[0]:.3f} | {ratios[1]:.3f} |")
-    return "\n".join(lines)
+def run(name: str, workload: str, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """Run a contender once; return what it says: an epoch each, or its versions."""
+    options = {
+        "workers": arguments.workers,
+        "batch-size": arguments.batch_size or WORKLOADS[workload].batch_size,
+        "epochs": arguments.epochs,
+        **({"check": True} if arguments.check else {}),
+    }
+    return lines_of(output_of(name, workload, arguments.data, arguments.peer, options))
 
 
 def machine() -> str:
@@ -101,31 +69,84 @@ def machine() -> str:
     )
 
 
+def measured(workload: str, names: list[str], arguments: argparse.Namespace) -> dict[str, Any]:
+    """Run the rounds of a workload; return all that was found."""
+    epochs: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    versions: dict[str, str] = {}
+    for number in range(arguments.rounds):
+        for name in names:
+            told = f"{workload}, round {number + 1}: {CONTENDERS[name].what}"
+            print(told, file=sys.stderr, flush=True)
+            said = run(name, workload, arguments)
+            found = [line for line in said if "images_per_s" in line]
+            assert len(found) == arguments.epochs, said
+            epochs[name] += found[1:]
+            for line in said:
+                versions |= line.get("versions", {})
+    versions.pop("Python", None)
+    return {
+        "workload": workload,
+        "what": WORKLOADS[workload].what,
+        "batch_size": arguments.batch_size or WORKLOADS[workload].batch_size,
+        "workers": arguments.workers,
+        "rounds": arguments.rounds,
+        "machine": machine(),
+        "versions": versions,
+        "contenders": {name: CONTENDERS[name].what for name in names},
+        "epochs": epochs,
+    }
+
+
+def checked(workload: str, names: list[str], arguments: argparse.Namespace) -> bool:
+    """Compare what contenders' batches hold with what the first one's do; print a line each."""
+    names = [name for name in names if CONTENDERS[name].script != "plain_loops.py"]
+    first, good = None, True
+    for name in names:
+        (found,) = (line for line in run(name, workload, arguments) if "means" in line)
+        first = first or found
+        faults = compare(first, found)
+        good = good and not faults
+        means = " ".join(f"{value:.4g}" for band in found["means"] for value in band)
+        print(f"{workload} {name}: {'; '.join(faults) or 'as ' + names[0]} [{means}]", flush=True)
+    return good
+
+
+def peer(text: str) -> tuple[str, str]:
+    """Take NAME=PYTHON apart."""
+    name, _, interpreter = text.partition("=")
+    if name not in PEERS or not Path(interpreter).is_file():
+        raise argparse.ArgumentTypeError(
+            f"expected NAME=PYTHON with a NAME of {', '.join(PEERS)} and an interpreter's file, "
+            f"got {text!r}"
+        )
+    return name, interpreter
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=HERE / "data")
-    parser.add_argument("--workload", choices=WORKLOADS, default="w1")
+    parser.add_argument("--out", type=Path, default=HERE / "results")
+    parser.add_argument("--workload", choices=WORKLOADS, nargs="+", default=["w1"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=4, help="of a process; the first warms up")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--batch-size", type=int, help="default: the workload's")
-    parser.add_argument("--only", help="letters of the contenders to run")
+    parser.add_argument("--only", default=OURS, help="letters of our own contenders to run")
+    parser.add_argument("--peer", type=peer, action="append", default=[], metavar="NAME=PYTHON")
+    parser.add_argument("--check", action="store_true", help="compare batches, measure nothing")
     arguments = parser.parse_args()
-    workload = WORKLOADS[arguments.workload]
-    arguments.batch_size = arguments.batch_size or workload.batch_size
-    letters = arguments.only or workload.letters
-    results: dict[str, list[dict[str, float]]] = {letter: [] for letter in letters}
-    for number in range(arguments.rounds):
-        for letter in letters:
-            print(f"round {number + 1}: {CONTENDERS[letter][0]}", file=sys.stderr, flush=True)
-            results[letter] += run(letter, arguments)
-    title = f"{arguments.workload}: {workload.what}, batch {arguments.batch_size}"
-    print(title, machine(), report(results), sep="\n\n")
-    out = HERE / "results"
-    out.mkdir(exist_ok=True)
-    found = {"machine": machine(), "epochs": results}
-    (out / f"{arguments.workload}.json").write_text(json.dumps(found, indent=1))
-    return 0
+    arguments.peer = dict(arguments.peer)
+    good = True
+    for workload in arguments.workload:
+        names = chosen(workload, arguments.only, arguments.peer)
+        if arguments.check:
+            good = checked(workload, names, arguments) and good
+            continue
+        found = measured(workload, names, arguments)
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        (arguments.out / f"{workload}.json").write_text(json.dumps(found, indent=1) + "\n")
+        print(found["machine"], table(found), sep="\n\n", flush=True)
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

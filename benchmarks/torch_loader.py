@@ -8,9 +8,7 @@ whole image. Normalised output is one multiplication and one addition in float32
 first. One JSON line an epoch; the first is the warm-up.
 """
 
-import argparse
 import io
-import json
 import math
 import random
 import sys
@@ -21,7 +19,8 @@ from typing import Any
 import cv2
 import numpy as np
 import torch
-from meter import measure
+from epochs import parser, show
+from files import arrays, pairs, photographs
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
@@ -144,41 +143,36 @@ class Files(Dataset):
     """(image, label) of each file."""
 
     def __init__(self, folder: Path, transform: Callable[[bytes], np.ndarray]) -> None:
-        self.paths = sorted(str(path) for path in folder.glob("*/*.jpg"))
-        classes = sorted({Path(path).parent.name for path in self.paths})
-        self.labels = {name: number for number, name in enumerate(classes)}
+        self.paths, self.labels = photographs(folder)
         self.transform = transform
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, int]:
-        path = Path(self.paths[index])
-        return self.transform(path.read_bytes()), self.labels[path.parent.name]
+        return self.transform(Path(self.paths[index]).read_bytes()), self.labels[index]
 
 
 class Pairs(Dataset):
     """(image, mask) of each pair."""
 
     def __init__(self, folder: Path, by: Any) -> None:
-        self.paths = sorted((folder / "images").glob("*.jpg"))
+        self.paths = pairs(folder)
         self.by = by
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        path = self.paths[index]
-        mask = path.parents[1] / "masks" / f"{path.stem}.png"
-        return pair(self.by, path.read_bytes(), mask.read_bytes())
+        image, mask = self.paths[index]
+        return pair(self.by, Path(image).read_bytes(), Path(mask).read_bytes())
 
 
 class Arrays(Dataset):
     """(image, label) of arrays that are in memory."""
 
     def __init__(self, folder: Path) -> None:
-        self.images = np.load(folder / "image.npy", mmap_mode="r")
-        self.labels = np.load(folder / "label.npy")
+        self.images, self.labels = arrays(folder)
 
     def __len__(self) -> int:
         return len(self.images)
@@ -203,14 +197,9 @@ def dataset_of(workload: str, source: Path, style: str) -> Dataset:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("source", type=Path)
-    parser.add_argument("--workload", required=True)
-    parser.add_argument("--style", choices=("cv2", "pillow"), required=True)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--batch-size", type=int, default=128)
-    parser.add_argument("--epochs", type=int, default=3)
-    arguments = parser.parse_args()
+    options = parser(__doc__.splitlines()[0])
+    options.add_argument("--style", choices=("cv2", "pillow"), required=True)
+    arguments = options.parse_args()
     torch.set_num_threads(1)
     loader = DataLoader(
         dataset_of(arguments.workload, arguments.source, arguments.style),
@@ -220,9 +209,7 @@ def main() -> int:
         num_workers=arguments.workers,
         persistent_workers=True,
     )
-    for _ in range(arguments.epochs):
-        epoch = measure(lambda: (images for images, _ in loader))
-        print(json.dumps(epoch.to_data()), flush=True)
+    show(lambda: iter(loader), arguments)
     return 0
 
 

@@ -6,6 +6,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from foreign_data import arrange, is_foreign
+
 HERE = Path(__file__).parent
 
 
@@ -15,49 +17,40 @@ class Workload:
 
     Attributes:
         what: for people.
-        data: what `make_data.py` calls its data, a folder of that name or a file.
+        data: what `make_data.py` calls its data, a folder of that name.
         batch_size: of all contenders.
         packed: name -> arguments of `stoker pack`; the first is the one to compare with.
-        letters: the contenders that make sense, see `throughput.py`.
     """
 
     what: str
     data: str
     batch_size: int
     packed: dict[str, tuple[str, ...]]
-    letters: str
 
 
 PHOTOGRAPHS = {"packed": (), "whole": ("--no-grid",)}
 WORKLOADS = {
     "w1": Workload(
-        "JPEG 500x375 -> random resized crop 224, flip -> uint8",
+        "JPEG -> random resized crop 224, flip -> uint8",
         "images",
-        128,
+        256,
         PHOTOGRAPHS,
-        "abcdef",
     ),
-    "w1f": Workload("the same -> normalised float32 CHW", "images", 128, PHOTOGRAPHS, "abcdef"),
+    "w1f": Workload("the same -> normalised float32 CHW", "images", 256, PHOTOGRAPHS),
     "w2": Workload(
         "50,000 raw 32x32 -> crop of padded, flip -> normalised float32 CHW",
         "tiny",
         512,
         {"packed": ("--kind", "arrays")},
-        "abcd",
     ),
     "w3": Workload(
-        "JPEG 1024x768 and PNG mask -> random resized crop 512, flip -> uint8",
+        "JPEG and PNG mask -> random resized crop 512, flip -> uint8",
         "pairs",
-        32,
+        16,
         {"packed": (), "whole": ("--no-grid", "--no-bands")},
-        "abcdef",
     ),
     "w4": Workload(
-        "JPEG 500x375 -> shorter side 256, centre crop 224 -> uint8",
-        "images",
-        128,
-        PHOTOGRAPHS,
-        "abcdef",
+        "JPEG -> shorter side 256, centre crop 224 -> uint8", "images", 256, PHOTOGRAPHS
     ),
 }
 
@@ -65,10 +58,15 @@ WORKLOADS = {
 def source_of(data: Path, name: str) -> Path:
     """Return the files of a workload, made if they are not there."""
     source = data / WORKLOADS[name].data
-    if not (data / f"{WORKLOADS[name].data}.json").exists():
+    done = data / f"{WORKLOADS[name].data}.json"
+    if not done.exists():
         shutil.rmtree(source, ignore_errors=True)
-        made = [sys.executable, str(HERE / "make_data.py"), str(data), "--what", source.name]
-        subprocess.run(made, check=True, stdout=sys.stderr)
+        if is_foreign(data):
+            arrange(data, source.name)
+            done.write_text("{}\n")
+        else:
+            made = [sys.executable, str(HERE / "make_data.py"), str(data), "--what", source.name]
+            subprocess.run(made, check=True, stdout=sys.stderr)
     return source
 
 

@@ -20,11 +20,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from stoker.dataset.alike import Located
 from stoker.rng.jit import set_cache_root
 
 PATIENCE_S = 5.0
@@ -226,3 +228,17 @@ def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("XDG_CACHE_HOME", str(home))
         set_cache_root(kernels)
         yield kernels
+
+
+@pytest.fixture(scope="session")
+def located() -> Callable[..., Located]:
+    """Return what says where samples of tables in memory lie: tables, places of the rows."""
+
+    def locate(tables: Sequence[np.ndarray], index: np.ndarray) -> Located:
+        assert all(0 <= index.min() <= index.max() < len(table) for table in tables)
+        addresses = [table.ctypes.data + table.strides[0] * index for table in tables]
+        columns = [(table.dtype, table.shape[1:]) for table in tables]
+        shape = len(tables), len(index)
+        return Located(np.array(addresses, np.int64).reshape(shape), columns, list(tables))
+
+    return locate

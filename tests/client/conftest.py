@@ -59,6 +59,7 @@ class FakeDaemon:
         self.answer_open: Callable[[m.Open], list[m.Record] | None] = lambda record: None
         self.alter_ready: Callable[[m.Ready], list[m.Record | bytes]] = lambda ready: [ready]
         self.received: list[m.Record] = []
+        self.messages = 0
         self.attached = 0
         self.ended = 0
         self.failure: BaseException | None = None
@@ -184,6 +185,7 @@ class FakeDaemon:
     def _read_message(self) -> None:
         self._peer, data = self._router.recv_multipart()
         _, records = decode_from_client(data)
+        self.messages += 1
         for record in records:
             self.received.append(record)
             if type(record) not in self.mute:

@@ -1,19 +1,22 @@
 """Buckets through a private daemon: shapes, ids, ranks, lengths, resume, replay, and refusals."""
 
+import logging
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 import skimage.data
 
 from stoker import ops
-from stoker.client import Buckets, Loader
+from stoker.client import Buckets, LengthBuckets, Loader
 from stoker.client.opening import steps_of
 from stoker.dataset import schema, write
 from stoker.order.buckets.sizes import bucket_size
-from stoker.pipeline import pipeline
+from stoker.pipeline import outputs, pipeline
 from stoker.protocol.buckets import Bucket
 from stoker.protocol.errors import BuildError, ProtocolError, UsageError
+from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.messages import Opened
 
 SIZES = [(60, 60), (60, 100), (100, 60), (80, 80), (50, 100)] * 7
@@ -29,6 +32,33 @@ def fitted(sample):
 @pipeline
 def unfitted(sample):
     return {"image": ops.resize(sample.image, size=16)}
+
+
+@pipeline
+def words(sample):
+    text = ops.fit_length(sample.text)
+    return {
+        "text": outputs.pad(text, fill=255),
+        "bound": outputs.pad(text, to="bound"),
+        "ragged": outputs.ragged(text),
+    }
+
+
+@pipeline
+def plain_words(sample):
+    return {"text": outputs.ragged(sample.text)}
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """A dataset of the paragraphs of a licence, and how long each is; one daemon serves it."""
+    dest = tmp_path_factory.mktemp("client-texts") / "texts"
+    licence = Path(__file__).parents[2] / "LICENSE"
+    pieces = [" ".join(text.split()).encode() for text in licence.read_text().split("\n\n")][:40]
+    rows = [{"text": piece, "number": 0.5 * n} for n, piece in enumerate(pieces)]
+    write(dest, [schema.blob("text"), schema.scalar("number", "float32")], rows)
+    with Loader(dest, pipeline=plain_words, global_batch_size=2, device="numpy", workers=1):
+        yield dest, [len(piece) for piece in pieces]
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +104,82 @@ def test_every_sample_comes_in_the_size_of_its_bucket(load):
     assert len(set(lengths)) > 1, "epochs differ in length"
     assert set(seen) == set(range(len(SIZES)))
     assert set(seen.values()) <= {3, 4}
+
+
+@pytest.mark.slow
+def test_every_epoch_is_accounted_for_in_the_log(load, caplog):
+    caplog.set_level(logging.INFO, "stoker.client")
+    with load(seed=4) as loader:
+        for epoch in range(3):
+            delivered = sum(len(batch.index) for batch in loader)
+            found = loader.account(epoch)
+            assert (found.epoch, found.steps, found.delivered) == (epoch, len(loader), delivered)
+            assert found.carried_in + found.samples == (
+                found.delivered + found.carried_out + found.dropped
+            )
+            assert (found.samples, found.merged, found.excluded) == (len(SIZES), 0, 0)
+            assert caplog.messages[epoch:] == [str(found)]
+        assert loader.account(2).carried_in == loader.account(1).carried_out > 0
+        with pytest.raises(UsageError, match="epoch=-1: expected an integer from 0"):
+            loader.account(-1)
+    assert caplog.messages[2] == (
+        "epoch 2: 8 steps; 2 carried in + 35 = 32 delivered + 5 carried on + 0 dropped"
+    )
+
+
+def test_ranks_but_the_first_say_nothing(load, caplog):
+    caplog.set_level(logging.INFO, "stoker.client")
+    with load(rank=1, world_size=2) as other:
+        assert [batch.step for batch in other] == list(range(len(other)))
+    assert not caplog.messages
+
+
+@pytest.mark.slow
+def test_sequences_come_in_buckets_of_their_lengths(texts):
+    """Real text, as bytes: 24 pieces of a licence."""
+    path, lengths = texts
+    wanted = LengthBuckets(
+        field="text", bounds=(32, 64, 200), longer="drop", constant="tokens", max_rows=9
+    )
+    with Loader(
+        path, pipeline=words, global_batch_size=2, device="numpy", workers=1, buckets=wanted
+    ) as loader:
+        account = loader.account(0)
+        seen = Counter()
+        for batch in loader:
+            longest = max(lengths[number] for number in batch.index.tolist())
+            bound = batch.bound.shape[1]
+            assert bound in (32, 64, 200)
+            assert longest <= bound
+            assert batch.text.shape == (len(batch.index), longest)
+            assert batch.real("text").sum(1).tolist() == [lengths[n] for n in batch.index.tolist()]
+            assert len(batch.index) == min(2 * 200 // bound, 9)
+            assert [len(row) for row in batch.ragged] == [lengths[n] for n in batch.index.tolist()]
+            seen.update(batch.index.tolist())
+        assert seen.total() == account.delivered
+        left_out = [number for number, length in enumerate(lengths) if length > 200]
+        assert account.excluded == len(left_out) > 0
+        assert not set(left_out) & set(seen)
+        assert f"; {len(left_out)} excluded" in str(account)
+        replayed = loader.replay_row(batch, 0)
+        assert np.array_equal(replayed.output("bound"), batch.bound[0][: lengths[batch.index[0]]])
+
+
+@pytest.mark.slow
+def test_a_stream_without_buckets_has_no_account(texts):
+    plain = {"pipeline": plain_words, "device": "numpy", "workers": 1}
+    said = "account: the stream has no buckets, so every epoch"
+    with (
+        Loader(texts[0], global_batch_size=2, **plain) as loader,
+        pytest.raises(UsageError, match=said),
+    ):
+        loader.account(0)
+    wanted = LengthBuckets(field="text", multiple=64)
+    with pytest.raises(BuildError, match=r"use ops.fit_bucket, of sequences ops.fit_length, or"):
+        Loader(texts[0], global_batch_size=2, buckets=wanted, **plain)
+    wrong = {**plain, "pipeline": words, "buckets": LengthBuckets(field="number", multiple=64)}
+    with pytest.raises(UsageError, match=r"field 'number' .* has no length: expected an array"):
+        Loader(texts[0], global_batch_size=2, **wrong)
 
 
 @pytest.mark.slow
@@ -149,7 +255,7 @@ def test_a_daemon_that_contradicts_itself_is_not_believed():
 
 
 def test_what_is_no_request_is_refused():
-    assert Buckets.from_bytes(BUCKETS.to_bytes()) == BUCKETS
+    assert request_from_bytes(BUCKETS.to_bytes()) == BUCKETS
     for data in (b"", b"{}x", b'{"max_area":"1"}', b'{"area":1}', b"[1]"):
         with pytest.raises(UsageError, match=r"this is no request for buckets|give max_area"):
-            Buckets.from_bytes(data)
+            request_from_bytes(data)

@@ -208,6 +208,17 @@ def test_goodbye_alone_is_enough(daemon) -> None:
             next(batches)
 
 
+def test_errors_behind_goodbye_are_no_news(daemon) -> None:
+    """The daemon knows the session no more: it refuses what was on its way to it."""
+    daemon.alter_ready = lambda ready: []
+    refusal = ProtocolError("this token names no session")
+    with load(daemon) as loader:
+        batches = iter(loader)
+        daemon.say(m.Bye("SIGTERM"), m.Error(0, *refusal.to_record()))
+        with pytest.raises(DaemonLostError, match="it shut down: SIGTERM"):
+            next(batches)
+
+
 @pytest.mark.parametrize("at", ["_hello", "_open"])
 def test_the_daemon_dies_while_it_is_asked(daemon, at: str) -> None:
     setattr(daemon, at, lambda record: setattr(daemon, "_running", False))

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from stoker.client import Batch, Loader
-from stoker.protocol.errors import ClosedError, ResumeError, UsageError
-from stoker.protocol.messages import Close, Credit, Open, Seek
+from stoker.protocol.errors import ClosedError, PeerError, ResumeError, UsageError
+from stoker.protocol.messages import Close, Credit, Open, Release, Seek
 
 
 @pytest.fixture
@@ -289,6 +289,24 @@ def test_credits_follow_the_batches_taken(daemon) -> None:
             next(batches)
         daemon.wait_for(lambda: len(daemon.of(Credit)) == 5)
     assert daemon.of(Credit) == [Credit(1, 3), *[Credit(1, 1)] * 4]
+
+
+def test_a_batch_is_one_message(daemon) -> None:
+    """Slots whose arrays died wait for the next credit, also where the batch is waited for."""
+    loader = Loader(daemon.address, pipeline="train", batch_size=16, prefetch=1, timeout_s=1.0)
+    with loader:
+        batches = iter(loader)
+        next(batches)
+        daemon.wait_for(lambda: len(daemon.of(Credit)) == 2)
+        daemon.do(lambda: daemon.mute.add(Credit))
+        next(batches)
+        daemon.wait_for(lambda: len(daemon.of(Credit)) == 3)
+        sent = daemon.messages
+        with pytest.raises(PeerError, match="did not answer in time"):
+            next(batches)
+        assert loader.statistics().leased == 0
+        assert daemon.messages == sent
+        assert daemon.of(Release) == [Release([(0, 1)])]
 
 
 def test_batch_by_name_and_attribute(daemon, loader) -> None:

@@ -59,7 +59,7 @@ class Shift(Same):
 
 
 class Draws(Operation):
-    """Every draw there is, as eleven numbers."""
+    """Every draw that gives arrays, as fourteen numbers."""
 
     def generate_code(self):
         def draws(labels, dst):
@@ -74,13 +74,16 @@ class Draws(Operation):
             dst[:, 8] = np.random.randint(7, size=n)
             dst[:, 9] = np.random.randint(low=5, high=9, size=(n,))
             dst[:, 10] = np.random.standard_normal(n)
+            dst[:, 11] = np.random.choice(5, n)
+            dst[:, 12] = np.random.choice(np.array([1.5, 2.5, 9.0]), size=(n,), replace=True)
+            dst[:, 13] = np.random.choice(a=(3, 4, 5), size=n, p=[0.25, 0.0, 0.75])
             return dst
 
         return draws
 
     def declare_state_and_memory(self, previous_state):
-        state = replace(previous_state, shape=(11,), dtype=np.dtype("float64"))
-        return state, AllocationQuery((11,), np.dtype("float64"))
+        state = replace(previous_state, shape=(14,), dtype=np.dtype("float64"))
+        return state, AllocationQuery((14,), np.dtype("float64"))
 
 
 class Ids(Same):
@@ -97,7 +100,11 @@ class Ids(Same):
 
 
 class Threads(Operation):
-    """The number of the thread that wrote each row; not pure, so it says that it mixes rows."""
+    """The number of the thread that wrote each row; not pure, so it says that it mixes rows.
+
+    A row takes milliseconds: where numba's threads take work as they come, as with TBB, a single
+    one would have written short rows before another woke.
+    """
 
     is_batch_op = True
 
@@ -106,7 +113,10 @@ class Threads(Operation):
 
         def threads(labels, dst):
             for i in parallel_range(labels.shape[0]):
-                dst[i] = numba.get_thread_id()
+                spent = i
+                for turn in range(3_000_000):
+                    spent = (spent * 3 + turn) % 1_000_003
+                dst[i] = numba.get_thread_id() + (spent < 0)
             return dst
 
         threads.is_parallel = True
@@ -187,16 +197,62 @@ class Helper(Same):
         return helped
 
 
+class Orders(Operation):
+    """Orders and single choices: five numbers, five more, and two."""
+
+    def generate_code(self):
+        def orders(labels, dst):
+            for i in range(labels.shape[0]):
+                dst[i, :5] = np.random.permutation(5)
+                kept = np.arange(10, 15)
+                np.random.shuffle(kept)
+                dst[i, 5:10] = kept
+                dst[i, 10] = np.random.choice(7)
+                dst[i, 11] = np.random.choice([3.0, 4.0], p=(0.5, 0.5))
+            return dst
+
+        return orders
+
+    def declare_state_and_memory(self, previous_state):
+        state = replace(previous_state, shape=(12,), dtype=np.dtype("float64"))
+        return state, AllocationQuery((12,), np.dtype("float64"))
+
+
 class Permutes(Same):
-    """Draws what has no form for a row."""
+    """Puts the rows of a batch in another order."""
 
     def generate_code(self):
         def permutes(images, dst):
-            order = np.random.permutation(images.shape[0])
-            dst[:] = images[order]
+            dst[:] = np.random.permutation(images)
             return dst
 
         return permutes
+
+
+class DeclaredPermutes(Permutes):
+    is_batch_op = True
+
+
+class Gamma(Same):
+    """Draws what has no form for a row."""
+
+    def generate_code(self):
+        def gamma(images, dst):
+            dst[:] = images * np.random.gamma(2.0)
+            return dst
+
+        return gamma
+
+
+class Distinct(Same):
+    """Draws without replacement."""
+
+    def generate_code(self):
+        def distinct(images, dst):
+            dst[:] = images + np.random.choice(200, images.shape[0], replace=False)
+            return dst
+
+        return distinct
 
 
 class HandsOn(Same):

@@ -68,16 +68,52 @@ def test_interpreted_is_compiled(how, interpreted):
 
 
 def expected_draws(key):
-    u = [uniform(key, k) for k in range(11)]
+    u = [uniform(key, k) for k in range(14)]
     return [
         u[0], u[1], u[2], u[3], 2 + u[4] * 3, -1 + u[5] * 2, 10 + 2 * normal(key, 6),
         normal(key, 7), integers(key, 8, 7), 5 + integers(key, 9, 4), normal(key, 10),
+        integers(key, 11, 5), [1.5, 2.5, 9.0][integers(key, 12, 3)], 3 if u[13] < 0.25 else 5,
     ]  # fmt: skip
 
 
 def test_every_draw_is_one_of_the_rows_key():
     got = run(ffcv_ops.Draws(), LABELS)
     assert got.tolist() == [expected_draws(key) for key in keys()]
+
+
+def expected_orders(key):
+    """Fisher and Yates, by lists; then two choices."""
+    k, orders = 0, [list(range(5)), list(range(10, 15))]
+    for order in orders:
+        for last in range(4, 0, -1):
+            other = integers(key, k, last + 1)
+            order[last], order[other] = order[other], order[last]
+            k += 1
+    return [*orders[0], *orders[1], integers(key, 8, 7), 3.0 if uniform(key, 9) < 0.5 else 4.0]
+
+
+def test_orders_and_single_choices_belong_to_one_row():
+    step = Step(ffcv_ops.Orders(), LABELS, "Orders of field 'label'", "s")
+    got = step(values(LABELS), ROWS)
+    assert got.tolist() == [expected_orders(key) for key in keys()]
+    assert len({tuple(row) for row in got[:, :5].tolist()}) > 3
+    one = ROWS._replace(ids=ROWS.ids[4:5])
+    assert np.array_equal(step(values(LABELS)[4:5], one), got[4:5])
+
+
+def test_orders_and_choices_interpreted_are_compiled(interpreted):
+    assert run(ffcv_ops.Orders(), LABELS).tolist() == [expected_orders(key) for key in keys()]
+    assert run(ffcv_ops.Draws(), LABELS).tolist() == [expected_draws(key) for key in keys()]
+
+
+def test_rows_change_places_where_that_is_declared(interpreted):
+    got = run(ffcv_ops.DeclaredPermutes())
+    order, key = list(range(len(ROWS.ids))), keys()[0]
+    for k, last in enumerate(range(len(order) - 1, 0, -1)):
+        other = integers(key, k, last + 1)
+        order[last], order[other] = order[other], order[last]
+    assert order != sorted(order)
+    assert np.array_equal(got, values(IMAGES)[order])
 
 
 def test_every_draw_interpreted(interpreted):
@@ -159,7 +195,12 @@ def test_odd_sizes_where_the_guides_code_fails(guide):
     ("name", "message"),
     [
         ("Helper", r"ffcv_ops.py:\d+: .*draw_one draws random numbers \(np.random(.randint)?\)"),
-        ("Permutes", r"ffcv_ops.py:\d+: .*np.random.permutation has no form that belongs to a row"),
+        (
+            "Gamma",
+            r"ffcv_ops.py:\d+: .*np.random.gamma has no form that belongs to a row; there are",
+        ),
+        ("Permutes", r"ffcv_ops.py:\d+: .*one value has one order.* set is_batch_op = True"),
+        ("Distinct", r"ffcv_ops.py:\d+: .*a choice without replacement belongs to no row"),
         ("HandsOn", r"ffcv_ops.py:\d+: .*np.random.rand cannot be handed on: call it where it is"),
         ("Lies", r"gave float32 of shape \(6, 8, 3\) for each row, but it declared NumPy uint8"),
         ("Untypable", "fails on NumPy uint8 of shape .*: TypingError"),

@@ -11,15 +11,18 @@ import pytest
 HERE = Path(__file__).parent
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def user_folder() -> Iterator[Path]:
-    """The user's folder, on the way of this process."""
+    """The user's folder, where a script's is: first on the way of this process.
+
+    A private daemon is told the first one, so no folder of other tests may come before it.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", [str(HERE), *sys.path])
         yield HERE
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def custom_ops(user_folder: Path) -> ModuleType:
     """The user's module of ops."""
     return importlib.import_module("custom_ops")

@@ -57,6 +57,48 @@ def fails_on_bright(image):
     return image
 
 
+def upside_down(image):
+    return image[::-1]
+
+
+def column_major(image):
+    return np.asfortranarray(image)
+
+
+def every_second(image):
+    return np.repeat(image, 2, axis=1)[:, ::2]
+
+
+def read_only(image):
+    return np.broadcast_to(image[:1], image.shape)
+
+
+def as_lists(image):
+    return image.astype(object)
+
+
+def big_endian(image):
+    return image.astype(">u2")
+
+
+def as_float(image):
+    return image / 255
+
+
+def as_text(image):
+    return "image"
+
+
+def nothing(image):
+    return None
+
+
+def leaves(image):
+    if image.mean() > 200:
+        raise SystemExit(3)
+    return image
+
+
 def fails(image, rng):
     raise RuntimeError("no")
 

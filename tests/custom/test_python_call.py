@@ -134,6 +134,42 @@ def test_another_shape_and_dtype_come_out_as_declared(functions):
     assert np.array_equal(both(plan, ROWS[0], [image])[0], functions.thumbnail(image))
 
 
+@pytest.mark.parametrize("name", ["upside_down", "column_major", "every_second", "read_only"])
+def test_results_of_any_strides_arrive_as_they_read(functions, name):
+    function = getattr(functions, name)
+    train = pipeline(lambda s: {"image": ops.python(function, s.image, randomness="none")})
+    plan = bind(train.graph(), {"image": State.fixed("image", "uint8", (20, 31, 3))})
+    image = values()[0]
+    assert np.array_equal(both(plan, ROWS[0], [image])[0], function(image))
+
+
+@pytest.mark.parametrize(
+    ("name", "got"),
+    [
+        ("as_lists", r"object of shape \(20, 31, 3\)"),
+        ("big_endian", r">u2 of shape \(20, 31, 3\)"),
+        ("as_float", r"float64 of shape \(20, 31, 3\)"),
+        ("as_text", r"<U5 of shape \(\)"),
+        ("nothing", r"object of shape \(\)"),
+    ],
+)
+def test_results_of_another_type_are_refused(functions, name, got):
+    function = getattr(functions, name)
+    train = pipeline(lambda s: {"image": ops.python(function, s.image, randomness="none")})
+    with pytest.raises(BuildError, match=f"{name} gave {got}, expected uint8 of shape"):
+        bind(train.graph(), {"image": State.fixed("image", "uint8", (20, 31, 3))})
+
+
+def test_a_function_that_ends_the_process_ends_it_outside_of_machine_code(functions):
+    train = pipeline(lambda s: {"image": ops.python(functions.leaves, s.image, randomness="none")})
+    plan = bind(train.graph(), {"image": State.fixed("image", "uint8", (5, 6, 3))})
+    outputs = [np.zeros((5, 6, 3), np.uint8)]
+    for engine in (Interpreter(plan), compile_plan(plan)):
+        with pytest.raises(SystemExit):
+            engine.run(ROWS[0], [np.full((5, 6, 3), 255, np.uint8)], outputs)
+        engine.run(ROWS[0], [np.zeros((5, 6, 3), np.uint8)], outputs)
+
+
 def test_global_generators_are_seeded_for_each_row_and_put_back(functions):
     @pipeline
     def train(sample):
@@ -177,7 +213,7 @@ def test_explain_says_what_runs_in_python(joint_plan):
     assert text.count("in Python") == 3
 
 
-def test_a_chunk_in_one_call_is_its_rows(joint_plan, functions):
+def test_a_chunk_in_one_call_is_its_rows(functions, located):
     @pipeline
     def train(sample):
         return {"image": ops.python(functions.jitter, sample.image)}
@@ -186,7 +222,7 @@ def test_a_chunk_in_one_call_is_its_rows(joint_plan, functions):
     column = np.random.default_rng(0).integers(0, 256, (3, 6, 7, 3), dtype=np.uint8)
     index = np.array([2, 0, 1, 1])
     engine, out = compile_plan(plan), np.zeros((4, 6, 7, 3), np.uint8)
-    engine.run_rows(row_table(ROWS[:4]), index, [column], [out])
+    engine.run_rows(row_table(ROWS[:4]), located([column], index), [out])
     for place, row in enumerate(ROWS[:4]):
         assert np.array_equal(out[place], both(plan, row, [column[index[place]]])[0])
 
@@ -220,7 +256,7 @@ def test_a_function_that_breaks_the_law_is_refused_by_name_and_line(
     assert caught.value.details["file"] == __file__
 
 
-def test_a_failure_on_one_sample_is_a_sample_error_in_both_engines(functions):
+def test_a_failure_on_one_sample_is_a_sample_error_in_both_engines(functions, located):
     @pipeline
     def train(sample):
         return {"image": ops.python(functions.fails_on_bright, sample.image, randomness="none")}
@@ -242,7 +278,7 @@ def test_a_failure_on_one_sample_is_a_sample_error_in_both_engines(functions):
     out = np.full((3, 5, 6, 3), 9, np.uint8)
     rows = row_table([Row(7, i, 0) for i in (1, 2, 3)])
     with pytest.raises(SampleError) as caught:
-        compile_plan(plan).run_rows(rows, np.arange(3), [chunk], [out])
+        compile_plan(plan).run_rows(rows, located([chunk], np.arange(3)), [out])
     assert (caught.value.details["place"], caught.value.details["id"]) == (1, 2)
 
 

@@ -2,7 +2,7 @@
 
 The writer below uses `struct` and its own arithmetic, independently of the reader, and follows what
 ffcv 1.0 does: header, field descriptors, metadata, data from a multiple of the page size on, pages
-that no run of data crosses, allocation table. No file of ffcv itself is among these tests.
+that no run of data crosses, allocation table. Files of ffcv itself are in `test_beton_of_ffcv.py`.
 """
 
 import contextlib

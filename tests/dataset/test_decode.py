@@ -202,9 +202,9 @@ def saved(pixels: np.ndarray, form: str, **options) -> bytes:
     return out.getvalue()
 
 
-def frames(pixels: np.ndarray) -> bytes:
+def frames(pixels: np.ndarray, form: str) -> bytes:
     extra = [Image.fromarray(255 - pixels)]
-    return saved(pixels, "GIF", save_all=True, append_images=extra)
+    return saved(pixels, form, save_all=True, append_images=extra)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,10 @@ def frames(pixels: np.ndarray) -> bytes:
         (lambda p: saved(p, "PNG")[:-500], "image", r"the file ends (early|inside chunk b'IDAT')"),
         (lambda p: saved(p, "PNG")[:-12], "image", "the file ends early: it is truncated"),
         (lambda p: saved(p, "BMP")[:-500], "image", "it is damaged: BMP"),
-        (frames, "image", "it is a GIF of 2 frames; store the frame you want by itself"),
+        (lambda p: frames(p, "GIF"), "image", "it is a GIF of 2 frames; store the frame you want"),
+        (lambda p: frames(p, "PNG"), "image", "it is a PNG of 2 frames; store the frame you want"),
+        (lambda p: frames(p, "WEBP"), "image", "it is a WebP of 2 frames; store the frame you"),
+        (lambda p: frames(p, "TIFF"), "image", "it is a TIFF of 2 frames; store the frame you"),
         (lambda p: saved(p, "JPEG"), "mask", "it is a JPEG, which changes values"),
         (lambda p: saved(p, "PNG"), "mask", "it is RGB, but a mask has one channel"),
         (lambda p: saved(p, "BMP"), "mask", "it is a BMP of mode RGB, but a mask has one"),

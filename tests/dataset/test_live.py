@@ -98,6 +98,8 @@ def test_every_kind_of_field(tmp_path, module):
             next(dataset.sizes("image"))
         with pytest.raises(UsageError, match=r"how large 'image' is, is not known .* outputs.as_l"):
             dataset.sizes_of("image", np.arange(2))
+        with pytest.raises(UsageError, match="not known before its samples are made; pack it, to"):
+            dataset.lengths("label")
         with pytest.raises(UsageError, match=r"its samples lie in no file"):
             dataset.locate("image", 0)
         shown = describe(dataset, 2)

@@ -1,15 +1,20 @@
 """The benchmark's own arithmetic: what is dropped, what is divided by what, what is counted."""
 
+import argparse
 import importlib.util
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import skimage.data
+from PIL import Image
 
 
 @pytest.fixture(autouse=True)
@@ -41,25 +46,198 @@ def epoch(rate: float, other: float = 0.0) -> dict[str, float]:
     }
 
 
+def found(epochs: dict[str, list[dict[str, float]]]) -> dict:
+    """What throughput.py writes."""
+    return {
+        "workload": "w1",
+        "what": "a test",
+        "batch_size": 256,
+        "workers": 2,
+        "rounds": 3,
+        "machine": "a machine",
+        "versions": {"nvidia-dali-cuda120": "2.4.0"},
+        "contenders": {"a": "Stoker", "b": "DataLoader", "d": "plain loops", "dali": "DALI"},
+        "epochs": epochs,
+    }
+
+
 def test_ratios_are_those_of_the_medians(root: Path) -> None:
-    throughput = module(root, "throughput")
+    report = module(root, "report")
     results = {
         "a": [epoch(1000), epoch(1200), epoch(1100)],
         "b": [epoch(550), epoch(500), epoch(600)],
-        "d": [epoch(1100)],
+        "dali": [epoch(880)],
     }
-    lines = throughput.report(results).splitlines()
-    assert lines[2] == "| a | Stoker, daemon and client | 1,100 (1,000..1,200) | 3 | 0 | 550 |"
-    assert lines[-2:] == ["| a/b | 2.000 | 2.000 |", "| a/d | 1.000 | 1.000 |"]
+    lines = report.table(found(results)).splitlines()
+    assert lines[0] == "**w1**: a test, batch 256"
+    assert lines[4] == "| a | Stoker | 1,100 (1,000..1,200) | 3 | 0 | 550 | 1.00 | 1.00 |"
+    assert lines[5] == "| b | DataLoader | 550 (500..600) | 3 | 0 | 275 | 2.00 | 2.00 |"
+    assert lines[6] == "| dali | DALI | 880 (880..880) | 1 | 0 | 440 | 1.25 | 1.25 |"
 
 
 def test_noisy_epochs_are_dropped_and_counted(root: Path) -> None:
-    throughput = module(root, "throughput")
-    noisy = epoch(100, other=throughput.NOISE * 10 + 0.01)
-    still_quiet = epoch(100, other=throughput.NOISE * 10 - 0.01)
-    assert throughput.quiet([noisy, still_quiet]) == [still_quiet]
-    assert "| 100 (100..100) | 1 | 1 |" in throughput.report({"b": [noisy, still_quiet]})
-    assert "| 1 | all noisy, all kept |" in throughput.report({"b": [noisy]})
+    report = module(root, "report")
+    noisy = epoch(100, other=report.NOISE * 10 + 0.01)
+    still_quiet = epoch(100, other=report.NOISE * 10 - 0.01)
+    assert report.quiet([noisy, still_quiet]) == [still_quiet]
+    assert "| 100 (100..100) | 1 | 1 |" in report.table(found({"b": [noisy, still_quiet]}))
+    assert "| 1 | all noisy, all kept |" in report.table(found({"b": [noisy]}))
+
+
+def test_the_report_goes_between_two_marks_of_a_page(root: Path) -> None:
+    report = module(root, "report")
+    text = report.page([found({"a": [epoch(10)]})])
+    assert text.startswith("a machine; peers: nvidia-dali-cuda120 2.4.0. 3 rounds, 2 workers.")
+    before = f"# Title\n{report.BEGIN}\nold\n{report.END}\nmore\n"
+    assert report.put(text, before) == f"# Title\n{report.BEGIN}\n\n{text}\n\n{report.END}\nmore\n"
+    assert report.put(text, report.put("other", before)) == report.put(text, before)
+    with pytest.raises(SystemExit, match="the page has no lines"):
+        report.put(text, "# Title\n")
+
+
+def test_bars_are_as_long_as_rates(root: Path) -> None:
+    report, chart = module(root, "report"), module(root, "chart")
+    rows = {
+        "Stoker": report.row_of([epoch(100), epoch(300), epoch(400)]),
+        "A & B": report.row_of([epoch(100)]),
+    }
+    picture = ElementTree.fromstring(chart.chart([("w1", rows), ("w2", rows)]))
+    bars = [part for part in picture.iter() if part.get("fill") in (chart.OURS, chart.THEIRS)]
+    assert [bar.get("fill") for bar in bars] == [chart.OURS, chart.THEIRS] * 2
+    widths = [float(bar.get("width")) for bar in bars]
+    assert widths[0] / widths[1] == pytest.approx(3, rel=1e-3)
+    assert widths[0] * 4 / 3 == pytest.approx(chart.WIDTH - chart.LABELS - chart.VALUES, rel=1e-3)
+    texts = [part.text for part in picture.iter() if part.text and part.text.strip()]
+    assert texts[:5] == ["w1", "Stoker", "300/s", "A & B", "100/s"]
+
+
+def batch_of_photographs() -> np.ndarray:
+    """(64, 96, 96, 3) uint8: windows of a photograph that is darker below and rather red."""
+    photo, rng = skimage.data.rocket(), np.random.default_rng(0)
+    places = rng.integers(0, (photo.shape[0] - 96, photo.shape[1] - 96), (64, 2))
+    return np.stack([photo[top : top + 96, left : left + 96] for top, left in places])
+
+
+def test_the_same_work_in_another_layout_is_the_same(root: Path) -> None:
+    epochs, check = module(root, "epochs"), module(root, "check")
+    batch, labels = batch_of_photographs(), np.zeros(64)
+    first = epochs.summary(lambda: iter([(batch, labels)]), 1)
+    assert first["images"] == 64
+    assert first["shape"] == [3, 96, 96]
+    assert first["masks"] == []
+    expected = batch.reshape(64, 3, 32, 96, 3).mean((0, 2, 3))
+    assert np.allclose(np.array(first["means"]).T, expected)
+    planes = np.ascontiguousarray(batch[:, :, ::-1].transpose(0, 3, 1, 2))
+    halves = [(planes[:32], labels[:32]), (planes[32:], labels[32:])]
+    other = epochs.summary(lambda: iter(halves), 1)
+    assert check.compare(first, other) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda batch: batch[..., ::-1], r"means differ by \d+\.\d% of the range, more than 1\.5%"),
+        (lambda batch: batch[:, ::-1], "means differ"),
+        (lambda batch: batch // 2, "means differ"),
+        (lambda batch: batch[:, :90], r"shape \[3, 90, 96\] instead of \[3, 96, 96\]"),
+        (lambda batch: batch.astype(np.float32), "dtype float32 instead of uint8"),
+        (lambda batch: batch[1:], "images 63 instead of 64"),
+    ],
+)
+def test_other_work_is_noticed(root: Path, change, fault: str) -> None:
+    epochs, check = module(root, "epochs"), module(root, "check")
+    batch = batch_of_photographs()
+    first, other = (
+        epochs.summary(lambda part=part: iter([(part, np.zeros(len(part)))]), 1)
+        for part in (batch, change(batch))
+    )
+    assert any(re.match(fault, found) for found in check.compare(first, other))
+
+
+def test_other_masks_are_noticed(root: Path) -> None:
+    epochs, check = module(root, "epochs"), module(root, "check")
+    batch = batch_of_photographs()
+    first, other = (
+        epochs.summary(lambda most=most: iter([(batch, batch[..., 0] % most)]), 1)
+        for most in (4, 5)
+    )
+    assert check.compare(first, other) == ["masks [0, 1, 2, 3, 4] instead of [0, 1, 2, 3]"]
+
+
+def test_peers_take_part_where_their_interpreter_is_given(root: Path) -> None:
+    contenders, throughput = module(root, "contenders"), module(root, "throughput")
+    assert contenders.chosen("w2", contenders.OURS, {}) == ["a", "b", "d"]
+    assert contenders.chosen("w1", "ae", {"ffcv": "x"}) == ["a", "e", "ffcv", "ffcv-half"]
+    assert contenders.chosen("w3", "a", {"ffcv": "x", "dali": "y"}) == ["a", "dali"]
+    assert throughput.peer(f"dali={sys.executable}") == ("dali", sys.executable)
+    for wrong in ("dali", "dali=/no/such/file", f"nobody={sys.executable}"):
+        with pytest.raises(argparse.ArgumentTypeError, match="expected NAME=PYTHON"):
+            throughput.peer(wrong)
+
+
+def test_every_contender_has_a_script(root: Path) -> None:
+    contenders = module(root, "contenders")
+    for contender in contenders.CONTENDERS.values():
+        assert (root / "benchmarks" / contender.script).is_file()
+
+
+def test_data_laid_out_otherwise_are_linked(root: Path, tmp_path: Path) -> None:
+    foreign, files = module(root, "foreign_data"), module(root, "files")
+    for name in ("imagenet_like", "cifar_like", "seg_like/img", "seg_like/mask"):
+        (tmp_path / name).mkdir(parents=True)
+    for number in range(4):
+        (tmp_path / f"imagenet_like/{number:05d}.jpg").write_bytes(b"%d" % number)
+    np.save(tmp_path / "imagenet_like/labels.npy", np.array([7, 2, 7, 11]))
+    (tmp_path / "seg_like/img/0000.jpg").write_bytes(b"image")
+    (tmp_path / "seg_like/mask/0000.png").write_bytes(b"mask")
+    np.save(tmp_path / "cifar_like/images.npy", np.zeros((2, 32, 32, 3), np.uint8))
+    np.save(tmp_path / "cifar_like/labels.npy", np.array([1, 0]))
+    assert foreign.is_foreign(tmp_path)
+    for what in ("images", "pairs", "tiny"):
+        foreign.arrange(tmp_path, what)
+    paths, labels = files.photographs(tmp_path / "images")
+    assert [
+        (Path(path).read_bytes(), label) for path, label in zip(paths, labels, strict=True)
+    ] == [
+        (b"1", 0),
+        (b"0", 1),
+        (b"2", 1),
+        (b"3", 2),
+    ]
+    ((image, mask),) = files.pairs(tmp_path / "pairs")
+    assert (Path(image).read_bytes(), Path(mask).read_bytes()) == (b"image", b"mask")
+    images, labels = files.arrays(tmp_path / "tiny")
+    assert images.shape == (2, 32, 32, 3)
+    assert labels.tolist() == [1, 0]
+
+
+def test_mixed_data_are_what_they_say(root: Path, tmp_path: Path) -> None:
+    """A photograph of ours in the place of a wallpaper."""
+    mixed = module(root, "make_mixed_data")
+    for name in ("img", "mask"):
+        (tmp_path / name).mkdir()
+    paths = [tmp_path / "Dune.jpg"]
+    Image.fromarray(skimage.data.astronaut()).save(paths[0])
+    assert sum(share for _, share in mixed.SIZES) == pytest.approx(1)
+    kinds = set()
+    for number in range(12):
+        mixed.write_image(tmp_path, paths, number)
+        with Image.open(tmp_path / f"{number:05d}.jpg") as image:
+            kinds.add((image.size, image.layer[0][1:3] if image.mode == "RGB" else "grey"))
+    sizes = {size for size, _ in kinds}
+    assert len(sizes) >= 4
+    assert (500, 375) in sizes
+    assert {layer for _, layer in kinds} >= {(1, 1), (2, 2)}
+    mixed.write_pair(tmp_path, paths, 0)
+    with (
+        Image.open(tmp_path / "img/0000.jpg") as image,
+        Image.open(tmp_path / "mask/0000.png") as m,
+    ):
+        assert image.size == m.size
+        assert 5 < len(np.unique(np.asarray(m))) <= 19
+    block = mixed.tiny_block(paths, 3, 0)
+    assert block.shape == (3, 32, 32, 3)
+    assert np.array_equal(block, mixed.tiny_block(paths, 3, 0))
 
 
 def test_an_epoch_is_measured_up_to_its_last_batch(root: Path) -> None:
@@ -98,3 +276,29 @@ def test_the_data_are_the_same_bytes_each_time(root: Path, tmp_path: Path) -> No
     )
     sizes = [(tmp_path / "one" / f).stat().st_size for f in files]
     assert 60_000 < np.mean(sizes) < 140_000
+
+
+@pytest.mark.slow
+def test_contenders_are_compared_by_what_they_yield(root: Path, tmp_path: Path) -> None:
+    """OpenCV and Pillow shrink differently, and yet to the same means."""
+    benchmarks = root / "benchmarks"
+    make = [sys.executable, str(benchmarks / "make_data.py"), str(tmp_path), "--count", "24"]
+    subprocess.run(make, check=True, capture_output=True)
+    command = [sys.executable, str(benchmarks / "throughput.py"), "--data", str(tmp_path)]
+    command += ["--check", "--only", "bc", "--workload", "w4", "--batch-size", "8"]
+    command += ["--epochs", "1", "--workers", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [line.partition(" [")[0] for line in done.stdout.splitlines()] == [
+        "w4 b: as b",
+        "w4 c: as b",
+    ]
+
+
+def test_what_was_measured_is_what_the_page_says(root: Path) -> None:
+    """The tables of docs/performance.md are those of the published results."""
+    report = module(root, "report")
+    results = report.read(root / "benchmarks/results/published")
+    assert results
+    text = (root / "docs/performance.md").read_text()
+    assert report.put(report.page(results), text) == text

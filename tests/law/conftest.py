@@ -1,5 +1,17 @@
 """The Law's rig, for the tests of this folder."""
 
-from law_rig import boxed, daemon, dataset, datasets, law, photographs, source
+from law_rig import (
+    arrows,
+    boxed,
+    daemon,
+    dataset,
+    datasets,
+    law,
+    photographs,
+    source,
+    tars,
+)
 
-__all__ = ["boxed", "daemon", "dataset", "datasets", "law", "photographs", "source"]
+__all__ = [
+    "arrows", "boxed", "daemon", "dataset", "datasets", "law", "photographs", "source", "tars",
+]  # fmt: skip

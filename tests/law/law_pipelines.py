@@ -70,6 +70,46 @@ def fitted(sample, ctx):
 
 
 @pipeline
+def fitted_mixed(sample):
+    """Batch ops inside of a bucket: partners and tiles have its size."""
+    image, mask = ops.fit_bucket(sample.image, sample.mask, crop="random")
+    label = ops.one_hot(sample.label, classes=2)
+    image, mask = ops.mosaic(image, mask, p=0.5)
+    image, mask, label = ops.cutmix(image, mask, label, p=0.6)
+    image, label = ops.mixup(image, label, p=0.6)
+    return {"image": image, "mask": mask, "label": label}
+
+
+@pipeline
+def fitted_forms(sample):
+    """Outputs of the bucket's size beside padded ones, whose size every batch tells."""
+    image = ops.fit_bucket(sample.image)
+    scaled, mask = ops.random_short_side_scale(
+        sample.image, sample.mask, sizes=(16, 32), max_size=48
+    )
+    return {
+        "image": image,
+        "scaled": outputs.pad(scaled, multiple=4, fill=9),
+        "mask": outputs.as_list(mask),
+        "words": outputs.pad(sample.words, fill=-1),
+        "boxes": sample.boxes,
+    }
+
+
+@pipeline
+def sentences(sample, ctx):
+    """Sequences in buckets of their lengths, in every form."""
+    words = ops.fit_length(sample.words, keep="random")
+    return {
+        "words": outputs.pad(words, fill=-1),
+        "bound": outputs.pad(words, multiple=3, fill=-100, to="bound"),
+        "ragged": outputs.ragged(words),
+        "list": outputs.as_list(words),
+        "label": sample.label + ctx.bucket_length,
+    }
+
+
+@pipeline
 def detection(sample):
     image, mask, boxes, points = ops.iou_crop(
         sample.image, sample.mask, sample.boxes, sample.keypoints

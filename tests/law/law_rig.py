@@ -1,16 +1,19 @@
 """The Law's rig: a packed dataset of photographs, a real daemon, and the stream it delivers."""
 
+import io
 import json
 import os
 import select
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import tarfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import skimage.data
 import sklearn.datasets
@@ -67,7 +70,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory, source: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def boxed(tmp_path_factory: pytest.TempPathFactory, source: Path) -> Path:
-    """The same photographs with masks, 0 to 5 boxes and keypoints with fields, and 0 to 6 words."""
+    """The same with 0 to 5 boxes and keypoints with fields, 0 to 6 words, and a weight."""
     images = sorted((source / "images").rglob("*.jpg"))
     masks = sorted((source / "masks").rglob("*.png"))
     rng = np.random.default_rng(8)
@@ -87,6 +90,7 @@ def boxed(tmp_path_factory: pytest.TempPathFactory, source: Path) -> Path:
                 "keypoints": {"xy": at[:, 0] * size, "person": np.arange(count)},
                 "words": np.arange(number % 7, dtype=np.int32) + number,
                 "label": number % 2,
+                "weight": np.float32(number / 64),
             }
         )
     dest = tmp_path_factory.mktemp("law") / "boxed"
@@ -97,25 +101,83 @@ def boxed(tmp_path_factory: pytest.TempPathFactory, source: Path) -> Path:
         schema.keypoints(fields={"person": "uint8"}),
         schema.array("words", "int32", (None,)),
         schema.label(),
+        schema.scalar("weight", "float32"),
     ]
     write(dest, fields, rows)
     return dest
 
 
 @pytest.fixture(scope="session")
-def datasets(dataset: Path, boxed: Path) -> dict[str, Path]:
-    """Both, by the names under which they are served."""
-    return {"photos": dataset, "boxed": boxed}
+def tars(tmp_path_factory: pytest.TempPathFactory, source: Path) -> Path:
+    """The photographs and masks in two tars, which are read in place."""
+    root = tmp_path_factory.mktemp("law") / "tars"
+    root.mkdir()
+    images = sorted((source / "images").rglob("*.jpg"))
+    for shard in range(2):
+        with tarfile.open(root / f"{shard}.tar", "w") as file:
+            for image in images[shard * 20 : shard * 20 + 20]:
+                kind = image.parent.name
+                mask = source / "masks" / kind / f"{image.stem}.png"
+                file.add(image, f"{kind}-{image.stem}.jpg")
+                file.add(mask, f"{kind}-{image.stem}.mask.png")
+                label = tarfile.TarInfo(f"{kind}-{image.stem}.cls")
+                label.size = 1
+                file.addfile(label, io.BytesIO(b"%d" % (kind == "night")))
+    return root
+
+
+@pytest.fixture(scope="session")
+def arrows(tmp_path_factory: pytest.TempPathFactory, source: Path) -> Path:
+    """The photographs and masks in an Arrow file of several batches, which is read in place."""
+    picture = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    columns = pa.schema([("image", picture), ("mask", picture), ("label", pa.int64())])
+    rows = [
+        {
+            "image": {"bytes": image.read_bytes(), "path": None},
+            "mask": {"bytes": mask.read_bytes(), "path": None},
+            "label": int(image.parent.name == "night"),
+        }
+        for image, mask in zip(
+            sorted((source / "images").rglob("*.jpg")),
+            sorted((source / "masks").rglob("*.png")),
+            strict=True,
+        )
+    ]
+    root = tmp_path_factory.mktemp("law") / "arrows"
+    root.mkdir()
+    with (
+        pa.OSFile(str(root / "data.arrow"), "wb") as file,
+        pa.ipc.new_stream(file, columns) as out,
+    ):
+        for start in range(0, len(rows), 15):
+            out.write_batch(pa.RecordBatch.from_pylist(rows[start : start + 15], schema=columns))
+    return root
+
+
+@pytest.fixture(scope="session")
+def datasets(dataset: Path, boxed: Path, tars: Path, arrows: Path) -> Iterator[dict[str, Path]]:
+    """All of them, by the names under which they are served."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(HERE))  # where live sources lie
+        live = Path("law_sources:Photographs")
+        yield {"photos": dataset, "boxed": boxed, "tars": tars, "arrows": arrows, "live": live}
+
+
+def encoded(pixels: np.ndarray, form: str) -> bytes:
+    """Return a picture as the bytes of a file."""
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, form)
+    return file.getvalue()
 
 
 @contextmanager
 def _daemon(
-    folder: Path, datasets: dict[str, Path], workers: int, fail_points: str = ""
+    folder: Path, datasets: dict[str, Path], workers: int, fail_points: str, more: str
 ) -> Iterator[SimpleNamespace]:
     address = f"ipc://{folder}/stoker.sock"
     names = (
         "crops", "training", "padded", "evaluation", "scheduled", "detection", "mixed", "mosaics",
-        "fitted", "folded", "varying",
+        "fitted", "fitted_mixed", "fitted_forms", "sentences", "folded", "varying",
     )  # fmt: skip
     config = [
         "[daemon]",
@@ -126,6 +188,7 @@ def _daemon(
         *(f'{name} = "law_pipelines:{name}"' for name in names),
         "[datasets]",
         *(f"{name} = {json.dumps(str(path))}" for name, path in datasets.items()),
+        more,
     ]
     (folder / "stoker.toml").write_text("\n".join(config))
     read, write = os.pipe()
@@ -159,13 +222,21 @@ def _daemon(
 
 @pytest.fixture
 def daemon(tmp_path: Path, dataset: Path) -> Callable[..., object]:
-    """A context manager: `daemon(workers, fail_points="", datasets=None)` runs a real daemon."""
+    """A context manager: `daemon(workers, fail_points="")` runs a real daemon.
 
-    def run(workers: int, fail_points: str = "", datasets: dict[str, Path] | None = None) -> object:
+    `datasets` are served instead of the photographs; `more` is further configuration.
+    """
+
+    def run(
+        workers: int,
+        fail_points: str = "",
+        datasets: dict[str, Path] | None = None,
+        more: str = "",
+    ) -> object:
         number = len(list(tmp_path.glob("d*")))
         folder = tmp_path / f"d{number}"
         folder.mkdir(mode=0o700)
-        return _daemon(folder, datasets or {"photos": dataset}, workers, fail_points)
+        return _daemon(folder, datasets or {"photos": dataset}, workers, fail_points, more)
 
     return run
 
@@ -180,13 +251,20 @@ def law() -> SimpleNamespace:
     """Both sides of the law as digests: `reference(...)` and `delivered(...)`."""
 
     def reference(
-        path: Path, graph: object, epochs: range, buckets: object = None, **fields: object
+        path: Path,
+        graph: object,
+        epochs: range,
+        buckets: object = None,
+        exclude: Sequence[int] = (),
+        crashed: Sequence[int] = (),
+        **fields: object,
     ) -> list[str]:
-        spec = make_spec(path, graph, buckets, **fields)
+        spec = make_spec(path, graph, buckets, exclude, **fields)
+        given = {"buckets": buckets, "exclude": exclude, "crashed": crashed}
         return [
             batch_digest(arrays, epoch, step)
             for epoch in epochs
-            for step, arrays in reference_batches(path, graph, spec, epoch=epoch, buckets=buckets)
+            for step, arrays in reference_batches(path, graph, spec, epoch=epoch, **given)
         ]
 
     def merged(parts: list[list[tuple[int, int, dict[str, np.ndarray]]]]) -> list[str]:

@@ -6,6 +6,7 @@ step with another rank count. A later feature adds its stream to the table.
 """
 
 import functools
+import itertools
 import os
 import random
 import signal
@@ -17,8 +18,9 @@ import law_pipelines
 import pytest
 from law_rig import children
 
-from stoker.client import Buckets, Loader
+from stoker.client import Buckets, LengthBuckets, Loader
 from stoker.protocol.spec import OrderSpec
+from stoker.server.reference import make_spec, reference_batches
 
 EPOCHS = range(2)
 DEADLINE_S = 60.0
@@ -47,6 +49,42 @@ STREAMS = {
             max_area=48 * 48, divisor=16, max_side=64, leftovers="merge", constant="pixels"
         ),
     },
+    "mixed buckets": {
+        "pipeline": "fitted_mixed",
+        "batch_size": 9,
+        "seed": 6,
+        "buckets": Buckets(
+            max_area=32 * 32,
+            divisor=16,
+            max_side=48,
+            leftovers="merge",
+            constant="pixels",
+            max_rows=12,
+        ),
+    },
+    "forms in buckets": {
+        "pipeline": "fitted_forms",
+        "dataset": "boxed",
+        "batch_size": 3,
+        "seed": 8,
+        "tail": "pad",
+        "buckets": Buckets(max_area=32 * 32, divisor=16, max_side=48),
+    },
+    "lengths": {
+        "pipeline": "sentences",
+        "dataset": "boxed",
+        "batch_size": 4,
+        "seed": 9,
+        "views": 2,
+        "buckets": LengthBuckets(
+            field="words",
+            multiple=2,
+            max_length=5,
+            longer="truncate",
+            constant="tokens",
+            max_rows=7,
+        ),
+    },
     "forms": {
         "pipeline": "varying",
         "dataset": "boxed",
@@ -65,6 +103,25 @@ STREAMS = {
     "folded": {"pipeline": "folded", "batch_size": 9, "seed": 4, "tail": "pad"},
     "mixed": {"pipeline": "mixed", "batch_size": 7, "seed": 2, "views": 2, "tail": "pad"},
     "mosaics": {"pipeline": "mosaics", "dataset": "boxed", "batch_size": 9, "seed": 1},
+    "tars": {"pipeline": "crops", "dataset": "tars", "batch_size": 7, "seed": 6, "tail": "pad"},
+    "arrows": {"pipeline": "crops", "dataset": "arrows", "batch_size": 6, "seed": 7, "views": 2},
+    "live": {"pipeline": "mixed", "dataset": "live", "batch_size": 9, "seed": 8, "tail": "pad"},
+    "excluded": {
+        "pipeline": "mosaics",
+        "dataset": "boxed",
+        "batch_size": 7,
+        "seed": 1,
+        "views": 2,
+        "tail": "pad",
+        "exclude": [36, 4, 5, 0, 11, 30, 17],
+    },
+    "excluded_buckets": {
+        "pipeline": "fitted",
+        "batch_size": 4,
+        "total_epochs": 2,
+        "exclude": [1, 2, 20, 36],
+        "buckets": Buckets(max_area=64 * 64, divisor=16),
+    },
 }
 EVERY = pytest.mark.parametrize("name", STREAMS)
 
@@ -86,8 +143,8 @@ def _options(name: str) -> dict:
 
 
 @pytest.fixture(name="daemon")
-def daemon_of_both(daemon, datasets):
-    """A daemon that serves the photographs and those with boxes."""
+def daemon_of_all(daemon, datasets):
+    """A daemon that serves all datasets."""
     return functools.partial(daemon, datasets=datasets)
 
 
@@ -109,6 +166,22 @@ def test_reference_differs_between_streams_epochs_and_steps(expected):
     every = [digest for digests in expected.values() for digest in digests]
     assert len(every) > 40
     assert len(set(every)) == len(every)
+
+
+@pytest.mark.parametrize("name", ["excluded", "excluded_buckets"])
+def test_no_row_shows_an_excluded_sample(datasets, name):
+    """The rows of an epoch show all others; with buckets some are carried on."""
+    path = datasets[STREAMS[name].get("dataset", "photos")]
+    graph = getattr(law_pipelines, STREAMS[name]["pipeline"]).graph()
+    given = {key: STREAMS[name].get(key) for key in ("buckets", "exclude")}
+    spec = make_spec(path, graph, **_spec(name))
+    seen = [
+        number
+        for _, batch in reference_batches(path, graph, spec, **given)
+        for number in batch["index"].tolist()
+    ]
+    left = set(range(37)) - set(STREAMS[name]["exclude"])
+    assert set(seen) - {-1} == left if name == "excluded" else set(seen) < left
 
 
 @pytest.mark.slow
@@ -151,9 +224,17 @@ def test_ranks_at_the_same_time(daemon, law, expected):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("point", ["worker.row", "worker.row_done", "worker.chunk_done"])
-@pytest.mark.parametrize("name", ["crops", "views", "boxes", "mixed", "buckets", "forms"])
-def test_worker_that_dies_at_a_point(daemon, law, expected, point, name):
+@pytest.mark.parametrize(
+    ("name", "point"),
+    [
+        *itertools.product(
+            ["crops", "views", "boxes", "mixed", "buckets", "lengths", "forms"],
+            ["worker.row", "worker.row_done", "worker.chunk_done"],
+        ),
+        *((name, "worker.row") for name in ("excluded", "tars", "arrows", "live")),
+    ],
+)
+def test_worker_that_dies_at_a_point(daemon, law, expected, name, point):
     with daemon(2, f"{point}:kill:2:1,{point}:kill:2:2") as running:
         assert law.delivered(running.address, EPOCHS, **_options(name)) == expected[name]
         assert "SIGKILL" in running.log.read_text()
@@ -229,7 +310,22 @@ def _lengths(address: str, name: str) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    ["crops", "padded", "views", "scheduled", "boxes", "mixed", "buckets", "pixels", "forms"],
+    [
+        "crops",
+        "padded",
+        "views",
+        "scheduled",
+        "boxes",
+        "mixed",
+        "buckets",
+        "pixels",
+        "forms in buckets",
+        "lengths",
+        "forms",
+        "excluded",
+        "excluded_buckets",
+        "live",
+    ],
 )
 def test_resume_anywhere_with_another_rank_count(daemon, law, expected, name):
     rng = random.Random(name)

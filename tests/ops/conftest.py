@@ -53,6 +53,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"size": (40, 9), "crop": "random", "interpolation": "bicubic"},
         {"size": (33, 31), "crop": "random", "interpolation": "nearest"},
     ],
+    "fit_length": [{"length": 20}, {"length": 7, "keep": "last"}, {"length": 9, "keep": "random"}],
     "gamma": [{"p": 0.9}, {"gamma_range": (0.3, 3), "p": 0.5}],
     "gaussian_blur": [{"p": 0.9}, {"kernel_size": 23, "sigma_range": (1, 9), "p": 0.5}],
     "gaussian_noise": [{"p": 0.9}, {"sigma_range": (0, 128), "p": 0.5}],
@@ -190,7 +191,10 @@ def noise() -> Callable[..., np.ndarray]:
 
 @pytest.fixture(scope="session")
 def values_of(examples: dict[str, Any]) -> Callable[..., list[tuple[str, np.ndarray]]]:
-    """Make values of one size: an image, and a mask of every dtype that an op has a rule for."""
+    """Make values of one size: an image, and a mask of every dtype that an op has a rule for.
+
+    Ops that have no rule for either get sequences of that height.
+    """
 
     def accepts(op: Op, mask: np.ndarray) -> bool:
         try:
@@ -210,6 +214,9 @@ def values_of(examples: dict[str, Any]) -> Callable[..., list[tuple[str, np.ndar
                 mask = draw.integers(0, 200, (height, width)).astype(dtype)
                 if accepts(op, mask):
                     values.append(("mask", mask))
+        if not {"image", "mask"} & op.kernels.keys():  # sequences
+            values.append(("array", draw.integers(0, 9999, (height, width), dtype=np.int32)))
+            values.append(("bytes", draw.integers(0, 256, height, dtype=np.uint8)))
         return values
 
     return make_values

@@ -45,3 +45,9 @@ def test_kinds_after_a_cast():
 def test_a_label_stays_one_number():
     state = State.fixed("label", "uint8", ())
     assert Cast("int64").declare((state,))[0][0] == State.fixed("label", "int64", ())
+
+
+def test_no_number_has_one_form_in_float16(run_op):
+    words = np.array([0x7FC00000, 0x7F800001, 0xFFC01234, 0x7F800000], np.uint32)
+    got = run_op(Cast("float16"), [("array", words.view(np.float32).reshape(1, 4))]).outputs[0]
+    assert got.view(np.uint16).tolist() == [[0x7E00, 0x7E00, 0x7E00, 0x7C00]]

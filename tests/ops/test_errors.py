@@ -7,6 +7,7 @@ import pytest
 
 from stoker import ops
 from stoker.ops import Op, ParameterError, State, StateError, lookup, make, register
+from stoker.pipeline import pipeline
 from stoker.protocol.errors import BuildError, UnknownNameError
 
 IMAGE = State("image", "uint8", (None, None, 3), (400, 500, 3))
@@ -187,10 +188,21 @@ def test_called_on_no_value_of_a_pipeline():
         ops.horizontal_flip(3, p=0.5)  # type: ignore[arg-type]
     assert str(caught.value) == (
         "horizontal_flip: expected fields of a sample inside a function decorated with @pipeline, "
-        "got int"
+        "got int; give parameters by name: p"
     )
     with pytest.raises(BuildError, match=r"got nothing$"):
         ops.resize(size=3)
+
+
+def test_a_parameter_without_its_name():
+    @pipeline
+    def darker(sample):
+        return {"image": ops.brightness(sample.image, 0.4)}
+
+    with pytest.raises(
+        BuildError, match=r"got a field, float; give parameters by name: factor_range, p$"
+    ):
+        darker.graph()
 
 
 def test_every_functional_form_has_the_parameters_of_its_op(examples):

@@ -17,6 +17,7 @@ ONE_KIND = {
     "color_jitter",
     "contrast",
     "equalize",
+    "fit_length",
     "gamma",
     "gaussian_blur",
     "gaussian_noise",

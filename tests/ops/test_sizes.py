@@ -15,6 +15,8 @@ def is_fixed(op):
     """Whether the size of an image is known before it is there."""
     for channels in (3, 4):
         state = State("image", "uint8", (None, None, channels), (64, 64, channels))
+        if "array" in op.kernels and "image" not in op.kernels:
+            state = State("array", "int32", (None, channels), (64, channels))
         with contextlib.suppress(StateError):
             return op.declare((state,))[0][0].is_fixed
     raise AssertionError(f"{op.name} takes no image of 3 or 4 channels")

@@ -11,7 +11,7 @@ from stoker.order.batches import (
     rows_per_batch,
     steps_per_epoch,
 )
-from stoker.order.places import next_place, skip, steps_before
+from stoker.order.places import skip, steps_before
 from stoker.protocol.errors import UsageError
 
 
@@ -35,7 +35,7 @@ def test_a_drop_that_leaves_no_step_is_refused_with_the_numbers(make_spec):
     with pytest.raises(UsageError) as caught:
         steps_per_epoch(make_spec(rows=7, batch=8))
     assert str(caught.value) == (
-        "a global batch of 8 from a dataset of 7 samples leaves no step when the incomplete batch"
+        "a global batch of 8 from 7 samples leaves no step when the incomplete batch"
         " is dropped: use a smaller batch size, or tail='pad'"
     )
 
@@ -86,13 +86,13 @@ def test_rows_of_a_batch_are_views_of_positions(make_spec):
 
 def test_places_follow_each_other_across_epochs(make_spec):
     spec = make_spec(rows=40, batch=8)
-    assert next_place(spec, 0, 0) == (0, 1)
-    assert next_place(spec, 0, 4) == (1, 0)
+    assert skip(spec, 0, 0, 1) == (0, 1)
+    assert skip(spec, 0, 4, 1) == (1, 0)
     assert skip(spec, 0, 5, 0) == (1, 0)
     place, walked = (0, 0), []
     for _ in range(23):
         walked.append(place)
-        place = next_place(spec, *place)
+        place = skip(spec, *place, 1)
     assert walked == [divmod(i, 5) for i in range(23)]
     for i in range(10):
         for count in range(13):

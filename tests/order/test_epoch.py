@@ -137,7 +137,6 @@ def test_what_this_version_lacks_is_named(make_spec):
         (make_spec(order={"kind": "subset"}), "order.kind='subset'"),
         (make_spec(order={"kind": "weighted"}), "order.kind='weighted'"),
         (make_spec(order={"weights": digest}), f"order.weights='{digest}'"),
-        (make_spec(exclude=digest), f"exclude='{digest}'"),
         (make_spec(buckets=digest), f"buckets='{digest}'"),
     ]:
         with pytest.raises(UsageError) as caught:

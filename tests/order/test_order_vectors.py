@@ -25,6 +25,7 @@ from stoker.order.substitutes import MAX_ATTEMPTS, substitute
 from stoker.protocol import version
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import UsageError
+from stoker.protocol.lengths import LengthBuckets
 
 CONTRACTS = Path(__file__).parents[2] / "docs" / "contracts"
 VECTORS = json.loads((CONTRACTS / "vectors" / "order.json").read_text())
@@ -324,3 +325,72 @@ def test_buckets(case, make_spec):
         assert order.substitute(0, position, bad, attempt) == (number, visit)
         assert number in members[bucket]
         assert visit == position + 1
+
+
+LENGTHS = json.loads((CONTRACTS / "vectors" / "lengths.json").read_text())
+
+
+def length_of(length, request):
+    """The length of a sequence's bucket, by the page; None: it has none."""
+    bounds = request.get("bounds")
+    if bounds:
+        found = next((bound for bound in bounds if bound >= max(length, 1)), None)
+    else:
+        multiple, most = request["multiple"], request.get("max_length", 2**20)
+        found = None
+        if length <= most:
+            found = min(math.ceil(max(length, 1) / multiple) * multiple, most)
+    if found is None and request["longer"] == "truncate":
+        return bounds[-1] if bounds else request["max_length"]
+    return found
+
+
+def planned_lengths(request, batch_size):
+    """[[L, 0, n, B], ...] and the members of each, by the page."""
+    where = [length_of(length, request) for length in LENGTHS["lengths"]]
+    reference = (request.get("bounds") or [request.get("max_length")])[-1]
+    reference = reference or max(found for found in where if found)
+
+    def batch_of(length):
+        if request.get("constant", "rows") == "rows":
+            return batch_size
+        return max(batch_size * reference // length, 1)
+
+    alive = sorted({found for found in where if found})
+    while request.get("leftovers") == "merge" and len(alive) > 1:
+        small = [length for length in alive if where.count(length) < batch_of(length)]
+        if not small:
+            break
+        gone = min(small, key=lambda length: (where.count(length), length))
+        if gone == alive[-1]:
+            gone = alive[-2]
+        into = alive[alive.index(gone) + 1]
+        alive.remove(gone)
+        where = [into if found == gone else found for found in where]
+    members = [[n for n, found in enumerate(where) if found == length] for length in alive]
+    table = [[n, 0, len(ids), batch_of(n)] for n, ids in zip(alive, members, strict=True)]
+    return table, members
+
+
+@pytest.mark.parametrize("case", LENGTHS["cases"], ids=range(len(LENGTHS["cases"])))
+def test_buckets_of_sequences(case, make_spec):
+    table, members = planned_lengths(case["request"], case["batch_size"])
+    assert (table, members) == (case["buckets"], case["members"])
+    column = np.array(LENGTHS["lengths"], np.int64)
+    request = LengthBuckets(field="tokens", **case["request"])
+    plan = make_plan([(column, column)], request, case["batch_size"])
+    assert plan.digest == case["digest"]
+    assert [list(msgspec.structs.astuple(bucket)) for bucket in plan.buckets] == table
+    assert [plan.ids(number).tolist() for number in range(len(table))] == members
+    spec = make_spec(
+        rows=len(column), batch=case["batch_size"], seed=case["seed"],
+        order={"shuffle": case["shuffle"]}, buckets=plan.digest,
+    )  # fmt: skip
+    order = BucketOrder(spec, plan)
+    told = {**case, "tail": "drop"}
+    for epoch in range(2):
+        steps = epoch_by_the_page(told, table, members, epoch)
+        assert [bucket for bucket, _ in steps] == case["epochs"][epoch]
+        assert [[b, ids.tolist()] for b, ids in order.batches(epoch)] == [
+            [bucket, [number for number, _, _ in rows]] for bucket, rows in steps
+        ]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 
 import numpy as np
 import pytest
@@ -435,3 +436,24 @@ def test_flat_joins_one_channel(both):
     fields["cond"] = np.bool_(False)
     ((x,),) = both(plan, [Row(0, 0, 0)], [fields[n] for n in plan.fields])
     assert np.array_equal(x, deep)
+
+
+TWIN = """
+from stoker.pipeline import pipeline
+
+@pipeline
+def twin(sample):
+    while sample.label > 2:
+        pass
+    return {"label": sample.label}
+"""
+
+
+def test_equal_functions_of_two_files_are_named_by_their_own(tmp_path):
+    for name in ("left", "right"):
+        (tmp_path / f"{name}.py").write_text(TWIN)
+        made = importlib.util.spec_from_file_location(name, tmp_path / f"{name}.py")
+        module = importlib.util.module_from_spec(made)
+        made.loader.exec_module(module)
+        with pytest.raises(BuildError, match=rf"{name}.py:6: `while` on "):
+            module.twin.graph()

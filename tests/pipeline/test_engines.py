@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -43,7 +45,7 @@ def test_engines_agree_and_match_numpy(joint, varied, photo, rows, both):
     assert len(seen) == len(rows)
 
 
-def test_run_rows_equals_run(toys, photo, rows):
+def test_run_rows_equals_run(toys, photo, rows, located):
     @pipeline
     def small(sample):
         image, mask = toys.flip(*toys.crop(sample.image, sample.mask, side=24))
@@ -59,16 +61,21 @@ def test_run_rows_equals_run(toys, photo, rows):
     index = np.array([k * 3 % 5 for k in range(len(rows))])
     batch = [np.zeros((len(rows), *o.shape), o.dtype) for o in plan.outputs]
     columns = [{"image": images, "mask": masks, "label": labels}[name] for name in plan.fields]
-    engine.run_rows(row_table(rows), index, columns, batch)
+    good = located(columns, index)
+    engine.run_rows(row_table(rows), good, batch)
     for place, row in enumerate(rows):
         single = [np.zeros(o.shape, o.dtype) for o in plan.outputs]
         engine.run(row, [column[index[place]] for column in columns], single)
         for whole, one in zip(batch, single, strict=True):
             assert np.array_equal(whole[place], one)
-    with pytest.raises(
-        UsageError, match=r"index: expected places from 0 to 4 in column 'image', got"
+    for given, message in (
+        (located(columns, index[1:]), r"addresses of shape \(3, \d+\), got int64 \(3, \d+\)"),
+        (located([images.view(np.int8), *columns[1:]], index), "samples of image uint8.*got int8"),
+        (located([images[..., 0].copy(), *columns[1:]], index), r"of image .*, got .*\(32, 32\)"),
+        (dataclasses.replace(good, addresses=0 * good.addresses), "an address for every row"),
     ):
-        engine.run_rows(row_table(rows), index + 1, columns, batch)
+        with pytest.raises(UsageError, match=message):
+            engine.run_rows(row_table(rows), given, batch)
 
 
 @pytest.mark.parametrize("make", [Interpreter, compile_plan], ids=["interpreter", "executor"])

@@ -191,6 +191,7 @@ def test_a_form_is_a_part_of_the_identity():
         outputs.as_list,
         lambda x: outputs.pad(x, multiple=2),
         lambda x: outputs.pad(x, fill=3),
+        lambda x: outputs.pad(x, to="bound"),
     ]
     graphs = [made(wrap) for wrap in wraps]
     assert len({graph.pipeline_id for graph in graphs}) == len(wraps)
@@ -200,7 +201,7 @@ def test_a_form_is_a_part_of_the_identity():
 def test_explained(plan):
     text = explain(plan)
     assert "output 'image' = v" in text
-    assert "and its size, pad to a multiple of 8, fill 7" in text
+    assert "and its size, pad to the longest, a multiple of 8, fill 7" in text
     assert "  image: image uint8 (<=56, <=56, 3), pad" in text
     assert "  mixed: image uint8 (<=50, <=90, <=3), list" in text
 
@@ -227,6 +228,7 @@ def test_a_stacked_output_names_the_forms():
         (lambda x: outputs.pad(x, multiple=0), "expected multiple from 1 to 65536, got 0"),
         (lambda x: outputs.pad(x, multiple=True), "expected multiple from 1 to 65536, got True"),
         (lambda x: outputs.pad(x, multiple=70000), "expected multiple from 1 to 65536, got 70000"),
+        (lambda x: outputs.pad(x, to="row"), "expected to='longest' or 'bound', got 'row'"),
         (lambda x: outputs.pad(x, fill="x"), "expected fill to be a finite number, got 'x'"),
         (lambda x: outputs.pad(x, fill=float("nan")), "to be a finite number, got nan"),
         (lambda x: outputs.pad(x, fill=256), "for image .* an integer from 0 to 255, got 256"),
@@ -286,6 +288,15 @@ def test_a_padded_size_that_follows_from_pixels():
     assert "follows from a condition that reads pixels (mean)" in said
     assert "test_forms.py:" in said
 
+    def to_the_bound(sample):
+        image = sample.image
+        if sample.mask.mean() > 100:
+            image = ops.resize(image, size=8)
+        return {"image": outputs.pad(image, to="bound")}
+
+    (image, _) = bind(pipeline(to_the_bound).graph(), STATES).outputs
+    assert image.shape == STATES["image"].bound
+
 
 def test_images_of_differing_channels_are_delivered_alone():
     def stacked(sample, ctx):
@@ -312,7 +323,7 @@ def test_statistics_of_what_may_be_empty():
     ("change", "said"),
     [
         ({"output": "none", "form": "pad"}, "form is given to 'none', which is no output"),
-        ({"output": "words", "form": "list", "fill": 3}, "only pad has a multiple and a fill"),
+        ({"output": "words", "form": "list", "fill": 3}, "only pad has a multiple, a fill and a"),
         ({"output": "words", "form": "tower"}, "Invalid enum value 'tower'"),
         ({"output": "words", "form": "pad", "multiple": 0}, "Expected `int` >= 1"),
         ({"output": "words", "form": "pad", "fill": 1e300}, "its fill 1e\\+300 is no number"),

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from stoker.ops.contract import Kernel, Op, State, no_draw
+from stoker.ops.painted import MARGIN, Memory
 from stoker.ops.points import stay
 from stoker.ops.registry import register, registered
 from stoker.pipeline import Row, pipeline
-from stoker.pipeline.guarded import MARGIN, Guarded, Memory
+from stoker.pipeline.guarded import Guarded
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import bind
 from stoker.protocol.errors import BuildError

@@ -202,3 +202,12 @@ def test_sample_of_ops_that_draw_nothing(photo):
         ops.HorizontalFlip().sample(1, 1, stream="stoker/x")
     with pytest.raises(UsageError, match="seed"):
         ops.HorizontalFlip().sample(1, 1, seed=-1)
+
+
+def test_an_image_without_pixels_is_refused(fields):
+    @pipeline
+    def small(sample):
+        return {"image": ops.resize(sample.image, size=8)}
+
+    with pytest.raises(UsageError, match=r"expected pixels in the image, got shape \(0, 5, 3\)"):
+        small({**fields, "image": np.zeros((0, 5, 3), np.uint8)})

@@ -304,13 +304,12 @@ def test_visible_needs_tracking():
     refused(twice, "have a field 'visible_part' already")
 
 
-def test_chunks_of_a_table_have_no_ragged_columns():
+def test_chunks_have_no_ragged_fields(located):
     plan = bound(lambda sample: {"boxes": sample.boxes})
     engine = compile_plan(plan)
-    zeros = np.zeros((2, MOST, 6), np.uint32)
-    outputs = [zeros, np.zeros(2, np.int64)]
+    zeros, places = np.zeros((2, MOST, 6), np.uint32), np.zeros(2, np.int64)
     with pytest.raises(UsageError, match="boxes differ in number from row to row; call run"):
-        engine.run_rows(np.zeros((2, 4), np.uint64), np.zeros(2, np.int64), [zeros], outputs)
+        engine.run_rows(np.zeros((2, 4), np.uint64), located([zeros], places), [zeros, places])
 
 
 def test_decisions_without_pixels_ask_for_counts():
@@ -402,6 +401,11 @@ def test_in_process_outputs_can_be_given_again():
     ("boxes", "said"),
     [
         ({"corners": [[1, 2, 3, 4]]}, "expected a dict of arrays with xyxy or xy, got corners"),
+        (
+            {"xyxy": [[0, 0, 1, 1], [5, 5, 2, 9]]},
+            r"boxes: expected left <= right and top <= bottom, got \[5.0, 5.0, 2.0, 9.0\] at 1",
+        ),
+        ({"xy": [[np.nan, 5]]}, r"keypoints: expected finite coordinates, got \[nan, 5.0\] at 0"),
         ({"xyxy": [[1, 2, 3, 4]], "label": [1, 2]}, "label: expected 1 rows of numbers, one for"),
         ({"xyxy": [[1, 2, 3, 4]], "name": ["cat"]}, "name: expected 1 rows of numbers"),
     ],

@@ -31,6 +31,7 @@ STEPS = {
         "degrees": 25, "translate": 0.1, "scale": (0.8, 1.2), "shear": 8, "mask_fill": -1
     },
     "center_crop": lambda r: {"size": (int(r.integers(30, 60)), 44), "mask_fill": -1},
+    "grid_distortion": lambda r: {"cells": int(r.integers(2, 7)), "stretch_range": (-0.6, 0.6)},
     "horizontal_flip": lambda r: {"p": 0.5},
     "iou_crop": lambda r: {"min_scale": 0.5, "options": (0.0, 0.2, 0.5, 1.0), "trials": 9},
     "letterbox": lambda r: {"size": (64, int(r.integers(40, 90))), "mask_fill": -1},

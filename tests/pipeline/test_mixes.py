@@ -397,6 +397,21 @@ def test_samples_of_many_sizes_are_bound_together(photo):
     assert {row["image"].shape for row in cropped.batch(samples)} == {(24, 24, 3)}
 
 
+def test_a_mosaic_in_a_branch_draws_from_all_samples_too(photo):
+    image, _ = photo
+
+    @pipeline
+    def some(sample):
+        crop = ops.random_crop(sample.image, size=24)
+        if sample.label > 0:
+            crop = ops.mosaic(crop, p=1.0)
+        return {"image": crop}
+
+    samples = [{"image": image[: 30 + 7 * n, : 90 - 6 * n], "label": n % 2} for n in range(9)]
+    whole = some.batch(samples, seed=4)
+    same(some.batch(samples, [0, 1, 2, 3, 4, 5, 6, 7], seed=4), whole[:8])
+
+
 def test_a_batch_op_is_part_of_the_pipeline_id():
     def made(alpha):
         return pipeline(lambda sample: {"image": ops.mixup(sample.image, alpha=alpha)}).pipeline_id

@@ -1,9 +1,10 @@
 """Random pipelines of every op there is, with branches and shared streams, on photographs.
 
-Each is made as graph data by a seeded generator. Two things are held: the executor computes what
-the interpreter computes, bit for bit; and what happens to a mask happens to the image it was
-painted into. A failure names the seed. 2,000 pipelines are interpreted; STOKER_PIPELINES sets how
-many are compiled as well (8 unless told, since each takes a second or two; a full run has 300).
+Each is made as graph data by a seeded generator (`random_graphs`). Two things are held: the
+executor computes what the interpreter computes, bit for bit, in batches too where batch ops end a
+pipeline; and what happens to a mask happens to the image it was painted into. A failure names the
+seed. 2,000 pipelines are interpreted; STOKER_PIPELINES sets how many are compiled as well (8 unless
+told, since each takes a second or two), STOKER_PIPELINES_FROM the first seed.
 """
 
 from __future__ import annotations
@@ -12,208 +13,36 @@ import os
 
 import numpy as np
 import pytest
+from random_graphs import PARAMS, Writer
 
 from stoker.ops.contract import State
-from stoker.ops.corner_crop import CORNERS
-from stoker.ops.registry import lookup, make, registered
+from stoker.ops.registry import lookup, registered
 from stoker.pipeline import Row
+from stoker.pipeline.batches import Held
+from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.guarded import Guarded
 from stoker.pipeline.interpreter import Interpreter
+from stoker.pipeline.mixer import Mixer
 from stoker.pipeline.plan import bind
+from stoker.pipeline.program import write_program
+from stoker.pipeline.proof import prove
 
+FIRST = int(os.environ.get("STOKER_PIPELINES_FROM", "0"))
 COMPILED = int(os.environ.get("STOKER_PIPELINES", "8"))
 INTERPRETED = 2000
-CHANGES_OF_LEVELS = (
-    "autocontrast",
-    "box_blur",
-    "brightness",
-    "channel_drop",
-    "channel_shuffle",
-    "clahe",
-    "contrast",
-    "equalize",
-    "erase",
-    "gamma",
-    "gaussian_blur",
-    "gaussian_noise",
-    "grayscale",
-    "grid_mask",
-    "hue",
-    "invert",
-    "jpeg_compression",
-    "median_blur",
-    "motion_blur",
-    "posterize",
-    "salt_and_pepper",
-    "saturation",
-    "sharpness",
-    "solarize",
-)
-PARAMS = {
-    **{name: lambda r: {"p": float(r.uniform())} for name in CHANGES_OF_LEVELS},
-    "random_resized_crop": lambda r: {"size": [pick(r, (24, 40)), 32], "scale": [0.2, 1.0]},
-    "resize": lambda r: {"size": [32, pick(r, (24, 48))]},
-    "fit_bucket": lambda r: {
-        "size": [32, pick(r, (24, 48))],
-        "crop": pick(r, ("center", "random")),
-    },
-    "random_crop": lambda r: {"size": [16, 24], "padding": pick(r, (0, 4))},
-    "center_crop": lambda r: {"size": [pick(r, (16, 20)), 16]},
-    "corner_crop": lambda r: {"size": [16, pick(r, (16, 20))], "corner": pick(r, CORNERS)},
-    "augmix_transform": lambda r: {"severity": 10, "all_ops": pick(r, (True, False))},
-    "mirror": lambda r: {"axis": pick(r, ("horizontal", "vertical"))},
-    "blend": lambda r: {"weights": [float(r.uniform()), 1.0]},
-    "random_blend": lambda r: {"count": 2, "alpha": 0.7},
-    "horizontal_flip": lambda r: {"p": float(r.uniform())},
-    "color_jitter": lambda r: {"brightness": 0.3, "contrast": 0.3, "saturation": 0.3},
-    "vertical_flip": lambda r: {"p": float(r.uniform())},
-    "transpose": lambda r: {"p": float(r.uniform())},
-    "rot90": lambda r: {"p": float(r.uniform())},
-    "pad": lambda r: {"padding": 3, "mode": pick(r, ("edge", "reflect"))},
-    "resize_short": lambda r: {"size": pick(r, (20, 30)), "max_size": 50},
-    "resize_long": lambda r: {"size": pick(r, (30, 40))},
-    "random_short_side_scale": lambda r: {"sizes": [16, 30], "max_size": 40},
-    "letterbox": lambda r: {"size": [pick(r, (20, 30)), 24]},
-    "affine": lambda r: {"degrees": 30, "translate": 0.1, "scale": [0.8, 1.2], "shear": 5},
-    "rotate": lambda r: {"degrees": pick(r, (20, 180))},
-    "perspective": lambda r: {"p": float(r.uniform())},
-    "elastic": lambda r: {"amount_range": [1, 3.5], "spacing": 8, "p": float(r.uniform())},
-    "grid_distortion": lambda r: {"cells": pick(r, (2, 5)), "p": float(r.uniform())},
-    "pad_to_size": lambda r: {"size": 60, "place": pick(r, ("top_left", "center"))},
-    "zoom_out": lambda r: {"side_range": [1.0, 1.5], "p": float(r.uniform())},
-    "rgb_to_hsv": lambda r: {},
-    "hsv_to_rgb": lambda r: {},
-    "rgb_to_ycbcr": lambda r: {},
-    "ycbcr_to_rgb": lambda r: {},
+TOYS = {
     "toy_flip": lambda r: {"p": 0.5},
-    "toy_crop": lambda r: {"side": 12},
     "toy_trim": lambda r: {},
     "toy_shift": lambda r: {"most": 90.0},
 }
-# What must come right before an op, because it bounds the sizes that the op takes.
-BEFORE = {
-    "pad_to_size": ("resize", {"size": [40, 48]}),
-    "toy_crop": ("center_crop", {"size": [20, 18]}),
-}
-FIXED = {"resize": {"size": [16, 16]}, "center_crop": {"size": [16, 16]}}
-
-
-def pick(rng, choices):
-    return choices[rng.integers(len(choices))]
-
-
-class Writer:
-    """Writes graph data: `flow` keeps the numbers of the image and the mask as they change.
-
-    With `painted`, only ops that move image and mask alike are called, with one fill for both.
-    `sharp` ops take the nearest pixel of an image too.
-    """
-
-    def __init__(self, seed, painted=False, sharp=False):
-        self.rng = np.random.default_rng(seed)
-        self.next = 4
-        self.streams = []
-        self.painted = painted
-        self.sharp = sharp
-        self.names = [n for n in sorted(PARAMS) if not painted or self.moves(n)]
-
-    def moves(self, name):
-        return lookup(name).kernels.keys() >= {"image", "mask"}
-
-    def calls(self, count, flow, depth):
-        nodes = []
-        for _ in range(count):
-            if depth < 2 and self.rng.uniform() < 0.3:
-                flow = self.branch(nodes, flow, depth)
-            else:
-                flow = self.call(nodes, pick(self.rng, self.names), flow)
-        return nodes, flow
-
-    def call(self, nodes, name, flow, params=None):
-        if name in BEFORE:
-            before, fixed = BEFORE[name]
-            flow = self.call(nodes, before, flow, dict(fixed))
-        op = lookup(name)
-        params = PARAMS[name](self.rng) if params is None else params
-        fields = op.__dataclass_fields__
-        if self.painted and "mask_fill" in fields:
-            params |= {"fill": [255, 0, 0], "mask_fill": 1}
-        if self.sharp and "interpolation" in fields:
-            params |= {"interpolation": "nearest"}
-        make(name, params)  # a wrong example would otherwise look like a refusal
-        both = self.moves(name)
-        values = list(flow if both else flow[:1])
-        if op.folds:
-            values.append(self.call(nodes, "invert", flow)[0])
-        nodes.append({"node": "draw", "op": name, "version": op.version, "params": params,
-                      "stream": self.stream() if op.random else None, "of": [flow[0]]})  # fmt: skip
-        decision = self.number()
-        results = []
-        for to in [values] if op.folds else [[value] for value in values]:
-            nodes.append({"node": "apply", "draw": decision, "to": to, "results": 1})
-            results.append(self.number())
-        return results[0], results[1] if both else flow[1]
-
-    def stream(self):
-        """A name of its own, or for one call in five that of another call."""
-        if self.streams and self.rng.uniform() < 0.2:
-            return pick(self.rng, self.streams)
-        self.streams.append(f"stream {len(self.streams)}")
-        return self.streams[-1]
-
-    def branch(self, nodes, flow, depth):
-        cond = self.condition(nodes, flow)
-        blocks = []
-        for _ in range(2):
-            inner, results = self.calls(int(self.rng.integers(0, 3)), flow, depth + 1)
-            # Both end in one size, so that image and mask still agree after the join.
-            results = self.call(inner, "resize", results, dict(FIXED["resize"]))
-            blocks.append({"nodes": inner, "results": list(results)})
-        nodes.append({"node": "if", "cond": cond, "then": blocks[0], "else": blocks[1]})
-        return self.number(), self.number()
-
-    def condition(self, nodes, flow):
-        """One comparison, or two that are joined by and, or, not."""
-        conds = [self.comparison(nodes, flow) for _ in range(int(self.rng.integers(1, 3)))]
-        if self.rng.uniform() < 0.3:
-            conds[0] = self.expression(nodes, "not", conds[0])
-        return (
-            conds[0]
-            if len(conds) == 1
-            else self.expression(nodes, pick(self.rng, ("and", "or")), *conds)
-        )
-
-    def comparison(self, nodes, flow):
-        """The label, the weight or the image's present height against a constant."""
-        kind = self.rng.integers(3)
-        left = (2, 3)[kind] if kind < 2 else self.expression(nodes, "height", flow[0])
-        limits = [int(self.rng.integers(-2, 12)), float(self.rng.uniform(0, 0.6)), 24]
-        nodes.append({"node": "const", "value": limits[kind]})
-        limit = self.number()
-        return self.expression(nodes, pick(self.rng, ("lt", "ge", "ne")), left, limit)
-
-    def expression(self, nodes, op, *args):
-        nodes.append({"node": "expr", "op": op, "args": list(args), "name": ""})
-        return self.number()
-
-    def number(self):
-        self.next += 1
-        return self.next - 1
-
-    def graph(self):
-        fields = [{"node": "input", "field": f} for f in ("image", "mask", "label", "weight")]
-        # Every crop of at most 24 pixels fits: the flow starts with at least 24 x 24.
-        nodes, flow = self.calls(int(self.rng.integers(1, 6)), (0, 1), 0)
-        flow = self.call(nodes, "resize", flow, {"size": [24, 24]})
-        outputs = [["image", flow[0]], ["mask", flow[1]], ["label", 2], ["weight", 3]]
-        return {"version": 1, "nodes": [*fields, *nodes], "outputs": outputs}
 
 
 def test_examples_cover_all_ops():
     """An op that is added joins this test, unless it needs boxes, or no op can take its result."""
     terminal = {
         "cast",
+        "fit_length",
         "iou_crop",
         "layout",
         "normalize",
@@ -245,35 +74,70 @@ def sample(photo, rng, k):
 def computed(engine, row, fields):
     """Outputs of a row by name."""
     plan = engine.plan
-    outputs = [np.zeros(o.shape, o.dtype) for o in plan.outputs]
+    outputs = [np.full(o.shape, 77, o.dtype) for o in plan.outputs]
     engine.run(row, [fields[name] for name in plan.fields], outputs)
     return dict(zip((o.name for o in plan.outputs), outputs, strict=True))
 
 
+def batch(engine, samples, *, machine=False):
+    """The rows of a batch of all the samples, each its outputs by name."""
+    held = Held(engine, samples, range(len(samples)), Row(seed=len(samples), id=0, epoch=1))
+    return list(held.mixed(Mixer(engine, machine=machine)))
+
+
+def same(one, other, seed):
+    """Whether outputs of a row are alike, byte for byte."""
+    assert one.keys() == other.keys()
+    for name, array in one.items():
+        left, right = np.asarray(array), np.asarray(other[name])
+        assert left.shape == right.shape, (seed, name)
+        assert left.tobytes() == right.tobytes(), (seed, name)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(420)  # where the cache is cold, kernels of a dozen ops are compiled
-@pytest.mark.parametrize("seed", range(COMPILED))
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + COMPILED))
 def test_interpreter_equals_executor(seed, photo, varied, both):
-    graph = Graph.from_data(Writer(seed).graph())
-    plan = bind(graph, varied)
+    plan = bind(Graph.from_data(Writer(seed, more=TOYS).graph()), varied)
     rng = np.random.default_rng(seed + 1000)
+    samples = [sample(photo, rng, k) for k in range(6)]
     drawn = set()
-    for k in range(6):
-        fields = sample(photo, rng, k)
+    for k, fields in enumerate(samples):
         row = Row(int(rng.integers(2**63)), k, k % 3, k % 2, k)
-        ((image, mask, label, weight),) = both(plan, [row], [fields[n] for n in plan.fields])
-        assert set(np.unique(mask)) <= set(np.unique(fields["mask"])) | {0}
-        assert (label, weight) == (fields["label"], fields["weight"])
-        drawn.add(image.tobytes())
-    guarded = computed(Guarded(plan), row, fields)
-    assert guarded["image"].tobytes() == image.tobytes()
-    assert guarded["mask"].tobytes() == mask.tobytes()
+        (arrays,) = both(plan, [row], [fields[n] for n in plan.fields])
+        outputs = dict(zip((o.name for o in plan.outputs), arrays, strict=True))
+        assert (outputs["label"], outputs["weight"]) == (fields["label"], fields["weight"])
+        if plan.outputs[1].name == "mask":  # it is stacked, so all of it was written
+            assert set(np.unique(outputs["mask"])) <= set(np.unique(fields["mask"])) | {0}
+        drawn.add(outputs["image"].tobytes())
+    same(computed(Guarded(plan), row, fields), outputs, seed)
     assert len(drawn) > 1
+    if plan.mixes:
+        plain = batch(Interpreter(plan), samples)
+        for row, fast in zip(plain, batch(compile_plan(plan), samples, machine=True), strict=True):
+            same(row, fast, seed)
+
+
+def test_the_generator_writes_every_end(varied):
+    """Batch ops in branches and without, folds, and every form, within a hundred seeds."""
+    plans = [bind(Graph.from_data(Writer(seed).graph()), varied) for seed in range(100)]
+    mixes = [mix.op.name for plan in plans for mix in plan.mixes]
+    assert {*mixes} == {"cutmix", "mixup", "mosaic"}
+    assert {form.form for plan in plans for form in plan.graph.forms} == {"pad", "ragged", "list"}
+    assert max(len(plan.mixes) for plan in plans) == 3
+    streams = [d.op.name for plan in plans for d in plan.decisions if d.op.folds]
+    assert {"stack", "blend", "random_blend"} <= {*streams}
 
 
 def paint(mask):
     """An image that says which class each pixel has, twice."""
     return np.stack([mask * 255, 255 - mask * 255, mask * 0], -1)
+
+
+def painted(photo, rng):
+    """A mask of two classes and the image painted from it."""
+    mask = (sample(photo, rng, 0)["mask"] > 3).astype(np.uint8)
+    return {"image": paint(mask), "mask": mask}
 
 
 @pytest.mark.slow
@@ -283,18 +147,22 @@ def test_what_is_painted_into_the_image_stays_where_the_mask_is(photo, varied):
     for seed in range(INTERPRETED):
         sharp = seed % 2 == 0
         plan = bind(Graph.from_data(Writer(seed, painted=True, sharp=sharp).graph()), varied)
+        prove(plan, write_program(plan))
         rng = np.random.default_rng(seed)
-        fields = sample(photo, rng, seed % 5)
-        fields["mask"] = (fields["mask"] > 3).astype(np.uint8)
-        fields["image"] = paint(fields["mask"])
-        done = computed(Interpreter(plan), Row(seed, seed, 1), fields)
-        image, expected = done["image"], paint(done["mask"])
-        pure = (image[..., 0] % 255 == 0) & (image[..., 1] == 255 - image[..., 0])
-        sure = pure | sharp
-        wrong = int((image[sure] != expected[sure]).any(-1).sum())
-        assert wrong == 0, f"seed {seed}: {wrong} of {sure.sum()} pixels differ"
-        compared += int(sure.sum())
-    assert compared > 300 * INTERPRETED
+        fields = sample(photo, rng, seed % 5) | painted(photo, rng)
+        engine = Interpreter(plan)
+        if plan.mixes:
+            rows = batch(engine, [fields, fields | painted(photo, rng)])
+        else:
+            rows = [computed(engine, Row(seed, seed, 1), fields)]
+        for done in rows:
+            image, expected = done["image"], paint(done["mask"])
+            pure = (image[..., 0] % 255 == 0) & (image[..., 1] == 255 - image[..., 0])
+            sure = pure | sharp
+            wrong = int((image[sure] != expected[sure]).any(-1).sum())
+            assert wrong == 0, f"seed {seed}: {wrong} of {sure.sum()} pixels differ"
+            compared += int(sure.sum())
+    assert compared > 400 * INTERPRETED
 
 
 def test_expressions_agree_on_awkward_numbers(both):

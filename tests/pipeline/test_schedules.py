@@ -221,11 +221,11 @@ def test_schedules_are_tried_when_a_stream_opens(fields):
         tried(growing.plan_for(fields), spec_of(total_epochs=3))
 
 
-def test_chunks_of_rows_say_no_step(fields):
+def test_chunks_of_rows_say_no_step(fields, located):
     @pipeline
     def train(sample, ctx):
         return {"image": ops.invert(sample.image, p=ctx.progress)}
 
     engine = compile_plan(train.plan_for(fields))
     with pytest.raises(UsageError, match="run_rows: the pipeline follows a schedule"):
-        engine.run_rows(row_table([row_at(PLACES[0])]), np.zeros(1, np.int64), [], [])
+        engine.run_rows(row_table([row_at(PLACES[0])]), located([], np.zeros(1, np.int64)), [])

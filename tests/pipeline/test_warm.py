@@ -60,6 +60,8 @@ def test_batch_ops_find_all_that_they_run():
     for dtype in ("uint8", "float16", "float32", "float64"):
         a, b, dst = np.ones((3, 40), dtype)
         tools.blend(a, b, dst, 0.3)
+        tools.paste(*np.ones((3, 4, 5), dtype), (1, 4, 5), (1, 2, 3, 2))
+        tools.paste(*np.ones((3, 3, 4, 5), dtype), (3, 4, 5), (1, 2, 3, 2))
     items = np.zeros((2, 5), np.uint32)
     for kind in ("boxes", "keypoints"):
         tools.move(kind, items, np.zeros((4, 5), np.uint32), (1.0,) * 9, (4, 4, 4, 4), 0)

@@ -3,12 +3,13 @@
 import hashlib
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.protocol.canonical import canonical_bytes
-from stoker.protocol.cursor import MAX_BYTES, Cursor
+from stoker.protocol.cursor import MAX_BYTES, MAX_CRASHED, Cursor
 from stoker.protocol.errors import ResumeError
 from stoker.protocol.spec import OrderSpec, StreamSpec
 
@@ -41,8 +42,9 @@ def test_vectors(vectors) -> None:
         max_size=12,
     ),
     place=st.tuples(*[st.integers(0, 2**48)] * 3),
+    crashed=st.lists(st.integers(2**47, 2**48 - 1), max_size=MAX_CRASHED),
 )
-def test_at_most_a_kibibyte_whatever_the_spec(freeze, place) -> None:
+def test_at_most_a_kibibyte_whatever_the_spec(freeze, place, crashed) -> None:
     """Every field as long as it gets."""
     spec = StreamSpec(
         dataset="declared:" + HEX,
@@ -56,14 +58,41 @@ def test_at_most_a_kibibyte_whatever_the_spec(freeze, place) -> None:
         views=2**16 - 1,
         total_epochs=2**48,
         on_error="replace",
-        exclude=HEX,
+        exclude=f"131072:{HEX}",
         buckets=HEX,
     )
-    text = json.dumps(Cursor.at(spec, *place).to_data())
+    text = json.dumps(Cursor.at(spec, *place, crashed).to_data())
     assert len(text) <= MAX_BYTES
     cursor = Cursor.from_data(json.loads(text))
     cursor.check(spec)
     assert (cursor.epoch, cursor.step, cursor.skipped) == place
+    assert cursor.crashed == tuple(sorted(set(crashed)))
+
+
+def test_samples_that_crash_take_room_from_the_freeze_alone() -> None:
+    freeze = {"a stream with quite a long name": 1}
+    spec = StreamSpec(
+        dataset="content:" + HEX, dataset_rows=9, pipeline=HEX, batch_size=8, freeze=freeze
+    )
+    plain, crashed = Cursor.at(spec, 1, 2), Cursor.at(spec, 1, 2, crashed=[7, 3, 7])
+    assert "crashed" not in plain.to_data()
+    assert crashed.to_data()["crashed"] == [3, 7]
+    assert plain.spec["freeze"] == freeze
+    assert (
+        crashed.spec["freeze"]
+        == hashlib.blake2b(canonical_bytes(freeze), digest_size=16).hexdigest()
+    )
+    other = msgspec.structs.replace(spec, seed=5)
+    for cursor in (plain, crashed):
+        assert cursor.differences(other) == ["seed: was 0, is 5"]
+
+
+def test_without_other_samples_it_says_how_to_go_on() -> None:
+    other = msgspec.structs.replace(SPEC, exclude=f"1:{HEX}")
+    with pytest.raises(ResumeError) as caught:
+        Cursor.at(SPEC, 3, 4).check(other)
+    assert f"exclude: was None, is '1:{HEX}'" in str(caught.value)
+    assert "to go on in it, begin epoch 3 anew with set_epoch(3)" in str(caught.value)
 
 
 def test_another_stream_says_what_changed() -> None:
@@ -106,6 +135,8 @@ def test_an_edited_cursor() -> None:
         ({"stream": HEX, "epoch": 0, "step": "1"}, r"Expected `int`, got `str` - at `\$.step`"),
         ({"stream": HEX, "epoch": 0, "step": 0, "rank": 1}, "unknown field `rank`"),
         ({"version": 2, "stream": HEX, "epoch": 0, "step": 0}, "Invalid enum value 2"),
+        ({"stream": HEX, "epoch": 0, "step": 0, "crashed": [-1]}, "Expected `int` >= 0"),
+        ({"stream": HEX, "epoch": 0, "step": 0, "crashed": [1] * 9}, "of length <= 8"),
         ({"stream": HEX, "epoch": -1, "step": 0}, "at least 0, got -1, 0, 0"),
         ({"stream": "f" * 1100, "epoch": 0, "step": 0}, "at most 1024 bytes as JSON, got 11"),
     ],

@@ -163,3 +163,26 @@ def test_outputs_that_cannot_be(outputs, said):
 def test_outputs_that_can_be():
     check_outputs((*outputs_of("x", "uint8", (4, 4), "pad", (0, 1)), Output("x.y", "uint8", ())))
     check_outputs((Output(*ROW, "stack", (0, 1)),))
+
+
+@pytest.mark.parametrize("form", ["ragged", "list"])
+def test_rows_have_the_room_that_their_bucket_needs(form):
+    """READY tells less room than OPENED: rows are read from it, and none may claim more."""
+    outputs = outputs_of("words", "int32", (9, 2), form, (0,))
+    words = outputs[0]
+    assert words.has_room((9, 2))
+    assert words.has_room((4, 2))
+    assert not words.allows((4, 2)), "an engine writes to rows of the whole room alone"
+    assert not any(words.has_room(shape) for shape in ((10, 2), (0, 2), (4, 1), (4,)))
+    room = np.arange(3 * 4 * 2, dtype=np.int32).reshape(3, 4, 2)
+    sizes = np.array([[4], [0], [2]])
+    found = gather(flatten({"words": room, "words.size": sizes}, outputs), outputs)["words"]
+    assert [row.tolist() for row in found] == [room[0].tolist(), [], room[2, :2].tolist()]
+    sizes[2] = 5
+    with pytest.raises(ProtocolError, match=r"expected sizes of at most \(4, 2\) along the sides"):
+        flatten({"words": room, "words.size": sizes}, outputs)
+
+
+def test_a_stacked_output_has_one_room():
+    assert not Output("x", "int32", (9, 2)).has_room((4, 2))
+    assert Output("x", "int32", (9, 2), "array", (), "stack", (0,)).has_room((4, 2))

@@ -91,6 +91,9 @@ def test_appended_fields_have_defaults(vectors) -> None:
     found = decode("daemon", older)
     assert [output.items for output in found.outputs] == [(), ()]
     assert (found.drawn, found.buckets, found.leftovers) == ([], [], "carry")
+    assert decode("client", ["seek", 1, 2, 3]) == messages.Seek(1, 2, 3, [])
+    assert decode("daemon", usual(vectors, "ready")[1][:10]).crashed == []
+    assert decode("client", usual(vectors, "open")[1][:20]).exclude == b""
 
 
 def usual(vectors, tag: str) -> tuple[str, list]:
@@ -99,6 +102,7 @@ def usual(vectors, tag: str) -> tuple[str, list]:
 
 
 COUNT, SMALL = 2**48, 2**24
+CRASHED = [None, 3, [-1], [COUNT + 1], ["1"], list(range(9))]
 BOUNDS = {
     "hello": {"wire_min": SMALL, "wire_max": SMALL, "client": "name"},
     "open": {
@@ -122,8 +126,9 @@ BOUNDS = {
         "group": ["g" * 257, 7],
         "params": [1, "yes", None],
         "buckets": [b"x" * 4097, "text", None],
+        "exclude": [b"x" * (2**20 + 1), "text", None, [1]],
     },
-    "seek": {"run": COUNT, "epoch": COUNT, "step": COUNT},
+    "seek": {"run": COUNT, "epoch": COUNT, "step": COUNT, "crashed": CRASHED},
     "credit": {"run": COUNT, "batches": SMALL},
     "release": {
         "slots": [None, [1], [[1]], [[-1, 0]], [[0, -1]], [[SMALL + 1, 0]], [[0, COUNT + 1]],
@@ -159,6 +164,7 @@ BOUNDS = {
         "buckets": [None, [[1, 1, 1]], [[0, 1, 1, 1]], [[1, 65536, 1, 1]], [[1, 1, 0, 1]],
                     [[1, 1, 1, 2**24 + 1]], [[1, 1, 1, 1]] * 4097],
         "leftovers": ["keep", 1, None],
+        "merged": 2**48,
     },
     "ready": {
         "run": COUNT,
@@ -171,6 +177,7 @@ BOUNDS = {
         "rows": SMALL,
         "outputs": [None, [["a", "uint8", [1]]], [["a", "uint8", [1], -1]],
                     [["a", "uint8", [1], 2**48 + 1]], [["a", "uint8", [1], 0]] * 513],
+        "crashed": CRASHED,
     },
     "error": {
         "request": SMALL,
@@ -198,7 +205,8 @@ def wrong_values(bound):
 
 
 APPENDED = {("error", "run"), ("open", "params"), ("opened", "drawn"), ("open", "buckets"),
-            ("opened", "buckets"), ("opened", "leftovers")}  # fmt: skip
+            ("opened", "buckets"), ("opened", "leftovers"), ("opened", "merged"),
+            ("open", "exclude"), ("seek", "crashed"), ("ready", "crashed")}  # fmt: skip
 """Fields that came later: they have a default."""
 FIELDS = [(tag, field) for tag, fields in BOUNDS.items() for field in fields]
 

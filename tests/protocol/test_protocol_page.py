@@ -15,6 +15,7 @@ from stoker.protocol import (
     layout,
     messages,
     replay,
+    spec,
     version,
 )
 from stoker.protocol.errors import StokerError, _by_code
@@ -31,6 +32,8 @@ LIMITS = {
     "elements of a list or map, characters of a text": codec.MAX_LENGTH,
     "outputs of a pipeline": layout.MAX_OUTPUTS,
     "cursor as JSON": cursor.MAX_BYTES,
+    "ids of an exclude list": spec.MAX_EXCLUDED,
+    "samples that crashed workers": cursor.MAX_CRASHED,
     "replay": replay.MAX_REPLAY_BYTES,
 }
 

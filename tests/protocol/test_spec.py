@@ -134,7 +134,12 @@ def test_what_the_canonical_form_refuses(value, kind, expected) -> None:
         ({"freeze": {"$crop": 1}}, r"freeze: no stream is called '\$crop'"),
         ({"dataset": "photos"}, "dataset: expected <level>:<32 hex digits>, got 'photos'"),
         ({"pipeline": "B" * 32}, "pipeline: expected <32 hex digits>, got 'BBB"),
-        ({"exclude": ""}, "exclude: expected <32 hex digits>, got ''"),
+        ({"exclude": ""}, "exclude: expected <count>:<32 hex digits>, got ''"),
+        ({"exclude": "0:" + "b" * 32}, "exclude: expected <count>:<32 hex digits>, got '0:bbb"),
+        (
+            {"exclude": "9:" + "b" * 32, "dataset_rows": 9},
+            "exclude: the list has 9 ids, the dataset 9 samples, so none is left",
+        ),
         ({"buckets": "x"}, "buckets: expected <32 hex digits>, got 'x'"),
         ({"order": OrderSpec(subset="x")}, "order.subset: expected <32 hex digits>"),
         ({"order": OrderSpec(weights="x")}, "order.weights: expected <32 hex digits>"),

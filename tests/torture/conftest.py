@@ -1,5 +1,17 @@
 """The Law's rig, shared by the storms."""
 
-from law_rig import daemon, dataset, law, photographs, source
+from law_rig import (
+    arrows,
+    boxed,
+    daemon,
+    dataset,
+    datasets,
+    law,
+    photographs,
+    source,
+    tars,
+)
 
-__all__ = ["daemon", "dataset", "law", "photographs", "source"]
+__all__ = [
+    "arrows", "boxed", "daemon", "dataset", "datasets", "law", "photographs", "source", "tars",
+]  # fmt: skip

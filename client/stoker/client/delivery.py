@@ -8,6 +8,10 @@ that it never took.
 
 An exception in the middle (a signal, a broken message) marks the run as broken: the next call
 begins a new one at the place asked for, so nothing is lost or delivered twice.
+
+A message costs the daemon a turn of its loop, so a batch takes one: slots whose arrays died travel
+with the credit for the batch taken next. Before a wait they travel alone only where the daemon
+could run short of slots.
 """
 
 import time
@@ -41,6 +45,8 @@ from stoker.protocol.params import read_params
 from stoker.protocol.ragged import flatten, gather
 
 MAX_RELEASES = 4096
+SPARE = 1
+"""Slots that the daemon keeps for one whose writer cannot be confirmed dead."""
 
 
 class Delivery:
@@ -50,6 +56,8 @@ class Delivery:
         waits: batches that were not there yet when asked for.
         wait_s: seconds spent waiting for them.
         params: (epoch, step) -> draw records by name, of batches taken and not yet handed out.
+        crashed: samples that are replaced since they crashed workers: id -> (epoch, step) of the
+            first batch that is known to do so.
     """
 
     def __init__(
@@ -61,6 +69,7 @@ class Delivery:
         self._book = book
         self._opened = opened
         self._prefetch = prefetch
+        self._spared = opened.slots - prefetch - SPARE
         self._timeout_s = timeout_s
         self._run = 0
         self._whole = False
@@ -71,7 +80,9 @@ class Delivery:
         self._checked: list[Placed] | None = None
         self._generations: dict[int, int] = {}
         self._steps = steps_of(opened)
+        self._samples: int = opened.spec["dataset_rows"]
         self._ragged = ragged_outputs(opened.outputs)
+        self.crashed: dict[int, tuple[int, int]] = {}
         self.params: dict[tuple[int, int], dict[str, np.ndarray]] = {}
         meta = [Output(name, dtype, ()) for name, dtype in META]
         self._outputs = {output.name: output for output in (*opened.outputs, *meta)}
@@ -145,7 +156,8 @@ class Delivery:
         self._run += 1
         self._place = self._announced = (epoch, step)
         self._credits = self._prefetch
-        self._flush(Seek(self._run, epoch, step), Credit(self._run, self._prefetch))
+        crashed = crashed_before(self.crashed, (epoch, step))
+        self._flush(Seek(self._run, epoch, step, crashed), Credit(self._run, self._prefetch))
         self._whole = True
 
     def _flush(self, *records: ClientRecord) -> None:
@@ -163,7 +175,8 @@ class Delivery:
         self.waits += 1
         try:
             while not self._queue:
-                self._flush()  # void announcements' slots too: the daemon may wait for them
+                if self._book.owed > self._spared:
+                    self._flush()  # void announcements' slots too: the daemon may wait for them
                 self._session.receive(begin + self._timeout_s)
                 self._read_inbox()
         finally:
@@ -187,8 +200,8 @@ class Delivery:
             if record.run == self._run:
                 self._queue.append(from_record(record.code, record.message, record.details))
         else:
-            self._session.heed(record)
-            if not isinstance(record, Bye | Status):
+            self._session.heed(record)  # raises what is still news of an Error
+            if not isinstance(record, Bye | Status | Error):
                 raise ProtocolError(f"unexpected {type(record).__name__} in an open stream")
 
     def _announce(self, ready: Ready) -> None:
@@ -205,6 +218,9 @@ class Delivery:
             self._book.refuse(ready.slot, ready.generation)
             raise
         self._generations[ready.slot] = ready.generation
+        for number in ready.crashed:
+            since = self.crashed.get(number, self._announced)
+            self.crashed[number] = min(since, self._announced)
         self._announced = self.following(*self._announced)
         self._credits -= 1
         self._queue.append(ready)
@@ -218,6 +234,10 @@ class Delivery:
         if ready.stream != self._opened.stream:
             raise ProtocolError(
                 f"expected a batch of stream {self._opened.stream}, got one of {ready.stream}"
+            )
+        if any(number >= self._samples for number in ready.crashed):
+            raise ProtocolError(
+                f"expected ids below {self._samples} of samples that crashed, got {ready.crashed}"
             )
         if self._credits < 1:
             raise ProtocolError("the daemon announced a batch without a credit")
@@ -259,11 +279,16 @@ class Delivery:
                 )
 
 
+def crashed_before(crashed: Mapping[int, tuple[int, int]], place: tuple[int, int]) -> list[int]:
+    """Return the samples that were replaced before a place already, ascending."""
+    return sorted(number for number, since in crashed.items() if since < place)
+
+
 def _check_shape(placed: Placed, output: Output) -> None:
     """Check that rows have the shape that OPENED told of, but for the sides that READY tells."""
     shape = placed.shape[1:]
-    if placed.dtype != output.dtype or not output.allows(shape):
-        told = output.varies if output.is_told else ()
+    if placed.dtype != output.dtype or not output.has_room(shape):
+        told = output.varies
         raise ProtocolError(
             f"output {placed.name!r}: expected rows of {output.dtype} {output.shape}, of which the "
             f"sides {told} may be shorter, got {placed.dtype} {shape}"

@@ -84,6 +84,12 @@ class LeaseBook:
         self._collect()
         return len(self._held)
 
+    @property
+    def owed(self) -> int:
+        """Slots that the daemon does not have back: leased, or free and not yet given back."""
+        self._collect()
+        return len(self._held) + len(self._free)
+
     def holds(self, slot: int) -> bool:
         """Whether an array of the caller lies in that slot."""
         self._collect()

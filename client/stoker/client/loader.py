@@ -10,9 +10,10 @@ caller leaves the loop, keeps the batch, or the daemon dies; so `state_dict()` i
 """
 
 import dataclasses
+import logging
 import os
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -20,18 +21,23 @@ import numpy as np
 
 from stoker.client.batch import Batch
 from stoker.client.connection import Connection
+from stoker.client.delivery import crashed_before
 from stoker.client.device import Target
-from stoker.client.opening import steps_of
+from stoker.client.opening import account_of, steps_of
 from stoker.client.options import Options, within
 from stoker.client.ranks import resolve_ranks
 from stoker.client.resume import Place, place_of
 from stoker.client.session import forked_error
 from stoker.client.statistics import Statistics
+from stoker.protocol.accounts import EpochAccount
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.errors import ClosedError, UsageError
+from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.replay import Replay
 from stoker.protocol.spec import MAX_VIEWS, StreamSpec
+
+_log = logging.getLogger("stoker.client")
 
 
 class Loader:
@@ -61,15 +67,17 @@ class Loader:
         prefetch: batches under way at the daemon.
         group: name of a group whose members share memory.
         on_error: what becomes of a sample that cannot be used: "raise", "replace" or "mask".
+        exclude: samples to leave out: ids, or the path of a file that lists them, one a line, such
+            as a quarantine file of the daemon. Without them it is another stream.
         views: rows per position, each with draws of its own.
         freeze: stream name -> the integer that replaces a draw's (id, epoch, visit, view), or
             "epoch" to fix the epoch alone.
         total_epochs: length of schedules, for pipelines that read it.
         workers: worker processes of a private daemon; None lets it count the processors.
         as_numpy: hand out NumPy arrays, as device="numpy" does.
-        buckets: batches of one size each, chosen by the images' own; see `Buckets`. Then every
-            batch has an output `drawn_as`: (rows, 3) int64, the epoch, visit and view that a row
-            draws with.
+        buckets: batches of one size each, chosen by the images' own, or of sequences that are
+            nearly as long as each other; see `Buckets` and `LengthBuckets`. Then every batch has
+            an output `drawn_as`: (rows, 3) int64, the epoch, visit and view that a row draws with.
         params: whether every batch says what the pipeline drew for each row, as `batch.params`.
         connect_timeout_s: how long a daemon may take to answer (a private one: to start).
         timeout_s: how long the daemon may take to open the stream, or for one batch.
@@ -98,12 +106,13 @@ class Loader:
         prefetch: int = 4,
         group: str | None = None,
         on_error: str = "raise",
+        exclude: str | os.PathLike[str] | Iterable[int] | None = None,
         views: int = 1,
         freeze: Mapping[str, int | str] | None = None,
         total_epochs: int | None = None,
         workers: int | None = None,
         as_numpy: bool = False,
-        buckets: Buckets | None = None,
+        buckets: Buckets | LengthBuckets | None = None,
         params: bool = False,
         connect_timeout_s: float = 10.0,
         timeout_s: float = 600.0,
@@ -122,6 +131,7 @@ class Loader:
             prefetch=prefetch,
             group=group,
             on_error=on_error,
+            exclude=exclude,
             views=views,
             freeze=freeze,
             total_epochs=total_epochs,
@@ -144,8 +154,11 @@ class Loader:
         self._planned: Place | None = Place()
         self._exact = False
         self._turn = 0
+        self._crashed = self._connection.delivery.crashed
         self._spec = self._connection.stream.spec
-        self._steps = steps_of(self._connection.stream.opened)
+        self._opened = self._connection.stream.opened
+        self._steps = steps_of(self._opened)
+        self._accounts_told = options.rank == 0 and bool(self._opened.buckets)
 
     @property
     def spec(self) -> StreamSpec:
@@ -216,7 +229,8 @@ class Loader:
         after `close()`.
         """
         place = self._planned if self._planned is not None else self._place
-        return Cursor.at(self.spec, place.epoch, place.step, place.skipped).to_data()
+        crashed = crashed_before(self._crashed, (place.epoch, place.step))
+        return Cursor.at(self.spec, place.epoch, place.step, place.skipped, crashed).to_data()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Make the next `iter()` go on where a cursor says.
@@ -230,6 +244,29 @@ class Loader:
         steps = self._steps(cursor.epoch)
         self._planned = place_of(cursor, self.spec, steps, self._world_size)
         self._exact = False
+        self._crashed.clear()
+        self._crashed.update(dict.fromkeys(cursor.crashed, (cursor.epoch, cursor.step - 1)))
+
+    def account(self, epoch: int) -> EpochAccount:
+        """Return what becomes of every sample in an epoch: delivered, carried, dropped; in numbers.
+
+        Of a stream with buckets, over all ranks. At the end of each epoch rank 0 also logs it, as
+        `stoker.client` at level INFO. Which ids these are, `stoker buckets --json` says, for
+        any epoch of a stream with `drop_last`.
+
+        Args:
+            epoch: from 0; any epoch, past or to come.
+
+        Raises:
+            UsageError: the stream has no buckets, or the epoch is none.
+        """
+        found = account_of(self._opened, within("epoch", epoch, 0, 2**48))
+        if found is None:
+            raise UsageError(
+                "account: the stream has no buckets, so every epoch delivers len(loader) batches "
+                "of its samples; give buckets= to the Loader"
+            )
+        return found
 
     def replay(self, sample_id: int, epoch: int, visit: int = 0, view: int = 0) -> Replay:
         """Return what the pipeline did to a sample: every step, its parameters, every value.
@@ -330,6 +367,11 @@ class Loader:
         self._place = dataclasses.replace(place, step=place.step + 1)
         return batch
 
+    def _tell_account(self) -> None:
+        """Log the account of the epoch that has just ended."""
+        if self._accounts_told:
+            _log.info("%s", self.account(self._place.epoch))
+
     def _check_usable(self) -> None:
         if os.getpid() != self._pid:
             raise forked_error(self._pid)
@@ -345,6 +387,7 @@ class _EpochIterator:
     def __init__(self, loader: Loader, turn: int) -> None:
         self._loader = loader
         self._turn = turn
+        self._ended = False
 
     def __iter__(self) -> "_EpochIterator":
         return self
@@ -352,5 +395,8 @@ class _EpochIterator:
     def __next__(self) -> Batch:
         batch = self._loader._next(self._turn)
         if batch is None:
+            if not self._ended:
+                self._loader._tell_account()
+            self._ended = True
             raise StopIteration
         return batch

@@ -12,6 +12,7 @@ import sys
 import time
 
 from stoker.client.loader import Loader
+from stoker.protocol.lengths import request_from_bytes
 
 WARM_S = 0.5
 PREFETCH = 4
@@ -25,7 +26,9 @@ def main() -> int:
     parser.add_argument("--workers", type=int, required=True)
     parser.add_argument("--batch-size", type=int, required=True)
     parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--buckets", default="", help="canonical form of a request for buckets")
     arguments = parser.parse_args()
+    buckets = request_from_bytes(arguments.buckets.encode()) if arguments.buckets else None
     begun = time.perf_counter()
     with Loader(
         arguments.dataset,
@@ -33,7 +36,8 @@ def main() -> int:
         batch_size=arguments.batch_size,
         workers=arguments.workers,
         prefetch=PREFETCH,
-        drop_last=False,
+        drop_last=buckets is not None,  # buckets carry what fills no batch
+        buckets=buckets,
         as_numpy=True,
     ) as loader:
         found = _measure(loader, begun, arguments.seconds)

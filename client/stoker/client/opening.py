@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from stoker.client.session import Session
 from stoker.client.slab import SlabMap
+from stoker.protocol.accounts import EpochAccount, epoch_account
 from stoker.protocol.buckets import BucketSteps, tail_of
 from stoker.protocol.errors import ProtocolError, UsageError
 from stoker.protocol.layout import check_outputs, slot_layout
@@ -55,18 +56,39 @@ def steps_of(opened: Opened) -> Callable[[int], int]:
     Raises:
         ProtocolError: the daemon says two things about it.
     """
-    if not opened.buckets:
+    arithmetic = bucket_steps(opened)
+    if arithmetic is None:
         return lambda epoch: opened.steps
-    try:
-        tail = tail_of(opened.spec["tail"], opened.leftovers)
-    except UsageError as error:
-        raise ProtocolError(f"the daemon opened a stream that cannot be: {error}") from None
-    steps = BucketSteps(opened.buckets, tail).steps
+    steps = arithmetic.steps
     if steps(0) != opened.steps:
         raise ProtocolError(
             f"expected {steps(0)} steps in epoch 0, as the buckets say, got {opened.steps}"
         )
     return steps
+
+
+def bucket_steps(opened: Opened) -> BucketSteps | None:
+    """Return the arithmetic of a stream's buckets; None where it has none.
+
+    Raises:
+        ProtocolError: the daemon opened a stream that cannot be.
+    """
+    if not opened.buckets:
+        return None
+    try:
+        tail = tail_of(opened.spec["tail"], opened.leftovers)
+    except UsageError as error:
+        raise ProtocolError(f"the daemon opened a stream that cannot be: {error}") from None
+    return BucketSteps(opened.buckets, tail)
+
+
+def account_of(opened: Opened, epoch: int) -> EpochAccount | None:
+    """Return the account of an epoch; None for a stream without buckets."""
+    arithmetic = bucket_steps(opened)
+    if arithmetic is None:
+        return None
+    excluded = opened.spec["dataset_rows"] - sum(bucket.samples for bucket in opened.buckets)
+    return epoch_account(arithmetic, epoch, merged=opened.merged, excluded=excluded)
 
 
 def _spec(opened: Opened) -> StreamSpec:

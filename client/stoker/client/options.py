@@ -5,12 +5,15 @@ parameters; what remains (names, fields, memory) is the daemon's to judge.
 """
 
 import dataclasses
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.canonical import canonical_bytes
 from stoker.protocol.errors import UsageError
+from stoker.protocol.exclude import Excluded, read_ids
+from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.messages import Open
 from stoker.protocol.spec import MAX_BATCH, MAX_SEED, MAX_VIEWS
 
@@ -42,7 +45,8 @@ class Options:
     freeze: Mapping[str, int | str] | None
     total_epochs: int | None
     params: bool = False
-    buckets: Buckets | None = None
+    buckets: Buckets | LengthBuckets | None = None
+    exclude: str | os.PathLike[str] | Iterable[int] | None = None
 
     def record(self, leases: int) -> Open:
         """Return the OPEN record.
@@ -78,17 +82,30 @@ class Options:
             group=None if self.group is None else _name("group", self.group),
             params=bool(self.params),
             buckets=self._buckets(),
+            exclude=self._exclude(),
         )
 
     def _buckets(self) -> bytes:
         if self.buckets is None:
             return b""
-        if not isinstance(self.buckets, Buckets):
+        if not isinstance(self.buckets, Buckets | LengthBuckets):
             raise UsageError(
                 f"buckets={self.buckets!r}: expected stoker.client.Buckets, for example "
-                "Buckets(max_area=1024 * 1024)"
+                "Buckets(max_area=1024 * 1024), or LengthBuckets"
             )
         return self.buckets.to_bytes()
+
+    def _exclude(self) -> bytes:
+        given = self.exclude
+        if given is None:
+            return b""
+        if isinstance(given, str | os.PathLike):
+            return Excluded(read_ids(given)).to_bytes()
+        if not isinstance(given, Iterable):
+            raise UsageError(
+                f"exclude={given!r}: expected sample ids, or the path of a file that lists them"
+            )
+        return Excluded(given).to_bytes()
 
     def _global_batch(self) -> int:
         if (self.batch_size is None) == (self.global_batch_size is None):

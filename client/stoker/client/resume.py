@@ -4,7 +4,7 @@ import dataclasses
 
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.errors import ResumeError
-from stoker.protocol.spec import StreamSpec, differences
+from stoker.protocol.spec import StreamSpec
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +38,5 @@ def place_of(cursor: Cursor, spec: StreamSpec, steps: int, world_size: int) -> P
 
 
 def _others(cursor: Cursor, spec: StreamSpec) -> str:
-    now = Cursor.at(spec, 0, 0).spec
-    lines = [line for line in differences(cursor.spec, now) if not line.startswith("batch_size:")]
+    lines = [line for line in cursor.differences(spec) if not line.startswith("batch_size:")]
     return "".join(f"\n  also different: {line}" for line in lines)

@@ -222,10 +222,14 @@ class Session:
             self.inbox.extend(record for record in records if not self._is_late(record))
 
     def heed(self, record: DaemonRecord) -> None:
-        """Deal with a record that concerns the session as a whole: BYE, or an error, raised."""
+        """Deal with a record that concerns the session as a whole: BYE, or an error, raised.
+
+        After BYE the daemon knows the session no more: errors about what was on its way are
+        nothing new.
+        """
         if isinstance(record, Bye):
             self._lost = f"it shut down: {record.reason}"
-        elif isinstance(record, Error) and record.run is None:
+        elif isinstance(record, Error) and record.run is None and self._lost is None:
             raise from_record(record.code, record.message, record.details)
 
     def _answer(self, kind: type[Answer], deadline: float) -> Answer:

@@ -12,11 +12,12 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from stoker.protocol.canonical import canonical_bytes, canonical_value
+from stoker.protocol.canonical import canonical_bytes
 from stoker.protocol.errors import UsageError
 from stoker.protocol.layout import Output
 
 MAX_SIDE = 65535
+MAX_LENGTH = 2**20
 MAX_AREA = 2**26
 MAX_DIVISOR = 4096
 MAX_BUCKETS = 4096
@@ -26,7 +27,6 @@ DRAWN_AS = Output("drawn_as", "int64", (3,), "drawn_as")
 """With buckets a row says with which (epoch, visit, view) it draws: it may be a carried one."""
 
 Leftovers = Literal["carry", "merge", "drop"]
-Side = Annotated[int, msgspec.Meta(ge=1, le=MAX_SIDE)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**48)]
 Positions = Annotated[int, msgspec.Meta(ge=1, le=MAX_POSITIONS)]
 
@@ -68,30 +68,17 @@ class Buckets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         Raises:
             UsageError: one is out of bounds, or they contradict each other.
         """
-        _within("divisor", self.divisor, MAX_DIVISOR)
-        _within("min_rows", self.min_rows, MAX_POSITIONS)
+        within("divisor", self.divisor, MAX_DIVISOR)
         for name, value, most in (
             ("min_side", self.min_side, MAX_SIDE),
             ("max_side", self.max_side, MAX_SIDE),
-            ("max_rows", self.max_rows, MAX_POSITIONS),
         ):
             if value is not None:
-                _within(name, value, most)
-        choices = {
-            "leftovers": ("carry", "merge", "drop"),
-            "constant": ("rows", "pixels"),
-            "resize": (True, False),
-        }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise UsageError(
-                    f"buckets: {name}: expected {' or '.join(map(repr, allowed))}, got "
-                    f"{getattr(self, name)!r}"
-                )
-        if self.max_rows is not None and self.max_rows < self.min_rows:
-            raise UsageError(
-                f"buckets: min_rows={self.min_rows} is more than max_rows={self.max_rows}"
-            )
+                within(name, value, most)
+        one_of("leftovers", self.leftovers, ("carry", "merge", "drop"))
+        one_of("constant", self.constant, ("rows", "pixels"))
+        one_of("resize", self.resize, (True, False))
+        rows_within(self.min_rows, self.max_rows)
         if self.resize:
             self._check_sizes()
         elif self.max_area is not None or self.min_side is not None or self.max_side is not None:
@@ -109,17 +96,10 @@ class Buckets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         """Return the canonical form."""
         return canonical_bytes(msgspec.to_builtins(self))
 
-    @staticmethod
-    def from_bytes(data: bytes) -> "Buckets":
-        """Read a canonical form back.
-
-        Raises:
-            UsageError: it is none, or the request cannot be.
-        """
-        try:
-            return msgspec.convert(canonical_value(data), Buckets)
-        except (ValueError, msgspec.ValidationError) as error:
-            raise UsageError(f"buckets: this is no request for buckets: {error}") from None
+    @property
+    def reference(self) -> int | None:
+        """Most pixels of an output; None where images are not resized."""
+        return self.max_area
 
     @property
     def least_side(self) -> int:
@@ -137,7 +117,7 @@ class Buckets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
                 "buckets: give max_area, the most pixels of an output, for example "
                 "max_area=1024 * 1024; or resize=False"
             )
-        _within("max_area", self.max_area, MAX_AREA)
+        within("max_area", self.max_area, MAX_AREA)
         low, high = self.least_side, self.greatest_side
         if low > high:
             raise UsageError(
@@ -157,16 +137,21 @@ class Bucket(msgspec.Struct, frozen=True, array_like=True):
     """One size of a plan.
 
     Attributes:
-        width: width of its outputs in pixels.
-        height: height of its outputs in pixels.
+        width: width of its outputs in pixels; of sequences the greatest length.
+        height: height of its outputs in pixels; 0: it is a bucket of sequences.
         samples: how many samples have it.
         positions: positions in one of its global batches.
     """
 
-    width: Side
-    height: Side
+    width: Annotated[int, msgspec.Meta(ge=1, le=MAX_LENGTH)]
+    height: Annotated[int, msgspec.Meta(ge=0, le=MAX_SIDE)]
     samples: Count
     positions: Positions
+
+    @property
+    def name(self) -> str:
+        """What people call it: `1152x896`, or of sequences `512`."""
+        return f"{self.width}x{self.height}" if self.height else str(self.width)
 
 
 Tail = Literal["carry", "drop", "pad"]
@@ -217,6 +202,37 @@ class BucketSteps:
         return self.steps_before(epoch + 1) - self.steps_before(epoch)
 
 
-def _within(name: str, value: object, most: int) -> None:
+def within(name: str, value: object, most: int) -> None:
+    """Check a number of a request.
+
+    Raises:
+        UsageError: it is no integer from 1 to `most`.
+    """
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
         raise UsageError(f"buckets: {name}: expected an integer from 1 to {most}, got {value!r}")
+
+
+def one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
+    """Check a choice of a request.
+
+    Raises:
+        UsageError: it is none of those allowed.
+    """
+    if value not in allowed:
+        raise UsageError(
+            f"buckets: {name}: expected {' or '.join(map(repr, allowed))}, got {value!r}"
+        )
+
+
+def rows_within(least: int, most: int | None) -> None:
+    """Check the limits of a batch's positions.
+
+    Raises:
+        UsageError: one is out of bounds, or they contradict each other.
+    """
+    within("min_rows", least, MAX_POSITIONS)
+    if most is None:
+        return
+    within("max_rows", most, MAX_POSITIONS)
+    if most < least:
+        raise UsageError(f"buckets: min_rows={least} is more than max_rows={most}")

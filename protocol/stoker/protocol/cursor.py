@@ -4,20 +4,33 @@ The client owns it. It names the stream, the epoch and the next step to deliver,
 were skipped; it holds no rank, so the cursor of any rank serves all ranks, and it holds no trace of
 what was prefetched, so batches that were never used do not count. The StreamSpec lies beside it, so
 that an error on resume can say what changed. Its JSON form is at most `MAX_BYTES` long.
+
+Where samples crashed workers and the operator has such samples replaced, it names them: what comes
+of the stream follows from these ids as well (docs/contracts/bad-samples.md).
 """
 
 import json
-from typing import Literal
+from collections.abc import Iterable
+from typing import Annotated, Literal
 
 import msgspec
 
 from stoker.protocol import version
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import ResumeError
-from stoker.protocol.spec import StreamSpec, differences
+from stoker.protocol.spec import MAX_ROWS, StreamSpec, differences
 
 MAX_BYTES = 1024
 MAX_FREEZE_BYTES = 192
+MIN_FREEZE_BYTES = 34
+MAX_CRASHED = 8
+"""Samples of a stream that are replaced since they crashed workers; more stop it."""
+
+Id = Annotated[int, msgspec.Meta(ge=0, lt=MAX_ROWS)]
+_OTHER_LIST = (
+    ". Without other samples it is another stream, in an order of its own: to go on in it, begin "
+    "epoch {epoch} anew with set_epoch({epoch})"
+)
 
 
 class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -29,6 +42,7 @@ class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         step: the next step to deliver in that epoch, from 0 to the number of its steps.
         skipped: how many steps of that epoch were skipped and not delivered.
         spec: the StreamSpec in plain data form; a long `freeze` is replaced by its digest.
+        crashed: ids of samples that are replaced from here on, ascending.
     """
 
     version: Literal[1] = version.CURSOR
@@ -37,20 +51,28 @@ class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     step: int
     skipped: int = 0
     spec: dict[str, object] = msgspec.field(default_factory=dict)
+    crashed: Annotated[tuple[Id, ...], msgspec.Meta(max_length=MAX_CRASHED)] = ()
 
     def to_data(self) -> dict[str, object]:
-        """Return the cursor as plain, JSON-able data."""
+        """Return the cursor as plain, JSON-able data; `crashed` is left out where it is empty."""
         data = msgspec.to_builtins(self)
         assert isinstance(data, dict)
+        if not self.crashed:
+            del data["crashed"]
+        else:
+            data["crashed"] = list(self.crashed)
         return data
 
     @staticmethod
-    def at(spec: StreamSpec, epoch: int, step: int, skipped: int = 0) -> "Cursor":
+    def at(
+        spec: StreamSpec, epoch: int, step: int, skipped: int = 0, crashed: Iterable[int] = ()
+    ) -> "Cursor":
         """Make the cursor of a place in the stream of that spec."""
-        data = spec.to_data()
-        if len(json.dumps(data["freeze"])) > MAX_FREEZE_BYTES:
-            data["freeze"] = canonical_digest(data["freeze"])  # type: ignore[arg-type]
-        return Cursor(stream=spec.stream_id, epoch=epoch, step=step, skipped=skipped, spec=data)
+        ids = tuple(sorted(set(crashed)))
+        return Cursor(
+            stream=spec.stream_id, epoch=epoch, step=step, skipped=skipped,
+            spec=_told(spec, beside_ids=bool(ids)), crashed=ids,
+        )  # fmt: skip
 
     @staticmethod
     def from_data(data: object) -> "Cursor":
@@ -76,6 +98,10 @@ class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             )
         return cursor
 
+    def differences(self, spec: StreamSpec) -> list[str]:
+        """Name what differs between the cursor's stream and another, one line a field."""
+        return differences(self.spec, _told(spec, beside_ids=bool(self.crashed)))
+
     def check(self, spec: StreamSpec) -> None:
         """Check that the cursor belongs to the stream of that spec.
 
@@ -84,12 +110,24 @@ class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         """
         if self.stream == spec.stream_id:
             return
-        now = Cursor.at(spec, 0, 0).spec
-        changed = differences(self.spec, now) or [
-            "the cursor was edited: its stream id fits no field"
-        ]
+        changed = self.differences(spec) or ["the cursor was edited: its stream id fits no field"]
         raise ResumeError(
             "the cursor is of another stream, so resuming would change the data:\n  "
             + "\n  ".join(changed)
             + "\nuse the same arguments as the run that saved it, or start without the cursor"
+            + (_OTHER_LIST.format(epoch=self.epoch) if self._is_without_others(spec) else "")
         )
+
+    def _is_without_others(self, spec: StreamSpec) -> bool:
+        """Whether the streams differ in what is excluded, and in what follows from that."""
+        now = spec.to_data()
+        apart = {key for key in now if self.spec.get(key) != now[key]}
+        return "exclude" in apart and apart <= {"exclude", "buckets", "freeze"}
+
+
+def _told(spec: StreamSpec, *, beside_ids: bool) -> dict[str, object]:
+    """Return the spec as a cursor has it; ids in the cursor take room from `freeze`."""
+    data = spec.to_data()
+    if len(json.dumps(data["freeze"])) > (MIN_FREEZE_BYTES if beside_ids else MAX_FREEZE_BYTES):
+        data["freeze"] = canonical_digest(data["freeze"])  # type: ignore[arg-type]
+    return data

@@ -107,13 +107,14 @@ def spread(output: Output, rows: np.ndarray, sizes: np.ndarray) -> dict[str, np.
         ProtocolError: a size is out of bounds.
     """
     name = output.name
-    most = np.array([output.shape[place] for place in output.varies])
+    room = rows.shape[1:]
+    most = np.array([room[place] for place in output.varies])
     if ((sizes < 0) | (sizes > most)).any():
         raise ProtocolError(
-            f"output {name!r}: expected sizes of at most {output.shape} along the sides "
+            f"output {name!r}: expected sizes of at most {room} along the sides "
             f"{output.varies}, got {sizes.min(0).tolist()} to {sizes.max(0).tolist()}"
         )
-    each = [cut(output, room, size) for room, size in zip(rows, sizes.tolist(), strict=True)]
+    each = [cut(output, row, size) for row, size in zip(rows, sizes.tolist(), strict=True)]
     if output.form == "list":
         return {f"{name}.{SIZE}": sizes, **{f"{name}.{r}": row for r, row in enumerate(each)}}
     inner = output.shape[len(output.varies) :]

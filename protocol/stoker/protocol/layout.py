@@ -71,6 +71,15 @@ class Output(msgspec.Struct, frozen=True, array_like=True):
             for place, (side, most) in enumerate(zip(shape, self.shape, strict=True))
         )
 
+    def has_room(self, shape: Sequence[int]) -> bool:
+        """Whether the rows of a batch may have that room in its slot.
+
+        With buckets, rows of a ragged output or list have the room that they need in theirs.
+        """
+        if self.form not in ("ragged", "list"):
+            return self.allows(shape)
+        return msgspec.structs.replace(self, form="pad").allows(shape)
+
     @property
     def has_sizes(self) -> bool:
         """Whether the output `<name>.size` says for each row how long the varying sides are."""

@@ -15,8 +15,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from stoker.protocol.buckets import MAX_BUCKETS, Bucket, Leftovers
+from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.drawn import MAX_DRAWN, Drawn
 from stoker.protocol.layout import Output, Placed
+from stoker.protocol.spec import MAX_EXCLUDED
 
 Name = Annotated[str, msgspec.Meta(max_length=256)]
 Text = Annotated[str, msgspec.Meta(max_length=16384)]
@@ -25,6 +27,7 @@ Token = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**48)]
 Small = Annotated[int, msgspec.Meta(ge=0, le=2**24)]
 Seed = Annotated[int, msgspec.Meta(ge=0)]
+CrashedIds = Annotated[list[Count], msgspec.Meta(max_length=MAX_CRASHED)]
 GraphData = Annotated[bytes, msgspec.Meta(max_length=2**20)]
 
 
@@ -49,7 +52,8 @@ class Open(Record, frozen=True, tag="open"):
     `pipeline` is the name of one that the daemon has, or empty; then `graph` is the canonical form
     of pipeline graph data. `dataset` may be empty where the daemon has exactly one. `params` asks
     for the draw records of every row as one more output; see `stoker.protocol.drawn`. `buckets` is
-    the canonical form of a request for buckets, or empty; see `stoker.protocol.buckets`.
+    the canonical form of a request for buckets, or empty; see `stoker.protocol.buckets`. `exclude`
+    are the ids of samples to leave out; see `stoker.protocol.exclude`.
     """
 
     request: Small
@@ -71,17 +75,20 @@ class Open(Record, frozen=True, tag="open"):
     group: Name | None
     params: bool = False
     buckets: Annotated[bytes, msgspec.Meta(max_length=4096)] = b""
+    exclude: Annotated[bytes, msgspec.Meta(max_length=8 * MAX_EXCLUDED)] = b""
 
 
 class Seek(Record, frozen=True, tag="seek"):
     """Begin delivery at a place; announcements of earlier runs are void, credits start at zero.
 
-    `run` counts up with every SEEK of a session. Delivery goes on across epochs.
+    `run` counts up with every SEEK of a session. Delivery goes on across epochs. `crashed` are the
+    samples that the client's cursor says are replaced, since they crashed workers.
     """
 
     run: Count
     epoch: Count
     step: Count
+    crashed: CrashedIds = msgspec.field(default_factory=list)
 
 
 class Credit(Record, frozen=True, tag="credit"):
@@ -137,7 +144,7 @@ class Opened(Record, frozen=True, tag="opened"):
 
     With `buckets`, the plan's, `steps` are those of epoch 0, `rows` and `first_row` are those of
     the largest batch, and `outputs` have room for those of every bucket; `leftovers` is the
-    request's.
+    request's; `merged` samples are in another bucket than the rule gave them.
     """
 
     request: Small
@@ -157,10 +164,14 @@ class Opened(Record, frozen=True, tag="opened"):
         default_factory=list
     )
     leftovers: Leftovers = "carry"
+    merged: Count = 0
 
 
 class Ready(Record, frozen=True, tag="ready"):
-    """A batch lies in a slot. Announced in order of (epoch, step) within a run."""
+    """A batch lies in a slot. Announced in order of (epoch, step) within a run.
+
+    `crashed` are the samples that are replaced in it, since they crashed workers.
+    """
 
     run: Count
     stream: Hex32
@@ -171,6 +182,7 @@ class Ready(Record, frozen=True, tag="ready"):
     generation: Count
     rows: Small
     outputs: Annotated[list[Placed], msgspec.Meta(max_length=512)]
+    crashed: CrashedIds = msgspec.field(default_factory=list)
 
 
 class Error(Record, frozen=True, tag="error"):

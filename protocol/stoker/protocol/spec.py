@@ -21,8 +21,11 @@ MAX_ROWS = 2**48
 MAX_SEED = 2**64 - 1
 MAX_BATCH = 2**24
 MAX_VIEWS = 2**16 - 1
+MAX_EXCLUDED = 2**17
+"""Ids on an exclude list; eight bytes each."""
 _DIGEST = re.compile("[0-9a-f]{32}")
 _FINGERPRINT = re.compile("(content|stat|declared):[0-9a-f]{32}")
+_EXCLUDE = re.compile("[1-9][0-9]{0,5}:[0-9a-f]{32}")
 
 
 class Contracts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -65,7 +68,7 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         total_epochs: the length of schedules; only set if the pipeline reads it.
         on_error: what a sample that cannot be used becomes: an error, a substitute, or an
             invalid row.
-        exclude: digest of the exclude list, or None.
+        exclude: digest of the exclude list, `<number of ids>:<32 hex digits>`, or None.
         buckets: digest of the bucket plan, or None.
     """
 
@@ -99,17 +102,32 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             _within("total_epochs", self.total_epochs, 1, MAX_ROWS)
         if self.order.block is not None:
             _within("order.block", self.order.block, 0, MAX_ROWS)
-        _digest("dataset", self.dataset, _FINGERPRINT)
+        _digest("dataset", self.dataset, _FINGERPRINT, "<level>:")
         _digest("pipeline", self.pipeline)
         _digest("order.subset", self.order.subset)
         _digest("order.weights", self.order.weights)
-        _digest("exclude", self.exclude)
+        _digest("exclude", self.exclude, _EXCLUDE, "<count>:")
+        if self.epoch_rows < 1:
+            raise UsageError(
+                f"exclude: the list has {self.excluded_rows} ids, the dataset "
+                f"{self.dataset_rows} samples, so none is left"
+            )
         _digest("buckets", self.buckets)
         for name, value in self.freeze.items():
             if name.startswith("$"):
                 raise UsageError(f"freeze: no stream is called {name!r}; names begin with no '$'")
             if value != "epoch":
                 _within(f"freeze[{name!r}]", value, 0, MAX_SEED)
+
+    @property
+    def excluded_rows(self) -> int:
+        """How many samples are left out."""
+        return 0 if self.exclude is None else int(self.exclude.partition(":")[0])
+
+    @property
+    def epoch_rows(self) -> int:
+        """How many samples an epoch visits: those of the dataset that are not left out."""
+        return self.dataset_rows - self.excluded_rows
 
     @property
     def stream_id(self) -> str:
@@ -149,7 +167,8 @@ def _within(name: str, value: object, low: int, high: int) -> None:
         raise UsageError(f"{name}: expected an integer from {low} to {high}, got {value!r}")
 
 
-def _digest(name: str, value: str | None, form: re.Pattern[str] = _DIGEST) -> None:
+def _digest(
+    name: str, value: str | None, form: re.Pattern[str] = _DIGEST, prefix: str = ""
+) -> None:
     if value is not None and not form.fullmatch(value):
-        prefix = "<level>:" if form is _FINGERPRINT else ""
         raise UsageError(f"{name}: expected {prefix}<32 hex digits>, got {value!r}")

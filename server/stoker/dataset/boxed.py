@@ -7,7 +7,7 @@ docs/contracts/jpeg-grid.md.
 import numpy as np
 
 from stoker.dataset.codecs import Scratch, decode_jpeg
-from stoker.dataset.jpeg import Grid, splice, window_of
+from stoker.dataset.jpeg import Splicer
 from stoker.dataset.orientation import oriented, stored_box, upright_size
 
 WORTH = 0.9
@@ -19,13 +19,13 @@ class BoxScratch:
 
     def __init__(self) -> None:
         self.turned = Scratch()
-        self.file = Scratch()
+        self.splicer = Splicer()
         self.pixels = Scratch()
 
 
 def decode_boxed(
     data: memoryview,
-    grid: Grid,
+    grid: memoryview,
     size: tuple[int, int],
     orientation: int,
     box: tuple[int, int, int, int],
@@ -36,7 +36,7 @@ def decode_boxed(
 
     Args:
         data: the stored file.
-        grid: its grid.
+        grid: its grid, the side column's bytes.
         size: (height, width), upright.
         orientation: EXIF orientation, 1..8.
         box: (top, left, height, width), upright, inside the picture.
@@ -44,16 +44,15 @@ def decode_boxed(
         scratch: memory.
 
     Raises:
-        CodecError: the file is damaged.
+        CodecError: the file is damaged, or its grid is that of another picture.
     """
     stored = upright_size(*size, orientation)
     inner = stored_box(box, stored, orientation)
-    window = window_of(grid, stored, *inner)
-    if window.height * window.width > WORTH * stored[0] * stored[1]:
+    window = scratch.splicer.cut(data, grid, stored, inner, int(WORTH * stored[0] * stored[1]))
+    if window is None:
         return False
-    file = splice(np.frombuffer(data, np.uint8), grid, window, scratch.file.take(len(data)))
     memory = scratch.pixels.take(3 * window.height * window.width)
-    pixels = decode_jpeg(file.data, "image", (window.height, window.width), memory)
+    pixels = decode_jpeg(window.file.data, "image", (window.height, window.width), memory)
     y, x = inner[0] - window.top, inner[1] - window.left
     part = oriented(pixels[y : y + inner[2], x : x + inner[3]], orientation)
     out[box[0] : box[0] + box[2], box[1] : box[1] + box[3]] = part

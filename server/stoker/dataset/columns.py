@@ -58,21 +58,6 @@ class VariableColumn:
         """Return the byte of the file at which an item begins."""
         return self.start + self.step * int(self.offsets[row])
 
-    def alike(self, rows: np.ndarray, size_bytes: int) -> np.ndarray | None:
-        """Return items as (n, size_bytes) uint8, a copy; None unless all lie as if alike."""
-        first, stop = self.offsets[rows], self.offsets[rows + 1]
-        even = np.array_equal(first, rows * size_bytes // self.step)
-        if not even or not np.array_equal(
-            stop - first, np.full_like(first, size_bytes // self.step)
-        ):
-            return None
-        if (rows.max() + 1) * size_bytes > len(self.data):
-            return None
-        whole = len(self.data) // size_bytes
-        table = np.frombuffer(self.data, np.uint8, whole * size_bytes)
-        found: np.ndarray = table.reshape(whole, size_bytes)[rows]
-        return found
-
 
 @dataclass(frozen=True)
 class ReferenceColumn:
@@ -100,6 +85,10 @@ class ReferenceColumn:
         """
         number, size_bytes, offset = self._reference(row)
         self.sources.will_need(number, offset, size_bytes)
+
+    def sizes_bytes(self) -> np.ndarray:
+        """Return how many bytes each item has, as its reference says, (rows,) int64."""
+        return self.items[:, 1].astype(np.int64)
 
     def file_name(self, row: int) -> str:
         """Return the path of the file that an item lies in."""

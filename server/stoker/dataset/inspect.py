@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from stoker.dataset.codecs import CHANNELS, Scratch, decode_picture, read_jpeg_size, signature
 from stoker.dataset.limits import MAX_FILE_BYTES, MAX_SCANS, CodecError
 from stoker.dataset.orientation import find_orientation, upright_size
-from stoker.dataset.png import PngHeader, check_png_kind, read_png_header
+from stoker.dataset.png import PngHeader, check_png_kind, frames_of, read_png_header
 from stoker.dataset.transcode import is_deep_mask, transcode
 
 
@@ -67,6 +67,8 @@ def inspect_picture(data: bytes, kind: str, scratch: "Scratches") -> Picture:
     if encoding == "png":
         header = read_png_header(data)
         check_png_kind(header, kind)
+        if (frames := frames_of(data)) > 1:
+            raise CodecError(f"it is a PNG of {frames} frames; store the frame you want by itself")
         notes += _png_notes(header, kind)
         stored = header.height, header.width
     else:

@@ -84,6 +84,17 @@ class LiveDataset(Dataset):
             "made; pack it, to plan by sizes"
         )
 
+    def lengths(self, field: str) -> Iterator[np.ndarray]:
+        """Refuse: lengths are not known before the samples are made.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(
+            f"live source {self.path}: how long {field!r} is, is not known before its samples are "
+            "made; pack it, to plan by lengths"
+        )
+
     def sizes_of(self, field: str, ids: np.ndarray) -> np.ndarray:
         """Refuse: sizes are not known before the samples are made.
 
@@ -114,6 +125,9 @@ class LiveDataset(Dataset):
             return self._ragged(spec, data, id)
         number: np.generic = np.frombuffer(data, spec.dtype)[0]
         return number
+
+    def alike(self, fields: Sequence[str]) -> None:
+        """Return None: samples are made one by one."""
 
     def gather(self, field: str, ids: np.ndarray, out: np.ndarray) -> bool:
         """Return False: samples are made one by one."""

@@ -86,6 +86,14 @@ def read_png_header(data: bytes | memoryview) -> PngHeader:
     return header
 
 
+def frames_of(data: bytes | memoryview) -> int:
+    """Return how many frames a PNG has: more than one if it is animated (APNG's chunk acTL)."""
+    for name, body in chunks(memoryview(data)):
+        if name == b"acTL" and len(body) == 8:
+            return max(int.from_bytes(body[:4], "big"), 1)
+    return 1
+
+
 def _header(name: bytes, body: memoryview) -> PngHeader:
     if name != b"IHDR" or len(body) != 13:
         raise DamagedPngError("its first chunk is no header")
@@ -109,8 +117,7 @@ def check_png_kind(header: PngHeader, kind: str) -> None:
     if kind == "mask" and header.colour not in (0, 3):
         raise CodecError(
             f"it is {_COLOURS[header.colour]}, but a mask has one channel of class indices (grey "
-            "or "
-            "palette); map its colours to indices first"
+            "or palette); map its colours to indices first"
         )
 
 

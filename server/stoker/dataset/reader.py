@@ -7,6 +7,7 @@ share a Dataset. Imports no pyarrow, numba or torch.
 """
 
 import contextlib
+import math
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from msgspec import UNSET
 
+from stoker.dataset.alike import AlikeFields, is_alike
 from stoker.dataset.bands import decode_bands
 from stoker.dataset.boxed import BoxScratch, decode_boxed
 from stoker.dataset.check import check_files, check_manifest
@@ -26,7 +28,7 @@ from stoker.dataset.columns import (
     Row,
     VariableColumn,
 )
-from stoker.dataset.jpeg import Grid
+from stoker.dataset.jpeg import check_grid
 from stoker.dataset.limits import CodecError
 from stoker.dataset.manifest import NAME, DataFile, Manifest, read_manifest
 from stoker.dataset.mapping import will_need
@@ -34,19 +36,8 @@ from stoker.dataset.schema import DIGEST, SOURCE, UPRIGHT, Field
 from stoker.dataset.source_files import SourceFiles
 from stoker.protocol.datasets import is_live
 from stoker.protocol.errors import DatasetError, SampleError, UnknownNameError, UsageError
-from stoker.protocol.items import COORDINATES
 
 MAX_MAPS = 256
-
-
-def is_alike(field: Field) -> bool:
-    """Whether a field is stored as it is used, with one shape for all samples."""
-    return (
-        None not in field.shape
-        and field.encoding == "raw"
-        and not field.referenced
-        and field.kind not in ("bytes", *COORDINATES)
-    )
 
 
 def open_dataset(
@@ -167,6 +158,37 @@ class Dataset:
             assert isinstance(wide, FixedColumn)
             assert isinstance(high, FixedColumn)
             yield wide.items, high.items
+
+    def lengths(self, field: str) -> Iterator[np.ndarray]:
+        """Yield how long a field of every sample is, in the order of their ids, file by file.
+
+        No value is read: lengths follow from offsets. A field that is one whole number says the
+        length itself.
+
+        Args:
+            field: an array, of which the first side counts, bytes, boxes or keypoints; or a label
+                or scalar of whole numbers.
+
+        Raises:
+            UnknownNameError: there is no such field.
+            UsageError: the field has no length.
+        """
+        spec = self._field(field)
+        inner = math.prod(side or 1 for side in spec.shape[1:])
+        if spec.is_picture or not (spec.shape or np.dtype(spec.dtype).kind in "iu"):
+            raise UsageError(
+                f"field {field!r} of dataset {self.path} ({spec.kind} {spec.dtype}) has no length: "
+                "expected an array, bytes, boxes, keypoints, or a whole number that says a length"
+            )
+        for file in self.manifest.files:
+            column = self._files.row(file.first_row).columns[field]
+            if isinstance(column, VariableColumn):
+                yield np.diff(column.offsets) // inner
+            elif isinstance(column, ReferenceColumn):
+                yield column.sizes_bytes() // (np.dtype(spec.dtype).itemsize * inner)
+            else:
+                items = column.items
+                yield np.full(len(items), spec.shape[0]) if spec.shape else items
 
     def orientation(self, field: str, id: int) -> int:  # noqa: A002
         """Return the EXIF orientation (1..8) of a picture's stored bytes.
@@ -302,8 +324,8 @@ class Dataset:
             raise self._sample_error(field, id, f"cannot decode it: {error}") from None
         return target if done else self.decode(field, id, out)
 
-    def grid(self, field: str, id: int) -> Grid | None:  # noqa: A002
-        """Return the grid of a picture, None if it has none.
+    def grid(self, field: str, id: int) -> memoryview | None:  # noqa: A002
+        """Return the grid of a picture, a side column's bytes; None if it has none.
 
         Raises:
             UnknownNameError: there is no such field.
@@ -314,14 +336,24 @@ class Dataset:
         if spec.grid_column is None:
             return None
         row = self._row(id)
-        column, grids = row.columns[field], row.columns[spec.grid_column]
-        assert isinstance(column, VariableColumn)
+        grids = row.columns[spec.grid_column]
         assert isinstance(grids, VariableColumn)
-        data = self._item(field, id, grids, row)
-        if not data:
-            return None
+        return self._item(field, id, grids, row) or None
+
+    def check_grid(self, field: str, id: int) -> None:  # noqa: A002
+        """Check that the grid of a picture, if it has one, is one of its file.
+
+        Raises:
+            UnknownNameError: there is no such field.
+            UsageError: the field is no picture, or there is no such id.
+            SampleError: the grid is damaged.
+        """
+        grid, data = self.grid(field, id), self.read(field, id)
+        if grid is None:
+            return
+        assert isinstance(data, memoryview)
         try:
-            return Grid.from_bytes(data, len(self._item(field, id, column, row)))
+            check_grid(grid, len(data))
         except CodecError as error:
             raise self._sample_error(field, id, str(error)) from None
 
@@ -351,43 +383,45 @@ class Dataset:
             column = columns[field]
             if not isinstance(column, VariableColumn):
                 raise UsageError(f"field {field!r} is {spec.shape} of every sample; ask its schema")
-            inner = int(np.prod([side or 1 for side in spec.shape[1:]]))
+            inner = math.prod(side or 1 for side in spec.shape[1:])
             found[places, 0] = (column.offsets[rows + 1] - column.offsets[rows]) // inner
         return found
 
-    def gather(self, field: str, ids: np.ndarray, out: np.ndarray) -> bool:
-        """Copy a field of many samples, if it is stored as it is used and alike for all of them.
-
-        Args:
-            field: of numbers, or raw pictures; of a shape that is the same for every sample.
-            ids: (n,) int64, each at least 0 and less than the number of samples.
-            out: (n, ...) of the field's dtype and shape, contiguous.
+    def alike(self, fields: Sequence[str]) -> AlikeFields | None:
+        """Return what finds samples of many ids at once, for code that reads them in place.
 
         Returns:
-            False if they are not alike, or something is damaged: read them one by one.
+            None unless all these fields are stored as they are used, with one shape each.
+
+        Raises:
+            UnknownNameError: there is no such field.
+        """
+        found = [self._field(name) for name in fields]
+        if not all(is_alike(field) for field in found):
+            return None
+        return AlikeFields(self._files, [file.first_row for file in self.manifest.files], found)
+
+    def gather(self, field: str, ids: np.ndarray, out: np.ndarray) -> bool:
+        """Copy numbers of many samples, if there is one of them, or one array, in each.
+
+        Args:
+            field: of numbers or arrays.
+            ids: (n,) int64, each at least 0 and less than the number of samples.
+            out: (n, ...) of the field's dtype and shape.
+
+        Returns:
+            False if they are not stored so: read them one by one.
 
         Raises:
             UnknownNameError: there is no such field.
         """
         spec = self._field(field)
-        if not is_alike(spec):
+        if not is_alike(spec) or spec.is_picture:
             return False
-        size_bytes = out.nbytes // max(len(out), 1)
         for places, rows, columns in self._files.by_file(ids):
             column = columns[field]
-            if isinstance(column, FixedColumn):
-                out[places] = column.items[rows]
-                continue
-            assert isinstance(column, VariableColumn)
-            sides = [columns[f"{field}.{name}"] for name in ("height", "width")]
-            for side, expected in zip(sides, out.shape[1:3], strict=True):
-                assert isinstance(side, FixedColumn)
-                if not (side.items[rows] == expected).all():
-                    return False
-            found = column.alike(rows, size_bytes)
-            if found is None:
-                return False
-            out[places] = found.reshape(len(rows), *out.shape[1:])
+            assert isinstance(column, FixedColumn)
+            out[places] = column.items[rows]
         return True
 
     def will_need(self, fields: Sequence[str], ids: np.ndarray) -> None:
@@ -509,7 +543,7 @@ class Dataset:
     def _ragged(self, spec: Field, data: memoryview, id: int) -> np.ndarray:  # noqa: A002
         inner = [side or 1 for side in spec.shape[1:]]
         items = np.frombuffer(data, np.uint8 if spec.dtype == "bool" else spec.dtype)
-        count, rest = divmod(items.size, int(np.prod(inner)))
+        count, rest = divmod(items.size, math.prod(inner))
         if rest or count > spec.bound[0] or spec.shape[0] not in (None, count):
             what = f"{items.size} numbers are no array of shape {spec.shape} up to {spec.bound}"
             raise self._sample_error(spec.name, id, what)

@@ -74,7 +74,7 @@ def _faults(dataset: Dataset, number: int, out: np.ndarray) -> tuple[list[BadRow
         try:
             cells.append(_cell(dataset, field, number, out))
             if field.is_picture:
-                dataset.grid(field.name, number)
+                dataset.check_grid(field.name, number)
         except SampleError as error:
             faults.append(_bad(dataset, number, field.name, str(error.details["reason"])))
     if not faults and row_digest(cells) != dataset.digest(number):

@@ -39,6 +39,7 @@ from stoker.ops.equalize import Equalize, equalize
 from stoker.ops.erase import Erase, erase
 from stoker.ops.filter_boxes import FilterBoxes, filter_boxes
 from stoker.ops.fit_bucket import FitBucket, fit_bucket
+from stoker.ops.fit_length import FitLength, fit_length
 from stoker.ops.five_crop import five_crop, ten_crop
 from stoker.ops.gamma import Gamma, gamma
 from stoker.ops.gaussian_blur import GaussianBlur, gaussian_blur
@@ -114,6 +115,7 @@ __all__ = [
     "Erase",
     "FilterBoxes",
     "FitBucket",
+    "FitLength",
     "FoldKernel",
     "Gamma",
     "GaussianBlur",
@@ -197,6 +199,7 @@ __all__ = [
     "erase",
     "filter_boxes",
     "fit_bucket",
+    "fit_length",
     "five_crop",
     "gamma",
     "gaussian_blur",

@@ -117,21 +117,22 @@ def picture_size(state: State) -> tuple[int, int] | None:
     """
     if state.items or len(state.shape) not in (2, 3) or not state.is_fixed:
         return None
+    return grid(state)[1:]
+
+
+def grid(state: State) -> tuple[int, int, int]:
+    """Return (planes, height, width) of a value with pixels of a fixed size.
+
+    Planes lie one after the other: the channels of (C, H, W), 1 of all else.
+    """
     sides = state.bound
-    start = 1 if _is_planar(state) else 0
-    return sides[start], sides[start + 1]
+    planar = state.kind == "array" and len(sides) == 3 and sides[0] <= MAX_CHANNELS < sides[2]
+    return (sides[0], sides[1], sides[2]) if planar else (1, sides[0], sides[1])
 
 
 def planes(state: State, array: np.ndarray) -> np.ndarray:
     """Return a view (planes, H, W, channels) of a value with pixels."""
-    if _is_planar(state):
-        return array[..., None]
-    return array.reshape(1, *array.shape[:2], -1)
-
-
-def _is_planar(state: State) -> bool:
-    sides = state.bound
-    return state.kind == "array" and len(sides) == 3 and sides[0] <= MAX_CHANNELS < sides[2]
+    return array.reshape(*grid(state), -1)
 
 
 def require_fixed(op: str, state: State) -> None:

@@ -1,8 +1,9 @@
 """Turn values into another dtype without changing them. No randomness.
 
 Only where every value has its exact place in the new dtype, or where a float is rounded to a
-shorter float (to nearest, halves to even; too great ones become infinite). Nothing is scaled: that
-is normalize. An image that is no longer uint8 is an array: ops on pixels come before it.
+shorter float (to nearest, halves to even; too great ones become infinite, no number becomes 0x7E00
+as float16). Nothing is scaled: that is normalize. An image that is no longer uint8 is an array: ops
+on pixels come before it.
 
 A float16 result is handed to kernels as uint16 bits, see `stoker.ops.contract.storage`.
 """
@@ -14,7 +15,7 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
-from stoker.ops.half import to_half
+from stoker.ops.half import narrow_run, to_halves
 from stoker.ops.registry import register
 from stoker.ops.rules import refuse
 from stoker.rng.jit import kernel
@@ -47,19 +48,17 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
         convert(source, ZERO, np.uint64(source.size), result, ZERO)
         return
     line = scratch[: 4 * LINE].view(np.float32)
-    raised = scratch[4 * LINE : 8 * LINE].view(np.float32)
-    lines, raises = (line, line.view(np.uint32)), (raised, raised.view(np.uint32))
     for start in range(0, source.size, LINE):
         at, count = np.uint64(start), np.uint64(min(LINE, source.size - start))
         convert(source, at, count, line, ZERO)
-        to_half(lines, raises, ZERO, count, result, at)
+        narrow_run(line, ZERO, count, result, at)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    with np.errstate(over="ignore"):
-        if params["half"]:
-            dst.view(np.float16)[...] = src.astype(np.float32).astype(np.float16)
-        else:
+    if params["half"]:
+        dst[...] = to_halves(src.astype(np.float32))
+    else:
+        with np.errstate(over="ignore"):
             dst[...] = src.astype(dst.dtype)
 
 
@@ -83,6 +82,7 @@ class Cast(Op):
     dtype: str
 
     name: ClassVar[str] = "cast"
+    version: ClassVar[int] = 2
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("half", "u1")])
     kernels: ClassVar[dict[str, Kernel]] = {
         kind: Kernel(_run, _plain) for kind in ("image", "mask", "array", "label", "scalar")
@@ -97,7 +97,7 @@ class Cast(Op):
         return np.array((self.dtype == "float16",), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return states of the dtype, and the bytes of two lines where that is float16.
+        """Return states of the dtype, and the bytes of a line where that is float16.
 
         Raises:
             StateError: a dtype does not hold what comes, besides `Op.declare`'s reasons.
@@ -107,7 +107,7 @@ class Cast(Op):
             if not holds(self.dtype, state.dtype):
                 expected = f"a dtype whose values {self.dtype} holds"
                 raise refuse(self.name, expected, state, "Cast to a dtype that holds them")
-        need = 8 * LINE if self.dtype == "float16" else 0
+        need = 4 * LINE if self.dtype == "float16" else 0
         return tuple(self._after(state) for state in states), need
 
     def _after(self, state: State) -> State:

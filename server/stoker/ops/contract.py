@@ -205,6 +205,10 @@ class Value:
     tracer: Tracer
 
 
+def _named(value: object) -> str:
+    return "a field" if isinstance(value, Value) else type(value).__name__
+
+
 @kernel
 def same_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
     """Output size of an op that keeps its input's size."""
@@ -409,7 +413,7 @@ class Op:
         return state
 
     def _no_rule(self, state: State) -> StateError:
-        some = "" if state.kind in ITEM_KINDS else "a "
+        some = "" if state.kind in ITEM_KINDS else "an " if state.kind[0] in "aeiou" else "a "
         return StateError(
             f"{self.name} has no rule for {some}{state.kind}; it has rules for: "
             f"{', '.join(self.kinds())}. Leave the {state.kind} out of this call"
@@ -424,10 +428,12 @@ class Op:
             BuildError: called without values, or outside a pipeline.
         """
         if not values or not all(isinstance(value, Value) for value in values):
-            got = ", ".join(type(value).__name__ for value in values) or "nothing"
+            got = ", ".join(_named(value) for value in values) or "nothing"
+            names = ", ".join(parameter.name for parameter in dataclasses.fields(self))
+            remedy = f"; give parameters by name: {names}" if values and names else ""
             raise BuildError(
                 f"{self.name}: expected fields of a sample inside a function decorated with "
-                f"@pipeline, got {got}"
+                f"@pipeline, got {got}{remedy}"
             )
         results = values[0].tracer.apply(self, values, stream)
         return results[0] if len(results) == 1 else results

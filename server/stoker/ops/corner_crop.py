@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from stoker.ops import checks
-from stoker.ops.contract import Kernel, Op, State, Value
+from stoker.ops.contract import Kernel, Value
+from stoker.ops.cropped import Cropped
 from stoker.ops.cut import cut, plain_cut
-from stoker.ops.fills import FILL_FIELDS, Fills
+from stoker.ops.fills import FILL_FIELDS
 from stoker.ops.points import scaled
 from stoker.ops.reading import box_inside
 from stoker.ops.registry import register
-from stoker.ops.rules import require_pixels
 from stoker.rng.jit import kernel
 
 CORNERS: Final = ("top_left", "top_right", "bottom_left", "bottom_right")
@@ -52,11 +52,6 @@ def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 
 @kernel
-def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
-    return int(params["height"]), int(params["width"])
-
-
-@kernel
 def _forward(params: Any, record: Any, sizes: Any) -> Any:
     top, left = _place(params, sizes[0], sizes[1])
     return scaled(1.0, 1.0, -left, -top)
@@ -71,7 +66,7 @@ def _reads(params: Any, record: Any, height: int, width: int) -> Any:
 
 @register
 @dataclass(frozen=True)
-class CornerCrop(Fills, Op):
+class CornerCrop(Cropped):
     """Cut a corner out.
 
     Attributes:
@@ -81,7 +76,6 @@ class CornerCrop(Fills, Op):
         mask_fill: class outside of a mask that is too small.
     """
 
-    size: int | tuple[int, int]
     corner: str = "top_left"
     fill: int | tuple[int, ...] = 0
     mask_fill: int = 0
@@ -94,31 +88,20 @@ class CornerCrop(Fills, Op):
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
     }
-    out_size = staticmethod(_out_size)
     reads = staticmethod(_reads)
     forward = staticmethod(_forward)
 
     def check(self) -> None:
         """Check the parameters."""
         self.settle(
-            size=checks.pair(self.name, "size", self.size, 1),
             corner=checks.choice(self.name, "corner", self.corner, CORNERS),
-            **self.checked_fills(),
+            **self.checked(),
         )
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
-        size = checks.pair(self.name, "size", self.size, 1)
         sides = CORNERS.index(self.corner)
-        return np.array((*size, sides // 2, sides % 2, *self.fills()), self.parameters)
-
-    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return states of the output size."""
-        self.require_kinds(states)
-        require_pixels(self.name, states)
-        self.require_fills(states)
-        size = checks.pair(self.name, "size", self.size, 1)
-        return tuple(state.resized(*size, size) for state in states), 0
+        return np.array((*self.sides(), sides // 2, sides % 2, *self.fills()), self.parameters)
 
 
 def corner_crop(

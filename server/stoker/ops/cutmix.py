@@ -16,18 +16,11 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from stoker.ops import checks
-from stoker.ops.batch import (
-    OFFSETS,
-    BatchOp,
-    picture_size,
-    planes,
-    require_fixed,
-    require_weights,
-)
+from stoker.ops.batch import OFFSETS, grid, picture_size, require_fixed, require_weights
 from stoker.ops.contract import State, StateError, Value
-from stoker.ops.gammas import LARGEST, SMALLEST, beta
+from stoker.ops.gammas import beta
 from stoker.ops.means import Tools
+from stoker.ops.partnered import Partnered
 from stoker.ops.registry import register_batch
 from stoker.rng.draws import bernoulli, integers, uniform
 from stoker.rng.jit import kernel
@@ -48,7 +41,7 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 @register_batch
 @dataclass(frozen=True)
-class Cutmix(BatchOp):
+class Cutmix(Partnered):
     """Paste a box of another row.
 
     Attributes:
@@ -57,11 +50,9 @@ class Cutmix(BatchOp):
     """
 
     alpha: float = 1.0
-    p: float = 1.0
 
     name: ClassVar[str] = "cutmix"
     needs_picture: ClassVar[bool] = True
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("alpha", "f8"), ("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype(
         [
             ("applied", "u1"), ("offset", "u2"), ("y", "f8"), ("x", "f8"), ("lam", "f8"),
@@ -69,17 +60,6 @@ class Cutmix(BatchOp):
         ]
     )  # fmt: skip
     draw = staticmethod(_draw)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            alpha=checks.number(self.name, "alpha", self.alpha, SMALLEST, LARGEST),
-            p=checks.number(self.name, "p", self.p, 0.0, 1.0),
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((self.alpha, self.p), self.parameters)
 
     @classmethod
     def kinds(cls) -> tuple[str, ...]:
@@ -110,17 +90,12 @@ class Cutmix(BatchOp):
 
     def resolve(self, record: np.ndarray, size: tuple[int, int], ids: Sequence[int]) -> None:
         """Complete a record: the partner's id, the box in pixels, and the part that stays."""
-        record["partner"] = ids[0]
-        (drawn,) = record
-        reach = 0.5 * math.sqrt(1.0 - float(drawn["lam"]))
-        starts, sides = [], []
-        for side, place in zip(size, (drawn["y"], drawn["x"]), strict=True):
-            middle, half = int(float(place) * side), int(reach * side)
-            starts.append(max(middle - half, 0))
-            sides.append(min(middle + half, side) - starts[-1])
-        record["top"], record["left"] = starts
-        record["height"], record["width"] = sides
-        record["lam"] = 1.0 - sides[0] * sides[1] / (size[0] * size[1])
+        applied, offset, y, x, lam, *_ = record.item()
+        reach = 0.5 * math.sqrt(1.0 - lam)
+        top, tall = _cut(y, reach, size[0])
+        left, wide = _cut(x, reach, size[1])
+        stays = 1.0 - tall * wide / (size[0] * size[1])
+        record[0] = (applied, offset, y, x, stays, ids[0], top, left, tall, wide)
 
     def mix(
         self,
@@ -135,11 +110,16 @@ class Cutmix(BatchOp):
         if len(state.shape) < 2:
             tools.blend(own, other, dst, float(record["lam"]))
             return 0
-        dst[...] = own
-        top, left = int(record["top"]), int(record["left"])
-        box = slice(top, top + int(record["height"])), slice(left, left + int(record["width"]))
-        planes(state, dst)[:, *box] = planes(state, other)[:, *box]
+        *_, top, left, tall, wide = record.item()
+        tools.paste(own, other, dst, grid(state), (top, left, tall, wide))
         return 0
+
+
+def _cut(place: float, reach: float, side: int) -> tuple[int, int]:
+    """Return where a box begins along a side, and how long it is, after clipping."""
+    middle, half = int(place * side), int(reach * side)
+    start = max(middle - half, 0)
+    return start, min(middle + half, side) - start
 
 
 def cutmix(*values: Value, alpha: float = 1.0, p: float = 1.0, stream: str | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""Stretch and squeeze the columns and rows of a grid at random, image and mask; the size stays.
+"""Stretch and squeeze the columns and rows of a grid at random; the size stays.
 
 Draws: 0 applied if uniform < p; 1 + 2i how much wider cell i becomes, 2 + 2i how much taller, both
 uniform in `stretch_range`; 16 cells are drawn whatever `cells` is. Output cells are of one size;
@@ -8,7 +8,8 @@ nothing enters from outside, and nothing leaves.
 A stretch counts as s = floor((1 + stretch) * 2**16 + 0.5). With n cells and W pixels, output pixel
 x lies in cell i = ((2x + 1) n) // 2W, at r = ((2x + 1) n) mod 2W in it; its position is
 (2W (s_0 + ... + s_(i-1)) + r s_i) * 2**24 // (2 (s_0 + ... + s_(n-1))), below 2**62. Sampling:
-`stoker.ops.warp`.
+`stoker.ops.warp`. Boxes and keypoints move by the exact inverse; columns and rows stay columns and
+rows, so a box stays one.
 """
 
 from dataclasses import dataclass
@@ -17,9 +18,10 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from stoker.ops import checks
-from stoker.ops.contract import Kernel, State, Value
+from stoker.ops.contract import ItemsKernel, Kernel, State, Value
 from stoker.ops.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.places import sample_row
+from stoker.ops.points import beyond, move_boxes, scaled
 from stoker.ops.registry import register
 from stoker.ops.warp import BITS, FILTERS, plain_sample
 from stoker.rng.draws import bernoulli, uniform_range
@@ -93,6 +95,67 @@ def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> Non
         begin(src, dst)
 
 
+@kernel
+def unstretched(at: float, size: int, cells: int, stretches: Any) -> float:
+    """Return where a place of the source comes to lie along an axis: the inverse of the positions.
+
+    What lies before 0 or behind `size` moves as the first or the last cell does.
+    """
+    whole = 0
+    for i in range(cells):
+        whole += stretched(stretches[i])
+    place, before, cell = at * whole, 0, 0
+    while cell < cells - 1 and place >= float((before + stretched(stretches[cell])) * size):
+        before += stretched(stretches[cell])
+        cell += 1
+    part = (place - float(before * size)) / float(stretched(stretches[cell]) * size)
+    return (cell + part) * size / cells
+
+
+@kernel
+def _moved(at: Any, n: int, word: int, params: Any, record: Any, sizes: Any) -> Any:
+    """Return where the point at a word of item n comes to lie, rounded to float32."""
+    x: Any = np.float64(at[n, word])
+    y: Any = np.float64(at[n, word + 1])
+    if record["apply"]:
+        cells = int(params["cells"])
+        x = unstretched(x, sizes[1], cells, record["across"])
+        y = unstretched(y, sizes[0], cells, record["down"])
+    return np.float64(np.float32(x)), np.float64(np.float32(y))
+
+
+@kernel
+def _run_boxes(src: Any, dst: Any, params: Any, record: Any, sizes: Any, visible: int) -> int:
+    at, to = src.view(np.float32), dst.view(np.float32)
+    tall, wide = float(sizes[2]), float(sizes[3])
+    kept = 0
+    for n in range(src.shape[0]):
+        left, top = _moved(at, n, 0, params, record, sizes)
+        right, bottom = _moved(at, n, 2, params, record, sizes)
+        if beyond(left, right, wide) or beyond(top, bottom, tall):
+            continue
+        item = dst[kept : kept + 1]
+        item[0, :] = src[n, :]
+        to[kept, 0], to[kept, 1], to[kept, 2], to[kept, 3] = left, top, right, bottom
+        kept += move_boxes(item, item, scaled(1.0, 1.0, 0.0, 0.0), sizes, visible)
+    return kept
+
+
+@kernel
+def _run_keypoints(src: Any, dst: Any, params: Any, record: Any, sizes: Any) -> int:
+    at, to = src.view(np.float32), dst.view(np.float32)
+    tall, wide = float(sizes[2]), float(sizes[3])
+    kept = 0
+    for n in range(src.shape[0]):
+        x, y = _moved(at, n, 0, params, record, sizes)
+        if beyond(x, x, wide) or beyond(y, y, tall):
+            continue
+        dst[kept, :] = src[n, :]
+        to[kept, 0], to[kept, 1] = x, y
+        kept += 1
+    return kept
+
+
 def plain_places(size: int, cells: int, stretches: np.ndarray) -> np.ndarray:
     """Return the positions of all pixels of an axis, with NumPy; the reference of `fill_places`."""
     sizes = np.array([stretched(float(stretch)) for stretch in stretches[:cells]])
@@ -150,6 +213,10 @@ class GridDistortion(PixelOp):
     kernels: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
+    }
+    items: ClassVar[dict[str, ItemsKernel]] = {
+        "boxes": ItemsKernel(_run_boxes, visible=True),
+        "keypoints": ItemsKernel(_run_keypoints),
     }
     draw = staticmethod(_draw)
 

@@ -1,4 +1,4 @@
-"""Weighted means of whole values, and moved boxes: the arithmetic of batch ops.
+"""Weighted means of whole values, pasted and moved boxes: the arithmetic of batch ops.
 
 uint8: with w = floor(part * 2**16 + 0.5), (a * w + b * (2**16 - w) + 2**15) >> 16, in integers.
 float32 and float64: a * p + b * q, p and q being part and 1 - part (computed in float64) rounded to
@@ -15,20 +15,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.ops.half import B13, B16, HALF_BITS, HALF_ONE, MAGNITUDE, NORMAL, REBIAS, SIGN
-from stoker.ops.half import ONE as ONE_BIT
+from stoker.ops.half import narrowed, to_halves, widened
+from stoker.ops.paste import paste, plain_paste
 from stoker.ops.points import MOVERS
-from stoker.ops.words import float_word, word_float
 from stoker.rng.jit import compiled, kernel
 
 ONE: Final = 1 << 16
 HALF: Final = np.int32(1 << 15)
 SHIFT: Final = np.int32(16)
-NOT_SIGN: Final = np.uint32(0x7FFF)
-EXPONENT: Final = np.uint32(0x7C00)
-INFINITE: Final = np.uint32(0x7F800000)
-SCALE: Final = np.float32(2.0**112)
-NOT_A_NUMBER: Final = np.uint16(0x7E00)
 
 
 @kernel
@@ -60,30 +54,6 @@ def plain_floats(a: np.ndarray, b: np.ndarray, dst: np.ndarray, p: Any, q: Any) 
 
 
 @kernel
-def widened(bits: Any) -> Any:
-    """Return the float32 of float16 bits."""
-    word = np.uint32(bits)
-    size = word_float(np.uint32(np.uint32(word & NOT_SIGN) << B13)) * SCALE
-    found = float_word(size)
-    if np.uint32(word & EXPONENT) == EXPONENT:
-        found = np.uint32(found | INFINITE)
-    return word_float(np.uint32(found | np.uint32(np.uint32(word & SIGN) << B16)))
-
-
-@kernel
-def narrowed(x: Any) -> Any:
-    """Return the float16 bits of a float32; the rounding of `stoker.ops.half.to_half`."""
-    word = float_word(x)
-    size = np.uint32(word & MAGNITUDE)
-    odd = np.uint32(np.uint32(size >> B13) & ONE_BIT)
-    normal = min(np.uint32(np.uint32(size - REBIAS + odd) >> B13), EXPONENT)
-    small = np.uint32(float_word(np.float32(abs(x) + HALF_ONE)) - HALF_BITS)
-    found = small if size < NORMAL else normal
-    found = np.uint32(np.uint32(np.uint32(word >> B16) & SIGN) | found)
-    return NOT_A_NUMBER if size > INFINITE else np.uint16(found)
-
-
-@kernel
 def blend_halves(a: Any, b: Any, dst: Any, p: Any, q: Any) -> None:
     """Write the weighted mean of flat arrays of float16 bits; p and q are float32."""
     for i in range(np.uint64(dst.size)):
@@ -94,9 +64,7 @@ def plain_halves(a: np.ndarray, b: np.ndarray, dst: np.ndarray, p: Any, q: Any) 
     """The reference of `blend_halves`."""
     with np.errstate(all="ignore"):
         first, second = (bits.view(np.float16).astype(np.float32) for bits in (a, b))
-        total = first * p + second * q
-        dst[...] = total.astype(np.float16).view(np.uint16)
-    dst[np.isnan(total)] = NOT_A_NUMBER
+        dst[...] = to_halves(first * p + second * q)
 
 
 class Tools:
@@ -111,6 +79,7 @@ class Tools:
         self._bytes: Any = compiled(blend_bytes) if machine else plain_bytes
         self._floats: Any = compiled(blend_floats) if machine else plain_floats
         self._halves: Any = compiled(blend_halves) if machine else plain_halves
+        self._paste: Any = compiled(paste) if machine else plain_paste
         self._movers = {kind: compiled(fn) if machine else fn for kind, fn in MOVERS.items()}
 
     def blend(self, a: np.ndarray, b: np.ndarray, dst: np.ndarray, part: float) -> None:
@@ -131,6 +100,27 @@ class Tools:
         else:
             weight = dst.dtype.type
             self._floats(one, two, into, weight(part), weight(1.0 - part))
+
+    def paste(
+        self,
+        own: np.ndarray,
+        other: np.ndarray,
+        dst: np.ndarray,
+        grid: tuple[int, int, int],
+        box: tuple[int, int, int, int],
+    ) -> None:
+        """Write a value with pixels, and inside of a box another one.
+
+        Args:
+            own: contiguous.
+            other: of the same shape and dtype.
+            dst: where to, of the same shape and dtype.
+            grid: (planes, height, width); see `stoker.ops.batch.grid`.
+            box: (top, left, height, width).
+        """
+        if dst.dtype != np.uint8:
+            own, other, dst = (array.view(np.uint8) for array in (own, other, dst))
+        self._paste(own, other, dst, grid[0], grid[1:], box)
 
     def move(
         self,

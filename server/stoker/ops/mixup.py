@@ -14,18 +14,17 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from stoker.ops import checks
 from stoker.ops.batch import (
     FLOATS,
     OFFSETS,
-    BatchOp,
     bounded,
     require_fixed,
     require_weights,
 )
 from stoker.ops.contract import State, Value
-from stoker.ops.gammas import LARGEST, SMALLEST, beta
+from stoker.ops.gammas import beta
 from stoker.ops.means import Tools
+from stoker.ops.partnered import Partnered
 from stoker.ops.registry import register_batch
 from stoker.ops.rules import refuse
 from stoker.rng.draws import bernoulli, integers
@@ -44,7 +43,7 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 @register_batch
 @dataclass(frozen=True)
-class Mixup(BatchOp):
+class Mixup(Partnered):
     """Mix rows with others.
 
     Attributes:
@@ -54,25 +53,12 @@ class Mixup(BatchOp):
     """
 
     alpha: float = 0.2
-    p: float = 1.0
 
     name: ClassVar[str] = "mixup"
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("alpha", "f8"), ("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype(
         [("applied", "u1"), ("offset", "u2"), ("lam", "f8"), ("partner", "i8")]
     )
     draw = staticmethod(_draw)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            alpha=checks.number(self.name, "alpha", self.alpha, SMALLEST, LARGEST),
-            p=checks.number(self.name, "p", self.p, 0.0, 1.0),
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((self.alpha, self.p), self.parameters)
 
     @classmethod
     def kinds(cls) -> tuple[str, ...]:

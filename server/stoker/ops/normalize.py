@@ -15,7 +15,7 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, StateError, Value
-from stoker.ops.half import to_half
+from stoker.ops.half import narrow_run, to_halves
 from stoker.ops.registry import register
 from stoker.ops.rules import require_image
 from stoker.rng.jit import kernel
@@ -85,9 +85,8 @@ def _run_packed(src: Any, dst: Any, params: Any, scratch: Any) -> None:
     mean, gain, half = params["mean"], params["gain"], params["half"]
     size = width * channels
     count = np.uint64(size)
-    line, raised = _floats(scratch, 0, size), _floats(scratch, 1, size)
-    means, gains = _floats(scratch, 2, size), _floats(scratch, 3, size)
-    lines, raises = (line, line.view(np.uint32)), (raised, raised.view(np.uint32))
+    line = _floats(scratch, 0, size)
+    means, gains = _floats(scratch, 1, size), _floats(scratch, 2, size)
     for i in range(size):
         means[i], gains[i] = mean[i % channels], gain[i % channels]
     image, result = src.reshape(src.size), dst.reshape(dst.size)
@@ -95,7 +94,7 @@ def _run_packed(src: Any, dst: Any, params: Any, scratch: Any) -> None:
         at = np.uint64(y * size)
         if half:
             line_hwc(image, at, count, means, gains, line, ZERO)
-            to_half(lines, raises, ZERO, count, result, at)
+            narrow_run(line, ZERO, count, result, at)
         else:
             line_hwc(image, at, count, means, gains, result, at)
 
@@ -104,8 +103,7 @@ def _run_packed(src: Any, dst: Any, params: Any, scratch: Any) -> None:
 def _run_planar(src: Any, dst: Any, params: Any, scratch: Any) -> None:
     height, width, channels = src.shape
     constants, half = (params["mean"], params["gain"]), params["half"]
-    line, raised = _floats(scratch, 0, width * channels), _floats(scratch, 1, width * channels)
-    lines, raises = (line, line.view(np.uint32)), (raised, raised.view(np.uint32))
+    line = _floats(scratch, 0, width * channels)
     image, result = src.reshape(src.size), dst.reshape(dst.size)
     count, plane = np.uint64(width), np.uint64(height * width)
     for y in range(height):
@@ -113,7 +111,7 @@ def _run_planar(src: Any, dst: Any, params: Any, scratch: Any) -> None:
         if half:
             line_chw(image, at, count, channels, constants, line, ZERO, count)
             for c in range(np.uint64(channels)):
-                to_half(lines, raises, c * count, count, result, to + c * plane)
+                narrow_run(line, c * count, count, result, to + c * plane)
         else:
             line_chw(image, at, count, channels, constants, result, to, plane)
 
@@ -125,8 +123,7 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     if params["planar"]:
         values = values.transpose(2, 0, 1)
     if params["half"]:
-        with np.errstate(over="ignore"):
-            dst.view(np.float16)[...] = values.astype(np.float16)
+        dst[...] = to_halves(values)
     else:
         dst[...] = values
 
@@ -179,7 +176,7 @@ class Normalize(Op):
         for state in states:
             require_image(self.name, state)
             self._require_channels(state)
-            need = max(need, 4 * ((4 * state.bound[1] * state.bound[2] + 63) // 64 * 64))
+            need = max(need, 3 * ((4 * state.bound[1] * state.bound[2] + 63) // 64 * 64))
         return tuple(self._after(state) for state in states), need
 
     def _after(self, state: State) -> State:

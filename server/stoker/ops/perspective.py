@@ -113,6 +113,7 @@ class Perspective(Fills, Op):
     mask_fill: int = 0
 
     name: ClassVar[str] = "perspective"
+    version: ClassVar[int] = 2
     random: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [

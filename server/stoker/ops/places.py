@@ -77,13 +77,42 @@ def pick_places(image: Any, size: Any, places: Any, run: Any, result: Any, to: i
     across, down = places
     first, end = np.uint64(run[0]), np.uint64(run[1])
     for x in range(first, end):
-        down[x] = ((down[x] >> BITS) * width + (across[x] >> BITS)) * channels
+        down[x] = (down[x] >> BITS) * width + (across[x] >> BITS)
+    pick_run(image, down, run, channels, result, to)
+
+
+@kernel
+def pick_row(image: Any, at: Any, fill: Any, channels: int, result: Any, to: int) -> None:
+    """Write a row of pixels of one channel or three.
+
+    Args:
+        image: flat source.
+        at: `(w,) int64`: which pixel of the source, counted row by row, or -1.
+        fill: what stands for -1; at least that many values.
+        channels: 1 or 3.
+        result: flat, of the same dtype.
+        to: index of the row's first value.
+    """
+    first = 0
+    while first < len(at):
+        end = run_end(at, first)
+        if at[first] < 0:
+            fill_run(result, to + first * channels, end - first, channels, fill)
+        else:
+            pick_run(image, at, (first, end), channels, result, to)
+        first = end
+
+
+@kernel
+def pick_run(image: Any, at: Any, run: Any, channels: int, result: Any, to: int) -> None:
+    """Write the pixels of `run` = (first, end), which all have a place; the rest as `pick_row`."""
+    first, end = np.uint64(run[0]), np.uint64(run[1])
     if channels == 1:
         for x in range(first, end):
-            result[np.uint64(to) + x] = image[np.uint64(down[x])]
+            result[np.uint64(to) + x] = image[np.uint64(at[x])]
     else:
         for x in range(first, end):
-            pick3(image, down[x], result, to + 3 * np.int64(x))
+            pick3(image, 3 * at[x], result, to + 3 * np.int64(x))
 
 
 @kernel

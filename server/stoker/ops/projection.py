@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from stoker.ops.places import sample_row
+from stoker.ops.places import pick_row, sample_row
 from stoker.ops.points import inverse
 from stoker.ops.warp import BITS, UNIT
 from stoker.rng.jit import kernel
@@ -20,7 +20,8 @@ def projection(corners: Any, height: int, width: int) -> Any:
     """Return the nine numbers of the map from output to source.
 
     Output (y, x) has the position (X, Y) / Z in pixels of the source, with X = n0 x + (n1 y + n2),
-    Y = n3 x + (n4 y + n5), Z = n6 x + (n7 y + n8).
+    Y = n3 x + (n4 y + n5), Z = n6 x + (n7 y + n8), computed as (X, Y) times 1 / Z: divisions are
+    what the time goes to.
 
     Args:
         corners: x and y of the output pixels in which the top left, top right, bottom right and
@@ -82,12 +83,17 @@ def warp_projection(
         fill: at least C values.
         scratch: `(projection_bytes(w),) uint8`.
     """
-    size_y, size_x, _ = dst.shape
+    size_y, size_x, channels = dst.shape
+    image, result = src.reshape(src.size), dst.reshape(dst.size)
     across = scratch[: 8 * size_x].view(np.int64)
     down = scratch[8 * size_x : 16 * size_x].view(np.int64)
     for y in range(size_y):
-        project_row(numbers, y, src.shape, across, down)
-        sample_row(src, dst, y, (across, down), bilinear, fill)
+        if bilinear == 0 and channels in (1, 3):
+            index_row(numbers, y, src.shape, across)
+            pick_row(image, across, fill, channels, result, y * size_x * channels)
+        else:
+            project_row(numbers, y, src.shape, across, down)
+            sample_row(src, dst, y, (across, down), bilinear, fill)
 
 
 @kernel
@@ -96,21 +102,44 @@ def project_row(numbers: Any, y: int, shape: Any, across: Any, down: Any) -> Non
 
     `shape` is the source's.
     """
-    n0, n1, n2, n3, n4, n5, n6, n7, n8 = numbers
-    height, width, _ = shape
-    row_x, row_y, row_z = n1 * y + n2, n4 * y + n5, n7 * y + n8
+    row = row_numbers(numbers, y)
     for x in range(np.uint64(len(across))):
-        column = float(x)
-        z = n6 * column + row_z
-        seen = z > 0.0
-        depth = z if seen else 1.0
-        fx, fy = (n0 * column + row_x) / depth, (n3 * column + row_y) / depth
-        seen = seen and 0.0 <= fx < width and 0.0 <= fy < height
-        # As `fixed`, which rounds down: what is not negative is truncated.
-        px, py = int((fx if seen else 0.0) * UNIT + 0.5), int((fy if seen else 0.0) * UNIT + 0.5)
-        # A position that rounding takes to the far edge is outside.
-        seen = seen and px < width << BITS and py < height << BITS
-        across[x], down[x] = px if seen else -1, py
+        across[x], down[x] = projected(row, float(x), shape[0], shape[1])
+
+
+@kernel
+def index_row(numbers: Any, y: int, shape: Any, at: Any) -> None:
+    """Write which pixel of the source each of a row of output pixels shows; -1 where there is none.
+
+    Pixels are numbered row by row; `shape` is the source's.
+    """
+    row = row_numbers(numbers, y)
+    for x in range(np.uint64(len(at))):
+        px, py = projected(row, float(x), shape[0], shape[1])
+        at[x] = (py >> BITS) * shape[1] + (px >> BITS) if px >= 0 else -1
+
+
+@kernel
+def row_numbers(numbers: Any, y: int) -> Any:
+    """Return slope and start of X, Y and Z along a row of output pixels."""
+    n0, n1, n2, n3, n4, n5, n6, n7, n8 = numbers
+    return n0, n1 * y + n2, n3, n4 * y + n5, n6, n7 * y + n8
+
+
+@kernel
+def projected(row: Any, x: float, height: int, width: int) -> Any:
+    """Return the position of a pixel of a row, horizontal first; -1 and 0 where there is none."""
+    slope_x, start_x, slope_y, start_y, slope_z, start_z = row
+    z = slope_z * x + start_z
+    seen = z > 0.0
+    part = 1.0 / (z if seen else 1.0)
+    fx, fy = (slope_x * x + start_x) * part, (slope_y * x + start_y) * part
+    seen = seen and 0.0 <= fx < width and 0.0 <= fy < height
+    # As `fixed`, which rounds down: what is not negative is truncated.
+    px, py = int((fx if seen else 0.0) * UNIT + 0.5), int((fy if seen else 0.0) * UNIT + 0.5)
+    # A position that rounding takes to the far edge is outside.
+    seen = seen and px < width << BITS and py < height << BITS
+    return px if seen else -1, py if seen else 0
 
 
 def plain_projection(corners: Any, height: int, width: int) -> Any:
@@ -119,8 +148,8 @@ def plain_projection(corners: Any, height: int, width: int) -> Any:
     y, x = np.mgrid[:height, :width].astype(np.float64)
     z = n[6] * x + (n[7] * y + n[8])
     seen = z > 0.0
-    z = np.where(seen, z, 1.0)
-    fx, fy = (n[0] * x + (n[1] * y + n[2])) / z, (n[3] * x + (n[4] * y + n[5])) / z
+    part = 1.0 / np.where(seen, z, 1.0)
+    fx, fy = (n[0] * x + (n[1] * y + n[2])) * part, (n[3] * x + (n[4] * y + n[5])) * part
     seen &= (fx >= 0.0) & (fx < width) & (fy >= 0.0) & (fy < height)
     fx, fy = np.where(seen, fx, 0.0), np.where(seen, fy, 0.0)
     down = [np.floor(f * UNIT + 0.5).astype(np.int64) for f in (fx, fy)]

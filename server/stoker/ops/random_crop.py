@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoker.ops import checks
-from stoker.ops.contract import Kernel, Op, State, Value
+from stoker.ops.contract import Kernel, Value
+from stoker.ops.cropped import Cropped
 from stoker.ops.cut import cut, plain_cut
-from stoker.ops.fills import FILL_FIELDS, Fills
+from stoker.ops.fills import FILL_FIELDS
 from stoker.ops.points import scaled
 from stoker.ops.reading import box_inside
 from stoker.ops.registry import register
-from stoker.ops.rules import require_pixels
 from stoker.rng.draws import integers
 from stoker.rng.jit import kernel
 
@@ -55,11 +55,6 @@ def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 
 @kernel
-def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
-    return int(params["height"]), int(params["width"])
-
-
-@kernel
 def _forward(params: Any, record: Any, sizes: Any) -> Any:
     return scaled(1.0, 1.0, -int(record["left"]), -int(record["top"]))
 
@@ -72,7 +67,7 @@ def _reads(params: Any, record: Any, height: int, width: int) -> Any:
 
 @register
 @dataclass(frozen=True)
-class RandomCrop(Fills, Op):
+class RandomCrop(Cropped):
     """Cut a window at a random place.
 
     Attributes:
@@ -82,7 +77,6 @@ class RandomCrop(Fills, Op):
         mask_fill: class outside of the mask.
     """
 
-    size: int | tuple[int, int]
     padding: int | tuple[int, int] = 0
     fill: int | tuple[int, ...] = 0
     mask_fill: int = 0
@@ -104,31 +98,20 @@ class RandomCrop(Fills, Op):
         "mask": Kernel(_run_mask, _plain_mask),
     }
     draw = staticmethod(_draw)
-    out_size = staticmethod(_out_size)
     reads = staticmethod(_reads)
     forward = staticmethod(_forward)
 
     def check(self) -> None:
         """Check the parameters."""
         self.settle(
-            size=checks.pair(self.name, "size", self.size, 1),
             padding=checks.pair(self.name, "padding", self.padding, 0),
-            **self.checked_fills(),
+            **self.checked(),
         )
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
-        size = checks.pair(self.name, "size", self.size, 1)
         padding = checks.pair(self.name, "padding", self.padding, 0)
-        return np.array((*size, *padding, *self.fills()), self.parameters)
-
-    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return states of the output size."""
-        self.require_kinds(states)
-        require_pixels(self.name, states)
-        self.require_fills(states)
-        size = checks.pair(self.name, "size", self.size, 1)
-        return tuple(state.resized(*size, size) for state in states), 0
+        return np.array((*self.sides(), *padding, *self.fills()), self.parameters)
 
 
 def random_crop(

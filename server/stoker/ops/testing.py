@@ -23,11 +23,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.ops.contract import Op, State, StateError, storage
+from stoker.ops.contract import IMAGE_KINDS, Op, State, StateError, storage
+from stoker.ops.painted import Memory
 from stoker.ops.registry import make, name_of
 from stoker.ops.testing_folds import check_folds
 from stoker.ops.testing_items import check_items, looked_at_by
-from stoker.ops.testing_memory import OTHER_PAINT, PAINT, guarded, structured, untouched
+from stoker.ops.testing_memory import OTHER_PAINT, PAINT, structured
 from stoker.protocol.canonical import canonical_bytes
 from stoker.rng.jit import compiled
 from stoker.rng.streams import Key, machine_key, make_key, stream_key
@@ -85,7 +86,7 @@ class OpRunner:
         states = tuple(state_of(kind, array, bound) for kind, array in values)
         declared, scratch_bytes = op.declare(states)
         params = structured(op.parameters, op.params())
-        height, width = values[0][1].shape[:2]
+        height, width = sides_of(values[0][1].shape)
         drawn = record if record is not None else self.draw(op, key, height, width, machine)
         size = op.out_size(params, drawn, height, width)
         outputs = [
@@ -150,32 +151,41 @@ class OpRunner:
         params, record, size, scratch_bytes = rest
         shape = _shape(op, after, size)
         dtype = np.dtype(after.dtype)
-        whole, inner = guarded(int(np.prod(shape)) * dtype.itemsize, paint)
-        dst = inner.view(storage(after.dtype)).reshape(shape)
-        scratch_whole, scratch = guarded(scratch_bytes, paint)
+        memory = Memory.painted("dst", int(np.prod(shape)) * dtype.itemsize, paint)
+        dst = memory.inner.view(storage(after.dtype)).reshape(shape)
+        scratch = Memory.painted("scratch", scratch_bytes, paint)
         before, params_before, record_before = src.copy(), params.copy(), record.copy()
         if machine:
-            compiled(op.kernels[kind].run)(src, dst, params, record, scratch)
+            compiled(op.kernels[kind].run)(src, dst, params, record, scratch.inner)
         else:
             op.kernels[kind].plain(src, dst, params, record, None)
-        _hold(untouched(whole, inner, paint), op, f"the {kind} kernel wrote outside of dst")
+        _hold(not memory.fault(), op, f"the {kind} kernel wrote outside of dst")
         _hold(
-            untouched(scratch_whole, scratch, paint),
+            not scratch.fault(),
             op,
             f"the {kind} kernel wrote outside of scratch: declare more bytes",
         )
         _hold(src.tobytes() == before.tobytes(), op, f"the {kind} kernel changed its source")
         _hold(params == params_before, op, f"the {kind} kernel changed its parameters")
         _hold(record == record_before, op, f"the {kind} kernel changed its record")
-        return inner.view(dtype).reshape(shape)
+        return memory.inner.view(dtype).reshape(shape)
 
 
 def state_of(kind: str, array: np.ndarray, bound: tuple[int, int] | None = None) -> State:
-    """Return the state of an array; with `bound` one whose height and width differ by row."""
+    """Return the state of an array; with `bound` one whose height and width differ by row.
+
+    Of what is neither image nor mask the first side alone differs.
+    """
     if bound is None:
         return State.fixed(kind, str(array.dtype), array.shape)
-    rest = array.shape[2:]
-    return State(kind, str(array.dtype), (None, None, *rest), (*bound, *rest))
+    free = 2 if kind in IMAGE_KINDS else 1
+    rest = array.shape[free:]
+    return State(kind, str(array.dtype), (*[None] * free, *rest), (*bound[:free], *rest))
+
+
+def sides_of(shape: Sequence[Any]) -> tuple[Any, Any]:
+    """Return height and width as an op is told them; a sequence is (n, 1)."""
+    return shape[0], shape[1] if len(shape) > 1 else 1
 
 
 def check_op(op: Op, values: Sequence[Values] | None = None, *, rows: int = 12) -> None:
@@ -249,7 +259,7 @@ def _check_draws(op: Op, run: OpRunner, rows: int) -> None:
 
 def _check_values(op: Op, run: OpRunner, given: Values, keys: range) -> None:
     """Compiled and plain give the same bytes, for fixed and for varying sizes."""
-    height, width = given[0][1].shape[:2]
+    height, width = sides_of(given[0][1].shape)
     varied = _accepts(op, [state_of(kind, array, (height, width)) for kind, array in given])
     for key in keys:
         slow = run(op, given, key, machine=False)
@@ -278,12 +288,12 @@ def _check_declaration(op: Op, run: OpRunner, given: Values) -> None:
     )
     strange = State.fixed("no such kind", "uint8", (8, 8, 3))
     _hold(not _accepts(op, [strange]), op, "declare accepts a kind that no kernel has a rule for")
-    height, width = given[0][1].shape[:2]
+    height, width = sides_of(given[0][1].shape)
     record = run.draw(op, 0, height, width, machine=False)
     size = op.out_size(structured(op.parameters, op.params()), record, height, width)
     for (kind, array), after in zip(given, op.declare(states)[0], strict=True):
         if after.is_fixed and after.shape[2:] == array.shape[2:]:  # no other layout
-            told = after.shape[:2] == tuple(size)
+            told = after.shape[:2] == tuple(size)[: len(after.shape)]
             _hold(told, op, f"it declared {after}, but out_size gives {tuple(size)}")
         rest = array.shape[2:]
         steps = [State.fixed(kind, str(array.dtype), (s, s, *rest)) for s in (16, 64, 257)]
@@ -297,7 +307,7 @@ def _check_kernel(op: Op, run: OpRunner, kind: str, array: np.ndarray) -> None:
     """A kernel writes all of dst whatever was there, and in place what it writes elsewhere."""
     params = structured(op.parameters, op.params())
     (after,), scratch_bytes = op.declare((state_of(kind, array),))
-    height, width = array.shape[:2]
+    height, width = sides_of(array.shape)
     record = run.draw(op, 1, height, width, machine=False)
     rest = (params, record, op.out_size(params, record, height, width), scratch_bytes)
     for machine, form in ((True, "compiled"), (False, "plain")):
@@ -310,7 +320,7 @@ def _check_kernel(op: Op, run: OpRunner, kind: str, array: np.ndarray) -> None:
         )
     if op.kernels[kind].in_place and left.shape == array.shape and left.dtype == array.dtype:
         both = array.copy()
-        scratch = guarded(scratch_bytes)[1]
+        scratch = Memory.painted("scratch", scratch_bytes, PAINT).inner
         compiled(op.kernels[kind].run)(both, both, params, record, scratch)
         _hold(both.tobytes() == left.tobytes(), op, f"the {kind} kernel gives other bytes in place")
 

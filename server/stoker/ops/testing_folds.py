@@ -12,7 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.ops.contract import Op, State, StateError, storage
-from stoker.ops.testing_memory import OTHER_PAINT, PAINT, guarded, structured, untouched
+from stoker.ops.painted import Memory
+from stoker.ops.testing_memory import OTHER_PAINT, PAINT, structured
 from stoker.rng.jit import compiled
 from stoker.rng.streams import make_key, stream_key
 
@@ -95,14 +96,13 @@ def _folded(
 ) -> np.ndarray:
     """Run the compiled fold between guards."""
     dtype = storage(after.dtype)
-    whole, inner = guarded(int(np.prod(after.bound)) * dtype.itemsize, paint)
-    scratch_whole, scratch = guarded(scratch_bytes, paint)
-    dst = inner.view(dtype).reshape(after.bound or (1,))
+    memory = Memory.painted("dst", int(np.prod(after.bound)) * dtype.itemsize, paint)
+    scratch = Memory.painted("scratch", scratch_bytes, paint)
+    dst = memory.inner.view(dtype).reshape(after.bound or (1,))
     for place, value in enumerate(values):
         before = value.copy()
-        compiled(op.folds[kind].run)(value, place, len(values), dst, *decided, scratch)
+        compiled(op.folds[kind].run)(value, place, len(values), dst, *decided, scratch.inner)
         hold(value.tobytes() == before.tobytes(), op, f"the {kind} fold changed its source")
-    hold(untouched(whole, inner, paint), op, f"the {kind} fold wrote outside of dst")
-    within = untouched(scratch_whole, scratch, paint)
-    hold(within, op, f"the {kind} fold wrote outside of scratch: declare more bytes")
+    hold(not memory.fault(), op, f"the {kind} fold wrote outside of dst")
+    hold(not scratch.fault(), op, f"the {kind} fold wrote outside of scratch: declare more bytes")
     return dst

@@ -1,7 +1,7 @@
 """Batches: which rows a step has, and which of them a rank gets (contract order v1).
 
 Step s of an epoch covers the positions [s*B, (s+1)*B). Row r of that global batch is position
-s*B + r // views, view r % views; there are B * views rows. Positions at or beyond `dataset_rows`
+s*B + r // views, view r % views; there are B * views rows. Positions at or beyond `epoch_rows`
 are pad rows; they exist with tail "pad" alone. Rank k of R gets the rows
 [floor(k*rows/R), floor((k+1)*rows/R)). Pure arithmetic, O(1) but for the arrays that are asked for.
 """
@@ -19,12 +19,12 @@ def steps_per_epoch(spec: StreamSpec) -> int:
     Raises:
         UsageError: tail "drop" leaves none.
     """
-    rows, size = spec.dataset_rows, spec.batch_size
+    rows, size = spec.epoch_rows, spec.batch_size
     if spec.tail == "pad":
         return -(-rows // size)
     if rows < size:
         raise UsageError(
-            f"a global batch of {size} from a dataset of {rows} samples leaves no step when the"
+            f"a global batch of {size} from {rows} samples leaves no step when the"
             " incomplete batch is dropped: use a smaller batch size, or tail='pad'"
         )
     return rows // size

@@ -4,6 +4,7 @@ Sequential, shuffled by one keyed permutation, or block-shuffled: blocks of `blo
 come in a permuted order, and the ids inside each block are permuted too, so that reads stay local.
 The last block may be short; its place in the permuted order is found by the inverse permutation, so
 every lookup is O(1). With tail "pad", positions beyond the dataset are pad rows: id -1, visit 0.
+With an exclude list all of this arranges the places of the samples that are left.
 
 Any thread may call; what is kept is a few permutations of recent epochs and blocks.
 """
@@ -16,8 +17,10 @@ from numpy.typing import NDArray
 
 from stoker.order.batches import steps_per_epoch
 from stoker.order.permutation import Permutation
+from stoker.order.remaining import Remaining
 from stoker.protocol import version
 from stoker.protocol.errors import UsageError, VersionError
+from stoker.protocol.exclude import Excluded
 from stoker.protocol.spec import StreamSpec
 
 PAD_ID: Final = -1
@@ -29,24 +32,30 @@ class EpochOrder:
     """The order of a stream.
 
     Attributes:
-        rows: number of samples in the dataset.
+        rows: number of samples that an epoch visits.
         limit: positions from 0 to this one (exclusive) can be asked for: `rows`, or with tail "pad"
             the positions of all steps.
+        remaining: the samples that an epoch visits.
     """
 
-    def __init__(self, spec: StreamSpec, *, machine: bool = False) -> None:
+    def __init__(
+        self, spec: StreamSpec, *, excluded: Excluded | None = None, machine: bool = False
+    ) -> None:
         """Make the order of a spec.
 
         Args:
             spec: the stream.
+            excluded: the samples that it leaves out.
             machine: compute with machine code (imports numba); the numbers are the same.
 
         Raises:
-            UsageError: the spec asks for an order that this version does not have.
+            UsageError: the spec asks for an order that this version does not have, or was made with
+                another exclude list.
             VersionError: the spec was made under another version of a contract.
         """
         check_order(spec)
-        self.rows = spec.dataset_rows
+        self.remaining = Remaining.of(spec, excluded)
+        self.rows = self.remaining.count
         self.limit = self.rows
         if spec.tail == "pad":
             self.limit = steps_per_epoch(spec) * spec.batch_size
@@ -66,31 +75,25 @@ class EpochOrder:
         self._check(epoch, position, position + 1)
         if position >= self.rows:
             return PAD_ID, 0
-        if not self._shuffle:
-            return position, 0
-        if self._block is None:
-            return self._outer(epoch)[0](position), 0
-        block, offset, _ = self._block_at(epoch, position)
-        return block * self._block + self._inner(epoch, block)(offset), 0
+        return self.remaining.id(self._place(epoch, position)), 0
 
     def find(self, epoch: int, sample_id: int) -> int:
         """Return the position at which `lookup` has an id.
 
         Raises:
-            UsageError: there is no such id, or the epoch is negative.
+            UsageError: there is no such id, it is left out, or the epoch is negative.
         """
-        if not 0 <= sample_id < self.rows:
-            raise UsageError(f"an id: expected one from 0 to {self.rows - 1}, got {sample_id}")
+        place = self.remaining.place(sample_id)
         self._check(epoch, 0, 0)
         if not self._shuffle:
-            return sample_id
+            return place
         if self._block is None:
-            return self._outer(epoch)[0].inverse(sample_id)
-        block, place = divmod(sample_id, self._block)
+            return self._outer(epoch)[0].inverse(place)
+        block, offset = divmod(place, self._block)
         order, short_at = self._outer(epoch)
         slot = order.inverse(block)
         missing = order.n * self._block - self.rows if slot > short_at else 0
-        return slot * self._block - missing + self._inner(epoch, block).inverse(place)
+        return slot * self._block - missing + self._inner(epoch, block).inverse(offset)
 
     def lookup_range(self, epoch: int, start: int, stop: int) -> tuple[Ids, Ids]:
         """Return the ids and visits at the positions [start, stop).
@@ -106,7 +109,17 @@ class EpochOrder:
         end = min(stop, self.rows)
         if start < end:
             self._fill(epoch, start, end, ids[: end - start])
+            ids[: end - start] = self.remaining.ids(ids[: end - start])
         return ids, np.zeros(stop - start, np.int64)
+
+    def _place(self, epoch: int, position: int) -> int:
+        """Return the place of the sample at a position."""
+        if not self._shuffle:
+            return position
+        if self._block is None:
+            return self._outer(epoch)[0](position)
+        block, offset, _ = self._block_at(epoch, position)
+        return block * self._block + self._inner(epoch, block)(offset)
 
     def _fill(self, epoch: int, start: int, stop: int, ids: Ids) -> None:
         if self._shuffle and self._block is not None:
@@ -187,17 +200,15 @@ def check_order(spec: StreamSpec, *, with_buckets: bool = False) -> None:
         f"order.{name}={value!r}"
         for name, value in (("subset", order.subset), ("weights", order.weights))
         if value is not None
-    ] + [
-        f"{name}={value!r}"
-        for name, value in (("exclude", spec.exclude), ("buckets", spec.buckets))
-        if value is not None and not (with_buckets and name == "buckets")
     ]
+    if spec.buckets is not None and not with_buckets:
+        given.append(f"buckets={spec.buckets!r}")
     if order.kind != "full":
         given.insert(0, f"order.kind={order.kind!r}")
     if given:
         raise UsageError(
             f"{', '.join(given)}: this version orders whole datasets only: order.kind='full', with"
-            " shuffle and block, without subset, weights, exclude list or buckets"
+            " shuffle and block, without subset, weights or buckets"
         )
     if order.block is not None and with_buckets:
         raise UsageError(

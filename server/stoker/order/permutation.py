@@ -119,6 +119,13 @@ class Permutation:
             raise UsageError(f"permutation: expected {what} from 0 to {self.n - 1}, got {value}")
 
 
+def compile_permutation() -> None:
+    """Compile what orders run, into the cache on disk; what it orders does not matter."""
+    order = Permutation(2, seed=0, epoch=0, machine=True)
+    order(0)
+    order.many(np.arange(2))
+
+
 def rounds_for(n: int) -> int:
     """Return the number of rounds of a domain of that size."""
     return TINY_ROUNDS if n <= TINY else ROUNDS

@@ -22,15 +22,6 @@ def skip(spec: StreamSpec, epoch: int, step: int, count: int) -> Place:
     return divmod(steps_before(spec, epoch, step) + count, steps_per_epoch(spec))
 
 
-def next_place(spec: StreamSpec, epoch: int, step: int) -> Place:
-    """Return the place after a place.
-
-    Raises:
-        UsageError: the place is not in the stream.
-    """
-    return skip(spec, epoch, step, 1)
-
-
 def steps_before(spec: StreamSpec, epoch: int, step: int) -> int:
     """Return how many steps the stream has before a place.
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from stoker.order.batches import progress, row_places, steps_per_epoch
 from stoker.order.epoch import EpochOrder
 from stoker.order.substitutes import substitute
+from stoker.protocol.exclude import Excluded
 from stoker.protocol.spec import StreamSpec
 
 Ids = NDArray[np.int64]
@@ -102,10 +103,12 @@ class StreamOrder(Protocol):
 class PlainOrder:
     """The order of a spec without buckets; see `StreamOrder`."""
 
-    def __init__(self, spec: StreamSpec, *, machine: bool = False) -> None:
+    def __init__(
+        self, spec: StreamSpec, *, excluded: Excluded | None = None, machine: bool = False
+    ) -> None:
         """Make the order of a spec; see `stoker.order.epoch.EpochOrder`."""
         self._spec = spec
-        self._order = EpochOrder(spec, machine=machine)
+        self._order = EpochOrder(spec, excluded=excluded, machine=machine)
 
     def steps(self, epoch: int) -> int:
         """Return the number of batches that every epoch delivers."""
@@ -139,15 +142,16 @@ class PlainOrder:
 
     def substitute(self, epoch: int, position: int, bad_id: int, attempt: int) -> tuple[int, int]:
         """Return (id, visit) of the row that stands in for a bad one."""
-        return substitute(self._spec, epoch, position, bad_id, attempt)
+        place, visit = substitute(self._spec, epoch, position, bad_id, attempt)
+        return self._order.remaining.id(place), visit
 
     def peers(self, epoch: int, step: int) -> int:
-        """Return the number of samples."""
-        return self._spec.dataset_rows
+        """Return the number of samples that an epoch visits."""
+        return self._order.rows
 
     def peer(self, epoch: int, step: int, number: int) -> int:
-        """Return the id of a sample, which is its number."""
-        return number
+        """Return the id of one of them."""
+        return self._order.remaining.id(number)
 
     def find(self, epoch: int, sample_id: int, visit: int = 0) -> Found:
         """Return where a row is delivered.
@@ -155,6 +159,7 @@ class PlainOrder:
         Raises:
             UsageError: there is no such row.
         """
+        self._order.remaining.place(sample_id)
         position = visit - 1 if visit else self._order.find(epoch, sample_id)
         step = position // self._spec.batch_size
         return Found(None, position, (epoch, step))

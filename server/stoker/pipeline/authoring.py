@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar, cast
 from stoker.ops.contract import State
 from stoker.ops.named import allow_modules
 from stoker.pipeline.batches import Held, Samples, chosen_ids, read_ids, states_of
-from stoker.pipeline.bucketed import Size
+from stoker.pipeline.bucketed import given_size
 from stoker.pipeline.context import Context
 from stoker.pipeline.engine import Engine, Freeze, Row
 from stoker.pipeline.frames import is_frames, split_frames
@@ -104,7 +104,7 @@ class Pipeline:
         view: int = 0,
         step: int | None = None,
         progress: float | None = None,
-        bucket: tuple[int, int] | None = None,
+        bucket: tuple[int, int] | int | None = None,
         freeze: Freeze | None = None,
         compiled: bool = False,
     ) -> Any:
@@ -121,7 +121,8 @@ class Pipeline:
             view: view of the position.
             step: step in the epoch, for pipelines that read it.
             progress: how much of the training is over, in [0, 1], for pipelines that read it.
-            bucket: (width, height) of the sample's bucket, for pipelines that read it.
+            bucket: (width, height) of the sample's bucket, or its length, for pipelines that
+                read it.
             freeze: stream name -> integer or "epoch".
             compiled: run machine code instead of the interpreter; the bytes are the same.
 
@@ -158,7 +159,7 @@ class Pipeline:
         view: int = 0,
         step: int | None = None,
         progress: float | None = None,
-        bucket: tuple[int, int] | None = None,
+        bucket: tuple[int, int] | int | None = None,
         freeze: Freeze | None = None,
         compiled: bool = False,
     ) -> list[dict[str, Any]]:
@@ -174,7 +175,8 @@ class Pipeline:
             view: view of the positions.
             step: step in the epoch, for pipelines that read it.
             progress: how much of the training is over, in [0, 1], for pipelines that read it.
-            bucket: (width, height) of the batch's bucket, for pipelines that read it.
+            bucket: (width, height) of the batch's bucket, or its length, for pipelines that
+                read it.
             freeze: stream name -> integer or "epoch".
             compiled: run machine code instead of the interpreter; the bytes are the same.
 
@@ -199,20 +201,23 @@ class Pipeline:
         graph = self.graph()
         return _from_graph, (graph.to_data(), self.name, code_modules(graph))
 
-    def plan_for(self, fields: Mapping[str, Any], bucket: tuple[int, int] | None = None) -> Plan:
+    def plan_for(
+        self, fields: Mapping[str, Any], bucket: tuple[int, int] | int | None = None
+    ) -> Plan:
         """Bind the pipeline to the fields of one sample; the kind of each follows from its shape.
 
         See `stoker.pipeline.given.state_of`.
 
         Args:
             fields: as for a call.
-            bucket: (width, height) of the sample's bucket, for pipelines that read it.
+            bucket: (width, height) of the sample's bucket, or its length, for pipelines that
+                read it.
 
         Raises:
             BuildError: the pipeline does not fit these fields.
         """
         states = {name: state_of(value) for name, value in fields.items()}
-        return bind(self.graph(), states, bucket=_size_of(bucket))
+        return bind(self.graph(), states, bucket=given_size(bucket))
 
     def _alone(self, plan: Plan) -> None:
         """Refuse to run one row of a pipeline that mixes it with others.
@@ -232,10 +237,10 @@ class Pipeline:
         self,
         states: Mapping[str, State],
         freeze: Freeze,
-        bucket: tuple[int, int] | None,
+        bucket: tuple[int, int] | int | None,
         compiled: bool,
     ) -> Engine:
-        size = _size_of(bucket)
+        size = given_size(bucket)
         key = (tuple(states.items()), tuple(sorted(freeze.items())), size, compiled)
         if key not in self._engines:
             if len(self._engines) >= MAX_ENGINES:  # photographs of many sizes: forget the oldest
@@ -248,15 +253,6 @@ class Pipeline:
             else:
                 self._engines[key] = Interpreter(plan, freeze)
         return self._engines[key]
-
-
-def _size_of(bucket: tuple[int, int] | None) -> Size | None:
-    """Return a bucket's size, which people write as (width, height)."""
-    if bucket is None:
-        return None
-    if not isinstance(bucket, tuple) or len(bucket) != 2 or min(map(int, bucket)) < 1:
-        raise UsageError(f"bucket: expected (width, height) in pixels, got {bucket!r}")
-    return Size(height=int(bucket[1]), width=int(bucket[0]))
 
 
 def pipeline(define: Any) -> Any:

@@ -20,7 +20,7 @@ from stoker.pipeline.engine import Engine, Row
 from stoker.pipeline.given import inputs_of, room_for, state_of, unpacked
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.mixer import Mixer
-from stoker.pipeline.nodes import Draw
+from stoker.pipeline.nodes import draws_of
 from stoker.protocol.errors import UsageError
 
 Fields = Mapping[str, Any]
@@ -125,8 +125,8 @@ def read_ids(graph: Graph, samples: Samples, chosen: Sequence[int]) -> Sequence[
     Raises:
         UsageError: a mosaic draws from samples whose ids are not 0, 1, 2, ...
     """
-    draws = (lookup(node.op) for node in graph.nodes if isinstance(node, Draw))
-    if not any(issubclass(op, BatchOp) and op.of_dataset for op in draws):
+    drawn = (lookup(draw.op) for draw in draws_of(graph.nodes))
+    if not any(issubclass(op, BatchOp) and op.of_dataset for op in drawn):
         return chosen
     whole = range(len(samples))
     if isinstance(samples, Mapping) and set(samples) != set(whole):

@@ -20,6 +20,7 @@ from stoker.ops.contract import IMAGE_KINDS, ITEM_KINDS, Op, State, same_size
 from stoker.ops.purity import check_purity
 from stoker.ops.registry import make
 from stoker.pipeline import expressions
+from stoker.pipeline.declared import check_class, declared, declared_items, fault_of
 from stoker.pipeline.formed import formed_output
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.joining import join_states, listed_values
@@ -209,6 +210,15 @@ class Binder:
                 f"{', '.join(DTYPES)}",
                 field=node.field,
             )
+        fault = fault_of(state)
+        if fault is not None:
+            self._fail(
+                value,
+                f"field {node.field!r} is said to be {state.kind} {state.dtype} of shape "
+                f"{state.shape} with bound {state.bound}: {fault}; the dataset's manifest is "
+                "damaged, pack it again",
+                field=node.field,
+            )
         check = self._check("input", f"field {node.field!r} is {state}", value, node.field)
         steps.append(InputStep(value, len(self.fields), check))
         self.fields[node.field] = value
@@ -229,6 +239,7 @@ class Binder:
         schedule = self._within(value, node.op, lambda: self._formulas.schedule(node))
         params = schedule.at(FIRST) if schedule else node.params
         op = self._within(value, node.op, lambda: make(node.op, params))
+        self._within(value, op.name, lambda: check_class(type(op)))
         self._within(value, op.name, lambda: check_purity(type(op)))
         if op.version != node.version:
             raise VersionError(
@@ -322,7 +333,7 @@ class Binder:
     def _apply_items(self, decision: Decision, src: int, value: int, steps: list[Step]) -> None:
         op, state, of = decision.op, self.states[src], decision.of
         self.states[value] = self._within(
-            value, f"{op.name} on {state}", lambda: op.declare_items(state)
+            value, f"{op.name} on {state}", lambda: declared_items(op, state)
         )
         frame = of if of is not None and self.states[of].kind in IMAGE_KINDS else None
         if frame is not None:
@@ -373,19 +384,15 @@ class Binder:
                 "delivered, by outputs.as_list: call the op in the branches",
                 op=op.name,
             )
-        states, scratch = self._within(value, f"{op.name} on {on}", lambda: op.declare(given))
-        if len(states) != 1 or states[0].dtype not in DTYPES:
-            self._fail(
-                value, f"{op.name} declares {states} for {on}: expected one state", op=op.name
-            )
-        if any(side is None for side in states[0].shape[2:]) or any(b < 1 for b in states[0].bound):
+        state, scratch = self._within(value, f"{op.name} on {on}", lambda: declared(op, given))
+        if any(side is None for side in state.shape[2:]):
             self._fail(
                 value,
-                f"{op.name} would give {states[0]} for {on}: only the first two sides may "
+                f"{op.name} would give {state} for {on}: only the first two sides may "
                 f"differ from sample to sample; fix the size before it with {FIXERS}",
                 op=op.name,
             )
-        return states[0], scratch
+        return state, scratch
 
     def _out_size(self, decision: Decision, src: int) -> Size:
         if decision.op.out_size is same_size:

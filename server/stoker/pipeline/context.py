@@ -59,6 +59,11 @@ class Context:
         return self._tracer.input("stoker.bucket_width")
 
     @property
+    def bucket_length(self) -> TracedValue:
+        """Greatest length of the sequences of the sample's bucket."""
+        return self._tracer.input("stoker.bucket_length")
+
+    @property
     def view(self) -> TracedValue:
         """The view of the position, from 0."""
         return self._tracer.input("stoker.view")
@@ -80,5 +85,5 @@ class Context:
             raise AttributeError(name)
         raise fault(
             f"ctx has no {name!r}; it has id, epoch, step, progress, view, bucket_height, "
-            "bucket_width, chance(p), uniform(low, high) and integer(first, last)"
+            "bucket_width, bucket_length, chance(p), uniform(low, high) and integer(first, last)"
         )

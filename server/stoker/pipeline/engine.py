@@ -6,6 +6,7 @@ computes one row: a pure function of (plan, freeze, row, inputs). It keeps nothi
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -15,6 +16,7 @@ from stoker.pipeline.plan import Plan
 from stoker.protocol.errors import UnknownNameError, UsageError
 
 Freeze = Mapping[str, int | Literal["epoch"]]
+_WORDS = struct.Struct("=4Q")
 
 
 class Row(NamedTuple):
@@ -43,8 +45,7 @@ class Row(NamedTuple):
 
 def write_row(words: np.ndarray, row: Row) -> None:
     """Write a row as the loop reads it, (4,) uint64: seed, id, epoch, visit * 2**16 + view."""
-    words[0], words[1], words[2] = row.seed, row.id, row.epoch
-    words[3] = row.visit << 16 | row.view
+    _WORDS.pack_into(words.data, 0, row.seed, row.id, row.epoch, row.visit << 16 | row.view)
 
 
 class Engine(Protocol):

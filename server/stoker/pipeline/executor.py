@@ -13,19 +13,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from ctypes import addressof, c_char
 from typing import Any
 
 import numpy as np
 
 from stoker.ops.python_call import PythonCall, failure
 from stoker.pipeline.engine import Freeze, Row, check_freeze, write_row
-from stoker.pipeline.faults import call_error, sample_error
+from stoker.pipeline.faults import call_error, raised_error, sample_error
 from stoker.pipeline.following import Follower
 from stoker.pipeline.instructions import DECISIONS_AT
 from stoker.pipeline.interpreter import check_arrays
 from stoker.pipeline.machine import Machine
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.program import bits, write_program
+from stoker.pipeline.proof import prove
+from stoker.pipeline.samples import Samples, check_samples
 from stoker.pipeline.tables import (
     aligned_arena,
     params_table,
@@ -35,6 +38,8 @@ from stoker.pipeline.tables import (
 )
 from stoker.protocol.errors import UsageError
 from stoker.protocol.layout import ALIGN
+
+_char_at: Any = c_char.from_buffer
 
 
 def compile_plan(
@@ -73,6 +78,7 @@ class Executor:
         """Compile what the plan calls, or load it; see `compile_plan`."""
         self.plan = plan
         program = write_program(plan)
+        prove(plan, program)
         self._steps, self._progress = program.step, program.progress
         params = params_table(plan.decisions)
         self._records = records_table(plan.decisions)
@@ -92,14 +98,18 @@ class Executor:
         )
         self._rows = np.zeros((1, 4), np.uint64)
         self._row = self._rows[0]
-        self._zero = np.zeros(1, np.int64)
+        self._samples = np.zeros((len(plan.inputs), 1), np.int64)
         self._found = self._machine.found
         self._made = self._found[DECISIONS_AT:]
-        self._outs = tuple((np.dtype(o.dtype), o.shape, o) for o in plan.outputs)
+        self._outs = tuple((np.dtype(o.dtype), o) for o in plan.outputs)
         self._ins = tuple((np.dtype(s.dtype), len(s.shape)) for s in plan.inputs)
         self._scalars: tuple[Any, ...] = tuple(
             None if state.shape else np.zeros(1, state.dtype) for state in plan.inputs
         )
+        for place, scalar in enumerate(self._scalars):
+            if scalar is not None:
+                self._samples[place, 0] = scalar.ctypes.data
+        self._forget_shapes()
         self._calls = any(isinstance(d.op, PythonCall) for d in plan.decisions)
 
     def run(self, row: Row, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> None:
@@ -110,7 +120,7 @@ class Executor:
             UsageError: the number, dtype or rank of inputs or outputs is not the plan's.
         """
         write_row(self._row, row)
-        self._made[...] = 0
+        self._made.fill(0)
         if self._follower.active and self._follower.follow(row):
             self._place(row)
         try:
@@ -131,24 +141,30 @@ class Executor:
         """Whether `run_rows` computes rows of this plan in one compiled call."""
         return not self._follower.active and not self._calls
 
+    def room_for_records(self, count: int) -> np.ndarray:
+        """Return room for the records of rows, (count,) structured: fields d0, d1, ..."""
+        return np.zeros(count, self._records.dtype)
+
     def run_rows(
         self,
         rows: np.ndarray,
-        index: np.ndarray,
-        columns: Sequence[np.ndarray],
+        samples: Samples,
         outputs: Sequence[np.ndarray],
+        records: np.ndarray | None = None,
     ) -> None:
         """Compute a chunk in one compiled call.
 
         Args:
             rows: (n, 4) uint64, see `row_table`.
-            index: (n,) int64, where in the columns each row's sample lies, from 0; checked.
-            columns: one for each of `plan.fields`, with a leading axis over samples.
+            samples: where those of each row lie, in the order of `plan.fields`; read there, never
+                copied.
             outputs: one for each of `plan.outputs`, with a leading axis of n rows; contiguous.
+            records: where what the rows draw is kept, of `room_for_records(n)`; a decision that a
+                row does not make leaves its record as it is. None: it is not kept.
 
         Raises:
             SampleError: a sample does not fit; `details["place"]` is its place in `rows`.
-            UsageError: an array has another dtype or shape than the plan says.
+            UsageError: an array or sample has another dtype or shape than the plan says.
         """
         count = rows.shape[0]
         if self._follower.active:
@@ -156,38 +172,38 @@ class Executor:
                 "run_rows: the pipeline follows a schedule, and a table of rows does not say their "
                 "steps: use run, row by row"
             )
-        self._check_chunk(rows, index, columns, outputs)
+        self._check_chunk(rows, outputs)
+        check_samples(self.plan, samples, count)
+        if records is not None:
+            _expect("records", records, self._records.dtype, (count,))
         if not count:
             return
-        if self._calls:  # a function's failure stops at its row, and is told with it
-            for place in range(count):
-                self._run_chunk(
-                    rows[place : place + 1],
-                    index[place : place + 1],
-                    columns,
-                    [out[place : place + 1] for out in outputs],
-                    place,
-                )
+        self._forget_shapes()
+        for place, (_, sides) in enumerate(samples.columns):
+            self._machine.sides[place, : len(sides)] = sides
+        if not self._calls:
+            self._run_chunk(rows, samples.addresses, outputs, 0, records)
             return
-        self._run_chunk(rows, index, columns, outputs, 0)
+        for place in range(count):  # a function's failure stops at its row, and is told with it
+            one = slice(place, place + 1)
+            parts = [out[one] for out in outputs]
+            addresses = np.ascontiguousarray(samples.addresses[:, one])
+            kept = None if records is None else records[one]
+            self._run_chunk(rows[one], addresses, parts, place, kept)
 
     def _run_chunk(
         self,
         rows: np.ndarray,
-        index: np.ndarray,
-        columns: Sequence[np.ndarray],
+        samples: np.ndarray,
         outputs: Sequence[np.ndarray],
         first: int,
+        records: np.ndarray | None,
     ) -> None:
         machine = self._machine
-        for place, column in enumerate(columns):
-            sides = column.shape[1:]
-            step = column.itemsize * math.prod(sides)
-            machine.columns[place, : 2 + len(sides)] = (column.ctypes.data, step, *sides)
         for place, out in enumerate(outputs):
             step = out.itemsize * math.prod(out.shape[1:])
             machine.outs[place, : 1 + out.ndim] = (out.ctypes.data, step, *out.shape[1:])
-        status = machine.run(rows, index)
+        status = self._go(rows, samples, records)
         place = int(self._found[0]) if status else 0
         if status or self._calls:
             seed, sample, epoch, lane = (int(word) for word in rows[place])
@@ -209,40 +225,55 @@ class Executor:
         return self._records[f"d{index}"].tobytes() if self._made[index] else None
 
     def _fast(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> int:
-        """Call with arguments as they should be; any doubt raises before anything is written."""
-        for out, (dtype, shape, output) in zip(outputs, self._outs, strict=True):
-            fits = out.shape == shape or output.allows(out.shape)
-            if not fits or out.dtype != dtype or not out.flags.carray:
+        """Call with arguments as they should be; any doubt raises before the call."""
+        machine = self._machine
+        for place, (out, (dtype, output)) in enumerate(zip(outputs, self._outs, strict=True)):
+            if out.shape != self._out_shapes[place]:
+                if not output.allows(out.shape):
+                    raise TypeError
+                self._out_shapes[place] = out.shape
+                machine.outs[place, 2 : 2 + out.ndim] = out.shape
+            if out.dtype != dtype:
                 raise TypeError
-        columns: list[np.ndarray] = []
-        for value, scalar, (dtype, rank) in zip(inputs, self._scalars, self._ins, strict=True):
+            machine.outs[place, 0] = _writable(out)
+        fields = zip(inputs, self._scalars, self._ins, strict=True)
+        for place, (value, scalar, (dtype, rank)) in enumerate(fields):
             if value.dtype != dtype or value.ndim != rank:
                 raise TypeError
             if scalar is not None:
                 scalar[0] = value
-                columns.append(scalar)
-            elif value.flags.c_contiguous and value.flags.aligned:
-                columns.append(value)
-            else:
-                raise TypeError
-        return self._call(columns, outputs)
+                continue
+            if value.shape != self._in_shapes[place]:
+                self._in_shapes[place] = value.shape
+                machine.sides[place, :rank] = value.shape
+            self._samples[place, 0] = _readable(value)
+        return self._go(self._rows, self._samples)
 
     def _careful(self, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> int:
         """Call with arguments that are checked, and converted where that keeps their meaning."""
-        return self._call(check_arrays(self.plan, inputs, outputs), outputs)
-
-    def _call(self, columns: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> int:
-        """Call for one row; a scalar's column is (1,)."""
-        machine = self._machine
-        for place, column in enumerate(columns):
-            words = machine.columns[place]
-            words[0] = column.ctypes.data
-            words[2 : 2 + column.ndim] = column.shape
+        machine, columns = self._machine, check_arrays(self.plan, inputs, outputs)
+        self._forget_shapes()
+        for place, (column, scalar) in enumerate(zip(columns, self._scalars, strict=True)):
+            if scalar is not None:
+                scalar[0] = column[0]
+                continue
+            machine.sides[place, : column.ndim] = column.shape
+            self._samples[place, 0] = column.ctypes.data
         for place, out in enumerate(outputs):
-            words = machine.outs[place]
-            words[0] = out.ctypes.data
-            words[2 : 2 + out.ndim] = out.shape
-        return machine.run(self._rows, self._zero)
+            machine.outs[place, 2 : 2 + out.ndim] = out.shape
+            machine.outs[place, 0] = out.ctypes.data
+        return self._go(self._rows, self._samples)
+
+    def _go(self, rows: np.ndarray, samples: np.ndarray, records: np.ndarray | None = None) -> int:
+        try:
+            return self._machine.run(rows, samples, records)
+        except Exception as error:  # whatever a kernel of a user's raises
+            raise raised_error(self.plan, error) from error
+
+    def _forget_shapes(self) -> None:
+        """Have the sides of inputs and outputs written anew; those of most rows are the same."""
+        self._in_shapes: list[Any] = [None] * len(self._ins)
+        self._out_shapes: list[Any] = [None] * len(self._outs)
 
     def _end(self, status: int, row: Row, **details: int) -> None:
         """Raise what went wrong with a row, if anything."""
@@ -260,44 +291,39 @@ class Executor:
         error.details.update(details)
         raise error
 
-    def _check_chunk(
-        self,
-        rows: np.ndarray,
-        index: np.ndarray,
-        columns: Sequence[np.ndarray],
-        outputs: Sequence[np.ndarray],
-    ) -> None:
+    def _check_chunk(self, rows: np.ndarray, outputs: Sequence[np.ndarray]) -> None:
         count = len(rows)
         _expect("rows", rows, "uint64", (count, 4))
-        _expect("index", index, "int64", (count,))
-        if len(columns) != len(self.plan.fields) or len(outputs) != len(self.plan.outputs):
-            raise UsageError(
-                f"expected {len(self.plan.fields)} columns and {len(self.plan.outputs)} outputs, "
-                f"got {len(columns)} and {len(outputs)}"
-            )
-        for name, state, column in zip(self.plan.fields, self.plan.inputs, columns, strict=True):
-            if state.items:
-                raise UsageError(
-                    f"column {name!r}: {state.kind} differ in number from row to row; call run() "
-                    "for each row"
-                )
-            if not len(column):
-                raise UsageError(f"column {name!r} is empty")
-            _expect(f"column {name!r}", column, state.dtype, (len(column), *column.shape[1:]))
-            if column.ndim != len(state.shape) + 1:
-                raise UsageError(
-                    f"column {name!r}: expected samples of {state}, got {column.shape}"
-                )
-            if count and not 0 <= index.min() <= index.max() < len(column):
-                raise UsageError(
-                    f"index: expected places from 0 to {len(column) - 1} in column {name!r}, got "
-                    f"{index.min()} to {index.max()}"
-                )
+        if len(outputs) != len(self.plan.outputs):
+            raise UsageError(f"expected {len(self.plan.outputs)} outputs, got {len(outputs)}")
         for output, array in zip(self.plan.outputs, outputs, strict=True):
             shape = array.shape[1:] if output.allows(array.shape[1:]) else output.shape
             _expect(f"output {output.name!r}", array, output.dtype, (count, *shape))
             if not array.flags.writeable:
                 raise UsageError(f"output {output.name!r}: expected a writable array")
+
+
+def _writable(array: np.ndarray) -> int:
+    """Return where an array lies; a third of the time that `array.ctypes` takes.
+
+    Raises:
+        TypeError: it is read-only, not contiguous or not aligned.
+        ValueError: it is empty.
+    """
+    address = addressof(_char_at(array))
+    if address % array.itemsize:
+        raise TypeError
+    return address
+
+
+def _readable(array: np.ndarray) -> int:
+    """Return where an array lies, which may be read-only; raises as `_writable`."""
+    if array.flags.writeable:
+        return _writable(array)
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        raise TypeError
+    address: int = array.ctypes.data
+    return address
 
 
 def row_table(rows: Sequence[Row]) -> np.ndarray:
@@ -308,7 +334,7 @@ def row_table(rows: Sequence[Row]) -> np.ndarray:
     return table
 
 
-def _expect(name: str, array: np.ndarray, dtype: str, shape: tuple[int, ...]) -> None:
+def _expect(name: str, array: np.ndarray, dtype: Any, shape: tuple[int, ...]) -> None:
     if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
         raise UsageError(
             f"{name}: expected a contiguous {dtype} array of shape {shape}, got {array.dtype} "

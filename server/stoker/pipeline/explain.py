@@ -200,7 +200,8 @@ def _scalar_line(plan: Plan, step: Step) -> str:
 
 
 def _form(form: Form) -> str:
-    more = f" to a multiple of {form.multiple}, fill {form.fill}" * (form.form == "pad")
+    more = f" to the {form.to}, a multiple of {form.multiple}, fill {form.fill}"
+    more *= form.form == "pad"
     return f"{form.form}{more}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stoker.ops.foreign import CallError
-from stoker.protocol.errors import SampleError
+from stoker.protocol.errors import BuildError, SampleError
 
 if TYPE_CHECKING:
     from stoker.pipeline.engine import Row
@@ -70,4 +70,16 @@ def call_error(row: Row, failure: BaseException, **details: int) -> BaseExceptio
     return SampleError(
         f"sample {row.id}: {failure}",
         **{"id": row.id, "epoch": row.epoch, "seed": row.seed, "view": row.view, **details},
+    )
+
+
+def raised_error(plan: Plan, error: Exception) -> BuildError:
+    """Return the error of a kernel whose machine code raised, which no kernel may."""
+    ops = sorted(
+        {d.op.name for d in plan.decisions if not type(d.op).__module__.startswith("stoker.")}
+    )
+    return BuildError(
+        f"a kernel of the pipeline raised {type(error).__name__}: {error}. A kernel raises nothing "
+        "and stays inside its arrays. Kernels that are not Stoker's: "
+        f"{', '.join(ops) or 'none'}; the interpreter (compiled=False) shows which line it was",
     )

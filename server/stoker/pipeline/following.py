@@ -14,6 +14,7 @@ import numpy as np
 
 from stoker.ops.contract import Op
 from stoker.ops.registry import make, name_of
+from stoker.pipeline.declared import declared, params_of
 from stoker.pipeline.engine import Row
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.schedule import FACTS, Moment, facts_read
@@ -54,7 +55,7 @@ class Follower:
         for fact in self._reads:
             require(place, fact)
         for decision, op in scheduled_ops(self._plan, place):
-            self._params[f"d{decision.index}"] = op.params()
+            self._params[f"d{decision.index}"] = params_of(op)
         self._place = place
         return True
 
@@ -93,11 +94,11 @@ def scheduled_ops(plan: Plan, place: Moment) -> Iterator[tuple[Decision, Op]]:
 def _check_states(plan: Plan, decision: Decision, op: Op) -> None:
     for step in _applies(plan.steps):
         if step.decision.index == decision.index:
-            states, scratch = op.declare(tuple(plan.states[src] for src in step.srcs))
-            if states != (plan.states[step.dst],) or scratch > step.scratch_bytes:
+            state, scratch = declared(op, tuple(plan.states[src] for src in step.srcs))
+            if state != plan.states[step.dst] or scratch > step.scratch_bytes:
                 raise BuildError(
                     "a parameter that decides the size or the memory of an op cannot follow a "
-                    f"schedule: {op.name} gives {states[0]} with {scratch} bytes of scratch, laid "
+                    f"schedule: {op.name} gives {state} with {scratch} bytes of scratch, laid "
                     f"out are {plan.states[step.dst]} with {step.scratch_bytes}"
                 )
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.ops.contract import State
+from stoker.ops.contract import IMAGE_KINDS, State
 from stoker.pipeline.engine import Engine, Row
 from stoker.pipeline.plan import Plan
 from stoker.protocol.errors import UsageError
@@ -32,7 +32,7 @@ def state_of(value: Any) -> State:
     boxes, one with `xy` keypoints, all else an array.
 
     Raises:
-        UsageError: a dict is no boxes and no keypoints.
+        UsageError: a dict is no boxes and no keypoints, or an image or mask has no pixel.
     """
     if isinstance(value, Mapping):
         kind, columns = _items(value)
@@ -47,6 +47,8 @@ def state_of(value: Any) -> State:
     kind = kinds.get(array.ndim, "array")
     if array.ndim == 0:
         kind = "label" if array.dtype.kind in "iu" else "scalar"
+    if kind in IMAGE_KINDS and 0 in array.shape:
+        raise UsageError(f"expected pixels in the {kind}, got shape {array.shape}")
     return State.fixed(kind, array.dtype.name, array.shape)
 
 
@@ -92,7 +94,8 @@ def _items(value: Mapping[str, Any]) -> tuple[str, dict[str, np.ndarray]]:
     """Return kind and arrays of boxes or keypoints, the coordinates first, as float32.
 
     Raises:
-        UsageError: there are no coordinates, or the arrays are not of one length.
+        UsageError: there are no coordinates, they are not finite or of negative size, or the
+            arrays are not of one length.
     """
     found = [(kind, *of) for kind, of in COORDINATES.items() if of[0] in value]
     if len(found) != 1:
@@ -102,6 +105,7 @@ def _items(value: Mapping[str, Any]) -> tuple[str, dict[str, np.ndarray]]:
         )
     kind, name, width = found[0]
     columns = {name: np.asarray(value[name], np.float32).reshape(-1, width)}
+    _check_coordinates(kind, columns[name])
     columns |= {str(key): np.asarray(part) for key, part in value.items() if key != name}
     count = len(columns[name])
     for key, array in columns.items():
@@ -112,3 +116,14 @@ def _items(value: Mapping[str, Any]) -> tuple[str, dict[str, np.ndarray]]:
                 f"{array.dtype} {array.shape}"
             )
     return kind, columns
+
+
+def _check_coordinates(kind: str, at: np.ndarray) -> None:
+    bad = ~np.isfinite(at).all(1)
+    expected = "finite coordinates"
+    if kind == "boxes" and not bad.any():
+        bad = (at[:, 2:] < at[:, :2]).any(1)
+        expected = "left <= right and top <= bottom"
+    if bad.any():
+        number = int(np.flatnonzero(bad)[0])
+        raise UsageError(f"{kind}: expected {expected}, got {at[number].tolist()} at {number}")

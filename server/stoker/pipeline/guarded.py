@@ -18,11 +18,11 @@ workers use this engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from stoker.ops.painted import Memory
 from stoker.ops.python_call import PythonCall
 from stoker.ops.records import machine_record
 from stoker.pipeline.engine import Row
@@ -31,11 +31,9 @@ from stoker.pipeline.sites import Site
 from stoker.pipeline.steps import ApplyStep, Decision, FoldStep
 from stoker.pipeline.tables import physical
 from stoker.protocol.errors import BuildError
-from stoker.protocol.layout import ALIGN
 from stoker.rng.jit import compiled
 from stoker.rng.streams import machine_key
 
-MARGIN = 64 * ALIGN
 PAINTS = (0xA5, 0x3C)
 
 
@@ -159,50 +157,6 @@ class _GuardedRun(Run):
         """Return the error about a kernel."""
         what = f"{step.kind} kernel"
         return _fault(step.decision, what, step.kernel.run, step.site, fault, self.row)
-
-
-@dataclass
-class Memory:
-    """Bytes between painted margins.
-
-    Attributes:
-        name: what they are, for messages.
-        whole: margins and bytes, one dimension of uint8.
-        start: where in `whole` the bytes begin; their address is a multiple of `ALIGN`.
-        size: how many there are.
-        paint: what everything was painted with.
-    """
-
-    name: str
-    whole: np.ndarray
-    start: int
-    size: int
-    paint: int
-
-    @property
-    def inner(self) -> np.ndarray:
-        """The bytes."""
-        return self.whole[self.start : self.start + self.size]
-
-    @staticmethod
-    def painted(name: str, size: int, paint: int) -> Memory:
-        """Return `size` painted bytes between painted margins."""
-        whole = np.full(size + 2 * MARGIN + ALIGN, paint, np.uint8)
-        start = MARGIN + -(whole.ctypes.data + MARGIN) % ALIGN
-        return Memory(name, whole, start, size, paint)
-
-    def fault(self) -> str | None:
-        """Say where a margin was written to, if it was."""
-        before = np.flatnonzero(self.whole[: self.start] != self.paint)
-        after = np.flatnonzero(self.whole[self.start + self.size :] != self.paint)
-        if before.size:
-            distance = self.start - int(before[-1])
-            return f"wrote {distance} bytes before the start of its {self.name}"
-        if after.size:
-            return (
-                f"wrote {int(after[0])} bytes after the end of its {self.name} of {self.size} bytes"
-            )
-        return None
 
 
 def _alone(table: np.ndarray, name: str) -> Any:

@@ -364,7 +364,7 @@ def check_arrays(
     ]
     for output, array in zip(plan.outputs, outputs, strict=True):
         good = array.dtype == output.dtype and output.allows(array.shape)
-        if not good or not array.flags.c_contiguous or not array.flags.writeable:
+        if not good or not array.flags.carray:
             raise UsageError(
                 f"output {output.name!r}: expected a writable, contiguous {output.dtype} array of "
                 f"shape {output.shape}, got {array.dtype} {array.shape}"

@@ -293,37 +293,41 @@ def draw(code, at, key, words, parts, note):  # type: ignore[no-untyped-def]
 
 
 @handwritten
-def take(code, at, sample, words, columns):  # type: ignore[no-untyped-def]
+def take(code, at, row, words, samples, sides):  # type: ignore[no-untyped-def]
     """Take a sample's field; return whether its sides are within their bounds."""
     line, column, rank = code[at, 1], code[at, 2], code[at, 3]
-    words[line, 0] = columns[column, 0] + sample * columns[column, 1]
+    words[line, 0] = samples[column, row]
     for axis in range(rank):
-        words[line, 1 + axis] = columns[column, 2 + axis]
+        words[line, 1 + axis] = sides[column, axis]
     return fits(words, line, code, at, 5, rank)
 
 
 @handwritten
-def execute(code, words, rows, index, columns, outs, streams, parts, arena, note, found):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0917 - one branch for each kind of instruction, one argument for each table
+def execute(code, words, sides, outs, streams, parts, arena, note, found, rows, samples):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0917 - one branch for each kind of instruction, one argument for each table
     """Compute rows.
 
     Args:
         code: the program, (n, WIDTH) int64.
         words: the value table, (values, LINE) int64; constants and places in the arena are there.
-        rows: (r, 4) uint64: seed, id, epoch, visit * 2**16 + view.
-        index: (r,) int64, the place of each row's sample in the columns.
-        columns: (fields, 2 + MAX_RANK) int64: address, bytes from sample to sample, sides.
+        sides: (fields, MAX_RANK) int64, the sides of all samples.
         outs: (outputs, 2 + MAX_RANK) int64: address, bytes from row to row, sides of a row.
         streams: see `stoker.pipeline.tables.streams_table`.
-        parts: (decisions, 2) int64: addresses of parameters and record.
+        parts: (decisions, 3) int64: addresses of parameters and of the first row's record, and
+            bytes from there to the next row's; the second is moved on.
         arena: address of the scratch arena.
         note: (NOTE,) int64, see `stoker.pipeline.instructions`.
         found: int64; of a row that does not fit its number and sizes; behind these, for each
             decision, 1 more than the last row that made it.
+        rows: (r, 4) uint64: seed, id, epoch, visit * 2**16 + view.
+        samples: (fields, r) int64, the address of each row's sample.
 
     Returns:
         0, or the status of the first row that does not fit.
     """
     for row in range(rows.shape[0]):
+        if row != 0 and parts[0, 2] != 0:
+            for decision in range(parts.shape[0]):
+                parts[decision, 1] += parts[decision, 2]
         line = 0
         while line < code.shape[0]:
             at, op, dst = line, code[line, 0], code[line, 1]
@@ -340,12 +344,11 @@ def execute(code, words, rows, index, columns, outs, streams, parts, arena, note
             elif op == GOTO:
                 line = code[at, 1]
             elif op == TAKE:
-                if not take(code, at, index[row], words, columns):
+                if not take(code, at, row, words, samples, sides):
                     refuse(found, row, (words[dst, 1], words[dst, 2]), (0, 0))
                     return code[at, 4]
             elif op == GIVEN:
-                where = columns[code[at, 2], 0] + index[row] * columns[code[at, 2], 1]
-                where += 16 * code[at, 3]
+                where = samples[code[at, 2], row] + 16 * code[at, 3]
                 words[dst, 1], words[dst, 2] = load_word(where, WORDS), load_word(where + 8, WORDS)
             elif op <= ROOM:
                 status = measure(code, at, row, words, parts, note, found)
@@ -370,9 +373,9 @@ def compile_loop() -> Any:
     table, list_ = types.Array(types.int64, 2, "C"), types.Array(types.int64, 1, "C")
     keys = types.Array(types.uint64, 2, "C")
     given = (
-        *(table, table, keys, list_, table, table, keys, table),
+        *(table, table, table, table, keys, table),
         types.int64,
-        *(list_, list_),
+        *(list_, list_, keys, table),
     )
     if given not in execute.overloads:
         execute.compile(given)

@@ -7,6 +7,7 @@ thread. numba is loaded when a machine is made.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -27,8 +28,7 @@ class Machine:
 
     Attributes:
         values: the value table, (lines, LINE) int64.
-        columns: (fields, 2 + MAX_RANK) int64: address, bytes from sample to sample, sides; to be
-            written before a run.
+        sides: (fields, MAX_RANK) int64, the sides of the samples; to be written before a run.
         outs: (outputs, 2 + MAX_RANK) int64: address, bytes from row to row, sides of a row; to be
             written before a run.
         found: of a row that did not fit its number and sizes; behind these, for each decision, 1
@@ -60,39 +60,51 @@ class Machine:
             BuildError: a function cannot be compiled; names the op, its file and line.
             ResourceError: the kernel cache cannot be written.
         """
-        self._code = program.code.copy()
+        code = program.code.copy()
         with _compiling:
             from stoker.pipeline.loop import compile_loop  # noqa: PLC0415 - loads numba
 
-            self._execute = compile_loop()
+            execute = compile_loop()
             for line, call in program.calls.items():
-                self._code[line, 1] = address_of(call)
+                code[line, 1] = address_of(call)
         self._memory = streams, params, records, arena
         self.values = program.values.copy()
-        self.values[program.arena, 0] += self._memory[-1].ctypes.data
+        self.values[program.arena, 0] += arena.ctypes.data
         for line, to in program.pointers.items():
             self.values[line, 0] = self.values[to : to + 1].ctypes.data
-        self.columns = np.zeros((fields, 2 + MAX_RANK), np.int64)
+        self.sides = np.zeros((fields, MAX_RANK), np.int64)
         self.outs = np.zeros((outputs, 2 + MAX_RANK), np.int64)
         self.found = np.zeros(DECISIONS_AT + len(streams), np.int64)
-        self._tables = (
-            self.columns,
+        self._places = _addresses(len(streams), params, records)
+        self._own_records = self._places[:, 1].copy()
+        self._records = records
+        self._execute = functools.partial(
+            execute,
+            code,
+            self.values,
+            self.sides,
             self.outs,
             streams,
-            _addresses(len(streams), params, records),
-            self._memory[-1].ctypes.data,
+            self._places,
+            arena.ctypes.data,
             np.zeros(NOTE, np.int64),
             self.found,
         )
 
-    def run(self, rows: np.ndarray, index: np.ndarray) -> int:
+    def run(self, rows: np.ndarray, samples: np.ndarray, records: np.ndarray | None = None) -> int:
         """Compute rows; return 0, or the status of the first one that does not fit.
 
         Args:
             rows: (n, 4) uint64, see `row_table`.
-            index: (n,) int64, where in the columns each row's sample lies.
+            samples: (fields, n) int64, the address of each row's sample.
+            records: (n,) of the dtype of the machine's own: room for those of each row; None: the
+                machine's own is written anew by each row.
         """
-        status: int = self._execute(self._code, self.values, rows, index, *self._tables)
+        self._places[:, 1], self._places[:, 2] = self._own_records, 0
+        if records is not None:
+            self._places[:, 1] += records.ctypes.data - self._records.ctypes.data
+            self._places[:, 2] = records.strides[0]
+        status: int = self._execute(rows, samples)
         return status
 
 
@@ -123,8 +135,8 @@ def address_of(call: Call) -> int:
 
 
 def _addresses(count: int, params: np.ndarray, records: np.ndarray) -> np.ndarray:
-    """Return (decisions, 2) int64: where the parameters and the record of each lie."""
-    found = np.zeros((count, 2), np.int64)
+    """Return (decisions, 3) int64: where parameters and record of each lie, and 0."""
+    found = np.zeros((count, 3), np.int64)
     for place, table in enumerate((params, records)):
         for index in range(count):
             fields: Mapping[str, Any] = table.dtype.fields or {}

@@ -51,6 +51,41 @@ class Members(Protocol):
         ...
 
 
+class Computed(Protocol):
+    """The rows of a group, computed at once into the mixer's memory; see `Mixer.room`.
+
+    Attributes:
+        rows: of its members.
+        records: what they drew, (members,) structured with fields d0, d1, ... by decision; the
+            record of a decision that a row did not make is all zeros.
+    """
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """See above."""
+        ...
+
+    @property
+    def records(self) -> np.ndarray:
+        """See above."""
+        ...
+
+    def tiles(
+        self, samples: Sequence[int], of: Sequence[int], outputs: Sequence[np.ndarray]
+    ) -> list[int] | None:
+        """Write many samples of the dataset, each for a member's mosaic.
+
+        Args:
+            samples: which.
+            of: for each the member that it is for.
+            outputs: one for each of the plan's, with a leading axis over the samples.
+
+        Returns:
+            The ids that they show; None: ask for one after the other.
+        """
+        ...
+
+
 class Mixer:
     """Mixes the rows of a plan with batch ops, one group after the other."""
 
@@ -66,9 +101,11 @@ class Mixer:
         self._mixes = plan.mixes
         self._tools = Tools(machine=machine)
         stages = [plan.outputs, *(mix.outputs for mix in plan.mixes[:-1])]
-        self._memory = [[_row_memory(outputs) for _ in range(GROUP)] for outputs in stages]
+        self._stacks = [_stack(outputs, GROUP) for outputs in stages]
+        self._memory = [_rows_of(stack) for stack in self._stacks]
         tiles = max((mix.op.others for mix in plan.mixes if mix.op.of_dataset), default=0)
-        self._tiles = [_row_memory(plan.outputs) for _ in range(tiles)]
+        self._tiles = _rows_of(_stack(plan.outputs, tiles)) if tiles else []
+        self._tile_stacks: dict[int, list[np.ndarray]] = {}
         self._begun: dict[int, Row | None] = {}
         self._records: dict[int, list[np.ndarray | None]] = {}
         self._reached: dict[int, int] = {}
@@ -77,15 +114,29 @@ class Mixer:
         if machine:
             self._warm()
 
-    def begin(self, members: Members, size: int) -> None:
+    def room(self, size: int) -> list[np.ndarray]:
+        """Return memory for the rows of a group before all mixes: its outputs, stacked."""
+        return [stacked[:size] for stacked in self._stacks[0]]
+
+    def begin(self, members: Members, size: int, computed: Computed | None = None) -> None:
         """Begin with a group.
 
         Args:
             members: where its rows come from.
             size: how many rows it has, from 1 to GROUP.
+            computed: its rows, if all of them lie in `room` already; then no member is asked for.
         """
-        self._members, self._size = members, size
+        self._members, self._size, self._computed = members, size, computed
         self._begun, self._records, self._reached = {}, {}, {}
+        self._shown: dict[int, dict[int, tuple[list[int], list[list[np.ndarray]]]]] = {}
+        if computed is None:
+            return
+        for member, row in enumerate(computed.rows):
+            self._begun[member], self._reached[member] = row, UNMIXED
+            self._records[member] = [
+                _own(computed.records[f"d{mix.decision.index}"][member : member + 1].tobytes(), mix)
+                for mix in self._mixes
+            ]
 
     def write(self, member: int, outputs: Sequence[np.ndarray]) -> Row | None:
         """Write a member as it is delivered; return which row it is, None if there is none.
@@ -140,7 +191,7 @@ class Mixer:
 
     def _record(self, mix: Mix) -> np.ndarray | None:
         drawn = self._engine.record_of(mix.decision.index)
-        return None if drawn is None else np.frombuffer(bytearray(drawn), mix.op.record)
+        return None if drawn is None else _own(drawn, mix)
 
     def _after(self, stage: int, member: int) -> list[np.ndarray]:
         """Return a member as it is after a mix, or as it was before all."""
@@ -152,7 +203,7 @@ class Mixer:
     def _mix(self, stage: int, member: int, outputs: Sequence[np.ndarray]) -> None:
         mix, record = self._mixes[stage], self._records[member][stage]
         own = self._after(stage - 1, member)
-        others = [] if record is None else self._others(mix, member, record)
+        others = [] if record is None else self._others(stage, member, record)
         states = mix.states if others else {}
         counts = {place + 1 for place, state in states.items() if state.items}
         for place, src in enumerate(own):
@@ -164,13 +215,15 @@ class Mixer:
             elif place not in counts:
                 _copy(src, outputs[place])
 
-    def _others(self, mix: Mix, member: int, record: np.ndarray) -> list[list[np.ndarray]]:
+    def _others(self, stage: int, member: int, record: np.ndarray) -> list[list[np.ndarray]]:
         """Return the other rows that a member is mixed with, and resolve its record."""
         if not record["applied"][0]:
             return []
-        ids, found = (
-            self._drawn(member, record) if mix.op.of_dataset else self._partner(mix, member, record)
-        )
+        mix = self._mixes[stage]
+        if mix.op.of_dataset:
+            ids, found = self._drawn(stage, member, record)
+        else:
+            ids, found = self._partner(mix, member, record)
         if not found:
             record["applied"] = 0
             return []
@@ -186,7 +239,13 @@ class Mixer:
         row = self._row(other)
         return ([row.id], [self._after(mix.reads, other)]) if row is not None else ([], [])
 
-    def _drawn(self, member: int, record: np.ndarray) -> tuple[list[int], list[list[np.ndarray]]]:
+    def _drawn(
+        self, stage: int, member: int, record: np.ndarray
+    ) -> tuple[list[int], list[list[np.ndarray]]]:
+        if self._computed is not None and stage not in self._shown:
+            self._shown[stage] = self._tiles_of_group(stage, self._computed)
+        if member in self._shown.get(stage, ()):
+            return self._shown[stage][member]
         ids = []
         wanted = tile_ids(record["words"][0].tolist(), self._members.rows)
         for sample, memory in zip(wanted, self._tiles, strict=True):
@@ -196,9 +255,42 @@ class Mixer:
             ids.append(shown)
         return ids, self._tiles
 
+    def _tiles_of_group(
+        self, stage: int, computed: Computed
+    ) -> dict[int, tuple[list[int], list[list[np.ndarray]]]]:
+        """Write the tiles of all members at once; return those of each, nothing if that fails."""
+        others = self._mixes[stage].op.others
+        if stage not in self._tile_stacks:
+            self._tile_stacks[stage] = _stack(self._engine.plan.outputs, GROUP * others)
+        wanted, of = [], []
+        for member, records in self._records.items():
+            record = records[stage]
+            if record is not None and record["applied"][0]:
+                wanted += tile_ids(record["words"][0].tolist(), self._members.rows)
+                of += [member] * others
+        stack = [stacked[: len(of)] for stacked in self._tile_stacks[stage]]
+        ids = computed.tiles(wanted, of, stack)
+        if ids is None:
+            return {}
+        rows = _rows_of(stack)
+        return {
+            of[start]: (ids[start : start + others], rows[start : start + others])
+            for start in range(0, len(of), others)
+        }
 
-def _row_memory(outputs: Sequence[Output]) -> list[np.ndarray]:
-    return [np.zeros(output.shape, output.dtype) for output in outputs]
+
+def _own(drawn: bytes, mix: Mix) -> np.ndarray:
+    """Return a record that may be resolved."""
+    return np.frombuffer(bytearray(drawn), mix.op.record)
+
+
+def _stack(outputs: Sequence[Output], count: int) -> list[np.ndarray]:
+    return [np.zeros((count, *output.shape), output.dtype) for output in outputs]
+
+
+def _rows_of(stack: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
+    """Return views of the rows of a stack."""
+    return [[stacked[row, ...] for stacked in stack] for row in range(len(stack[0]))]
 
 
 def _value(row: Sequence[np.ndarray], place: int, state: State) -> np.ndarray:

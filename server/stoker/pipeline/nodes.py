@@ -6,6 +6,7 @@ and lengths are checked while reading. Specified in docs/contracts/graph.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -49,10 +50,12 @@ class Context(_Struct, frozen=True, tag="context"):
 
     `id`, `epoch`, `view` and `step` are int64, `progress` is the float64 in [0, 1] that says how
     much of the training is over. `bucket_height` and `bucket_width` are the int64 sides in pixels
-    of the sample's bucket.
+    of the sample's bucket, `bucket_length` is that of a bucket of sequences, int64.
     """
 
-    name: Literal["epoch", "view", "step", "progress", "id", "bucket_height", "bucket_width"]
+    name: Literal[
+        "epoch", "view", "step", "progress", "id", "bucket_height", "bucket_width", "bucket_length"
+    ]
 
 
 class Const(_Struct, frozen=True, tag="const"):
@@ -149,12 +152,25 @@ class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
         form: pad, ragged or list; see docs/contracts/forms.md.
         multiple: of pad: what the sides are rounded up to a multiple of.
         fill: of pad: what stands behind a row.
+        to: of pad: how long rows become: as the "longest" of the batch, or as the "bound", the
+            longest that there can be, in every batch.
     """
 
     output: Annotated[str, msgspec.Meta(max_length=256)]
     form: Literal["pad", "ragged", "list"]
     multiple: Annotated[int, msgspec.Meta(ge=1, le=MAX_MULTIPLE)] = 1
     fill: int | float = 0
+    to: Literal["longest", "bound"] = "longest"
 
 
 Node = Input | Context | Const | Draw | Apply | Expr | If
+
+
+def draws_of(nodes: tuple[Node, ...]) -> Iterator[Draw]:
+    """Yield the decisions of nodes, those in blocks too."""
+    for node in nodes:
+        if isinstance(node, Draw):
+            yield node
+        elif isinstance(node, If):
+            yield from draws_of(node.then.nodes)
+            yield from draws_of(node.orelse.nodes)

@@ -13,8 +13,6 @@ keep their own stacks, so a long chain does not meet Python's recursion limit; o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 
 from stoker.pipeline.graph import Graph
@@ -35,7 +33,7 @@ Made = tuple[Node, int]
 def normalise(graph: Graph) -> Graph:
     """Return the normal form; sites are carried along."""
     writer = _Writer(graph)
-    nodes, env = writer.block(graph.nodes, [v for _, v in graph.outputs], {}, [{}], 0)
+    nodes, env = writer.block([v for _, v in graph.outputs], {}, [{}])
     outputs = tuple((name, env[value]) for name, value in graph.outputs)
     sites = tuple((new, *writer.sites[new]) for new in sorted(writer.sites))
     order = [name for name, _ in outputs]
@@ -87,19 +85,15 @@ class _Writer:
         self.next = 0
         self.old_sites = {number: (file, line) for number, file, line in graph.sites}
         self.sites: dict[int, tuple[str, int]] = {}
-        self.live = _live(graph)
+        self.places = _Places(graph)
+        self.live = _live(graph, self.places)
+        self.free: dict[int, list[int]] = {}
 
     def block(
-        self,
-        nodes: tuple[Node, ...],
-        results: list[int],
-        outer: dict[int, int],
-        memos: list[dict[bytes, int]],
-        start: int,
+        self, results: list[int], outer: dict[int, int], memos: list[dict[bytes, int]]
     ) -> tuple[list[Node], dict[int, int]]:
         """Write the nodes that `results` need; return them and old number -> new number."""
         env = dict(outer)
-        own = _owners(nodes, start)
         written: list[Node] = []
         stack = list(reversed(results))
         while stack:
@@ -107,7 +101,7 @@ class _Writer:
             if value in env:
                 stack.pop()
                 continue
-            node, first = own[value]
+            node, first = self.places.owners[value]
             needs = [need for need in self.needs(node, first, value) if need not in env]
             if needs:
                 stack.extend(reversed(needs))
@@ -120,7 +114,7 @@ class _Writer:
         if isinstance(node, Apply):
             return [node.draw, *node.made_of(value - first)]
         if isinstance(node, If):
-            return [node.cond, *_free(node, first, self.live)]
+            return [node.cond, *self.free_of(node, first)]
         return list(values_of(node))
 
     def write(
@@ -155,14 +149,40 @@ class _Writer:
     ) -> None:
         kept = [i for i in range(node.width) if first + i in self.live]
         blocks = []
-        for block, start in zip((node.then, node.orelse), first_inside(node, first), strict=True):
+        for block in (node.then, node.orelse):
             results = [block.results[i] for i in kept]
-            nodes, inner = self.block(block.nodes, results, env, [*memos, {}], start)
+            nodes, inner = self.block(results, env, [*memos, {}])
             blocks.append(Block(tuple(nodes), tuple(inner[value] for value in results)))
         written.append(If(env[node.cond], *blocks))
         for i in kept:
             env[first + i] = self.next
             self.place(first + i)
+
+    def free_of(self, node: If, first: int) -> list[int]:
+        """Return the outer values that the live part of both blocks needs, in walking order."""
+        if first not in self.free:
+            kept = [i for i in range(node.width) if first + i in self.live]
+            found: dict[int, None] = {}
+            for block, (start, end) in zip(
+                (node.then, node.orelse), self.places.inside[first], strict=True
+            ):
+                found.update(self._free_in(block, kept, start, end))
+            self.free[first] = list(found)
+        return self.free[first]
+
+    def _free_in(self, block: Block, kept: list[int], start: int, end: int) -> dict[int, None]:
+        """The same of one block, whose own values are numbered from `start` to below `end`."""
+        found: dict[int, None] = {}
+        seen: set[int] = set()
+        stack = [block.results[i] for i in reversed(kept)]
+        while stack:
+            value = stack.pop()
+            if not start <= value < end:
+                found[value] = None
+            elif value not in seen:
+                seen.add(value)
+                stack.extend(reversed(self.needs(*self.places.owners[value], value)))
+        return found
 
     def place(self, old: int) -> None:
         if old in self.old_sites:
@@ -187,27 +207,36 @@ def renumber(node: Node, env: dict[int, int], index: int) -> Node:
             return node
 
 
-def _owners(nodes: tuple[Node, ...], start: int) -> dict[int, Made]:
-    owners: dict[int, Made] = {}
-    for node, first in number_nodes(nodes, start)[0]:
-        owners.update(dict.fromkeys(range(first, first + node.width), (node, first)))
-    return owners
+class _Places:
+    """Where the values of a graph are made.
+
+    Attributes:
+        owners: number of a value -> (the node that makes it, number of the node's first value).
+        inside: number of the first result of an `if` -> for each of its two blocks the numbers of
+            the values in it, also in blocks within: (the first, the one after the last).
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.owners: dict[int, Made] = {}
+        self.inside: dict[int, tuple[tuple[int, int], tuple[int, int]]] = {}
+        self._number(graph.nodes, 0)
+
+    def _number(self, nodes: tuple[Node, ...], start: int) -> int:
+        """Number the values of nodes; return the next free number."""
+        for node in nodes:
+            if isinstance(node, If):
+                middle = self._number(node.then.nodes, start)
+                end = self._number(node.orelse.nodes, middle)
+                self.inside[end] = (start, middle), (middle, end)
+                start = end
+            for value in range(start, start + node.width):
+                self.owners[value] = node, start
+            start += node.width
+        return start
 
 
-def _every(nodes: tuple[Node, ...], start: int) -> Iterator[tuple[int, Made]]:
-    for node, first in number_nodes(nodes, start)[0]:
-        if isinstance(node, If):
-            for block, inner in zip(
-                (node.then, node.orelse), first_inside(node, first), strict=True
-            ):
-                yield from _every(block.nodes, inner)
-        for value in range(first, first + node.width):
-            yield value, (node, first)
-
-
-def _live(graph: Graph) -> set[int]:
+def _live(graph: Graph, places: _Places) -> set[int]:
     """Return the old numbers of all values that an output needs."""
-    owners = dict(_every(graph.nodes, 0))
     live: set[int] = set()
     pending = [value for _, value in graph.outputs]
     while pending:
@@ -215,7 +244,7 @@ def _live(graph: Graph) -> set[int]:
         if value in live:
             continue
         live.add(value)
-        node, first = owners[value]
+        node, first = places.owners[value]
         if isinstance(node, Apply):
             pending += (node.draw, *node.made_of(value - first))
         elif isinstance(node, If):
@@ -224,30 +253,3 @@ def _live(graph: Graph) -> set[int]:
         else:
             pending += values_of(node)
     return live
-
-
-def _free(node: If, first: int, live: set[int]) -> list[int]:
-    """Return the outer values that the live part of both blocks needs, in walking order."""
-    found: dict[int, None] = {}
-    kept = [i for i in range(node.width) if first + i in live]
-    for block, start in zip((node.then, node.orelse), first_inside(node, first), strict=True):
-        own = _owners(block.nodes, start)
-        seen: set[int] = set()
-        stack = [block.results[i] for i in reversed(kept)]
-        while stack:
-            value = stack.pop()
-            if value not in own:
-                found[value] = None
-                continue
-            if value in seen:
-                continue
-            seen.add(value)
-            inner, inner_first = own[value]
-            if isinstance(inner, If):
-                needs = [inner.cond, *_free(inner, inner_first, live)]
-            elif isinstance(inner, Apply):
-                needs = [inner.draw, *inner.made_of(value - inner_first)]
-            else:
-                needs = list(values_of(inner))
-            stack.extend(reversed(needs))
-    return list(found)

@@ -13,6 +13,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
+import msgspec
+
 from stoker.pipeline.nodes import MAX_MULTIPLE, Form
 from stoker.pipeline.sites import Site
 from stoker.pipeline.values import TracedValue, Unusable, fault
@@ -40,7 +42,7 @@ class Formed(Unusable):
         )
 
 
-def pad(value: object, *, multiple: int = 1, fill: float = 0) -> Any:
+def pad(value: object, *, multiple: int = 1, fill: float = 0, to: str = "longest") -> Any:
     """Deliver rows in one array, each filled up to the longest row of the global batch.
 
     The batch also holds `<name>.size`, (rows, 2) height and width of images and masks, (rows, 1)
@@ -50,6 +52,8 @@ def pad(value: object, *, multiple: int = 1, fill: float = 0) -> Any:
         value: image, mask or array.
         multiple: sides are rounded up to a multiple of this, 1 to 65536.
         fill: what stands behind a row, a number that the output's dtype can hold.
+        to: "longest", or "bound": every batch is as long as a row can be at most, in a bucket of
+            sequences as long as that; for models that are compiled for few shapes.
 
     Raises:
         BuildError: an argument cannot be.
@@ -60,7 +64,9 @@ def pad(value: object, *, multiple: int = 1, fill: float = 0) -> Any:
     real = isinstance(fill, int | float) and not isinstance(fill, bool)
     if not real or not math.isfinite(fill) or abs(fill) > 2**63 - 1:
         raise fault(f"outputs.pad: expected fill to be a finite number, got {fill!r}")
-    return _formed(value, "pad", multiple, fill)
+    if to not in ("longest", "bound"):
+        raise fault(f"outputs.pad: expected to='longest' or 'bound', got {to!r}")
+    return _formed(value, "pad", multiple, fill, to)
 
 
 def ragged(value: object) -> Any:
@@ -89,7 +95,9 @@ def as_list(value: object) -> Any:
     return _formed(value, "list")
 
 
-def _formed(value: object, form: Any, multiple: int = 1, fill: float = 0) -> Formed:
+def _formed(
+    value: object, form: Any, multiple: int = 1, fill: float = 0, to: Any = "longest"
+) -> Formed:
     name = {"list": "as_list"}.get(form, form)
     if isinstance(value, Formed):
         raise fault(f"outputs.{name}: an output has one form, and this one is {value.form.form}")
@@ -100,7 +108,7 @@ def _formed(value: object, form: Any, multiple: int = 1, fill: float = 0) -> For
             f"outputs.{name}: expected a value made of the sample's fields, got "
             f"{type(value).__name__}"
         )
-    return Formed(value, Form("", form, multiple, fill))
+    return Formed(value, Form("", form, multiple, fill, to))
 
 
 def forms_of(given: Any) -> tuple[Any, tuple[Form, ...]]:
@@ -111,7 +119,7 @@ def forms_of(given: Any) -> tuple[Any, tuple[Form, ...]]:
         key: value.value if isinstance(value, Formed) else value for key, value in given.items()
     }
     forms = tuple(
-        Form(key, value.form.form, value.form.multiple, value.form.fill)
+        msgspec.structs.replace(value.form, output=key)
         for key, value in given.items()
         if isinstance(value, Formed) and isinstance(key, str)
     )

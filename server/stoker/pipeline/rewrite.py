@@ -59,12 +59,7 @@ def rewritten(fn: Callable[..., Any]) -> Callable[..., Any]:
         return MethodType(rewritten(fn.__func__), fn.__self__)
     if not isinstance(fn, FunctionType) or hasattr(fn, "_stoker_rewritten"):
         return fn
-    tree = _parse(fn)
-    if tree is None:
-        return fn
-    names = (*fn.__code__.co_freevars, *HELPERS)
-    tree.body = _with_one_exit(tree.body)
-    code = _code_of(_compile(_Rewriter().visit(tree), fn, names), fn.__name__)
+    code = _known(fn)
     if code is None:
         return fn
     cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
@@ -76,6 +71,33 @@ def rewritten(fn: Callable[..., Any]) -> Callable[..., Any]:
     functools.update_wrapper(made, fn)
     made._stoker_rewritten = True  # type: ignore[attr-defined]
     return made
+
+
+_codes: dict[tuple[CodeType, str, str], CodeType | None] = {}
+
+
+def _known(fn: FunctionType) -> CodeType | None:
+    """Return the rewritten code of a function, made once for all that share its code.
+
+    The alternatives of a policy are many closures over few functions. Equal code may lie in two
+    files, so the file's name counts too.
+    """
+    key = (fn.__code__, fn.__code__.co_filename, fn.__qualname__)
+    if hasattr(fn, "__wrapped__"):  # its source is the inner function's
+        return _code(fn)
+    if key not in _codes:
+        _codes[key] = _code(fn)
+    return _codes[key]
+
+
+def _code(fn: FunctionType) -> CodeType | None:
+    """Return the rewritten code of a function; None if its source cannot be read."""
+    tree = _parse(fn)
+    if tree is None:
+        return None
+    names = (*fn.__code__.co_freevars, *HELPERS)
+    tree.body = _with_one_exit(tree.body)
+    return _code_of(_compile(_Rewriter().visit(tree), fn, names), fn.__name__)
 
 
 def _parse(fn: FunctionType) -> ast.FunctionDef | None:

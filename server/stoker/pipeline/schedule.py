@@ -22,7 +22,7 @@ from stoker.pipeline.normal import first_inside, number_nodes
 from stoker.protocol.errors import BuildError
 
 FACTS: Final = ("epoch", "step", "progress")
-OF_BUCKET: Final = ("bucket_height", "bucket_width")
+OF_BUCKET: Final = ("bucket_height", "bucket_width", "bucket_length")
 """Facts that are one for all rows of a bucket; a plan is bound for one, so it knows them."""
 OF_VALUES: Final = ("record", "height", "width", "count", "mean", "min", "max")
 """Expressions that look at a sample's values or at a draw."""

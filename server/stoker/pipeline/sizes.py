@@ -82,11 +82,11 @@ class SizeFinder:
                 machine.values[self._program.progress, 0] = bits(place.progress)
         found = np.zeros((len(rows), self._outputs, 2), np.int64)
         columns = [np.ascontiguousarray(column) for column in (sizes, *numbers)]
+        samples = np.empty((len(columns), len(rows)), np.int64)
         for number, column in enumerate(columns):
-            step = column.nbytes // max(len(column), 1)
-            machine.columns[number, :2] = column.ctypes.data, step
+            samples[number] = column.ctypes.data + column.strides[0] * np.arange(len(rows))
         machine.outs[0, :2] = found.ctypes.data, 16 * self._outputs
-        machine.run(rows, np.arange(len(rows)))
+        machine.run(rows, samples)
         return found
 
 

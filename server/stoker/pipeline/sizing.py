@@ -50,7 +50,7 @@ class Sizing:
     """What must run.
 
     Attributes:
-        outputs: the padded outputs.
+        outputs: the outputs that are padded to the longest row of a batch.
         measured: columns of the fields whose sizes count.
         read: columns of the fields whose values count.
         roots: value -> the value whose size it has for certain, itself or an earlier one.
@@ -92,7 +92,9 @@ def sizing_of(plan: Plan) -> Sizing:
         BuildError: they follow from pixels; names the output and the line.
     """
     padded = tuple(
-        step for step in plan.steps if isinstance(step, StoreSizedStep) and step.form.form == "pad"
+        step
+        for step in plan.steps
+        if isinstance(step, StoreSizedStep) and step.form.form == "pad" and step.form.to != "bound"
     )
     sizing = Sizing(padded)
     if padded:

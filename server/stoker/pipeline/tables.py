@@ -13,6 +13,7 @@ import numpy as np
 
 from stoker.ops.contract import State
 from stoker.ops.records import machine_record
+from stoker.pipeline.declared import params_of
 from stoker.pipeline.steps import Decision
 from stoker.rng.streams import stream_key
 
@@ -43,7 +44,7 @@ def params_table(decisions: Sequence[Decision]) -> np.ndarray:
     """Return the parameters of all decisions, (1,) structured with fields d0, d1, ..."""
     table = np.zeros(1, _nested([d.op.parameters for d in decisions]))
     for decision in decisions:
-        table[f"d{decision.index}"] = decision.op.params()
+        table[f"d{decision.index}"] = params_of(decision.op)
     return table
 
 

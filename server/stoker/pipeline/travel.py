@@ -11,22 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stoker.pipeline.graph import Graph
-from stoker.pipeline.nodes import Draw, If, Node
+from stoker.pipeline.nodes import Draw, draws_of
 
 
 def code_modules(graph: Graph) -> tuple[str, ...]:
     """Return the modules that the ops and functions of users in a graph are imported from."""
-    names = [name for draw in _draws(graph.nodes) for name in _names(draw)]
+    names = [name for draw in draws_of(graph.nodes) for name in _names(draw)]
     return tuple(sorted({name.partition(":")[0] for name in names}))
-
-
-def _draws(nodes: tuple[Node, ...]) -> Iterator[Draw]:
-    for node in nodes:
-        if isinstance(node, Draw):
-            yield node
-        elif isinstance(node, If):
-            yield from _draws(node.then.nodes)
-            yield from _draws(node.orelse.nodes)
 
 
 def _names(draw: Draw) -> Iterator[str]:

@@ -18,6 +18,7 @@ from numba import float32, float64, int32, int64
 
 from stoker.ops.contract import Op, ParameterError, State, StateError
 from stoker.ops.means import blend_bytes, blend_floats, blend_halves
+from stoker.ops.paste import paste
 from stoker.ops.points import MOVERS
 from stoker.ops.registry import batch_ops, folds, registered
 from stoker.ops.rules import MASK_DTYPES
@@ -32,7 +33,7 @@ from stoker.pipeline.calls import (
     size_of,
 )
 from stoker.pipeline.loop import compile_loop
-from stoker.pipeline.signature import ITEMS, MAP, SIZES, call_types, draw_types, view_type
+from stoker.pipeline.signature import ITEMS, MAP, PAIR, SIZES, call_types, draw_types, view_type
 from stoker.protocol.items import COORDINATES, WORD
 from stoker.rng.jit import compiled
 
@@ -102,6 +103,9 @@ def batch_calls() -> Iterator[Call]:
     ):
         flat = view_type(State.fixed("array", dtype, (1,)))
         yield run, (flat, flat, flat, *weights)
+    for shape in ((1, 1), (1, 1, 1)):
+        pixels = view_type(State.fixed("array", "uint8", shape))
+        yield paste, (pixels, pixels, pixels, int64, PAIR, SIZES)
     for move in MOVERS.values():
         yield move, (ITEMS, ITEMS, MAP, SIZES, int64)
 

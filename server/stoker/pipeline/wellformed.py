@@ -54,8 +54,10 @@ def check(graph: Graph) -> None:
                 f"graph: a form is given to {form.output!r}, which is no output, or has one already"
             )
         seen.remove(form.output)
-        if form.form != "pad" and (form.multiple, form.fill) != (1, 0):
-            raise BuildError(f"graph: output {form.output!r}: only pad has a multiple and a fill")
+        if form.form != "pad" and (form.multiple, form.fill, form.to) != (1, 0, "longest"):
+            raise BuildError(
+                f"graph: output {form.output!r}: only pad has a multiple, a fill and a length"
+            )
         if not abs(form.fill) <= MAX_INT:
             raise BuildError(f"graph: output {form.output!r}: its fill {form.fill} is no number")
     if not graph.outputs:

@@ -110,7 +110,7 @@ class Windows:
         if not found:
             return
         self._rows = np.zeros((1, 4), np.uint64)
-        self._index = np.zeros(1, np.int64)
+        self._samples = np.zeros((0, 1), np.int64)
         self._machine = Machine(
             write_boxes(found),
             0,
@@ -127,7 +127,7 @@ class Windows:
         count, values = len(self.fields), self._machine.values
         for place, name in enumerate(self.fields):
             values[place, 1:3] = sizes[name]
-        self._machine.run(self._rows, self._index)
+        self._machine.run(self._rows, self._samples)
         found = {}
         for name, words in zip(self.fields, values[count : 2 * count].tolist(), strict=True):
             top, left, bottom, right = words[1:5]

@@ -5,11 +5,12 @@ memory is one, as rows are computed one after the other. Belongs to one thread, 
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 
 from stoker.dataset import Dataset
+from stoker.order.buckets.assign import Sizes
 from stoker.order.buckets.order import BucketOrder
 from stoker.order.buckets.plan import BucketPlan, make_plan
 from stoker.pipeline.bucketed import Size
@@ -18,25 +19,46 @@ from stoker.pipeline.engine import Engine
 from stoker.pipeline.plan import Plan
 from stoker.protocol.buckets import DRAWN_AS, Buckets
 from stoker.protocol.drawn import params_output
+from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import Output
+from stoker.protocol.lengths import Request
 from stoker.protocol.spec import StreamSpec
 from stoker.server.cuts import Cut, Share
 from stoker.server.extents import Shapes
 from stoker.server.places import RowCounts
-from stoker.server.rows import Begun, RowComputer, nothing
+from stoker.server.rows import RowComputer
+from stoker.server.samples import Begun, nothing
 
 KEPT, KEPT_MIXED = 256, 8
 """Buckets whose computers are kept, others are made anew; with batch ops they hold whole groups."""
 
 
-def plan_buckets(dataset: Dataset, request: Buckets, batch_size: int) -> BucketPlan:
-    """Return the plan of a dataset, from its columns of widths and heights.
+def plan_buckets(
+    dataset: Dataset, request: Request, batch_size: int, excluded: Excluded | None = None
+) -> BucketPlan:
+    """Return the plan of a dataset, from its columns of widths and heights, or of lengths.
 
     Raises:
         UnknownNameError: the dataset has no such field.
-        UsageError: the field has no size, or there is no plan; see `make_plan`.
+        UsageError: the field has no size or length, the list is of another dataset, or there is no
+            plan; see `make_plan`.
     """
-    return make_plan(dataset.sizes(request.field), request, batch_size)
+    left_out = excluded or Excluded(())
+    left_out.check(len(dataset))
+    return make_plan(planned_sizes(dataset, request), request, batch_size, left_out.ids)
+
+
+def planned_sizes(dataset: Dataset, request: Request) -> Iterator[Sizes]:
+    """Yield what a plan is made of: widths and heights, or lengths twice; see `make_plan`.
+
+    Raises:
+        UnknownNameError: the dataset has no such field.
+        UsageError: the field has no size or length.
+    """
+    if isinstance(request, Buckets):
+        yield from dataset.sizes(request.field)
+    else:
+        yield from ((found, found) for found in dataset.lengths(request.field))
 
 
 def bucket_outputs(plan: Plan, *, params: bool) -> tuple[Output, ...]:
@@ -74,10 +96,15 @@ class BucketComputer:
         self._share = share
         self._machine = machine
         self._params = params
+        self._begun: Begun = nothing
         self._first: RowComputer | None = None
         first = order.plan.buckets[0]
         mixes = plan_of(Size(first.height, first.width)).mixes
         self._computer = functools.lru_cache(KEPT_MIXED if mixes else KEPT)(self._make)
+
+    def hear_samples(self, begun: Begun) -> None:
+        """From now on tell of each sample before it is read."""
+        self._begun = begun
 
     def one_by_one(self) -> None:
         """From now on tell of each row; they are computed one by one in any case."""
@@ -99,11 +126,14 @@ class BucketComputer:
         row_hi: int,
         begun: Begun = nothing,
         ended: Begun = nothing,
+        *,
+        crashed: Collection[int] = (),
     ) -> RowCounts:
         """Write the rows [row_lo, row_hi) of a step into a slot; see `RowComputer.fill`."""
         computer = self._computer(self.order.turns.turn(epoch, step).bucket)[1]
         computer.home = self.home
-        return computer.fill(slot, epoch, step, row_lo, row_hi, begun, ended)
+        computer.hear_samples(self._begun)
+        return computer.fill(slot, epoch, step, row_lo, row_hi, begun, ended, crashed=crashed)
 
     def _make(self, number: int) -> tuple[Cut, RowComputer]:
         bucket = self.order.plan.buckets[number]

@@ -18,19 +18,17 @@ from stoker.ops.named import EVERY_MODULE, allow_modules
 from stoker.pipeline import Pipeline
 from stoker.pipeline.bucketed import Size, reads_bucket
 from stoker.pipeline.drawing import drawn_by, row_bytes
-from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.graph import Graph
-from stoker.pipeline.mixer import Mixer
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.schedule import facts_read
-from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import BuildError, StokerError
+from stoker.protocol.exclude import Excluded
+from stoker.protocol.lengths import request_from_bytes
 from stoker.server import errand
 from stoker.server.bucket_rows import bucket_outputs, plan_buckets
+from stoker.server.compiling import compiled_plan
 from stoker.server.cuts import room_for
 from stoker.server.graphs import graph_from_bytes, graph_to_bytes
-from stoker.server.samples import SampleReader
-from stoker.server.states import worker_plan
 from stoker.server.work import BuildRequest, BuildResult
 
 
@@ -48,21 +46,23 @@ def build(request: BuildRequest) -> BuildResult:
         graph = load_pipeline(request.pipeline) if named else graph_from_bytes(request.graph)
         if request.buckets:
             return _build_buckets(request, dataset, graph)
-        return _result(request, dataset, graph, _compiled(graph, dataset, None))
+        return _result(request, dataset, graph, compiled_plan(graph, dataset))
     finally:
         dataset.close()
 
 
 def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> BuildResult:
     """Plan the buckets, and compile the pipeline for each: it is the same machine code."""
-    wanted = Buckets.from_bytes(request.buckets)
+    wanted = request_from_bytes(request.buckets)
     if not reads_bucket(graph):
         raise BuildError(
             "buckets are wanted, but the pipeline does not read the size of a sample's bucket, so "
-            "its outputs would be alike in all of them: use ops.fit_bucket, or leave buckets out"
+            "its outputs would be alike in all of them: use ops.fit_bucket, of sequences "
+            "ops.fit_length, or leave buckets out"
         )
-    found = plan_buckets(dataset, wanted, request.batch_size)
-    plans = [_compiled(graph, dataset, Size(b.height, b.width)) for b in found.buckets]
+    excluded = Excluded.from_bytes(request.exclude)
+    found = plan_buckets(dataset, wanted, request.batch_size, excluded)
+    plans = [compiled_plan(graph, dataset, Size(b.height, b.width)) for b in found.buckets]
     outputs = tuple(bucket_outputs(plan, params=False) for plan in plans)
     return msgspec.structs.replace(
         _result(request, dataset, graph, plans[0]),
@@ -71,17 +71,8 @@ def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> Bui
         buckets=found.buckets,
         bucket_outputs=outputs,
         leftovers=wanted.leftovers,
+        merged=len(found.merged()),
     )
-
-
-def _compiled(graph: Graph, dataset: Dataset, bucket: Size | None) -> Plan:
-    """Return a plan whose machine code is in the cache."""
-    plan = worker_plan(graph, dataset, bucket)
-    engine = compile_plan(plan, {})
-    if plan.mixes:
-        Mixer(engine, machine=True)
-    SampleReader(dataset, plan.fields).read_boxes_alone(plan, None)
-    return plan
 
 
 def _result(request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan) -> BuildResult:

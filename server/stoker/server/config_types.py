@@ -108,10 +108,13 @@ class BadSamplesSection(Section, frozen=True, kw_only=True):
         folder: where bad samples that are met are written down, a file for each dataset; empty:
             nowhere but in the log.
         max_fraction: a stream stops where more of its dataset's samples are bad.
+        crash_policy: what becomes of a sample that crashes or hangs workers twice: "raise" stops
+            its stream, "replace" goes on with a substitute.
     """
 
     folder: str = ""
     max_fraction: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+    crash_policy: Literal["raise", "replace"] = "raise"
 
 
 class TestingSection(Section, frozen=True, kw_only=True):

@@ -86,11 +86,14 @@ def _room(same: tuple[Output, ...]) -> Output:
     sides = list(zip(*(output.shape for output in same), strict=True))
     varies = {place for output in same for place in output.varies}
     other = {place for place, found in enumerate(sides) if len(set(found)) > 1}
-    if other and first.form not in ("stack", "pad"):
-        raise BuildError(
-            f"output {first.name!r}: with buckets, the room of an output of form {first.form!r} "
-            f"is the same in all of them, got {sides}: use form 'stack' or 'pad', or fix its size"
-        )
+    if first.items or first.form != "stack":
+        fixed = other - (set() if first.items else varies)
+        if fixed:
+            raise BuildError(
+                f"output {first.name!r}: the sides {sorted(fixed)} of its rows are {sides} in the "
+                f"buckets, but those of form {first.form!r} are the same in all of them: use form "
+                "'stack', or fix its size"
+            )
     varies |= other
     return Output(
         first.name, first.dtype, tuple(map(max, sides)), first.kind, first.items, first.form,

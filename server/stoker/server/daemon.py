@@ -415,6 +415,7 @@ def settings(config: Config) -> Settings:
         drain_s=config.daemon.grace_s,
         max_sessions=config.daemon.max_sessions,
         max_bad_fraction=config.bad_samples.max_fraction,
+        crash_policy=config.bad_samples.crash_policy,
     )
 
 

@@ -1,9 +1,10 @@
 """The shapes of a batch's padded outputs: a function of (StreamSpec, epoch, step) alone.
 
-A padded output is as long as the longest row of the global batch, rounded up. The rows that count
-are those that the order asks for; their sizes follow from side columns and draws, so every worker
-of every rank computes the same shapes, and no pixel is read for it. What the last steps had is
-kept: a worker fills several chunks of one. Runs in workers, and in the reference.
+A padded output is as long as the longest row of the global batch, rounded up; or always as long as
+a row can be, if its form says so. The rows that count are those that the order asks for; their
+sizes follow from side columns and draws, so every worker of every rank computes the same shapes,
+and no pixel is read for it. What the last steps had is kept: a worker fills several chunks of one.
+Runs in workers, and in the reference.
 """
 
 from collections import OrderedDict
@@ -40,13 +41,16 @@ class Extents:
         self._dataset = dataset
         self._order = order
         self._sizing = sizing_of(plan)
-        self._finder: Sizes
-        self._finder = SizeFinder(plan, spec.freeze) if machine else PlainSizes(plan, spec.freeze)
+        self._finder: Sizes | None = None
+        if self._sizing.outputs:
+            finder: type[SizeFinder | PlainSizes] = SizeFinder if machine else PlainSizes
+            self._finder = finder(plan, spec.freeze)
         self._measured = [plan.fields[column] for column in self._sizing.measured]
         self._read = [
             (plan.fields[column], plan.inputs[column].dtype) for column in self._sizing.read
         ]
-        self._outputs = {output.name: output for output in plan.outputs}
+        self._told = [output for output in plan.outputs if output.is_told]
+        self._outputs = {output.name: output for output in self._told}
         for name in self._measured:
             dataset.sizes_of(name, np.zeros(0, np.int64))
         self._kept: OrderedDict[tuple[int, int], Shapes] = OrderedDict()
@@ -61,6 +65,9 @@ class Extents:
         return self._kept[place]
 
     def _compute(self, epoch: int, step: int) -> Shapes:
+        shapes = {output.name: output.shape for output in self._told}
+        if self._finder is None:
+            return shapes
         rows = self._order.rows(epoch, step, 0, self._order.positions(epoch, step) * self._views)
         rows = Rows(*(column[rows.ids >= 0] for column in rows))
         sizes = np.ones((len(rows.ids), len(self._measured), 2), np.int64)
@@ -73,10 +80,9 @@ class Extents:
             sizes,
             numbers,
         )
-        return {
-            one.form.output: self._shape(one.form.output, one.form.multiple, longest)
-            for one, longest in zip(self._sizing.outputs, found.max(0).tolist(), strict=True)
-        }
+        for one, longest in zip(self._sizing.outputs, found.max(0).tolist(), strict=True):
+            shapes[one.form.output] = self._shape(one.form.output, one.form.multiple, longest)
+        return shapes
 
     def _numbers(self, name: str, dtype: str, ids: np.ndarray) -> np.ndarray:
         column = np.zeros(len(ids), dtype)

@@ -6,8 +6,10 @@ import msgspec
 
 from stoker.server.work import BuildRequest, ReplayRequest
 
-PROGRESS = struct.Struct("=qq")
-IDLE = (-1, -1)
+PROGRESS = struct.Struct("=qqq")
+"""What a worker is at: claim, row of the global batch, sample; -1 where there is none."""
+SAMPLE_AT = 16
+IDLE = (-1, -1, -1)
 
 
 class Hire(msgspec.Struct, frozen=True, array_like=True, tag="hire"):

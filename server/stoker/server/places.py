@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 
 from stoker.server.work import MAX_BAD_TOLD, BadSample
 
+ALL_ROWS = -1
+"""Told as the row that is computed where many are at a time."""
+
 
 @dataclass(frozen=True)
 class Place:

@@ -4,8 +4,7 @@ No numba, no worker, no slot that is shared: order, draws, plain NumPy kernels, 
 other. Slow on purpose. The law says that whatever a daemon delivers equals this, byte for byte.
 """
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,10 @@ from stoker.pipeline.graph import Graph
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import bind
 from stoker.protocol import forms
-from stoker.protocol.buckets import Buckets
 from stoker.protocol.drawn import params_output
+from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import batch_layout, ragged_outputs
+from stoker.protocol.lengths import Request
 from stoker.protocol.ragged import flatten, gather
 from stoker.protocol.spec import StreamSpec
 from stoker.server.bucket_rows import BucketComputer, plan_buckets
@@ -30,19 +30,28 @@ from stoker.server.rows import RowComputer
 from stoker.server.states import field_states
 
 CutOf = Callable[[int, int], Cut]
+Rows = RowComputer | BucketComputer
 
 
 def make_spec(
-    dataset_path: str | Path, graph: Graph, buckets: Buckets | None = None, **fields: Any
+    dataset_path: str | Path,
+    graph: Graph,
+    buckets: Request | None = None,
+    exclude: Iterable[int] = (),
+    **fields: Any,
 ) -> StreamSpec:
     """Return the StreamSpec of a pipeline over a dataset; `fields` are those of StreamSpec.
 
-    `buckets` is a request for buckets, planned here for `batch_size`.
+    `buckets` is a request for buckets, planned here for `batch_size`; `exclude` are ids.
     """
     dataset = open_dataset(dataset_path)
     try:
+        excluded = Excluded(exclude)
+        excluded.check(len(dataset))
+        fields["exclude"] = excluded.digest
         if buckets is not None:
-            fields["buckets"] = plan_buckets(dataset, buckets, fields["batch_size"]).digest
+            plan = plan_buckets(dataset, buckets, fields["batch_size"], excluded)
+            fields["buckets"] = plan.digest
         return StreamSpec(
             dataset=dataset.fingerprint,
             dataset_rows=len(dataset),
@@ -63,22 +72,31 @@ def reference_batches(  # noqa: PLR0913 - the parts of a stream and a place in i
     rank: int = 0,
     world_size: int = 1,
     params: bool = False,
-    buckets: Buckets | None = None,
+    buckets: Request | None = None,
+    exclude: Iterable[int] = (),
+    crashed: Collection[int] = (),
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (step, outputs) of the rest of an epoch; arrays are `(rows, ...)`, owned by the caller.
 
     Ragged outputs are `Ragged`. `index`, `requested` and `valid` are among the outputs, with
-    `params` also the draw records, as bytes.
+    `params` also the draw records, as bytes. `exclude` is that of the spec; samples that `crashed`
+    are replaced.
     """
     dataset = open_dataset(dataset_path)
     try:
         share = Share(rank, world_size, spec.views)
-        make = _plain_rows if buckets is None else partial(_bucket_rows, buckets)
-        rows, order, cut_of = make(dataset, graph, spec, share, params)
+        excluded = Excluded(exclude)
+        order: StreamOrder
+        if buckets is None:
+            order = PlainOrder(spec, excluded=excluded)
+            rows, cut_of = _plain_rows(order, dataset, graph, spec, share, params)
+        else:
+            order = BucketOrder(spec, plan_buckets(dataset, buckets, spec.batch_size, excluded))
+            rows, cut_of = _bucket_rows(order, dataset, graph, spec, share, params)
         for step in range(first_step, order.steps(epoch)):
             cut = cut_of(epoch, step)
             slot = np.zeros(cut.layout.slot_bytes, np.uint8)
-            rows.fill(slot, epoch, step, cut.first_row, cut.first_row + cut.rows)
+            rows.fill(slot, epoch, step, cut.first_row, cut.first_row + cut.rows, crashed=crashed)
             arrays = {
                 placed.name: slot[placed.offset : placed.offset + placed.size_bytes]
                 .view(placed.dtype)
@@ -93,23 +111,34 @@ def reference_batches(  # noqa: PLR0913 - the parts of a stream and a place in i
 
 
 def _plain_rows(
-    dataset: Dataset, graph: Graph, spec: StreamSpec, share: Share, params: bool
-) -> tuple[RowComputer, StreamOrder, CutOf]:
+    order: StreamOrder,
+    dataset: Dataset,
+    graph: Graph,
+    spec: StreamSpec,
+    share: Share,
+    params: bool,
+) -> tuple[Rows, CutOf]:
     plan = bind(graph, field_states(dataset))
     more = params_output(row_bytes(plan)) if params else ()
     cut = share.cut(spec.batch_size, plan.delivered + more)
     engine = Interpreter(plan, spec.freeze)
-    rows = RowComputer(spec, dataset, engine, cut.layout, cut.first_row, params=bool(more))
-    return rows, PlainOrder(spec), lambda epoch, step: cut
+    rows = RowComputer(
+        spec, dataset, engine, cut.layout, cut.first_row, params=bool(more), order=order
+    )
+    return rows, lambda epoch, step: cut
 
 
 def _bucket_rows(
-    buckets: Buckets, dataset: Dataset, graph: Graph, spec: StreamSpec, share: Share, params: bool
-) -> tuple[BucketComputer, StreamOrder, CutOf]:
+    order: BucketOrder,
+    dataset: Dataset,
+    graph: Graph,
+    spec: StreamSpec,
+    share: Share,
+    params: bool,
+) -> tuple[Rows, CutOf]:
     states = field_states(dataset)
-    order = BucketOrder(spec, plan_buckets(dataset, buckets, spec.batch_size))
     rows = BucketComputer(
         spec, dataset, order, lambda size: bind(graph, states, bucket=size),
         lambda plan: Interpreter(plan, spec.freeze), share, params=params,
     )  # fmt: skip
-    return rows, order, rows.cut
+    return rows, rows.cut

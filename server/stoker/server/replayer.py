@@ -14,8 +14,9 @@ from stoker.order.buckets.order import BucketOrder
 from stoker.order.stream import PlainOrder, StreamOrder
 from stoker.pipeline.bucketed import Size
 from stoker.pipeline.engine import Row
-from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import SampleError
+from stoker.protocol.exclude import Excluded
+from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.replay import replay_to_bytes
 from stoker.server import errand
 from stoker.server.bucket_rows import plan_buckets
@@ -38,7 +39,7 @@ def make(request: ReplayRequest) -> tuple[ReplayMade, int]:
         order = order_of(request, dataset)
         row, bucket = row_of(request, order)
         subject = Subject(dataset, graph_from_bytes(request.graph), bucket)
-        data = replay_to_bytes(subject.replay(row, spec.freeze, spec, order))
+        data = replay_to_bytes(subject.replay(row, spec.freeze, spec, order, request.crashed))
     memory = os.memfd_create("stoker-replay", os.MFD_CLOEXEC)
     with os.fdopen(os.dup(memory), "wb") as file:
         file.write(data)
@@ -67,10 +68,11 @@ def row_of(request: ReplayRequest, order: StreamOrder) -> tuple[Row, Size | None
 
 def order_of(request: ReplayRequest, dataset: Dataset) -> StreamOrder:
     """Return the stream's order."""
+    spec, excluded = request.spec, Excluded.from_bytes(request.exclude)
     if not request.buckets:
-        return PlainOrder(request.spec)
-    wanted = Buckets.from_bytes(request.buckets)
-    return BucketOrder(request.spec, plan_buckets(dataset, wanted, request.spec.batch_size))
+        return PlainOrder(spec, excluded=excluded)
+    wanted = request_from_bytes(request.buckets)
+    return BucketOrder(spec, plan_buckets(dataset, wanted, spec.batch_size, excluded))
 
 
 def serve(sock: socket.socket, number: int) -> int:

@@ -11,7 +11,7 @@ last sample are zero, `index` and `requested` -1, `valid` false. With buckets th
 says with which epoch, visit and view a row draws.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -24,17 +24,9 @@ from stoker.server.ahead import ReadAhead
 from stoker.server.chunks import chunk_computer
 from stoker.server.extents import Extents, Shapes
 from stoker.server.mixed import MixedRows
-from stoker.server.places import Place, RowCounts
-from stoker.server.samples import SampleRows
+from stoker.server.places import ALL_ROWS, Place, RowCounts
+from stoker.server.samples import Begun, SampleRows, nothing
 from stoker.server.schedules import try_schedules
-
-ALL_ROWS = -1
-"""Told as the row that is computed where many are at a time."""
-Begun = Callable[[int], None]
-
-
-def nothing(row: int) -> None:
-    """Hear of a row and do nothing."""
 
 
 class RowComputer:
@@ -82,23 +74,30 @@ class RowComputer:
             beside=beside.samples if beside is not None else None,
         )  # fmt: skip
         whole = machine and not params and spec.buckets is None
-        self._chunks = chunk_computer(engine, dataset) if whole else None
+        chunks = chunk_computer(engine, dataset) if whole else None
+        self._chunks = None if engine.plan.mixes else chunks
         self._drawn_as = len(engine.plan.delivered) if spec.buckets is not None else None
         self._ahead: ReadAhead | None = beside._ahead if beside is not None else None
         if machine and beside is None:
             self._ahead = ReadAhead(dataset, engine.plan.fields)
         self._mixed: MixedRows | None = None
         if engine.plan.mixes:
-            self._mixed = MixedRows(self.samples, self._order, machine=machine)
+            self._mixed = MixedRows(self.samples, self._order, machine=machine, chunks=chunks)
         self._extents: Extents | None = None
         if any(output.is_told for output in engine.plan.outputs):
             self._extents = Extents(spec, dataset, engine.plan, self._order, machine=machine)
         self.home = range(0)
         try_schedules(engine.plan, spec, self._order)
 
+    def hear_samples(self, begun: Begun) -> None:
+        """From now on tell of each sample before it is read; not of those of a compiled chunk."""
+        self.samples.begun = begun
+
     def one_by_one(self) -> None:
         """From now on compute every row by itself, and tell of each."""
         self._chunks = None
+        if self._mixed is not None:
+            self._mixed.chunks = None
 
     def shapes_of(self, epoch: int, step: int) -> Shapes:
         """Return name of an output -> shape of its rows in a step, of those that `is_told`."""
@@ -113,6 +112,8 @@ class RowComputer:
         row_hi: int,
         begun: Begun = nothing,
         ended: Begun = nothing,
+        *,
+        crashed: Collection[int] = (),
     ) -> RowCounts:
         """Write the rows [row_lo, row_hi) of a step into a slot.
 
@@ -124,11 +125,13 @@ class RowComputer:
             row_hi: end of the rows to write.
             begun: called with each row before it is computed, or once with ALL_ROWS.
             ended: called with each row after it is written, or once with ALL_ROWS.
+            crashed: samples that are not touched, but replaced.
 
         Raises:
             SampleError: a sample cannot be used under policy "raise", or no substitute is good.
         """
         spec, counts = self._spec, RowCounts()
+        self.samples.crashed = crashed
         rows = self._order.rows(epoch, step, row_lo, row_hi)
         if self._ahead is not None:
             self._ahead.hint(lambda: self._upcoming(epoch, step, row_lo, row_hi))
@@ -136,17 +139,20 @@ class RowComputer:
         counts.shapes = tuple(shapes.values())
         arrays = _arrays(slot, batch_layout(self._layout, shapes))
         outputs, meta = arrays[: -len(META)], arrays[-len(META) :]
-        if self._chunks is not None and rows.ids[-1] >= 0:
-            begun(ALL_ROWS)
-            table = np.stack([rows.ids, rows.visits, rows.views], 1)
+        met = bool(crashed) and np.isin(rows.ids, list(crashed)).any()
+        if self._chunks is not None and rows.ids[-1] >= 0 and not met:
+            alone = row_hi - row_lo == 1
+            begun(row_lo if alone else ALL_ROWS)
+            if alone:
+                self.samples.begun(int(rows.ids[0]))
             part = slice(row_lo - self._first_row, row_hi - self._first_row)
-            if self._chunks.compute(spec.seed, epoch, table, [array[part] for array in outputs]):
+            if self._chunks.compute(spec.seed, rows, [array[part] for array in outputs]):
                 self._note_chunk(rows.ids, [array[part] for array in meta], counts)
                 ended(ALL_ROWS)
                 return counts
         done_part = self._order.progress(epoch, step)
         if self._mixed is not None:
-            self._mixed.enter(epoch, step, done_part, begun)
+            self._mixed.enter(epoch, step, done_part, begun, range(row_lo, row_hi))
         ids, visits, epochs, places, views = (column.tolist() for column in rows)
         for i, row in enumerate(range(row_lo, row_hi)):
             begun(row)

@@ -5,7 +5,7 @@ pixel-sized memory is allocated after construction: encoded fields are decoded i
 bound, and the engine writes its outputs where they are wanted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,11 @@ from stoker.server.work import BadSample
 ENCODED = ("jpeg", "png", "encoded", "bands")
 MAX_REASON = 1000
 """Characters that are told of why a sample is bad, or of its source."""
+Begun = Callable[[int], None]
+
+
+def nothing(number: int) -> None:
+    """Hear of a row or a sample and do nothing."""
 
 
 class SampleRows:
@@ -35,6 +40,8 @@ class SampleRows:
         spec: the stream.
         engine: computes the rows.
         drawn: writes the draw records of a row behind its outputs; None if nobody wants them.
+        begun: called with each sample before it is read.
+        crashed: samples that are not touched, but replaced, whatever the policy.
     """
 
     def __init__(
@@ -68,6 +75,8 @@ class SampleRows:
         if machine:
             self._inputs.read_boxes_alone(engine.plan, spec.freeze)
         self.drawn = Recorder(engine) if params else None
+        self.begun: Begun = nothing
+        self.crashed: Collection[int] = ()
 
     def write(
         self,
@@ -89,6 +98,10 @@ class SampleRows:
         Raises:
             SampleError: the sample cannot be used under policy "raise", or no substitute is good.
         """
+        if number in self.crashed:
+            counts.replaced_rows += 1
+            why = SampleError(f"sample {number} crashed workers", id=number)
+            return self._substitute(number, place, outputs, counts, why)
         try:
             return self._compute(number, visit, place, outputs)
         except SampleError as error:
@@ -121,6 +134,8 @@ class SampleRows:
     ) -> Row:
         for attempt in range(1, MAX_ATTEMPTS + 1):
             number, visit = self._order.substitute(place.epoch, place.position, bad, attempt)
+            if number in self.crashed:
+                continue
             try:
                 return self._compute(number, visit, place, outputs)
             except SampleError as error:
@@ -134,6 +149,7 @@ class SampleRows:
         )
 
     def _compute(self, number: int, visit: int, place: Place, outputs: Sequence[np.ndarray]) -> Row:
+        self.begun(number)
         if self.drawn is not None:
             *outputs, drawn = outputs
         where = (place.epoch, visit, place.view, place.step, place.progress)

@@ -8,7 +8,7 @@ the one-off child that replays for a client, where only graph data is used.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import bind
 from stoker.pipeline.replay import replay, with_mixes
 from stoker.protocol.errors import UsageError
+from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.replay import Replay
 from stoker.protocol.spec import StreamSpec
 from stoker.server.builder import load_pipeline
@@ -41,15 +42,33 @@ class Subject:
     Attributes:
         dataset: the dataset; closed by whoever opened it.
         plan: the pipeline, bound to its fields.
+        bucket: size of the samples' bucket; None without buckets.
+        excluded: samples that streams over it leave out.
     """
 
-    def __init__(self, dataset: Dataset, graph: Graph, bucket: Size | None = None) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        graph: Graph,
+        bucket: Size | None = None,
+        excluded: Excluded | None = None,
+    ) -> None:
         """Bind the pipeline, for the samples of a bucket if there are buckets.
+
+        Args:
+            dataset: an open dataset.
+            graph: of the pipeline.
+            bucket: size of the samples' bucket.
+            excluded: samples that streams over it leave out.
 
         Raises:
             BuildError: the pipeline does not fit the dataset.
+            UsageError: the exclude list is of another dataset.
         """
+        self.excluded = excluded or Excluded(())
+        self.excluded.check(len(dataset))
         self.dataset = dataset
+        self.bucket = bucket
         self.plan = bind(graph, field_states(dataset), bucket=bucket)
         self._reader = SampleReader(dataset, self.plan.fields)
 
@@ -59,6 +78,7 @@ class Subject:
         freeze: Freeze | None = None,
         spec: StreamSpec | None = None,
         order: StreamOrder | None = None,
+        crashed: Collection[int] = (),
     ) -> Replay:
         """Compute a row and return all that happened to it.
 
@@ -66,7 +86,8 @@ class Subject:
             row: which row.
             freeze: stream name -> the integer that replaces (id, epoch, visit, view), or "epoch".
             spec: the stream that it is of, where batch ops mix it with others; see `stream`.
-            order: of that stream; None for that of a spec without buckets.
+            order: of that stream; None for that of `stream`.
+            crashed: samples that are not touched, but replaced, where it is mixed.
 
         Raises:
             SampleError: the sample cannot be read, or does not fit.
@@ -77,7 +98,8 @@ class Subject:
         if not self.plan.mixes:
             return replay(self.plan, row, self._reader.read(row.id), freeze)
         spec = spec or self.stream(row.seed, freeze=dict(freeze or {}))
-        return self._replay_mixed(row, spec, order or PlainOrder(spec))
+        order = order or PlainOrder(spec, excluded=self.excluded)
+        return self._replay_mixed(row, spec, order, crashed)
 
     def stream(self, seed: int, batch_size: int = GROUP, **fields: Any) -> StreamSpec:
         """Return the StreamSpec of a stream over the dataset; `fields` are those of StreamSpec.
@@ -90,10 +112,12 @@ class Subject:
             pipeline=self.plan.pipeline_id,
             batch_size=batch_size,
             seed=seed,
-            **{"tail": "pad", **fields},
+            **{"tail": "pad", "exclude": self.excluded.digest, **fields},
         )
 
-    def _replay_mixed(self, row: Row, spec: StreamSpec, order: StreamOrder) -> Replay:
+    def _replay_mixed(
+        self, row: Row, spec: StreamSpec, order: StreamOrder, crashed: Collection[int]
+    ) -> Replay:
         place = order.find(row.epoch, row.id, row.visit).place
         if place is None:
             raise UsageError(f"replay: sample {row.id} of epoch {row.epoch} is in no batch")
@@ -106,6 +130,7 @@ class Subject:
             row = row._replace(step=step, progress=order.progress(epoch, step))
         found = replay(self.plan, row, self._reader.read(row.id), spec.freeze)
         samples = SampleRows(spec, self.dataset, Interpreter(self.plan, spec.freeze), order)
+        samples.crashed = crashed
         mixed = MixedRows(samples, order)
         outputs = [np.zeros(output.shape, output.dtype) for output in self.plan.delivered]
         mixed.enter(epoch, step, row.progress)
@@ -154,7 +179,8 @@ def open_subject(
     pipeline: str,
     dataset: str | Path,
     python_path: Sequence[str] = (),
-    bucket: str | None = None,
+    bucket: str | Size | None = None,
+    exclude: Path | None = None,
 ) -> Iterator[Subject]:
     """Open `module:attribute` over a packed dataset.
 
@@ -162,30 +188,35 @@ def open_subject(
         pipeline: what to import; the working directory and `python_path` are looked in first.
         dataset: folder of the dataset.
         python_path: further folders to import from.
-        bucket: WIDTHxHEIGHT of the samples' bucket, for pipelines that read it.
+        bucket: size of the samples' bucket, or WIDTHxHEIGHT or a length as text, for pipelines that
+            read it.
+        exclude: file that lists samples which streams leave out.
 
     Raises:
         BuildError: the pipeline cannot be imported, or does not fit the dataset.
         DatasetError: the dataset cannot be opened.
-        UsageError: the bucket is no size.
+        UsageError: the bucket is no size, or the file is no exclude list of the dataset.
     """
     before = list(sys.path)
     sys.path[:0] = [*python_path, str(Path.cwd())]
     try:
         with open_dataset(dataset) as opened:
-            yield Subject(opened, load_pipeline(pipeline), _size(bucket))
+            excluded = Excluded(read_ids(exclude)) if exclude is not None else None
+            yield Subject(opened, load_pipeline(pipeline), _size(bucket), excluded)
     finally:
         sys.path[:] = before
 
 
-def _size(text: str | None) -> Size | None:
-    """Read WIDTHxHEIGHT."""
-    if text is None:
-        return None
-    width, _, height = text.partition("x")
-    if not (width.isdecimal() and height.isdecimal() and int(width) and int(height)):
-        raise UsageError(f"--bucket {text!r}: expected WIDTHxHEIGHT in pixels, such as 1152x896")
-    return Size(int(height), int(width))
+def _size(text: str | Size | None) -> Size | None:
+    """Read WIDTHxHEIGHT, or a length."""
+    if text is None or isinstance(text, Size):
+        return text
+    sides = text.split("x")
+    if len(sides) > 2 or not all(side.isdecimal() and int(side) for side in sides):
+        raise UsageError(
+            f"--bucket {text!r}: expected WIDTHxHEIGHT in pixels, such as 1152x896, or a length"
+        )
+    return Size(int(sides[1]) if len(sides) > 1 else 0, int(sides[0]))
 
 
 def freezes(values: Sequence[str]) -> Freeze:

@@ -133,6 +133,7 @@ class Supervisor:
                     "stoker.server.template",
                     str(theirs.fileno()),
                     str(os.getpid()),
+                    self._cache_root,
                 ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -413,9 +414,9 @@ class Supervisor:
         del self._children[child.number]
         if child.role == "worker":
             self._workers.pop(child.build, None)
-            claim, row = IDLE
+            claim, row, sample = IDLE
             if child.progress is not None:
-                claim, row = PROGRESS.unpack_from(child.progress, 0)
+                claim, row, sample = PROGRESS.unpack_from(child.progress, 0)
             if child.kill_asked is not None:
                 reason = child.kill_asked
             event = WorkerDown(
@@ -425,6 +426,7 @@ class Supervisor:
                 blame,
                 claim if claim >= 0 else None,
                 row if row >= 0 else None,
+                sample if sample >= 0 else None,
             )
             self._close_child(child)
             self._on_event(event)

@@ -35,6 +35,11 @@ PRELOAD = (
     "PIL.PngImagePlugin",
     "stoker.rng.compiled",
     "stoker.order.compiled",
+    "stoker.ops.machine",
+    "stoker.ops.machine.blocks",
+    "stoker.ops.machine.pixels",
+    "stoker.pipeline.by_address",
+    "stoker.pipeline.loop",
 )
 
 
@@ -149,9 +154,11 @@ def _run(request: Fork, sock: socket.socket) -> int:
 
 
 def main(arguments: list[str]) -> None:
-    """Run the template: arguments are the control descriptor and the daemon's pid."""
+    """Run the template: arguments are the control descriptor, the daemon's pid, the cache root."""
     control_fd, parent = int(arguments[0]), int(arguments[1])
     die_with_parent(parent)
+    # Before other imports, which find the folders of kernels.
+    importlib.import_module("stoker.rng.jit").set_cache_root(arguments[2])
     # Ctrl-C reaches the whole foreground group; only the daemon decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     preload()

@@ -22,7 +22,8 @@ class BuildRequest(msgspec.Struct, frozen=True, array_like=True, tag="build"):
 
     `pipeline` is `module:attr` from the operator's configuration, or empty; then `graph` is the
     canonical form of graph data that a client sent. With `buckets`, the canonical form of a request
-    for them, the dataset's are planned for global batches of `batch_size` positions.
+    for them, the dataset's are planned for global batches of `batch_size` positions, without the
+    samples of `exclude`.
     """
 
     build: int
@@ -31,6 +32,7 @@ class BuildRequest(msgspec.Struct, frozen=True, array_like=True, tag="build"):
     graph: bytes
     buckets: bytes = b""
     batch_size: int = 0
+    exclude: bytes = b""
 
 
 class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
@@ -42,7 +44,8 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     `reads_schedule`: whether it reads how much of the training is over, so `total_epochs` counts.
     `group_rows`: rows that are mixed with each other, by their number in the global batch; 1: none.
     `bucket_plan` is the digest of a plan, `buckets` are its buckets and `bucket_outputs` what comes
-    out for each of them; `outputs` have room for all.
+    out for each of them; `outputs` have room for all; `merged` samples are in another bucket than
+    the rule gave them.
     """
 
     build: int
@@ -60,10 +63,14 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     buckets: tuple[Bucket, ...] = ()
     bucket_outputs: tuple[tuple[Output, ...], ...] = ()
     leftovers: Leftovers = "carry"
+    merged: int = 0
 
 
 class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):
-    """Replay one sample of a stream; `graph` is the canonical form that its build gave."""
+    """Replay one sample of a stream; `graph` is the canonical form that its build gave.
+
+    `crashed` are the samples that are not touched where it is mixed with others.
+    """
 
     replay: int
     dataset: str
@@ -74,6 +81,8 @@ class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):
     visit: int
     view: int
     buckets: bytes = b""
+    exclude: bytes = b""
+    crashed: tuple[int, ...] = ()
 
 
 class ReplayMade(msgspec.Struct, frozen=True, array_like=True, tag="replay_made"):
@@ -88,7 +97,7 @@ class OpenStream(msgspec.Struct, frozen=True, array_like=True, tag="open_stream"
 
     With `params` the last output before the columns about the rows holds the draw records. With
     `buckets`, the canonical form of a request for them, `layout` and `first_row` are those of the
-    largest batch; the worker finds those of the others.
+    largest batch; the worker finds those of the others. `exclude` has the ids that are left out.
     """
 
     stream: int
@@ -101,6 +110,7 @@ class OpenStream(msgspec.Struct, frozen=True, array_like=True, tag="open_stream"
     rank: int = 0
     world_size: int = 1
     buckets: bytes = b""
+    exclude: bytes = b""
 
 
 class CloseStream(msgspec.Struct, frozen=True, array_like=True, tag="close_stream"):
@@ -126,6 +136,7 @@ class Work(msgspec.Struct, frozen=True, array_like=True, tag="work"):
     """One chunk: fill the rows [row_lo, row_hi) of a step into a slot.
 
     `offset` is where the slot begins in the slab and `size_bytes` how long it is, in bytes.
+    `crashed` are the samples that are replaced in that step since they crashed workers.
     """
 
     claim: int
@@ -139,6 +150,7 @@ class Work(msgspec.Struct, frozen=True, array_like=True, tag="work"):
     size_bytes: int
     row_lo: int
     row_hi: int
+    crashed: tuple[int, ...] = ()
 
 
 class BadSample(msgspec.Struct, frozen=True, array_like=True):

@@ -3,14 +3,15 @@
 Runs as a fork of the template, with one thread. It reads records from its packet socket, one after
 the other: streams, slabs, and work. It decides nothing: which rows, where and when comes from the
 daemon, and what the bytes are follows from the StreamSpec. Before each row it stores (claim, row)
-in a small shared page, so that after its death the daemon knows which sample it was at. Every error
-of a sample or a stream goes back as a record; the process ends when its socket closes.
+and the sample in a small shared page, so that after its death the daemon knows what it was at.
+Every error of a sample or a stream goes back as a record; the process ends when its socket closes.
 """
 
 import mmap
 import os
 import signal
 import socket
+import struct
 import sys
 import time
 import traceback
@@ -23,20 +24,22 @@ import numpy as np
 from stoker.dataset import Dataset, open_dataset
 from stoker.ops.named import EVERY_MODULE, allow_modules
 from stoker.order.buckets.order import BucketOrder
+from stoker.order.stream import PlainOrder
 from stoker.pipeline.bucketed import Size
 from stoker.pipeline.engine import Engine, Freeze
 from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.guarded import Guarded
 from stoker.pipeline.plan import Plan
-from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import StokerError
+from stoker.protocol.exclude import Excluded
+from stoker.protocol.lengths import request_from_bytes
 from stoker.rng.jit import set_cache_root
 from stoker.server import channel
 from stoker.server.bucket_rows import BucketComputer, plan_buckets
 from stoker.server.cuts import Share
 from stoker.server.failpoints import FailPoints
 from stoker.server.graphs import graph_from_bytes
-from stoker.server.hire import IDLE, PROGRESS, Hire
+from stoker.server.hire import IDLE, PROGRESS, SAMPLE_AT, Hire
 from stoker.server.rows import RowComputer
 from stoker.server.states import worker_plan
 from stoker.server.template import threads
@@ -51,6 +54,8 @@ from stoker.server.work import (
     ToWorker,
     Work,
 )
+
+_NUMBER = struct.Struct("=q")
 
 
 class Worker:
@@ -103,16 +108,19 @@ class Worker:
             )
         engine_of = Engines(record.spec.freeze, debug_memory=self._hire.debug_memory)
         plan_of = partial(worker_plan, graph_from_bytes(record.graph), dataset)
+        excluded = Excluded.from_bytes(record.exclude)
         computer: RowComputer | BucketComputer
         if record.buckets:
-            computer = _bucket_computer(record, dataset, plan_of, engine_of)
+            computer = _bucket_computer(record, dataset, excluded, plan_of, engine_of)
         else:
             computer = RowComputer(
                 record.spec, dataset, engine_of(plan_of()), record.layout, record.first_row,
                 machine=True, params=record.params,
+                order=PlainOrder(record.spec, excluded=excluded, machine=True),
             )  # fmt: skip
         if self._fail.names("worker.row", "worker.row_done"):
             computer.one_by_one()
+        computer.hear_samples(self._at_sample)
         hire, rows = self._hire, len(dataset)
         computer.home = range(
             rows * hire.share // hire.shares, rows * (hire.share + 1) // hire.shares
@@ -135,6 +143,7 @@ class Worker:
                 work.row_hi,
                 partial(self._begun, work.claim),
                 self._ended,
+                crashed=work.crashed,
             )
         except StokerError as error:
             PROGRESS.pack_into(self._progress, 0, *IDLE)
@@ -153,8 +162,11 @@ class Worker:
         )
 
     def _begun(self, claim: int, row: int) -> None:
-        PROGRESS.pack_into(self._progress, 0, claim, row)
+        PROGRESS.pack_into(self._progress, 0, claim, row, -1)
         self._fail.visit("worker.row")
+
+    def _at_sample(self, number: int) -> None:
+        _NUMBER.pack_into(self._progress, SAMPLE_AT, number)
 
     def _ended(self, row: int) -> None:
         self._fail.visit("worker.row_done")
@@ -180,12 +192,14 @@ class Engines:
 def _bucket_computer(
     record: OpenStream,
     dataset: Dataset,
+    excluded: Excluded,
     plan_of: Callable[[Size], Plan],
     engine_of: Callable[[Plan], Engine],
 ) -> BucketComputer:
     """Plan the dataset's buckets, as the builder did."""
     spec = record.spec
-    buckets = plan_buckets(dataset, Buckets.from_bytes(record.buckets), spec.batch_size)
+    wanted = request_from_bytes(record.buckets)
+    buckets = plan_buckets(dataset, wanted, spec.batch_size, excluded)
     return BucketComputer(
         spec, dataset, BucketOrder(spec, buckets, machine=True), plan_of, engine_of,
         Share(record.rank, record.world_size, spec.views), machine=True, params=record.params,

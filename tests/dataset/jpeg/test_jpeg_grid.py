@@ -3,6 +3,8 @@
 The reference is libjpeg-turbo, through simplejpeg: the original file decoded, then cropped.
 """
 
+import contextlib
+import dataclasses
 import heapq
 import io
 
@@ -11,7 +13,8 @@ import pytest
 import simplejpeg
 from PIL import Image
 
-from stoker.dataset.jpeg import Grid, UnindexableError, rewrite, splice, window_of
+from stoker.dataset.boxed import BoxScratch, decode_boxed
+from stoker.dataset.jpeg import Splicer, UnindexableError, check_grid, rewrite
 from stoker.dataset.jpeg.huffman import best_table, codes_of
 from stoker.dataset.jpeg.rewrite import interval_of
 from stoker.dataset.jpeg.segments import read_segments
@@ -29,15 +32,14 @@ def pixels_of(data):
 def windows_differ(data, crops, seed):
     """Count random crops that differ between the original and windows of the rewritten file."""
     whole, made = pixels_of(data), rewrite(data)
-    grid = Grid.from_bytes(made.grid.to_bytes(), len(made.data))
-    file, memory = np.frombuffer(made.data, np.uint8), np.empty(len(made.data), np.uint8)
+    file, grid, splicer = memoryview(made.data), memoryview(made.grid.to_bytes()), Splicer()
     height, width = whole.shape[:2]
     rng, wrong = np.random.default_rng(seed), 0
     for _ in range(crops):
         h, w = int(rng.integers(1, height + 1)), int(rng.integers(1, width + 1))
         top, left = int(rng.integers(0, height - h + 1)), int(rng.integers(0, width - w + 1))
-        window = window_of(grid, (height, width), top, left, h, w)
-        got = pixels_of(splice(file, grid, window, memory).tobytes())
+        window = splicer.cut(file, grid, (height, width), (top, left, h, w), height * width)
+        got = pixels_of(window.file.tobytes())
         assert got.shape[:2] == (window.height, window.width)
         y, x = top - window.top, left - window.left
         box = got[y : y + h, x : x + w]
@@ -94,9 +96,13 @@ def test_restart_markers_tables_and_segments_of_the_source_do_not_matter(photogr
 def test_a_window_leaves_out_what_decoding_does_not_need(photographs, to_jpeg):
     data = to_jpeg(photographs["china"], icc_profile=b"x" * 50000)
     made = rewrite(data)
-    window = window_of(made.grid, photographs["china"].shape[:2], 40, 60, 20, 20)
-    file = np.frombuffer(made.data, np.uint8)
-    assert splice(file, made.grid, window, np.empty_like(file)).size < 5000
+    size, box = photographs["china"].shape[:2], (40, 60, 20, 20)
+    file, grid = memoryview(made.data), memoryview(made.grid.to_bytes())
+    window = Splicer().cut(file, grid, size, box, size[0] * size[1])
+    assert window.file.size < 5000
+    pixels = window.height * window.width
+    assert Splicer().cut(file, grid, size, box, pixels) is not None
+    assert Splicer().cut(file, grid, size, box, pixels - 1) is None
 
 
 @pytest.mark.parametrize(
@@ -177,27 +183,52 @@ def test_damage_never_changes_a_pixel_in_silence(photographs, to_jpeg, progressi
     assert kept > 5
 
 
+def boxed(data, grid, size):
+    """Decode a box at the end of a picture that is said to be of a size."""
+    out = np.zeros((*size, 3), np.uint8)
+    box = (size[0] - 9, size[1] - 7, 8, 6)
+    decode_boxed(memoryview(data), memoryview(grid), size, 1, box, out, BoxScratch())
+
+
 def test_a_grid_that_does_not_fit_its_file_is_refused(photographs, to_jpeg):
     made = rewrite(to_jpeg(photographs["china"]))
     good = made.grid.to_bytes()
-    assert Grid.from_bytes(good, len(made.data)).to_bytes() == good
+    check_grid(good, len(made.data))
     rng, refused = np.random.default_rng(4), 0
     for _ in range(400):
         broken = bytearray(good)
         broken[int(rng.integers(0, len(good)))] ^= 1 << int(rng.integers(0, 8))
         try:
-            grid = Grid.from_bytes(bytes(broken), len(made.data))
+            check_grid(bytes(broken), len(made.data))
         except CodecError:
             refused += 1
         else:  # what passes cannot lead out of the file
-            assert int(grid.offsets.max()) <= len(made.data)
-            assert grid.frame + 4 <= grid.offsets[0]
+            offsets = np.frombuffer(broken, "<u4", offset=24)
+            assert int(offsets.max()) <= len(made.data)
+            assert int.from_bytes(broken[20:24], "little") + 4 <= offsets[0]
+        with contextlib.suppress(CodecError):
+            boxed(made.data, bytes(broken), photographs["china"].shape[:2])
     assert refused > 100
+    size = photographs["china"].shape[:2]
+    wrapping, last = made.grid.offsets.copy(), len(made.grid.offsets) // 2
+    wrapping[last] = 2**32 - 1  # and two more would be 1
+    for part in (
+        {"offsets": wrapping},
+        {"mcu_width": 1, "columns": 1, "rows": len(made.grid.offsets) - 1},
+        {"mcu_height": 0},
+    ):
+        lie = dataclasses.replace(made.grid, **part).to_bytes()
+        for refuse in (check_grid, lambda grid, _: boxed(made.data, grid, size)):
+            with pytest.raises(CodecError, match="its grid is damaged"):
+                refuse(lie, len(made.data))
+    other = photographs["china"].shape[0] * 4, photographs["china"].shape[1] * 4
+    with pytest.raises(CodecError, match=f"its grid is not that of a picture of {other[0]}x"):
+        boxed(made.data, good, other)
     for cut in (0, 3, len(good) - 4, len(good) - 1):
         with pytest.raises(CodecError, match="grid"):
-            Grid.from_bytes(good[:cut], len(made.data))
+            check_grid(good[:cut], len(made.data))
     with pytest.raises(CodecError, match="grid"):
-        Grid.from_bytes(good, len(made.data) - 1)
+        check_grid(good, len(made.data) - 1)
 
 
 def test_segments_are_read_as_they_stand(photographs, to_jpeg):

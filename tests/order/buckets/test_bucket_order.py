@@ -169,12 +169,11 @@ def test_every_row_is_accounted_for_and_found(case):
         gone = Counter(dropped.tolist()) + Counter(carried.tolist())
         assert delivered + gone == every + before
         before = Counter(carried.tolist())
-        parts = account(order, epoch)
-        assert sum(part.delivered for part in parts) == delivered.total()
-        assert sum(part.carried_out for part in parts) == len(carried)
-        assert sum(part.dropped for part in parts) == len(dropped)
-        assert sum(part.batches for part in parts) == order.steps(epoch)
-        for part in parts:
+        found = account(order, epoch)
+        assert found.delivered == delivered.total()
+        assert (found.carried_out, found.dropped) == (len(carried), len(dropped))
+        assert sum(part.batches for part in found.buckets) == found.steps == order.steps(epoch)
+        for part in found.buckets:
             assert part.carried_in + part.samples == (
                 part.delivered + part.carried_out + part.dropped
             )
@@ -263,6 +262,33 @@ def test_the_digest_says_every_choice(make_spec):
     assert plan_of(swapped, Buckets(**base), 4).digest != first.digest
     with pytest.raises(UsageError, match=r"the stream was made for bucket plan 0{32}, this"):
         BucketOrder(make_spec(rows=60, buckets="0" * 32), first)
+
+
+@pytest.mark.parametrize("leftovers", ["carry", "merge"])
+@pytest.mark.parametrize("seed", range(4))
+def test_excluded_samples_are_as_if_they_were_not_there(leftovers, seed):
+    rng = random.Random(seed)
+    sizes = pictures(rng, 70, 6)
+    excluded = sorted(rng.sample(range(70), 1 + 9 * seed))
+    request = Buckets(max_area=128 * 128, divisor=16, leftovers=leftovers)
+    sizes_given = list(sizes)
+    sizes_given[excluded[0]] = (0, 70000)  # nobody looks at it
+    widths, heights = np.array(sizes_given, np.int64).T
+    blocks = [(widths[:33], heights[:33]), (widths[33:], heights[33:])]
+    plan = make_plan(blocks, request, 4, np.array(excluded))
+    left = [number for number in range(70) if number not in excluded]
+    other = plan_of([sizes[number] for number in left], request, 4)
+    assert plan.buckets == other.buckets
+    assert plan.members.tolist() == [left[number] for number in other.members.tolist()]
+    assert plan.merged().tolist() == [left[number] for number in other.merged().tolist()]
+    assert (plan.excluded, plan.excluded_ids().tolist()) == (len(excluded), excluded)
+    assert plan.digest != other.digest
+    with pytest.raises(UsageError, match=f"id {excluded[0]} is in no bucket: the plan leaves it"):
+        plan.locate(excluded[0])
+    with pytest.raises(UsageError, match="expected one from 0 to 69, got 70"):
+        plan.locate(70)
+    with pytest.raises(UsageError, match="the dataset has no sample that is not left out"):
+        make_plan(blocks, request, 4, np.arange(70))
 
 
 def test_small_buckets_merge_into_the_one_that_cuts_least():

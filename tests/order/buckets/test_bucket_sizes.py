@@ -7,8 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import skimage
+import sklearn
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from stoker.order.buckets.sizes import bucket_size, bucket_sizes
 from stoker.protocol.buckets import Buckets
@@ -91,6 +94,53 @@ def test_ties_go_up_where_the_area_allows():
     """The areas are the images' own, so s = 1, and a side in the middle of two multiples is one."""
     assert bucket_size(88, 53, Buckets(max_area=88 * 53, divisor=16)) == (96, 48)
     assert bucket_size(96, 320, Buckets(max_area=96 * 320, divisor=64)) == (64, 320)
+
+
+@given(sides, sides, st.sampled_from([8, 16, 64]))
+def test_nearest_is_the_least_manhattan_distance(width, height, divisor):
+    """Among all multiples; where the area allows what is nearest."""
+    area = 512 * 512
+    found = bucket_size(width, height, Buckets(max_area=area, divisor=divisor))
+    scale = math.sqrt(area / (width * height))
+
+    def distance(size: tuple[int, int]) -> float:
+        return abs(size[0] - width * scale) + abs(size[1] - height * scale)
+
+    near = [range(max(int(side * scale) // divisor - 1, 0), int(side * scale) // divisor + 3)
+            for side in (width, height)]  # fmt: skip
+    best = min(((w * divisor, h * divisor) for w in near[0] for h in near[1]), key=distance)
+    if 0 < best[0] * best[1] <= area and max(best) <= 65535 // divisor * divisor:
+        assert distance(found) <= distance(best) + 1e-6
+
+
+def photographs() -> list[tuple[int, int]]:
+    """Widths and heights of the pictures that scikit-image and scikit-learn bring along."""
+    folders = [Path(skimage.__file__).parent / "data", Path(sklearn.__file__).parent / "datasets"]
+    files = [
+        file for folder in folders for end in ("png", "jpg") for file in folder.rglob(f"*.{end}")
+    ]
+    found = []
+    for file in sorted(files):
+        with Image.open(file) as picture:
+            found.append(picture.size)
+    return found
+
+
+@pytest.mark.parametrize("divisor", [8, 32, 64])
+@pytest.mark.parametrize("limits", [{}, {"min_side": 128, "max_side": 448}])
+def test_real_sizes_fill_the_area_in_their_own_ratio(divisor, limits):
+    sizes = photographs()
+    assert len(set(sizes)) >= 5
+    request = Buckets(max_area=256 * 256, divisor=divisor, **limits)
+    for width, height in sizes:
+        found = bucket_size(width, height, request)
+        assert found == by_fractions(width, height, request)
+        assert all(type(side) is int and side % divisor == 0 and side > 0 for side in found)
+        assert found[0] * found[1] <= 256 * 256
+        loss = 1 - min(found[0] * height, found[1] * width) / max(
+            found[0] * height, found[1] * width
+        )
+        assert loss <= 0.35 if limits else loss <= 1.1 * divisor / min(found)
 
 
 def test_the_examples_of_the_documentation():

@@ -15,6 +15,8 @@ from PIL import Image
 
 from stoker.dataset import schema
 from stoker.dataset.build import write_dataset
+from stoker.protocol.errors import UsageError
+from stoker.protocol.lengths import request_from_json
 from stoker.server.bench.plot import plot
 from stoker.server.bench.rates import Rate
 from stoker.server.bench.stages import STAGES, Stages
@@ -27,6 +29,10 @@ from stoker.pipeline import pipeline
 @pipeline
 def crops(sample):
     return {"image": ops.random_resized_crop(sample.image, size=16), "label": sample.label}
+
+@pipeline
+def fitted(sample):
+    return {"image": ops.fit_bucket(sample.image), "label": sample.label}
 
 @pipeline
 def numbers(sample):
@@ -50,8 +56,9 @@ def place(tmp_path_factory):
     return folder
 
 
-def run(place, *flags):
-    command = [sys.executable, "-m", "stoker.server", "bench", "bench_pipelines:crops", "data"]
+def run(place, *flags, pipeline="crops"):
+    name = f"bench_pipelines:{pipeline}"
+    command = [sys.executable, "-m", "stoker.server", "bench", name, "data"]
     environment = {**os.environ, "PYTHONPATH": ""}
     done = subprocess.run(
         [*command, "--seconds=0.2", "--batch-size=8", *flags],
@@ -95,6 +102,31 @@ def test_what_people_read(place):
     assert "rows/s by one worker's code, row by row; decoded in part: image" in out
     assert "bottleneck: " in out
     assert "Workers that would reach the target: " in out
+
+
+@pytest.mark.slow
+def test_buckets_are_measured_too(place):
+    wanted = '--buckets={"max_area": 2304, "divisor": 16}'
+    code, out, err = run(place, wanted, "--workers=1", "--json", pipeline="fitted")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["stages"]["seconds"]["ops"] > 0
+    assert found["stoker"][0]["rows_per_s"] > 0
+    assert not found["torch"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("[]", "expected arguments of Buckets or LengthBuckets as JSON, such as"),
+        ('{"max_area": "x"}', "expected arguments of Buckets or LengthBuckets as JSON, such as"),
+        ('{"multiple": 8}', "missing required field `field`"),
+        ('{"max_area": 9}', "max_area=9 is too small for any bucket"),
+    ],
+)
+def test_buckets_that_cannot_be(wanted, said):
+    with pytest.raises(UsageError, match=said):
+        request_from_json(wanted)
 
 
 @pytest.mark.parametrize("flag", ["--seconds=0", "--batch-size=0", "--workers=0"])

@@ -44,6 +44,8 @@ def test_json_lists_every_sample(shapes, run):
         plan = plan_buckets(dataset, Buckets(max_area=64 * 64, divisor=16), 4)
     assert found["digest"] == plan.digest
     assert sum(row["samples"] for row in found["buckets"]) == found["samples"] == len(SIZES)
+    later = json.loads(run(buckets, shapes, *FLAGS, "--json", "--epochs", 2, "--first-epoch", 2))
+    assert later["epochs"] == found["epochs"][2:]
     waiting = 0
     for epoch in found["epochs"]:
         assert waiting == epoch["carried_in"]
@@ -51,7 +53,7 @@ def test_json_lists_every_sample(shapes, run):
         assert epoch["carried_in"] + 19 == epoch["delivered"] + waiting + len(epoch["dropped"])
         assert epoch["delivered"] == 4 * epoch["steps"]
         assert sum(part["delivered"] for part in epoch["parts"]) == epoch["delivered"]
-    square = found["buckets"][0]
+    square = max(found["buckets"], key=lambda row: row["samples"])
     assert (square["width"], square["height"], square["samples"]) == (64, 64, 9)
     assert square["fit"] == {
         "mean_loss": 0.0, "worst_loss": 0.0, "mean_scale": 1.6, "upscaled": 9, "merged": 0,
@@ -59,6 +61,13 @@ def test_json_lists_every_sample(shapes, run):
     wide = next(row for row in found["buckets"] if row["width"] == 80)
     assert bucket_size(80, 40, Buckets(max_area=64 * 64, divisor=16)) == (80, 32)
     assert wide["fit"]["mean_loss"] == pytest.approx(1 - 32 / 40)  # 40 rows, of which 32 stay
+
+
+def test_samples_that_are_left_out_are_in_no_bucket(shapes, run, tmp_path):
+    (tmp_path / "list").write_text("3\n0\n")
+    found = json.loads(run(buckets, shapes, *FLAGS, "--json", "--exclude", tmp_path / "list"))
+    assert found["samples"] == sum(row["samples"] for row in found["buckets"]) == len(SIZES) - 2
+    assert found["excluded"] == [0, 3]
 
 
 @pytest.mark.parametrize(("leftovers", "kept"), [("merge", 3), ("drop", 4)])
@@ -86,6 +95,66 @@ def test_the_plot_shows_every_bucket(shapes, run, tmp_path):
         assert drawn[300:500, end - 3 : end + 4].any(1).any(), end
 
 
+def test_every_image_has_its_fit(shapes, run):
+    found = json.loads(run(buckets, shapes, *FLAGS, "--json"))
+    fits = found["fits"]
+    assert fits["ids"] == list(range(len(SIZES)))
+    for number, (width, height) in enumerate(SIZES):
+        bucket = found["buckets"][fits["bucket"][number]]
+        across, down = bucket["width"] / width, bucket["height"] / height
+        assert fits["scale"][number] == pytest.approx(max(across, down))
+        assert fits["loss"][number] == pytest.approx(1 - min(across, down) / max(across, down))
+    of_each = zip(fits["bucket"], fits["loss"], strict=True)
+    by_bucket: dict[int, list[float]] = {}
+    for number, loss in of_each:
+        by_bucket.setdefault(number, []).append(loss)
+    means = [np.mean(by_bucket[number]) for number in range(len(found["buckets"]))]
+    assert means == pytest.approx([row["fit"]["mean_loss"] for row in found["buckets"]])
+
+
+LENGTHS = [3, 9, 30, 31, 5, 32, 60, 8, 70, 0]
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """Ten texts of LENGTHS bytes."""
+    dest = tmp_path_factory.mktemp("buckets") / "texts"
+    write(dest, [schema.blob("text")], [{"text": b"x" * length} for length in LENGTHS])
+    return dest
+
+
+def test_sequences_are_planned_by_length(texts, run, tmp_path):
+    flags = (texts, "--lengths", "text", "--bound", 8, "--bound", 32, "--batch-size", 2)
+    with pytest.raises(UsageError, match=r"id 6 has the length 60; 2 are longer than 32, the long"):
+        run(buckets, *flags)
+    found = json.loads(run(buckets, *flags, "--longer", "drop", "--json"))
+    assert found["excluded"] == [6, 8]
+    assert [(b["width"], b["height"], b["samples"]) for b in found["buckets"]] == [
+        (8, 0, 4), (32, 0, 4),
+    ]  # fmt: skip
+    assert found["buckets"][0]["fit"] == {
+        "mean_loss": 0.0, "worst_loss": 0.0, "mean_padding": 0.5, "longer": 0, "merged": 0,
+    }  # fmt: skip
+    cut = json.loads(run(buckets, *flags, "--longer", "truncate", "--json"))
+    assert cut["buckets"][1]["samples"] == 6
+    assert cut["buckets"][1]["fit"]["longer"] == 2
+    assert cut["fits"]["loss"][6] == pytest.approx(28 / 60)
+    out = run(buckets, *flags, "--longer", "drop", "--plot", tmp_path / "plan.png")
+    assert "2 buckets of 8 sequences" in out
+    assert "padding: 26.2% of all positions at the buckets' lengths; cut off: 0.0%" in out
+    assert "warning: 2 sequences are longer than every bucket, or excluded: in no epoch" in out
+    assert "8 = 8 delivered + 0 carried on + 0 dropped; 2 excluded" in out
+    with Image.open(tmp_path / "plan.png") as picture:
+        assert picture.width > 1000
+
+
+def test_flags_of_images_and_sequences_do_not_mix(texts, run):
+    with pytest.raises(UsageError, match="--max-area does not go with --lengths: leave it out"):
+        run(buckets, texts, "--lengths", "text", "--max-area", 99, "--batch-size", 2)
+    with pytest.raises(UsageError, match="--bound does not go with no --lengths: leave it out"):
+        run(buckets, texts, "--bound", 9, "--max-area", 99, "--batch-size", 2)
+
+
 def test_what_cannot_be_planned_is_refused(shapes, run):
     with pytest.raises(UsageError, match="give max_area"):
         run(buckets, shapes, "--batch-size", 4)
@@ -107,6 +176,6 @@ def test_other_commands_are_told_a_bucket(photos, run, tmp_path):
     assert (tmp_path / "sheet.png").stat().st_size > 1000
     with pytest.raises(BuildError, match="and there are no buckets"):
         run(explain, *name)
-    for wrong in ("80", "80x", "0x9", "axb"):
+    for wrong in ("80x", "0x9", "axb", "0", "8x8x8"):
         with pytest.raises(UsageError, match="expected WIDTHxHEIGHT in pixels, such as"):
             run(explain, *name, "--bucket", wrong)

@@ -27,7 +27,8 @@ def beside(monkeypatch):
 def batches(path, name, epoch=0, **fields):
     graph = load_pipeline(f"command_pipelines:{name}")
     spec = make_spec(path, graph, seed=5, tail="pad", **fields)
-    return [batch for _, batch in reference_batches(path, graph, spec, epoch=epoch, params=True)]
+    given = {"epoch": epoch, "params": True, "exclude": fields.get("exclude", ())}
+    return [batch for _, batch in reference_batches(path, graph, spec, **given)]
 
 
 @pytest.mark.parametrize(
@@ -39,9 +40,13 @@ def batches(path, name, epoch=0, **fields):
             ["--batch-size", 5, "--no-shuffle"],
             {"batch_size": 5, "order": OrderSpec(shuffle=False)},
         ),
+        (["--exclude"], {"batch_size": 8, "exclude": [1, 4]}),
     ],
 )
-def test_json_has_the_hashes_of_the_delivered_bytes(photos, run, flags, fields):
+def test_json_has_the_hashes_of_the_delivered_bytes(photos, run, flags, fields, tmp_path):
+    if "exclude" in fields:
+        (tmp_path / "list").write_text("4\n1\n")
+        flags = ["--exclude", tmp_path / "list"]
     view = fields.get("views", 1) - 1
     for batch in batches(photos, "mixed", epoch=1, **fields):
         for row, number in enumerate(batch["index"].tolist()):

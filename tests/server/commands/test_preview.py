@@ -55,6 +55,9 @@ def test_a_schedule_follows_the_epochs_shown(photos, run, tmp_path):
 def test_by_default_eight_samples_are_spread_over_the_dataset(photos, run, tmp_path):
     out = run(preview, PIPELINE, photos, "--out", tmp_path / "s.png", "--columns", 1)
     assert "6 samples, 1 epochs" in out
+    (tmp_path / "list").write_text("0\n5\n")
+    without = ["--columns", 1, "--exclude", tmp_path / "list"]
+    assert "4 samples" in run(preview, PIPELINE, photos, "--out", tmp_path / "s.png", *without)
 
 
 def test_a_normalised_output_is_shown_as_it_was_before(replays):

@@ -18,7 +18,7 @@ from stoker.pipeline.executor import compile_plan
 from stoker.server.subject import open_subject
 set_cache_root(sys.argv[1])
 with open_subject("command_pipelines:labels", sys.argv[2], [sys.argv[3]]) as subject:
-    fast = compile_plan(subject.plan)._machine._execute
+    fast = compile_plan(subject.plan)._machine._execute.func
 print(sum(fast.stats.cache_hits.values()), sum(fast.stats.cache_misses.values()))
 """
 

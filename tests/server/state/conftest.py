@@ -139,7 +139,12 @@ class Rig:
         return self.do(ev.ChunkFailed, worker, claim.claim, claim.stream, code, message, {"id": 3})
 
     def die(
-        self, worker: int, blame: bool = False, begun: bool = True, row: int | None = None
+        self,
+        worker: int,
+        blame: bool = False,
+        begun: bool = True,
+        row: int | None = None,
+        sample: int | None = None,
     ) -> list[ins.Instruction]:
         """The worker dies at a row of its head (the first, unless told)."""
         claims, self._claims[worker] = self.claims(worker), []
@@ -153,6 +158,7 @@ class Rig:
             blame,
             head.claim if head else None,
             row if head else None,
+            sample,
         )
 
     def work(self, workers: tuple[int, ...] = (1, 2), limit: int = 1000) -> None:

@@ -66,6 +66,7 @@ class World:
             concurrent_builds=draw.randint(1, 2),
             cached_builds=draw.randint(1, 3),
             replay_deadline_s=5.0,
+            crash_policy=draw.choice(["raise", "replace"]),
         )
         self.faults = draw.choice([0.0, 0.05, 0.2])
         self.bad_rows = draw.choice([0, 0, 4, 16])
@@ -265,6 +266,9 @@ class World:
             assert not self.holder(work.slab, work.slot), work
             self.workers[do.worker].assign(work)
 
+    def do_Quarantine(self, do: ins.Quarantine) -> None:
+        assert len(do.bad) == 1
+
     def do_Log(self, do: ins.Log) -> None:
         self.seen[do.event] += 1
 
@@ -276,8 +280,12 @@ class World:
     def holder(self, slab: int, slot: int) -> bool:
         return any(client.holds(slab, slot) for client in self.clients.values())
 
-    def fate(self, spec_id: str, epoch: int, step: int, row: int) -> str:
-        """What a row does to who computes it: always the same."""
+    def fate(
+        self, spec_id: str, epoch: int, step: int, row: int, crashed: tuple[int, ...] = ()
+    ) -> str:
+        """What a row does to who computes it: always the same, unless its sample is replaced."""
+        if sample_at(epoch, step, row) in crashed:
+            return "good"
         value = zlib.crc32(f"{self.salt} {spec_id} {epoch} {step} {row}".encode()) % 4000
         if value >= self.bad_rows:
             return "good"
@@ -286,6 +294,11 @@ class World:
     def new_client(self) -> None:
         self.todo -= 1
         Client(self)
+
+
+def sample_at(epoch: int, step: int, row: int) -> int:
+    """The sample of a row, as workers tell it."""
+    return (epoch * 31 + step * 7 + row) % 10
 
 
 class Worker:
@@ -299,6 +312,7 @@ class Worker:
         self.ids: dict[int, str] = {}
         self.speed_s = world.random.choice([0.0005, 0.002, 0.01])
         self.row: int | None = None
+        self.sample: int | None = None
         self.condemned = self.signalled = self.confirmed = False
         self._posted_at = 0.0
         if world.chance(world.faults * 3):
@@ -358,7 +372,7 @@ class Worker:
         work, world = self.queue[0], self.world
         stream_id = self.ids[work.stream]
         fates = [
-            world.fate(stream_id, work.epoch, work.step, row)
+            world.fate(stream_id, work.epoch, work.step, row, work.crashed)
             for row in range(work.row_lo, work.row_hi)
         ]
         stop = next((i for i, fate in enumerate(fates) if fate != "good"), len(fates))
@@ -375,6 +389,7 @@ class Worker:
             return
         self.write(work, work.row_lo, row)
         self.row = row
+        self.sample = sample_at(work.epoch, work.step, row)
         if fate == "kill":
             self.die("signal 11", True)
         elif fate == "hang":
@@ -407,7 +422,8 @@ class Worker:
         def seen() -> None:
             self.confirmed = True
             claim = head.claim if known and head is not None else None
-            self.world.event(ev.WorkerDown, self.number, reason, blame, claim, row)
+            sample = self.sample if row is not None else None
+            self.world.event(ev.WorkerDown, self.number, reason, blame, claim, row, sample)
 
         at = max(self._posted_at, self.world.now + delay + 0.001)
         self.world.later(at - self.world.now, seen)

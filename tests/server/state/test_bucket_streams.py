@@ -3,6 +3,7 @@
 import pytest
 
 from stoker.order.buckets.turns import BucketTurns
+from stoker.protocol.accounts import epoch_account
 from stoker.protocol.buckets import DRAWN_AS, Bucket, Buckets, BucketSteps
 from stoker.protocol.layout import Output, slot_layout
 from stoker.protocol.messages import Opened
@@ -105,3 +106,30 @@ def test_a_row_that_kills_workers_is_named_by_its_bucket(rig, opened):
     bucket = PLAN[BucketTurns(StreamSpec.from_data(said.spec), PLAN, "carry").turn(0, 0).bucket]
     assert f"(a sample of bucket {bucket.width}x{bucket.height} of dataset" in error.message
     assert error.details["id"] is None
+
+
+@pytest.mark.parametrize(
+    ("leftovers", "tail"), [("carry", "drop"), ("drop", "drop"), ("carry", "pad")]
+)
+def test_epochs_are_counted_with_what_they_leave(rig, leftovers, tail):
+    steps = BucketSteps(PLAN, "pad" if tail == "pad" else leftovers)
+    count = sum(steps.steps(epoch) for epoch in range(3))
+    tokens = [
+        rig.open(
+            built={**BUILT, "leftovers": leftovers}, buckets=REQUEST, tail=tail, rank=rank,
+            world_size=2,
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    for token in tokens:
+        rig.run(token, granted=count)
+        while len(rig.ready(token)) < count:
+            rig.work()
+            rig.release(token, *rig.ready(token)[-4:])
+    accounts = [epoch_account(steps, epoch) for epoch in range(3)]
+    found = rig.counters()
+    assert found["epochs_total"] == 3, "each once, not for each rank"
+    assert found["carried_samples_total"] == sum(one.carried_out for one in accounts)
+    assert found["dropped_samples_total"] == sum(one.dropped for one in accounts)
+    assert found["padded_positions_total"] == sum(one.padded for one in accounts)
+    assert sum(one.carried_out + one.dropped + one.padded for one in accounts) > 0

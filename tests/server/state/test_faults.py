@@ -117,6 +117,8 @@ def test_a_row_that_killed_twice_stops_its_stream_for_all(rig):
         assert error.details == {"epoch": 0, "step": 0, "row": 1, "id": sample}
         assert f"row 1 of epoch 0, step 0 (sample {sample} of dataset" in error.message
         assert "killed or hung a worker 2 times, the last: signal 11" in error.message
+        assert error.message.endswith(f"leave it out: Loader(exclude=[{sample}])")
+        assert [one.bad[0].id for one in of(rig.said, ins.Quarantine)] == [sample]
         rig.run(token, run=2, epoch=5)
         assert rig.errors(token)[-1].run == 2
         assert rig.errors(token)[-1].code == "stream_stopped"

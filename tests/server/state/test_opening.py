@@ -1,8 +1,12 @@
 """OPEN: names, builds, StreamSpec, memory, slab."""
 
+import struct
+
 import pytest
 
+from stoker.protocol.buckets import Buckets
 from stoker.protocol.drawn import Drawn, DrawnField
+from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import Output, slot_layout
 from stoker.protocol.messages import Close, Opened
 from stoker.server.state import events as ev
@@ -13,6 +17,10 @@ BYTES = 4096  # of a slot of the rig's outputs, up to 64 rows
 
 def of(items, kind):
     return [item for item in items if isinstance(item, kind)]
+
+
+def ids(*numbers):
+    return struct.pack(f"<{len(numbers)}q", *numbers)
 
 
 def refused(rig, make_open, **changes):
@@ -49,6 +57,8 @@ def refused(rig, make_open, **changes):
             "rank 0 of 3 has no row: a global batch has 2 rows",
         ),
         ({"batch_size": 2**24, "views": 2}, "usage", "at most 16777216 rows in a batch"),
+        ({"exclude": b"123"}, "usage", "exclude: expected 8 bytes for each id, got 3 bytes"),
+        ({"exclude": ids(4, 3)}, "usage", "exclude: expected ids from 0, ascending, every id once"),
     ],
 )
 def test_what_cannot_be_is_refused_before_a_build(rig, make_open, changes, code, message):
@@ -145,7 +155,7 @@ def test_a_build_that_nobody_waits_for_is_kept(rig, make_open, make_result):
 @pytest.mark.parametrize(
     ("built", "changes", "message"),
     [
-        ({"rows": 10}, {}, "a global batch of 16 from a dataset of 10 samples leaves no step"),
+        ({"rows": 10}, {}, "a global batch of 16 from 10 samples leaves no step"),
         ({"rows": 0}, {}, "dataset_rows: expected an integer from 1"),
         ({}, {"seed": 2**64}, "seed: expected an integer from 0 to 18446744073709551615"),
     ],
@@ -194,6 +204,33 @@ def test_what_the_request_says_is_in_the_spec(rig):
     assert spec["order"]["shuffle"] is False
     assert spec["freeze"] == {"flip": "epoch", "crop": 3}
     assert (opened.steps, opened.rows, opened.first_row) == (3, 40, 0)
+    assert spec["exclude"] is None
+
+
+def test_excluded_samples_are_in_the_spec_and_reach_workers_and_builders(rig, make_open):
+    """A plan of buckets depends on them, the build of a plain stream does not."""
+    rig.up(1)
+    token = rig.open(batch_size=20, tail="pad", exclude=ids(7, 49))
+    (opened,) = of(rig.sent(token), Opened)
+    assert opened.spec["exclude"] == Excluded([7, 49]).digest
+    assert opened.steps == 3
+    other = rig.open(batch_size=20, tail="pad", exclude=ids(*range(10)))
+    assert of(rig.sent(other), Opened)[0].steps == 2
+    assert len(of(rig.said, ins.StartBuild)) == 1
+    rig.run(token, granted=1)
+    told = of(rig.said, ins.TellStream)
+    assert {one.stream.exclude for one in told} == {ids(7, 49)}
+    buckets = Buckets(max_area=64 * 64).to_bytes()
+    rig.send(rig.hello(), make_open(buckets=buckets, exclude=ids(7)))
+    assert of(rig.said, ins.StartBuild)[-1].request.exclude == ids(7)
+
+
+def test_an_exclude_list_of_another_dataset(rig, make_open):
+    rig.end(rig.open())
+    message = refused(rig, make_open, exclude=ids(50))[1]
+    assert "has 50 samples, ids 0 to 49; the list names 50: is it of another" in message
+    message = refused(rig, make_open, exclude=ids(*range(50)))[1]
+    assert "the list names all 50 samples" in message
 
 
 def test_a_frozen_stream_must_exist(rig, make_open, make_result):

@@ -201,5 +201,7 @@ def test_room_is_that_of_the_largest():
     assert (room.shape, room.varies, room.form) == ((96, 96, 3), (0, 1), "stack")
     (same,) = room_for([outputs((64, 96, 3)), outputs((64, 96, 3))])
     assert (same.shape, same.varies) == ((64, 96, 3), ())
-    with pytest.raises(BuildError, match="room of an output of form 'list' is the same in all"):
+    (some,) = room_for([outputs((64, 3), "ragged", (0,)), outputs((96, 3), "ragged", (0,))])
+    assert (some.shape, some.varies, some.form) == ((96, 3), (0,), "ragged")
+    with pytest.raises(BuildError, match=r"the sides \[1\] of its rows are .* but those of form"):
         room_for([outputs((64, 96, 3), "list", (0,)), outputs((96, 64, 3), "list", (0,))])

@@ -105,6 +105,35 @@ def test_as_long_as_the_longest_row(dataset, plan, spec_of, machine):
     assert len(seen) == 4
 
 
+@pytest.mark.parametrize("machine", [False, True])
+def test_what_is_padded_to_its_bound_has_one_shape(dataset, spec_of, machine):
+    """Beside one that is padded to the longest; alone it needs no lengths at all."""
+
+    @pipeline
+    def both(sample):
+        words = sample.words
+        return {
+            "bound": outputs.pad(words, multiple=3, to="bound"),
+            "longest": outputs.pad(words),
+            "again": outputs.pad(sample.image, multiple=64, to="bound"),
+        }
+
+    @pipeline
+    def alone(sample):
+        return {"bound": outputs.pad(sample.words, to="bound")}
+
+    found = {}
+    for made in (both, alone):
+        plan = bind(made.graph(), field_states(dataset))
+        extents = extents_of(spec_of(batch_size=3), dataset, plan, machine)
+        found[made] = [extents.of(0, step) for step in range(8)]
+    assert {shapes["bound"] for shapes in found[both]} == {(6,)}  # of 4 words at most
+    assert {shapes["again"] for shapes in found[both]} == {(64, 64, 3)}
+    assert len({shapes["longest"] for shapes in found[both]}) > 1
+    assert all(list(shapes) == ["bound", "longest", "again"] for shapes in found[both])
+    assert found[alone] == [{"bound": (4,)}] * 8
+
+
 def test_what_was_computed_is_kept_for_some_steps(dataset, plan, spec_of):
     spec = spec_of(batch_size=1)
     extents = extents_of(spec, dataset, plan, False)

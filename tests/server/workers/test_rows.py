@@ -43,10 +43,13 @@ def computer_of(small_dataset: Path):
     opened.close()
 
 
-def batch(computer, stream, step=0, epoch=0, chunks=None):
+def batch(computer, stream, step=0, epoch=0, chunks=None, crashed=()):
     slot = np.full(stream.layout.slot_bytes, 170, np.uint8)
     rows = stream.layout.rows
-    counts = [computer.fill(slot, epoch, step, low, high) for low, high in (chunks or [(0, rows)])]
+    counts = [
+        computer.fill(slot, epoch, step, low, high, crashed=crashed)
+        for low, high in (chunks or [(0, rows)])
+    ]
     arrays = {
         placed.name: slot[placed.offset :][: placed.size_bytes]
         .view(placed.dtype)
@@ -146,3 +149,33 @@ def test_when_every_substitute_is_bad(stream_of, computer_of):
     stream = stream_of(batch_size=4, on_error="replace")
     with pytest.raises(SampleError, match=r"16 substitutes for sample \d+ failed too"):
         batch(computer_of(stream, range(10)), stream)
+
+
+@pytest.mark.parametrize("on_error", ["raise", "replace", "mask"])
+def test_samples_that_crash_are_replaced_untouched(stream_of, computer_of, on_error):
+    """Whatever the policy, by the substitutes of bad samples; no such sample is one."""
+    stream = stream_of(batch_size=4, on_error=on_error, seed=11)
+    good, _ = batch(computer_of(stream), stream)
+    crashes, position = int(good["index"][2]), 2
+    key = make_key(11, stream_key("stoker/substitute"), crashes, 0, position + 1)
+    drawn = [integers(key, attempt, 10) for attempt in range(1, 17)]
+    crashed = {crashes, drawn[0]} - {int(number) for number in good["index"][[0, 1, 3]]}
+    expected = next(number for number in drawn if number not in crashed)
+    touched: list[int] = []
+    computer = computer_of(stream)
+    computer.hear_samples(touched.append)
+    arrays, counts = batch(computer, stream, crashed=crashed)
+    assert arrays["requested"].tolist() == good["index"].tolist()
+    assert int(arrays["index"][2]) == int(arrays["label"][2]) == expected
+    assert touched == arrays["index"].tolist()
+    assert arrays["valid"].all()
+    assert counts[0].replaced_rows == 1
+    assert not counts[0].bad
+    again, _ = batch(computer, stream)
+    assert np.array_equal(again["image"], good["image"]), "only where it is said"
+
+
+def test_when_every_substitute_crashes(stream_of, computer_of):
+    stream = stream_of(batch_size=4)
+    with pytest.raises(SampleError, match=r"16 substitutes for sample (\d+) failed too"):
+        batch(computer_of(stream), stream, crashed=range(10))

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from stoker.order.stream import PlainOrder
 from stoker.server import template
 from stoker.server.state.events import (
     BuildFailed,
@@ -91,6 +92,14 @@ def test_guard_bytes_change_no_byte_of_a_slot(rig, stream_of, work_of, slab):
     assert filled[0] == filled[1]
 
 
+def test_what_the_template_imports_has_its_kernels_where_the_daemon_says(
+    rig, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+    hire(rig())
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_worker_holds_nothing_of_anybody_else(rig):
     read, write = os.pipe()
     os.set_inheritable(write, True)
@@ -141,7 +150,19 @@ def test_a_death_in_mid_row_names_the_row(rig, stream_of, work_of, slab, action,
     one.supervisor.send(0, work_of(opened, claim=77))
     down = one.wait(WorkerDown)
     assert (down.claim, down.row, down.blame) == (77, 2, blame)
+    assert down.sample is None, "it had not begun to read it"
     assert reason in down.reason
+
+
+def test_a_death_at_a_sample_names_it(rig, stream_of, work_of, slab):
+    """The page still says which sample the last row read, until the next one begins."""
+    one, opened = rig("worker.row_done:segv:2"), stream_of()
+    hire(one)
+    give(one, opened, slab)
+    one.supervisor.send(0, work_of(opened))
+    down = one.wait(WorkerDown)
+    sample = PlainOrder(opened.spec).rows(0, 0, 1, 2).ids[0]
+    assert (down.row, down.sample, down.blame) == (1, sample, True)
 
 
 def test_work_done_before_a_death_counts(rig, stream_of, work_of, slab):

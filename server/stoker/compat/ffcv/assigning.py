@@ -55,12 +55,15 @@ def copied_in_runs(row: Any, value: Any) -> bool:
     apart = source + high <= target or target + size <= source + low
     if run < LEAST_RUN or not apart:
         return False
-    for place in range(size // run):
-        offset, rest = 0, place
-        for side in range(axis - 1, -1, -1):
+    inner, step = (value.shape[axis - 1], value.strides[axis - 1]) if axis > 0 else (1, 0)
+    for block in range(size // (run * max(inner, 1))):
+        offset, rest = 0, block
+        for side in range(axis - 2, -1, -1):
             offset += rest % value.shape[side] * value.strides[side]
             rest //= value.shape[side]
-        copy_bytes(target + place * run, source + offset, run)
+        for _ in range(inner):  # divisions would take as long as a short copy
+            copy_bytes(target, source + offset, run)
+            target, offset = target + run, offset + step
     return True
 
 

@@ -3,8 +3,9 @@
 Row i has a key (`keys[i]`, five uint64) and a count of the draws it made (`counts[i]`, int64);
 draw k of a row is draw k of its key (`stoker.rng.draws`). An array whose first side is the batch
 takes the values of row i from row i; an array or a number for a single row takes them from that
-row. So a row's values depend on nothing but its key, whatever else is in the batch. Nothing global
-is read or written. Plain Python here; compiled by `stoker.rng.jit`.
+row; an order of values belongs to a single row. So a row's values depend on nothing but its key,
+whatever else is in the batch. Nothing global is read or written. Plain Python here; compiled by
+`stoker.rng.jit`.
 """
 
 from typing import Any, Final
@@ -15,7 +16,15 @@ from stoker.rng.draws import integers, normal, uniform
 from stoker.rng.jit import kernel
 from stoker.rng.streams import Key
 
+UNIFORM: Final = 0
+NORMAL: Final = 1
+INTEGER: Final = 2
 NO_ROWS: Final = "np.random: the first side of what is drawn is not the number of rows of the batch"
+SIZES: Final = "np.random.choice: there must be as many probabilities as values"
+ONE_VALUE: Final = (
+    "np.random: one value has one order; the operation is given one row at a time here, so rows "
+    "cannot change places: set is_batch_op = True on its class if mixing rows is what it is for"
+)
 
 
 @kernel(twin="stoker.compat.ffcv.draws_compiled:key_at")
@@ -32,6 +41,82 @@ def _per_row(rows: int, out: Any) -> int:
     if out.shape[0] != rows:
         raise ValueError(NO_ROWS)
     return int(out.size // rows)
+
+
+@kernel(twin="stoker.compat.ffcv.draws_compiled:members")
+def members(a: Any) -> np.ndarray:
+    """Return the values that `np.random.choice` takes `a` for: 0 to a - 1, or its own."""
+    return np.arange(a) if isinstance(a, int | np.integer) else np.asarray(a)
+
+
+@kernel
+def _fill(keys: Any, counts: Any, kind: int, top: Any, out: Any) -> Any:
+    """Fill an array with draws of a kind: the values of row i from row i."""
+    flat, count = out.reshape(out.size), _per_row(keys.shape[0], out)
+    for row in range(keys.shape[0]):
+        key = key_at(keys, row)
+        for j in range(count):
+            k, at = counts[row] + j, row * count + j
+            if kind == UNIFORM:
+                flat[at] = uniform(key, k)
+            elif kind == NORMAL:
+                flat[at] = normal(key, k)
+            else:
+                flat[at] = integers(key, k, top)
+        counts[row] += count
+    return out
+
+
+@kernel
+def many_uniform(keys: Any, counts: Any, low: Any, high: Any, size: Any) -> Any:
+    """float64 in [low, high)."""
+    out = _fill(keys, counts, UNIFORM, 1, np.empty(size, np.float64))
+    return low + out * (high - low)
+
+
+@kernel
+def many_normals(keys: Any, counts: Any, loc: Any, scale: Any, size: Any) -> Any:
+    """Normal float64."""
+    return loc + scale * _fill(keys, counts, NORMAL, 1, np.empty(size, np.float64))
+
+
+@kernel
+def many_integers(keys: Any, counts: Any, low: Any, high: Any, size: Any) -> Any:
+    """int64 in [low, high)."""
+    return low + _fill(keys, counts, INTEGER, high - low, np.empty(size, np.int64))
+
+
+@kernel
+def many_members(keys: Any, counts: Any, a: Any, _: Any, size: Any) -> Any:
+    """Some values, each as likely."""
+    values = members(a)
+    return np.take(values, many_integers(keys, counts, 0, values.size, size))
+
+
+@kernel
+def many_weighted(keys: Any, counts: Any, a: Any, p: Any, size: Any) -> Any:
+    """Some values, of given probabilities."""
+    values, chances = members(a), members(p)
+    points = many_uniform(keys, counts, 0.0, 1.0, size)
+    out, flat = np.empty(points.size, values.dtype), points.reshape(points.size)
+    for i in range(points.size):
+        out[i] = weighted(flat[i], values, chances)
+    return out.reshape(points.shape)
+
+
+@kernel
+def weighted(point: float, values: Any, p: Any) -> Any:
+    """Return the value that a number in [0, 1) falls to."""
+    if p.size != values.size:
+        raise ValueError(SIZES)
+    rest, last = point * p.sum(), 0
+    for i in range(p.size):
+        if p[i] > 0.0:
+            if rest < p[i]:
+                return values[i]
+            last = i
+        rest -= p[i]
+    return values[last]
 
 
 @kernel
@@ -56,39 +141,56 @@ def one_normal(keys: Any, counts: Any, loc: Any, scale: Any) -> Any:
 
 
 @kernel
-def many_uniform(keys: Any, counts: Any, low: Any, high: Any, size: Any) -> Any:
-    """float64 in [low, high)."""
-    out = np.empty(size, np.float64)
-    flat, count = out.reshape(out.size), _per_row(keys.shape[0], out)
-    for row in range(keys.shape[0]):
-        key = key_at(keys, row)
-        for j in range(count):
-            flat[row * count + j] = low + uniform(key, counts[row] + j) * (high - low)
-        counts[row] += count
-    return out
+def one_member(keys: Any, counts: Any, a: Any, _: Any) -> Any:
+    """One of some values, for the first row."""
+    values = members(a)
+    return values[one_integer(keys, counts, 0, values.size)]
 
 
 @kernel
-def many_integers(keys: Any, counts: Any, low: Any, high: Any, size: Any) -> Any:
-    """int64 in [low, high)."""
-    out = np.empty(size, np.int64)
-    flat, count = out.reshape(out.size), _per_row(keys.shape[0], out)
-    for row in range(keys.shape[0]):
-        key = key_at(keys, row)
-        for j in range(count):
-            flat[row * count + j] = low + integers(key, counts[row] + j, high - low)
-        counts[row] += count
-    return out
+def one_weighted(keys: Any, counts: Any, a: Any, p: Any) -> Any:
+    """One of some values, of given probabilities, for the first row."""
+    return weighted(one_uniform(keys, counts, 0.0, 1.0), members(a), members(p))
 
 
 @kernel
-def many_normals(keys: Any, counts: Any, loc: Any, scale: Any, size: Any) -> Any:
-    """Normal float64."""
-    out = np.empty(size, np.float64)
-    flat, count = out.reshape(out.size), _per_row(keys.shape[0], out)
-    for row in range(keys.shape[0]):
-        key = key_at(keys, row)
-        for j in range(count):
-            flat[row * count + j] = loc + scale * normal(key, counts[row] + j)
-        counts[row] += count
-    return out
+def order(keys: Any, counts: Any, count: int) -> Any:
+    """Return 0 to count - 1 in an order that the first row draws (Fisher and Yates)."""
+    found, key = np.arange(count), key_at(keys, 0)
+    for last in range(count - 1, 0, -1):
+        other = integers(key, counts[0], last + 1)
+        counts[0] += 1
+        kept = found[last]
+        found[last] = found[other]
+        found[other] = kept
+    return found
+
+
+@kernel
+def batch_permutation(keys: Any, counts: Any, x: Any) -> Any:
+    """Return values in another order, along the first axis."""
+    values = members(x)
+    return values[order(keys, counts, len(values))]
+
+
+@kernel
+def batch_shuffle(keys: Any, counts: Any, x: Any) -> None:
+    """Put values in another order, along the first axis."""
+    x[:] = x[order(keys, counts, len(x))]
+
+
+@kernel
+def row_permutation(keys: Any, counts: Any, x: Any) -> Any:
+    """As `batch_permutation`, where a function is given one row at a time."""
+    values = members(x)
+    if len(values) == 1:
+        raise ValueError(ONE_VALUE)
+    return batch_permutation(keys, counts, values)
+
+
+@kernel
+def row_shuffle(keys: Any, counts: Any, x: Any) -> None:
+    """As `batch_shuffle`, where a function is given one row at a time."""
+    if len(x) == 1:
+        raise ValueError(ONE_VALUE)
+    batch_shuffle(keys, counts, x)

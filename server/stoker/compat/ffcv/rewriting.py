@@ -22,7 +22,7 @@ import ast
 import inspect
 import random
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
@@ -54,12 +54,24 @@ ONE: Final = {
     "uniform": draws.one_uniform,
     "normal": draws.one_normal,
     "integer": draws.one_integer,
+    "member": draws.one_member,
+    "weighted": draws.one_weighted,
 }
 MANY: Final = {
     "uniform": draws.many_uniform,
     "normal": draws.many_normals,
     "integer": draws.many_integers,
+    "member": draws.many_members,
+    "weighted": draws.many_weighted,
 }
+CHOICE: Final = ("a", "size", "replace", "p")
+ORDERS: Final = {
+    "permutation": (draws.row_permutation, draws.batch_permutation),
+    "shuffle": (draws.row_shuffle, draws.batch_shuffle),
+}
+"""Functions of one argument that belong to one row, and their forms for batch ops."""
+COMPILED: Final = (*ONE.values(), *MANY.values(), *(f for pair in ORDERS.values() for f in pair))
+"""All that a rewritten function may call."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +89,13 @@ class Rewritten:
     draws: bool
 
 
-def rewrite(function: Callable[..., Any], what: str) -> Rewritten:
+def rewrite(function: Callable[..., Any], what: str, *, mixes: bool = False) -> Rewritten:
     """Rewrite the function of an operation.
 
     Args:
         function: what `generate_code` returned.
         what: the operation, for messages.
+        mixes: whether it is a batch op, which is given all rows at once.
 
     Raises:
         BuildError: its source cannot be found, or it draws from what belongs to no row.
@@ -91,7 +104,7 @@ def rewrite(function: Callable[..., Any], what: str) -> Rewritten:
     tree, first_line = _tree(plain, what)
     code = plain.__code__
     names = {**plain.__globals__, **_closed_over(plain)}
-    visitor = _Visitor(names, set(code.co_varnames), what, code.co_filename, first_line)
+    visitor = _Visitor(names, set(code.co_varnames), what, code.co_filename, first_line, mixes)
     changed = visitor.visit(tree)
     _add_parameters(changed, bool(getattr(function, "with_indices", False)))
     ast.increment_lineno(ast.fix_missing_locations(changed), first_line - 1)
@@ -154,6 +167,10 @@ def _add_parameters(tree: ast.FunctionDef, with_indices: bool) -> None:
             given.defaults.append(ast.Constant(None))
 
 
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
 def _is_constant(node: ast.expr) -> bool:
     """Whether an index is `...` or `None`, which is no number."""
     return isinstance(node, ast.Constant) and not isinstance(node.value, int)
@@ -163,7 +180,13 @@ class _Visitor(ast.NodeTransformer):
     """Finds every use of global randomness; `used` are the globals that the new code needs."""
 
     def __init__(
-        self, names: dict[str, Any], local: set[str], what: str, file: str, first_line: int
+        self,
+        names: dict[str, Any],
+        local: set[str],
+        what: str = "",
+        file: str = "",
+        first_line: int = 0,
+        mixes: bool = False,
     ) -> None:
         self.used: dict[str, Any] = {}
         self.by_row = False
@@ -173,6 +196,7 @@ class _Visitor(ast.NodeTransformer):
         self._what = what
         self._file = file
         self._first_line = first_line
+        self._mixes = mixes
         self._loops = 0
 
     def visit_For(self, node: ast.For) -> Any:
@@ -239,7 +263,7 @@ class _Visitor(ast.NodeTransformer):
 
     def _draw(self, node: ast.Call, value: Any) -> ast.Call:
         name = getattr(value, "__name__", "")
-        known = (*SIDES, *DRAWS)
+        known = (*SIDES, *DRAWS, "choice", *ORDERS)
         if getattr(value, "__self__", None) is not np.random.mtrand._rand or name not in known:
             raise self._fault(
                 node,
@@ -247,45 +271,67 @@ class _Visitor(ast.NodeTransformer):
                 f"{', '.join(known)}",
             )
         self.draws = True
-        kind, arguments, size = self._arguments(node, name)
+        if any(isinstance(a, ast.Starred) for a in node.args) and name not in SIDES:
+            raise self._fault(node, f"{ast.unparse(node)}: write its arguments out")
+        if name in ORDERS:
+            self.by_row = True
+            return self._called(ORDERS[name][self._mixes], [self._named(node, name, ("x",))["x"]])
+        chosen = self._chosen if name == "choice" else self._arguments
+        kind, arguments, size = chosen(node, name)
         self.by_row = self.by_row or size is None or self._loops > 0
-        function = ONE[kind] if size is None else MANY[kind]
+        if size is None:
+            return self._called(ONE[kind], arguments)
+        return self._called(MANY[kind], [*arguments, size])
+
+    def _called(self, function: Callable[..., Any], arguments: list[ast.expr]) -> ast.Call:
         self.used[function.__name__] = function
         given = [ast.Name(KEYS, ast.Load()), ast.Name(COUNTS, ast.Load()), *arguments]
-        if size is not None:
-            given.append(size)
         return ast.Call(ast.Name(function.__name__, ast.Load()), given, [])
+
+    def _named(
+        self, node: ast.Call, name: str, parameters: Sequence[str], least: int = 1
+    ) -> dict[str, ast.expr]:
+        """Return the arguments of a call by name, without those that are None.
+
+        The first `least` parameters have no default.
+        """
+        given = dict(zip(parameters, node.args, strict=False))
+        given.update({keyword.arg or "": keyword.value for keyword in node.keywords})
+        if (
+            set(given) - set(parameters)
+            or len(node.args) > len(parameters)
+            or not given.keys() >= set(parameters[:least])
+        ):
+            raise self._fault(node, f"{ast.unparse(node)}: arguments that {name} does not take")
+        return {name: value for name, value in given.items() if not _is_none(value)}
+
+    def _chosen(self, node: ast.Call, name: str) -> tuple[str, list[ast.expr], ast.expr | None]:
+        """Return the kind of a choice, its values and probabilities, and the size, if any."""
+        given = self._named(node, name, CHOICE)
+        again = given.get("replace", ast.Constant(value=True))
+        if not isinstance(again, ast.Constant) or again.value is not True:
+            raise self._fault(
+                node,
+                f"{ast.unparse(node)}: a choice without replacement belongs to no row; for one row"
+                " take the first values of np.random.permutation(a)",
+            )
+        kind = "weighted" if "p" in given else "member"
+        return kind, [given["a"], given.get("p", ast.Constant(None))], given.get("size")
 
     def _arguments(self, node: ast.Call, name: str) -> tuple[str, list[ast.expr], ast.expr | None]:
         """Return the kind of a draw, its two numbers, and the size of what comes out, if any."""
-        if any(isinstance(a, ast.Starred) for a in node.args) and name not in SIDES:
-            raise self._fault(node, f"{ast.unparse(node)}: write its arguments out")
         low, high = ast.Constant(0.0), ast.Constant(1.0)
         if name in SIDES:
             sides = ast.Tuple(list(node.args), ast.Load()) if node.args else None
             return SIDES[name], [low, high], sides
         kind, parameters = DRAWS[name]
-        given = dict(zip([p for p, _ in parameters], node.args, strict=False))
-        given.update({keyword.arg or "": keyword.value for keyword in node.keywords})
-        if name == "randint" and "dtype" in given:
+        if name == "randint" and any(keyword.arg == "dtype" for keyword in node.keywords):
             raise self._fault(node, f"{ast.unparse(node)}: dtype is int64; leave it out and cast")
-        unknown = set(given) - {p for p, _ in parameters}
-        if (
-            unknown
-            or len(node.args) > len(parameters)
-            or (name == "randint" and "low" not in given)
-        ):
-            raise self._fault(node, f"{ast.unparse(node)}: arguments that {name} does not take")
+        given = self._named(node, name, [p for p, _ in parameters], int(name == "randint"))
         size = given.get("size")
-        if isinstance(size, ast.Constant) and size.value is None:
-            size = None
         numbers = [given.get(p, ast.Constant(d)) for p, d in parameters if p != "size"]
-        if name == "randint":
-            top = given.get("high")
-            none = top is None or (isinstance(top, ast.Constant) and top.value is None)
-            numbers = (
-                [ast.Constant(0), given["low"]] if none or top is None else [given["low"], top]
-            )
+        if name == "randint" and "high" not in given:
+            numbers = [ast.Constant(0), given["low"]]
         return kind, numbers or [low, high], size
 
     def _check_helper(self, node: ast.Call, value: Any) -> None:
@@ -296,7 +342,7 @@ class _Visitor(ast.NodeTransformer):
         names = {**inner.__globals__, **_closed_over(inner)}
         for used in ast.walk(_tree(inner, self._what)[0]):
             if isinstance(used, ast.Attribute | ast.Name):
-                looker = _Visitor(names, set(inner.__code__.co_varnames), "", "", 0)
+                looker = _Visitor(names, set(inner.__code__.co_varnames))
                 if draws_globally(looker._value(used)):
                     raise self._fault(
                         node,

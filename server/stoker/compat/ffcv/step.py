@@ -23,7 +23,7 @@ from stoker.compat.ffcv.pipeline.allocation_query import Allocation, AllocationQ
 from stoker.compat.ffcv.pipeline.compiler import Compiler, machine
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
-from stoker.compat.ffcv.rewriting import MANY, ONE, Rewritten, rewrite
+from stoker.compat.ffcv.rewriting import COMPILED, Rewritten, rewrite
 from stoker.ops.foreign import generator, noise
 from stoker.pipeline.diagnose import reason
 from stoker.protocol.errors import BuildError, StokerError
@@ -87,7 +87,7 @@ class Step:
         self._queries = _queries(allocation, name)
         self._several = bool(self._queries) and not isinstance(allocation, AllocationQuery)
         function = _generated(operation, name)
-        self._code = rewrite(function, name)
+        self._code = rewrite(function, name, mixes=self._batch_op)
         self._by_row = self._code.by_row and not self._batch_op
         wanted = bool(getattr(function, "is_parallel", False)) and not alone
         self._parallel = wanted and Compiler.is_enabled()
@@ -203,7 +203,7 @@ class Step:
 
     def _compile(self) -> None:
         space = self._code.function.__globals__
-        for function in {*ONE.values(), *MANY.values()}:
+        for function in COMPILED:
             if space.get(function.__name__) is function:
                 space[function.__name__] = compiled(function)
         inside = self._parallel and not self._by_row

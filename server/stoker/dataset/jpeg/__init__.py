@@ -1,13 +1,13 @@
 """Crop-indexed JPEG: files rewritten on a grid of restart intervals, and windows cut out of them.
 
 `rewrite` turns a JPEG into one with the same pixels whose scan can be entered at every few MCUs;
-`splice` builds, out of the intervals that a window touches, a smaller valid JPEG. Nothing is ever
+`Splicer` builds, out of the intervals that a window touches, a smaller valid JPEG. Nothing is ever
 decoded to pixels here.
 """
 
-from stoker.dataset.jpeg.grid import Grid
+from stoker.dataset.jpeg.grid import Grid, check_grid
 from stoker.dataset.jpeg.rewrite import Rewritten, rewrite
 from stoker.dataset.jpeg.segments import UnindexableError
-from stoker.dataset.jpeg.splice import Window, splice, window_of
+from stoker.dataset.jpeg.splice import Splicer, Window
 
-__all__ = ["Grid", "Rewritten", "UnindexableError", "Window", "rewrite", "splice", "window_of"]
+__all__ = ["Grid", "Rewritten", "Splicer", "UnindexableError", "Window", "check_grid", "rewrite"]

@@ -8,14 +8,19 @@ with vectors in docs/contracts/jpeg-grid.md.
 
 import struct
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from stoker.dataset.limits import CodecError
+from stoker.rng.jit import compiled, kernel
 
 VERSION: Final = 1
 _HEAD: Final = struct.Struct("<BBBBHHHHIII")
+HEAD_BYTES: Final = _HEAD.size
+WIDTH_AT, HEIGHT_AT, INTERVAL_AT, COLUMNS_AT, ROWS_AT = 1, 2, 4, 6, 8
+JFIF_AT, HEAD_AT, FRAME_AT = 12, 16, 20
+OLD, DAMAGED = 1, 2
 
 
 def intervals_of_a_row(data: bytes) -> int:
@@ -58,30 +63,66 @@ class Grid:
         )  # fmt: skip
         return head + self.offsets.astype("<u4").tobytes()
 
-    @staticmethod
-    def from_bytes(data: bytes | memoryview, size_bytes: int) -> "Grid":
-        """Read a side column's bytes.
 
-        Args:
-            data: the bytes.
-            size_bytes: of the file that the grid is of: nothing may lie beyond its end.
+def check_grid(grid: bytes | memoryview, size_bytes: int) -> None:
+    """Refuse what is no grid of a file of that size.
 
-        Raises:
-            CodecError: they are no grid of such a file, or of another version.
-        """
-        if len(data) < _HEAD.size or data[0] != VERSION or len(data) % 4:
-            raise CodecError("its grid is damaged or of another version")
-        _, width, height, _, interval, columns, rows, _, jfif_end, head, frame = _HEAD.unpack_from(
-            data
-        )
-        offsets = np.frombuffer(data, "<u4", offset=_HEAD.size)
-        fits = width and height and interval and len(offsets) == columns * rows + 1 > 1
-        if (
-            not fits
-            or not 2 <= jfif_end <= head < frame < frame + 4 <= offsets[0]
-            or int(offsets[-1]) != size_bytes
-            or not (offsets[1:] >= offsets[:-1] + np.uint32(2)).all()
-            or int(offsets[0]) > size_bytes
-        ):
-            raise CodecError("its grid is damaged")
-        return Grid(width, height, interval, columns, rows, jfif_end, head, frame, offsets)
+    Args:
+        grid: a side column's bytes.
+        size_bytes: of the file: nothing may lie beyond its end.
+
+    Raises:
+        CodecError: they are no grid of such a file, or of another version.
+    """
+    raise_fault(compiled(fault_of)(np.frombuffer(grid, np.uint8), size_bytes))
+
+
+def raise_fault(fault: int) -> None:
+    """Raise what `fault_of` found.
+
+    Raises:
+        CodecError: unless it found nothing.
+    """
+    if fault == OLD:
+        raise CodecError("its grid is damaged or of another version")
+    if fault == DAMAGED:
+        raise CodecError("its grid is damaged")
+
+
+@kernel
+def fault_of(grid: Any, size_bytes: int) -> int:
+    """Return OLD, DAMAGED, or 0 for the grid of a file of that size; `grid` is flat uint8."""
+    length = grid.shape[0]
+    if length < HEAD_BYTES or length % 4 != 0 or grid[0] != VERSION:
+        return OLD
+    cells = number_at(grid, COLUMNS_AT, 2) * number_at(grid, ROWS_AT, 2)
+    if cells < 1 or number_at(grid, INTERVAL_AT, 2) < 1 or length != HEAD_BYTES + 4 * (cells + 1):
+        return DAMAGED
+    for side in (np.int64(grid[WIDTH_AT]), np.int64(grid[HEIGHT_AT])):
+        if side % 8 != 0 or side < 8 or side > 32:
+            return DAMAGED
+    jfif_end, head = number_at(grid, JFIF_AT, 4), number_at(grid, HEAD_AT, 4)
+    frame, begin = number_at(grid, FRAME_AT, 4), offset_at(grid, 0)
+    if jfif_end < 2 or head < jfif_end or frame <= head or begin < frame + 4:
+        return DAMAGED
+    for cell in range(cells):
+        end = offset_at(grid, cell + 1)
+        if end < begin + 2:
+            return DAMAGED
+        begin = end
+    return 0 if begin == size_bytes else DAMAGED
+
+
+@kernel
+def offset_at(grid: Any, cell: int) -> Any:
+    """Return where an interval begins in its file, and the one before it ends."""
+    return number_at(grid, HEAD_BYTES + 4 * cell, 4)
+
+
+@kernel
+def number_at(grid: Any, at: int, size: int) -> Any:
+    """Return a number of the side column's bytes, wherever they lie."""
+    value = np.int64(0)
+    for byte in range(size):
+        value |= np.int64(grid[at + byte]) << (8 * byte)
+    return value

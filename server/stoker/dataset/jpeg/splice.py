@@ -6,101 +6,157 @@ pixels exactly as it gives them within the whole picture, provided that the wind
 what is needed by a margin: smoothing upsampled chroma looks at the next sample. Compiled.
 """
 
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stoker.dataset.jpeg.grid import Grid
+from stoker.dataset.jpeg.grid import (
+    COLUMNS_AT,
+    FRAME_AT,
+    HEAD_AT,
+    HEIGHT_AT,
+    INTERVAL_AT,
+    JFIF_AT,
+    ROWS_AT,
+    WIDTH_AT,
+    fault_of,
+    number_at,
+    offset_at,
+    raise_fault,
+)
+from stoker.dataset.limits import CodecError
 from stoker.rng.jit import compiled, kernel
 
 _LEAST_WIDTH: Final = 3
 """Chroma samples below which libjpeg-turbo does not smooth across (jdsample.c)."""
+_OTHER, _LARGE = 3, 4
 
 
-@dataclass(frozen=True)
-class Window:
-    """A part of a picture on its grid: pixels, and the intervals that hold it."""
+class Window(NamedTuple):
+    """A part of a picture on its grid: pixels as they are stored, and a JPEG that shows them."""
 
     top: int
     left: int
     height: int
     width: int
-    rows: range
-    columns: range
+    file: np.ndarray
 
 
-def window_of(
-    grid: Grid, size: tuple[int, int], top: int, left: int, height: int, width: int
-) -> Window:
-    """Return the smallest window of whole intervals that shows a box exactly.
+class Splicer:
+    """Cuts windows out of gridded files; belongs to one thread."""
 
-    Args:
-        grid: the picture's.
-        size: (height, width) of the picture as stored.
-        top: of the box, in pixels of the picture as stored; so are left, height and width.
-        left: see top.
-        height: see top.
-        width: see top.
-    """
-    unit_x, unit_y = grid.interval * grid.mcu_width, grid.mcu_height
-    factor_x, factor_y = grid.mcu_width // 8, grid.mcu_height // 8
-    margin_x, margin_y = factor_x * (factor_x > 1), factor_y * (factor_y > 1)
-    first = max(left - margin_x, 0) // unit_x
-    last = min((left + width - 1 + margin_x) // unit_x, grid.columns - 1)
-    if size[1] - first * unit_x < _LEAST_WIDTH * factor_x:
-        first = max(first - 1, 0)
-    upper = max(top - margin_y, 0) // unit_y
-    lower = min((top + height - 1 + margin_y) // unit_y, grid.rows - 1)
-    y, x = upper * unit_y, first * unit_x
-    return Window(
-        y,
-        x,
-        min((lower + 1) * unit_y, size[0]) - y,
-        min((last + 1) * unit_x, size[1]) - x,
-        range(upper, lower + 1),
-        range(first, last + 1),
-    )
+    def __init__(self) -> None:
+        """Begin without memory; it grows to the largest file."""
+        self._memory = np.empty(0, np.uint8)
+        self._asked = np.zeros(7, np.int64)
+        self._window = np.zeros(5, np.int64)
+
+    def cut(
+        self,
+        data: memoryview,
+        grid: memoryview,
+        size: tuple[int, int],
+        box: tuple[int, int, int, int],
+        most: int,
+    ) -> Window | None:
+        """Return the smallest window of whole intervals that shows a box exactly.
+
+        Args:
+            data: the gridded file.
+            grid: its grid, the side column's bytes.
+            size: (height, width) of the picture as stored.
+            box: (top, left, height, width) as stored, inside the picture.
+            most: pixels of the largest window that is wanted.
+
+        Returns:
+            The window, valid until the next call; None if it is larger than wanted.
+
+        Raises:
+            CodecError: the grid is damaged, of another version or of another picture.
+        """
+        if self._memory.size < len(data):
+            self._memory = np.empty(len(data), np.uint8)
+        self._asked[:] = (*box, *size, most)
+        status = compiled(_cut)(
+            np.frombuffer(data, np.uint8),
+            np.frombuffer(grid, np.uint8),
+            self._asked,
+            self._memory,
+            self._window,
+        )
+        if status == _LARGE:
+            return None
+        if status == _OTHER:
+            height, width = size
+            raise CodecError(f"its grid is not that of a picture of {height}x{width} pixels")
+        raise_fault(status)
+        top, left, height, width, end = self._window.tolist()
+        return Window(top, left, height, width, self._memory[:end])
 
 
-def splice(data: np.ndarray, grid: Grid, window: Window, out: np.ndarray) -> np.ndarray:
-    """Write the window's JPEG into `out`, flat uint8 of at least the file's size; return it.
-
-    Args:
-        data: the gridded file, flat uint8.
-        grid: its grid.
-        window: what `window_of` gave.
-        out: memory.
-    """
-    box = np.array(
-        [
-            window.rows.start, window.rows.stop, window.columns.start, window.columns.stop,
-            grid.columns, window.height, window.width, grid.jfif_end, grid.head, grid.frame,
-        ],
-        np.int64,
-    )  # fmt: skip
-    return out[: compiled(_splice)(data, grid.offsets, box, out)]
+def compile_splice() -> None:
+    """Compile what splicers run, into the cache on disk, by a grid that is refused."""
+    arrays = np.frombuffer(bytes(8), np.uint8), np.frombuffer(bytes(8), np.uint8)
+    compiled(_cut)(*arrays, np.zeros(7, np.int64), np.empty(8, np.uint8), np.zeros(5, np.int64))
 
 
 @kernel
-def _splice(data: Any, offsets: Any, box: Any, out: Any) -> Any:
-    upper, lower, first, last, columns = box[0], box[1], box[2], box[3], box[4]
-    jfif_end, head, start = box[7], box[8], np.int64(offsets[0])
-    end = jfif_end
-    _copy(data, 0, jfif_end, out, 0)
-    frame = end + box[9] - head
+def _cut(data: Any, grid: Any, asked: Any, out: Any, window: Any) -> Any:
+    fault = fault_of(grid, data.shape[0])
+    if fault != 0:
+        return fault
+    height, width = asked[4], asked[5]
+    unit_y, unit_x = np.int64(grid[HEIGHT_AT]), np.int64(grid[WIDTH_AT])
+    factor_y, factor_x = unit_y // 8, unit_x // 8
+    columns, rows = number_at(grid, COLUMNS_AT, 2), number_at(grid, ROWS_AT, 2)
+    unit_x *= number_at(grid, INTERVAL_AT, 2)
+    across = (width + 8 * factor_x - 1) // (8 * factor_x) * (8 * factor_x)
+    if across != columns * unit_x or (height + unit_y - 1) // unit_y != rows:
+        return _OTHER
+    upper, lower = _touched(asked[0], asked[2], unit_y, factor_y, rows)
+    first, last = _touched(asked[1], asked[3], unit_x, factor_x, columns)
+    if width - first * unit_x < _LEAST_WIDTH * factor_x:
+        first = max(first - 1, 0)
+    window[0], window[1] = upper * unit_y, first * unit_x
+    window[2] = min(lower * unit_y, height) - window[0]
+    window[3] = min(last * unit_x, width) - window[1]
+    if window[2] * window[3] > asked[6]:
+        return _LARGE
+    window[4] = _splice(data, grid, (upper, lower, first, last), (window[2], window[3]), out)
+    return 0
+
+
+@kernel
+def _touched(begin: Any, length: Any, unit: Any, factor: Any, count: Any) -> tuple[Any, Any]:
+    """Return the first unit of one direction that a box needs, and one more than the last.
+
+    Where chroma is subsampled, smoothing looks at the next sample: a margin of `factor` pixels.
+    """
+    margin = factor if factor > 1 else 0
+    end = (begin + length - 1 + margin) // unit + 1
+    return max(begin - margin, 0) // unit, min(end, count)
+
+
+@kernel
+def _splice(data: Any, grid: Any, cells: Any, size: Any, out: Any) -> Any:
+    """Write the JPEG of intervals `cells`: rows and columns from, to; return its length."""
+    upper, lower, first, last = cells
+    columns = number_at(grid, COLUMNS_AT, 2)
+    end, head, start = number_at(grid, JFIF_AT, 4), number_at(grid, HEAD_AT, 4), offset_at(grid, 0)
+    _copy(data, 0, end, out, 0)
+    frame = end + number_at(grid, FRAME_AT, 4) - head
     _copy(data, head, start, out, end)
     end += start - head
-    out[frame], out[frame + 1] = box[5] >> 8, box[5] & 0xFF
-    out[frame + 2], out[frame + 3] = box[6] >> 8, box[6] & 0xFF
+    out[frame], out[frame + 1] = size[0] >> 8, size[0] & 0xFF
+    out[frame + 2], out[frame + 3] = size[1] >> 8, size[1] & 0xFF
     turn = np.int64(0)
     for y in range(upper, lower):
-        begin = np.int64(offsets[y * columns + first])
-        stop = np.int64(offsets[y * columns + last])
+        begin = offset_at(grid, y * columns + first)
+        stop = offset_at(grid, y * columns + last)
         _copy(data, begin, stop, out, end)
         for x in range(first, last):
             # The two bytes before the next interval are a marker; the last one's is overwritten.
-            place = end + np.int64(offsets[y * columns + x + 1]) - begin - 2
+            place = end + offset_at(grid, y * columns + x + 1) - begin - 2
             out[place], out[place + 1] = 0xFF, 0xD0 + (turn & 7)
             turn += 1
         end += stop - begin

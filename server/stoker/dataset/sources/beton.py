@@ -108,8 +108,8 @@ class Beton:
         Raises:
             CodecError: there is no such run, or it does not lie in the file.
         """
-        at = int(np.searchsorted(self._runs["place"], place))
-        if at == len(self._runs) or int(self._runs["place"][at]) != place:
+        at = int(np.searchsorted(self._runs["place"], place, side="right")) - 1
+        if at < 0 or int(self._runs["place"][at]) != place:
             raise CodecError(f"its data is said to lie at byte {place}, where none was written")
         size = int(self._runs["size"][at])
         if place + size > self._end or size > MAX_FILE_BYTES:
@@ -136,7 +136,7 @@ class Beton:
         return np.frombuffer(os.pread(self._descriptor, size, place), dtype)
 
     def _allocations(self, place: int) -> np.ndarray:
-        """Return the allocation table, sorted by place."""
+        """Return the allocation table, sorted by place, empty runs before what follows."""
         length = self._end - place
         if place < HEADER.itemsize or length < 0 or length % ALLOCATION.itemsize:
             raise CodecError(
@@ -144,7 +144,7 @@ class Beton:
                 "was interrupted, or it is damaged"
             )
         table = self._read(ALLOCATION, place, length // ALLOCATION.itemsize, "its allocation table")
-        return table[np.argsort(table["place"], kind="stable")]
+        return table[np.lexsort((table["size"], table["place"]))]
 
 
 def _field(record: np.void) -> BetonField:

@@ -1,12 +1,8 @@
 """The plan: which bucket each sample has, which samples each bucket has (contract order v1).
 
-Made from widths and heights alone, in blocks, so a million images cost a fraction of a second and
-six bytes each. The same plan comes out in every process; its digest is in the StreamSpec.
-
-With leftovers "merge", buckets that cannot fill one batch are dissolved, the smallest first: each
-of their images moves to that remaining bucket in which it loses least, by comparison of integers:
-an image of (w, h) keeps min(W*h, H*w) / max(W*h, H*w) of itself in an output of (W, H). Ties go to
-the larger area, then the greater width. So one may grow large enough to stay.
+Made from the sizes of all samples alone, in blocks, so a million cost a fraction of a second and
+six bytes each. The same plan comes out in every process; its digest is in the StreamSpec. How sizes
+follow is said in `sizes` and `lengths`, how small buckets are dissolved in `merging`.
 """
 
 import hashlib
@@ -19,19 +15,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stoker.order.buckets.sizes import bucket_sizes
+from stoker.order.buckets.assign import NONE, Numbers, Sizes, assign
+from stoker.order.buckets.merging import counts_of, merge_images, merge_lengths
 from stoker.protocol import version
-from stoker.protocol.buckets import MAX_BUCKETS, MAX_POSITIONS, Bucket, Buckets
+from stoker.protocol.buckets import MAX_POSITIONS, Bucket, Buckets
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import UsageError
+from stoker.protocol.lengths import Request
 
-BLOCK: Final = 1 << 16
-MAX_SAMPLES: Final = 2**31 - 1
-_SHIFT: Final = 32
-
-Sizes = tuple[NDArray[np.int64], NDArray[np.int64]]
 Ids = NDArray[np.int32]
-Numbers = NDArray[np.uint16]
+NO_IDS: Final = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,14 +35,14 @@ class BucketPlan:
         request: what was asked for.
         buckets: all of them, by width, then height; none is empty.
         members: (samples,) int32, sample ids; those of the first bucket, ascending, then those of
-            the next.
+            the next. Samples that are left out are not among them.
         starts: where in `members` each bucket begins.
-        own: (samples,) uint16, by id: which of `sizes` an image has by the rule.
+        own: (dataset's samples,) uint16, by id: which of `sizes` a sample has by the rule.
         sizes: every (width, height) that the rule gave, by width, then height.
         digest: 32 hex digits; plans of one digest are one plan.
     """
 
-    request: Buckets
+    request: Request
     buckets: tuple[Bucket, ...]
     members: Ids
     starts: tuple[int, ...]
@@ -70,11 +63,20 @@ class BucketPlan:
         """
         found = np.flatnonzero(self.members == sample_id)
         if not found.size:
-            raise UsageError(
-                f"an id: expected one from 0 to {len(self.members) - 1}, got {sample_id}"
-            )
+            if 0 <= sample_id < len(self.own):
+                raise UsageError(f"id {sample_id} is in no bucket: the plan leaves it out")
+            raise UsageError(f"an id: expected one from 0 to {len(self.own) - 1}, got {sample_id}")
         bucket = bisect_right(self.starts, int(found[0])) - 1
         return bucket, int(found[0]) - self.starts[bucket]
+
+    @property
+    def excluded(self) -> int:
+        """How many samples are in no bucket."""
+        return len(self.own) - len(self.members)
+
+    def excluded_ids(self) -> Ids:
+        """Return the ids of the samples that are in no bucket, ascending."""
+        return np.flatnonzero(self.own == NONE).astype(np.int32)
 
     def merged(self) -> Ids:
         """Return the ids of the samples that are not in the bucket that the rule gave them."""
@@ -85,28 +87,40 @@ class BucketPlan:
         return np.sort(np.concatenate(moved))
 
 
-def make_plan(blocks: Iterable[Sizes], request: Buckets, batch_size: int) -> BucketPlan:
+def make_plan(
+    blocks: Iterable[Sizes],
+    request: Request,
+    batch_size: int,
+    excluded: NDArray[np.int64] = NO_IDS,
+) -> BucketPlan:
     """Plan the buckets of a dataset.
 
     Args:
-        blocks: widths and heights of all images in the order of their ids, in blocks of any length.
+        blocks: widths and heights of all images in the order of their ids, in blocks of any length;
+            of sequences the lengths, twice.
         request: how sizes are chosen, and what becomes of leftovers.
-        batch_size: positions in a global batch; where pixels are constant, of the greatest area.
+        batch_size: positions in a global batch; where pixels or tokens are constant, of the
+            greatest size.
+        excluded: ids of samples that shall be in no bucket, ascending.
 
     Raises:
-        UsageError: an image has no bucket, there are too many buckets, or none fills a batch.
+        UsageError: a sample has no bucket, there are too many buckets, or none fills a batch.
     """
-    own, sizes, pictures = _assign(blocks, request)
-    reference = request.max_area or max(width * height for width, height in sizes)
-    positions = [_positions(w * h, reference, batch_size, request) for w, h in sizes]
-    where = own
+    found = assign(blocks, request, excluded)
+    areas = [width * (height or 1) for width, height in found.sizes]
+    reference = request.reference or max(areas)
+    positions = [_positions(area, reference, batch_size, request) for area in areas]
+    where = found.own
     if request.leftovers == "merge":
-        where = _merge(own, sizes, positions, pictures)
-    counts = np.bincount(where, minlength=len(sizes))
+        if isinstance(request, Buckets):
+            where = merge_images(found.own, found.sizes, positions, found.pictures)
+        else:
+            where = merge_lengths(found.own, positions)
+    counts = counts_of(where, len(areas))
     kept = np.flatnonzero(counts)
-    buckets = tuple(Bucket(*sizes[k], int(counts[k]), positions[k]) for k in kept.tolist())
+    buckets = tuple(Bucket(*found.sizes[k], int(counts[k]), positions[k]) for k in kept.tolist())
     _check_fills(buckets)
-    members = np.argsort(where, kind="stable").astype(np.int32)
+    members = np.argsort(where, kind="stable")[: int(counts.sum())].astype(np.int32)
     starts = np.concatenate([[0], np.cumsum(counts[kept])[:-1]])
     digest = canonical_digest(
         {
@@ -117,114 +131,16 @@ def make_plan(blocks: Iterable[Sizes], request: Buckets, batch_size: int) -> Buc
             "members": hashlib.blake2b(members.astype("<i4").data, digest_size=16).hexdigest(),
         }
     )
-    return BucketPlan(request, buckets, members, tuple(starts.tolist()), own, tuple(sizes), digest)
-
-
-def _assign(
-    blocks: Iterable[Sizes], request: Buckets
-) -> tuple[Numbers, list[tuple[int, int]], list[Sizes]]:
-    """Return the number of each image's size by the rule, all such sizes, and the images'."""
-    keys, pictures, done = [], [], 0
-    keep = request.leftovers == "merge"
-    for widths, heights in _cut(blocks):
-        try:
-            wide, high = bucket_sizes(widths, heights, request)
-        except UsageError as error:
-            raise _with_id(error, done) from None
-        found, inverse = np.unique(wide << _SHIFT | high, return_inverse=True)
-        keys.append((found, inverse.astype(np.uint16)))
-        if keep:
-            pictures.append((widths.astype(np.uint16), heights.astype(np.uint16)))
-        done += len(widths)
-        if done > MAX_SAMPLES:
-            raise UsageError(f"buckets: a plan has at most {MAX_SAMPLES} samples")
-    if not done:
-        raise UsageError("buckets: the dataset has no sample")
-    every = np.unique(np.concatenate([found for found, _ in keys]))
-    if len(every) > MAX_BUCKETS:
-        raise UsageError(
-            f"buckets: {len(every)} different sizes, at most {MAX_BUCKETS} are allowed: use a "
-            "larger divisor" + ("" if request.resize else ", or resize=True")
-        )
-    own: Numbers = np.concatenate(
-        [np.take(np.searchsorted(every, found).astype(np.uint16), i) for found, i in keys]
+    return BucketPlan(
+        request, buckets, members, tuple(starts.tolist()), found.own, tuple(found.sizes), digest
     )
-    sizes = [(key >> _SHIFT, key & (1 << _SHIFT) - 1) for key in every.tolist()]
-    return own, sizes, pictures  # type: ignore[return-value]
 
 
-def _cut(blocks: Iterable[Sizes]) -> Iterable[Sizes]:
-    for widths, heights in blocks:
-        for start in range(0, len(widths), BLOCK):
-            yield widths[start : start + BLOCK], heights[start : start + BLOCK]
-
-
-def _with_id(error: UsageError, before: int) -> UsageError:
-    place = int(error.details.get("place") or 0)
-    message = error.message.replace(f"image {place} ", f"the image of id {before + place} ", 1)
-    return UsageError(message, id=before + place)
-
-
-def _positions(area: int, reference: int, batch_size: int, request: Buckets) -> int:
+def _positions(area: int, reference: int, batch_size: int, request: Request) -> int:
     if request.constant == "rows":
         return batch_size
     most = min(request.max_rows or MAX_POSITIONS, MAX_POSITIONS)
     return min(max(batch_size * reference // area, request.min_rows), most)
-
-
-def _merge(
-    own: Numbers, sizes: list[tuple[int, int]], positions: list[int], pictures: list[Sizes]
-) -> Numbers:
-    """Return the number of each image's size after small buckets were dissolved."""
-    widths = np.concatenate([w for w, _ in pictures])
-    heights = np.concatenate([h for _, h in pictures])
-    where = own.copy()
-    counts = np.bincount(where, minlength=len(sizes))
-    by_choice = sorted(range(len(sizes)), key=lambda k: (-sizes[k][0] * sizes[k][1], -sizes[k][0]))
-    alive = np.ones(len(sizes), bool)
-    while alive.sum() > 1:
-        small = [k for k in np.flatnonzero(alive).tolist() if counts[k] < positions[k]]
-        if not small:
-            break
-        least = min(small, key=lambda k: (counts[k], k))
-        alive[least] = False
-        ids = np.flatnonzero(where == least)
-        others = [k for k in by_choice if alive[k]]
-        best = _best(widths[ids].astype(np.int64), heights[ids].astype(np.int64), sizes, others)
-        where[ids] = best
-        counts[least] = 0
-        np.add.at(counts, best, 1)
-    return where
-
-
-def _best(
-    widths: NDArray[np.int64],
-    heights: NDArray[np.int64],
-    sizes: list[tuple[int, int]],
-    choices: list[int],
-) -> Numbers:
-    """Return the one of some sizes in which each image loses least; the first of equal ones.
-
-    Floats leave a few choices for each image; integers decide between them.
-    """
-    best = np.empty(len(widths), np.uint16)
-    wide, high = np.array([sizes[choice] for choice in choices], np.int64).T
-    rows = max(1, (1 << 20) // len(choices))
-    for start in range(0, len(widths), rows):
-        part = slice(start, start + rows)
-        across, down = heights[part, None] * wide, widths[part, None] * high
-        less, more = np.minimum(across, down), np.maximum(across, down)
-        kept = less / more
-        near = kept >= kept.max(1, keepdims=True) * (1 - 1e-9)
-        first = near.argmax(1)
-        for row in np.flatnonzero(near.sum(1) > 1).tolist():
-            for other in np.flatnonzero(near[row]).tolist():
-                now = int(first[row])
-                ours = int(less[row, other]) * int(more[row, now])
-                if ours > int(less[row, now]) * int(more[row, other]):
-                    first[row] = other
-        best[part] = np.array(choices, np.uint16)[first]
-    return best
 
 
 def _check_fills(buckets: tuple[Bucket, ...]) -> None:
@@ -232,7 +148,7 @@ def _check_fills(buckets: tuple[Bucket, ...]) -> None:
         return
     most = max(buckets, key=lambda bucket: bucket.samples)
     raise UsageError(
-        f"buckets: a batch is larger than every bucket: the fullest, {most.width}x{most.height}, "
+        f"buckets: a batch is larger than every bucket: the fullest, {most.name}, "
         f"has {most.samples} samples for batches of {most.positions}, so an epoch might have no "
-        "step; use a smaller batch size, a larger divisor, or leftovers='merge'"
+        "step; use a smaller batch size, larger buckets, or leftovers='merge'"
     )

@@ -40,6 +40,7 @@ class BucketTurns:
     Attributes:
         buckets: the plan's.
         tail: what becomes of an incomplete batch, see `BucketSteps`.
+        arithmetic: how many batches an epoch has.
     """
 
     def __init__(
@@ -62,11 +63,11 @@ class BucketTurns:
             UsageError: what is left over shall be padded and dropped.
         """
         self.buckets = tuple(buckets)
-        self._arithmetic = BucketSteps(self.buckets, tail_of(spec.tail, leftovers))
-        self.tail = self._arithmetic.tail
-        self.steps = self._arithmetic.steps
-        self.steps_before = self._arithmetic.steps_before
-        self.batches_before = self._arithmetic.batches_before
+        self.arithmetic = BucketSteps(self.buckets, tail_of(spec.tail, leftovers))
+        self.tail = self.arithmetic.tail
+        self.steps = self.arithmetic.steps
+        self.steps_before = self.arithmetic.steps_before
+        self.batches_before = self.arithmetic.batches_before
         self._spec = spec
         self._machine = machine
         self._epoch = functools.lru_cache(maxsize=8)(self._make_epoch)

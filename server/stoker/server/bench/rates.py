@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +37,7 @@ class Rate:
 
 
 def through_daemon(
-    dataset: str, pipeline: str, python_path: Sequence[str], options: dict[str, float]
+    dataset: str, pipeline: str, python_path: Sequence[str], options: Mapping[str, float | str]
 ) -> Rate:
     """Measure a private daemon and a client.
 
@@ -45,7 +45,8 @@ def through_daemon(
         dataset: folder of the dataset.
         pipeline: module:attribute.
         python_path: folders to import the pipeline from.
-        options: workers, batch_size, seconds.
+        options: workers, batch_size, seconds; and `buckets`, the canonical form of a request for
+            them, where there shall be some.
 
     Raises:
         UsageError: the run failed; the message has its last words.
@@ -54,7 +55,7 @@ def through_daemon(
 
 
 def through_torch(
-    dataset: str, pipeline: str, python_path: Sequence[str], options: dict[str, float]
+    dataset: str, pipeline: str, python_path: Sequence[str], options: Mapping[str, float | str]
 ) -> Rate:
     """Measure torch's DataLoader with the same pipeline in process; arguments as above.
 
@@ -65,7 +66,11 @@ def through_torch(
 
 
 def _run(
-    module: str, dataset: str, pipeline: str, python_path: Sequence[str], options: dict[str, float]
+    module: str,
+    dataset: str,
+    pipeline: str,
+    python_path: Sequence[str],
+    options: Mapping[str, float | str],
 ) -> Rate:
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     path = [*python_path, str(Path.cwd()), os.environ.get("PYTHONPATH", "")]
@@ -76,7 +81,7 @@ def _run(
             env=environment,
             capture_output=True,
             text=True,
-            timeout=START_S + 4 * options["seconds"],
+            timeout=START_S + 4 * float(options["seconds"]),
             check=False,
         )
     except subprocess.TimeoutExpired as error:

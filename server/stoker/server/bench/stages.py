@@ -10,7 +10,8 @@ through the stages one after the other, with a clock between them:
 - write: copying the result into memory that is not. The pipeline writes it there itself, so this
   bounds what that costs.
 
-Where a plan runs whole chunks in one call, read and ops are measured over chunks. `rows_per_s` is
+Where a plan runs whole chunks in one call, they are measured over chunks; read is then finding the
+samples alone, which the call reads in place. `rows_per_s` is
 the rate of the same code as in a worker, without clocks. Times are means in seconds.
 """
 
@@ -20,9 +21,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stoker.dataset import Dataset
-from stoker.dataset.jpeg import splice, window_of
+from stoker.dataset.jpeg import Splicer
 from stoker.dataset.orientation import stored_box, upright_size
 from stoker.order.epoch import EpochOrder
+from stoker.order.stream import Rows
 from stoker.pipeline.engine import Row
 from stoker.pipeline.executor import Executor, compile_plan
 from stoker.pipeline.plan import Plan
@@ -74,7 +76,7 @@ def measure_stages(spec: StreamSpec, dataset: Dataset, plan: Plan, seconds: floa
     engine = compile_plan(plan)
     chunks = chunk_computer(engine, dataset)
     if chunks is not None:
-        found = _chunk_stages(spec, dataset, engine, chunks, seconds / 2)
+        found = _chunk_stages(spec, engine, chunks, seconds / 2)
     else:
         found = _row_stages(spec, dataset, engine, seconds / 2)
     found.rows_per_s = _rate(spec, dataset, engine, seconds / 2)
@@ -116,17 +118,10 @@ def _row_stages(spec: StreamSpec, dataset: Dataset, engine: Executor, seconds: f
 
 
 def _chunk_stages(
-    spec: StreamSpec, dataset: Dataset, engine: Executor, chunks: ChunkComputer, seconds: float
+    spec: StreamSpec, engine: Executor, chunks: ChunkComputer, seconds: float
 ) -> Stages:
     outputs = [np.zeros((CHUNK, *o.shape), o.dtype) for o in engine.plan.outputs]
-    table = np.zeros((CHUNK, 3), np.int64)
     cold = _Cold(outputs)
-    fields = [dataset.schema.field(name) for name in engine.plan.fields]
-    columns = [
-        np.zeros((CHUNK, *(side or 1 for side in f.shape)), f.dtype)
-        for f in fields
-        if f is not None
-    ]
     sums, rows = dict.fromkeys(STAGES, 0.0), -CHUNK
     ids, visits = _order(spec)
     begun, clock = time.perf_counter(), time.perf_counter
@@ -134,12 +129,12 @@ def _chunk_stages(
         if rows == 0:
             sums, begun = dict.fromkeys(STAGES, 0.0), clock()
         picked = np.arange(rows, rows + CHUNK) % len(ids)
-        table[:, 0], table[:, 1] = ids[picked], visits[picked]
+        none = np.zeros_like(picked)
+        table = Rows(ids[picked], visits[picked], none, none, none)
         t0 = clock()
-        for name, column in zip(engine.plan.fields, columns, strict=True):
-            dataset.gather(name, table[:, 0].copy(), column)
+        chunks.fields.locate(table.ids)
         t1 = clock()
-        chunks.compute(spec.seed, 0, table, outputs)
+        chunks.compute(spec.seed, table, outputs)
         t2 = clock()
         cold.write()
         t3 = clock()
@@ -190,7 +185,7 @@ class _Splicer:
         self._dataset = dataset
         self._windows = Windows(plan, names)
         self.fields = self._windows.fields
-        self._memory = np.empty(0, np.uint8)
+        self._splicer = Splicer()
 
     def run(self, row: Row) -> None:
         if not self.fields:
@@ -202,12 +197,10 @@ class _Splicer:
                 continue
             turn = self._dataset.orientation(name, row.id)
             stored = upright_size(*sizes[name], turn)
-            data = np.frombuffer(self._dataset.read(name, row.id), np.uint8)
-            if self._memory.size < data.size:
-                self._memory = np.empty(2 * data.size, np.uint8)
-            splice(
-                data, grid, window_of(grid, stored, *stored_box(box, stored, turn)), self._memory
-            )
+            data = self._dataset.read(name, row.id)
+            assert isinstance(data, memoryview)
+            inner = stored_box(box, stored, turn)
+            self._splicer.cut(data, grid, stored, inner, stored[0] * stored[1])
 
 
 def _order(spec: StreamSpec) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,8 @@
 
 Measures the stages of a row on one core, then the rate through a private daemon and a client for
 one to all processors, and through torch's DataLoader with the same compiled pipeline, if torch is
-there. Other work on the host disturbs it: run it on a quiet one.
+there. Other work on the host disturbs it: run it on a quiet one. With buckets the stages are those
+of the fullest one, and there is no DataLoader beside: it has none.
 """
 
 import dataclasses
@@ -15,11 +16,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from stoker.dataset import open_dataset
+from stoker.pipeline.bucketed import Size
 from stoker.protocol.errors import UsageError
+from stoker.protocol.lengths import Request, request_from_json
 from stoker.server.bench.plot import plot
 from stoker.server.bench.rates import Rate, through_daemon, through_torch
 from stoker.server.bench.stages import Stages, measure_stages
 from stoker.server.bench.verdict import Verdict, deliver_s, judge
+from stoker.server.bucket_rows import plan_buckets
 from stoker.server.cgroup import cores
 from stoker.server.reference import make_spec
 from stoker.server.states import worker_plan
@@ -44,6 +49,12 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
         Path | None, typer.Option("--plot", help="Write a plot of rates over workers (PNG).")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+    buckets: Annotated[
+        str | None,
+        typer.Option(
+            help="Arguments of Buckets or LengthBuckets as JSON: '{\"max_area\": 65536}'."
+        ),
+    ] = None,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
     ] = None,
@@ -54,19 +65,26 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
             f"stoker bench: expected seconds above 0 and a batch size and workers from 1, got "
             f"--seconds {seconds}, --batch-size {batch_size}, --workers {workers or []}"
         )
+    wanted = None if buckets is None else request_from_json(buckets)
     counts = sorted(set(workers)) if workers else _counts(cores()[0])
     told = Console(stderr=True, quiet=as_json)
     told.print(f"stages of a row, {seconds:g} s ...")
-    with open_subject(pipeline, dataset, python_path or ()) as subject:
+    size = None if wanted is None else _fullest(dataset, wanted, batch_size)
+    with open_subject(pipeline, dataset, python_path or (), size) as subject:
         spec = make_spec(dataset, subject.plan.graph, batch_size=batch_size)
-        plan = worker_plan(subject.plan.graph, subject.dataset)
+        plan = worker_plan(subject.plan.graph, subject.dataset, size)
         stages = measure_stages(spec, subject.dataset, plan, seconds)
     rates, beside = [], []
+    torch = torch and wanted is None and importlib.util.find_spec("torch") is not None
     for count in counts:
-        options = {"workers": count, "batch_size": batch_size, "seconds": seconds}
+        options: dict[str, float | str] = {
+            "workers": count, "batch_size": batch_size, "seconds": seconds
+        }  # fmt: skip
+        if wanted is not None:
+            options["buckets"] = wanted.to_bytes().decode()
         told.print(f"{count} workers ...")
         rates.append(through_daemon(dataset, pipeline, python_path or (), options))
-        if torch and importlib.util.find_spec("torch") is not None:
+        if torch:
             beside.append(through_torch(dataset, pipeline, python_path or (), options))
     verdict = judge(stages, rates, target)
     if plot_file is not None:
@@ -75,6 +93,14 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
         typer.echo(json.dumps(_data(stages, rates, beside, verdict)))
     else:
         _print(stages, rates, beside, verdict)
+
+
+def _fullest(dataset: str, wanted: Request, batch_size: int) -> Size:
+    """Return the size of the bucket that has the most samples."""
+    with open_dataset(dataset) as opened:
+        plan = plan_buckets(opened, wanted, batch_size)
+    bucket = max(plan.buckets, key=lambda bucket: bucket.samples)
+    return Size(bucket.height, bucket.width)
 
 
 def _counts(most: int) -> list[int]:

@@ -1,12 +1,12 @@
-"""`stoker buckets`: what aspect-ratio buckets of a dataset would be, before any training.
+"""`stoker buckets`: what the buckets of a dataset would be, before any training.
 
-Reads widths and heights alone. Says for every size how many images it has, how they fit, and what
-becomes of those that fill no batch; `--json` lists them by id.
+Reads widths and heights, or lengths, alone. Says for every bucket how many samples it has, how they
+fit, and what becomes of those that fill no batch; `--json` lists them by id.
 """
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -14,10 +14,21 @@ from rich.table import Table
 from rich.text import Text
 
 from stoker.dataset import open_dataset
+from stoker.order.buckets.fit import Fit
 from stoker.protocol.buckets import Buckets
+from stoker.protocol.errors import UsageError
+from stoker.protocol.exclude import Excluded, read_ids
+from stoker.protocol.lengths import LengthBuckets, Request
 from stoker.protocol.spec import MAX_SEED
 from stoker.server.bucket_plot import plot
 from stoker.server.bucket_report import Report, make_report, warnings
+
+IMAGES: Final = {
+    "max_area": None, "divisor": 64, "min_side": None, "max_side": None, "resize": True,
+    "field": "image",
+}  # fmt: skip
+LENGTHS: Final = {"multiple": None, "bounds": None, "max_length": None, "longer": "error"}
+"""What the flags of images and of sequences are where nobody gives them."""
 
 
 def buckets(  # noqa: PLR0913, PLR0917 - one parameter a flag
@@ -33,37 +44,60 @@ def buckets(  # noqa: PLR0913, PLR0917 - one parameter a flag
         bool, typer.Option("--resize/--no-resize", help="Or keep every image's own size.")
     ] = True,
     field: Annotated[str, typer.Option(help="The picture whose size counts.")] = "image",
+    lengths: Annotated[
+        str | None, typer.Option(help="Buckets of sequences: the field whose length counts.")
+    ] = None,
+    multiple: Annotated[
+        int | None, typer.Option(help="Of sequences: lengths are multiples of it.")
+    ] = None,
+    bound: Annotated[
+        list[int] | None, typer.Option(help="Of sequences: a bucket's length; repeatable.")
+    ] = None,
+    max_length: Annotated[
+        int | None, typer.Option(help="Of sequences: greatest length, with --multiple.")
+    ] = None,
+    longer: Annotated[str, typer.Option(help="What is longer: error, truncate or drop.")] = "error",
     leftovers: Annotated[
         str, typer.Option(help="carry, merge or drop what fills no batch.")
     ] = "carry",
-    constant: Annotated[str, typer.Option(help="What batches have in common: rows, pixels.")] = (
-        "rows"
-    ),
-    min_rows: Annotated[int, typer.Option(help="With constant pixels: least positions.")] = 1,
+    constant: Annotated[
+        str, typer.Option(help="What batches have in common: rows, pixels, tokens.")
+    ] = "rows",
+    min_rows: Annotated[
+        int, typer.Option(help="With constant pixels or tokens: least positions.")
+    ] = 1,
     max_rows: Annotated[
-        int | None, typer.Option(help="With constant pixels: most positions.")
+        int | None, typer.Option(help="With constant pixels or tokens: most positions.")
     ] = None,
     shuffle: Annotated[bool, typer.Option("--shuffle/--no-shuffle", help="As the Loader.")] = True,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of the stream.")] = 0,
+    exclude: Annotated[
+        Path | None, typer.Option(help="File that lists samples to leave out.")
+    ] = None,
     epochs: Annotated[int, typer.Option(min=1, max=64, help="Epochs to account for.")] = 3,
+    first_epoch: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
     plot_file: Annotated[Path | None, typer.Option("--plot", help="Write a plot (PNG).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all of it as JSON.")] = False,
 ) -> None:
-    """Plan the buckets of a dataset: sizes, fill, loss, leftovers."""
-    request = Buckets(
-        max_area=max_area,
-        divisor=divisor,
-        min_side=min_side,
-        max_side=max_side,
-        resize=resize,
-        field=field,
-        leftovers=leftovers,  # type: ignore[arg-type]  # Buckets checks it
-        constant=constant,  # type: ignore[arg-type]
-        min_rows=min_rows,
-        max_rows=max_rows,
-    )
+    """Plan the buckets of a dataset: sizes or lengths, fill, loss, leftovers."""
+    of_images = {
+        "max_area": max_area, "divisor": divisor, "min_side": min_side, "max_side": max_side,
+        "resize": resize, "field": field,
+    }  # fmt: skip
+    of_lengths = {
+        "multiple": multiple, "bounds": tuple(bound) if bound else None, "max_length": max_length,
+        "longer": longer,
+    }  # fmt: skip
+    of_both = {
+        "leftovers": leftovers, "constant": constant, "min_rows": min_rows, "max_rows": max_rows
+    }  # fmt: skip
+    request = _request(lengths, of_images, of_lengths, of_both)
     with open_dataset(dataset) as opened:
-        report = make_report(opened, request, batch_size, seed, shuffle=shuffle, epochs=epochs)
+        report = make_report(
+            opened, request, batch_size, seed, shuffle=shuffle,
+            epochs=range(first_epoch, first_epoch + epochs),
+            excluded=Excluded(read_ids(exclude)) if exclude is not None else None,
+        )  # fmt: skip
     if plot_file is not None:
         plot(report).save(plot_file)
     if as_json:
@@ -72,21 +106,50 @@ def buckets(  # noqa: PLR0913, PLR0917 - one parameter a flag
         _print(report, Console(soft_wrap=True))
 
 
+def _request(
+    lengths: str | None,
+    of_images: dict[str, Any],
+    of_lengths: dict[str, Any],
+    of_both: dict[str, Any],
+) -> Request:
+    """Return the request of the flags.
+
+    Raises:
+        UsageError: flags of images and of sequences are mixed, or it cannot be.
+    """
+    if lengths is not None:
+        _only(of_images, IMAGES, "--lengths")
+        return LengthBuckets(field=lengths, **of_lengths, **of_both)
+    _only(of_lengths, LENGTHS, "no --lengths")
+    return Buckets(**of_images, **of_both)
+
+
+def _only(given: dict[str, Any], unset: dict[str, Any], beside: str) -> None:
+    for name, value in given.items():
+        if value != unset[name]:
+            flag = name.replace("_", "-").replace("bounds", "bound")
+            raise UsageError(f"stoker buckets: --{flag} does not go with {beside}: leave it out")
+
+
 def _print(report: Report, console: Console) -> None:
-    table = Table("size", "images", "batch", "batches", "cut off", "at most", "scale", "merged")
-    table.title = f"{len(report.rows)} buckets of {report.samples} images"
+    size, what, last = ("size", "images", "scale")
+    if not report.of_images:
+        size, what, last = ("length", "sequences", "padding")
+    table = Table(size, what, "batch", "batches", "cut off", "at most", last, "merged")
+    table.title = f"{len(report.rows)} buckets of {report.samples} {what}"
     for column in table.columns[1:]:
         column.justify = "right"
-    for row in report.rows:
+    for row in report.fullest:
+        bucket, fit = row.bucket, row.fit
         table.add_row(
-            f"{row.width}x{row.height}",
-            f"{row.samples:,}",
-            f"{row.positions:,}",
-            f"{row.samples / row.positions:.2f}",
-            f"{row.fit.mean_loss:.1%}",
-            f"{row.fit.worst_loss:.1%}",
-            f"{row.fit.mean_scale:.2f}",
-            f"{row.fit.merged:,}" if row.fit.merged else "",
+            bucket.name,
+            f"{bucket.samples:,}",
+            f"{bucket.positions:,}",
+            f"{bucket.samples / bucket.positions:.2f}",
+            f"{fit.mean_loss:.1%}",
+            f"{fit.worst_loss:.1%}",
+            f"{fit.mean_scale:.2f}" if isinstance(fit, Fit) else f"{fit.mean_padding:.1%}",
+            f"{fit.merged:,}" if fit.merged else "",
         )
     console.print(table)
     for line in (*report.lines(), *warnings(report)):

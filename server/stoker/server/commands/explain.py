@@ -25,7 +25,7 @@ def explain(
     pipeline: Annotated[str, typer.Argument(help="module:attribute of the pipeline.")],
     dataset: Annotated[str, typer.Argument(help="Folder of the dataset.")],
     bucket: Annotated[
-        str | None, typer.Option(help="WIDTHxHEIGHT of the bucket, if the pipeline reads it.")
+        str | None, typer.Option(help="WIDTHxHEIGHT of the bucket, or its length.")
     ] = None,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")

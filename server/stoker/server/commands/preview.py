@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from stoker.order.remaining import Remaining
 from stoker.pipeline.engine import Row
 from stoker.protocol.errors import UsageError
 from stoker.protocol.replay import Replay
@@ -42,7 +43,10 @@ def preview(  # noqa: PLR0913, PLR0917 - one parameter a flag
         str | None, typer.Option(help="Output to show; default: the first that is an image.")
     ] = None,
     bucket: Annotated[
-        str | None, typer.Option(help="WIDTHxHEIGHT of the bucket, if the pipeline reads it.")
+        str | None, typer.Option(help="WIDTHxHEIGHT of the bucket, or its length.")
+    ] = None,
+    exclude: Annotated[
+        Path | None, typer.Option(help="File that lists samples to leave out.")
     ] = None,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
@@ -50,8 +54,8 @@ def preview(  # noqa: PLR0913, PLR0917 - one parameter a flag
 ) -> None:
     """Write a contact sheet: each sample beside what it becomes, with its targets drawn."""
     frozen = freezes(freeze or ())
-    with open_subject(pipeline, dataset, python_path or (), bucket) as subject:
-        numbers = _numbers(ids, len(subject.dataset), columns)
+    with open_subject(pipeline, dataset, python_path or (), bucket, exclude) as subject:
+        numbers = _numbers(ids, Remaining(len(subject.dataset), subject.excluded), columns)
         replays = [
             [
                 subject.replay(_row(seed, number, epoch + turn, total_epochs), frozen)
@@ -93,10 +97,10 @@ def _lines(subject: Subject, replays: list[list[Replay]], output: str | None) ->
     ]
 
 
-def _numbers(ids: str | None, rows: int, columns: int) -> list[int]:
+def _numbers(ids: str | None, remaining: Remaining, columns: int) -> list[int]:
     if ids is None:
-        count = min(8, rows)
-        return [number * rows // count for number in range(count)]
+        count = min(8, remaining.count)
+        return [remaining.id(number * remaining.count // count) for number in range(count)]
     words = [word.strip() for word in ids.split(",")]
     if not all(word.isdecimal() for word in words):
         raise UsageError(f"--ids {ids!r}: expected numbers separated by commas")

@@ -73,7 +73,10 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
     bucket: Annotated[
-        str | None, typer.Option(help="WIDTHxHEIGHT of the bucket, if the pipeline reads it.")
+        str | None, typer.Option(help="WIDTHxHEIGHT of the bucket, or its length.")
+    ] = None,
+    exclude: Annotated[
+        Path | None, typer.Option(help="File that lists the stream's excluded samples.")
     ] = None,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
@@ -82,7 +85,7 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
     """Show what a pipeline did to one sample: every step, its parameters and values."""
     row = Row(seed, id, epoch, visit, view, step, progress)
     frozen = freezes(freeze or ())
-    with open_subject(pipeline, dataset, python_path or (), bucket) as subject:
+    with open_subject(pipeline, dataset, python_path or (), bucket, exclude) as subject:
         if params_only:
             decided = subject.decisions(row, frozen)
             if as_json:

@@ -10,13 +10,8 @@ from typing import Annotated
 
 import typer
 
-from stoker.order.epoch import EpochOrder
-from stoker.pipeline.mixer import Mixer
 from stoker.protocol.errors import UsageError
 from stoker.rng.jit import cache_root, set_cache_root
-from stoker.server.reference import make_spec
-from stoker.server.samples import SampleReader
-from stoker.server.states import worker_plan
 from stoker.server.subject import open_subject
 
 
@@ -31,7 +26,7 @@ def warm(
         bool, typer.Option("--all-ops", help="Every op there is, on images and masks.")
     ] = False,
     bucket: Annotated[
-        str | None, typer.Option(help="WIDTHxHEIGHT of the bucket, if the pipeline reads it.")
+        str | None, typer.Option(help="WIDTHxHEIGHT of the bucket, or its length.")
     ] = None,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
@@ -55,15 +50,9 @@ def warm(
         done = warm_calls([*op_calls(), *batch_calls()])
         typer.echo(f"ops: {done.compiled} functions compiled, {done.found} were there")
     if pipeline is not None and dataset is not None:
-        from stoker.pipeline.executor import compile_plan  # noqa: PLC0415 - loads numba
+        from stoker.server.compiling import compiled_plan  # noqa: PLC0415 - loads numba
 
         with open_subject(pipeline, dataset, python_path or (), bucket) as subject:
-            plan = worker_plan(subject.plan.graph, subject.dataset)
-            engine = compile_plan(plan)
-            if plan.mixes:
-                Mixer(engine, machine=True)
-            SampleReader(subject.dataset, plan.fields).read_boxes_alone(plan, None)
-            spec = make_spec(dataset, subject.plan.graph, batch_size=1, seed=0)
-            EpochOrder(spec, machine=True).lookup_range(0, 0, 1)
+            compiled_plan(subject.plan.graph, subject.dataset, subject.bucket)
         typer.echo(f"{pipeline}: compiled")
     typer.echo(f"kernels lie in {cache_root()}; {time.monotonic() - began:.1f} s")

@@ -43,12 +43,13 @@ class Batch:
         missing: rows that no claim has delivered.
         void: nobody wants it any more.
         failure: the error that it ends with, and the first row of the claim that failed.
+        crashed: samples that are replaced in it since they crashed workers, ascending.
         outputs: where its outputs lie, as READY tells it; None until a claim is done.
     """
 
     __slots__ = (
-        "_shapes", "cut", "epoch", "failed_lo", "failure", "group", "missing", "outputs", "ranges",
-        "serial", "slot", "step", "unclaimed", "void",
+        "_shapes", "crashed", "cut", "epoch", "failed_lo", "failure", "group", "missing", "outputs",
+        "ranges", "serial", "slot", "step", "unclaimed", "void",
     )  # fmt: skip
 
     def __init__(self, group: "Group", serial: int, epoch: int, step: int, slot: Slot) -> None:
@@ -60,6 +61,7 @@ class Batch:
         self.cut = group.course.cut(epoch, step)
         self.missing = self.unclaimed = self.cut.rows
         self.ranges = deque([Range(self.cut.first_row, self.cut.first_row + self.cut.rows)])
+        self.crashed = group.crashed(epoch, step)
         self.void = False
         self.failure: Error | None = None
         self.failed_lo = 0

@@ -12,8 +12,9 @@ from stoker.server.state.context import Context
 from stoker.server.state.instructions import StartBuild
 from stoker.server.work import BuildRequest, BuildResult
 
-Key = tuple[str, str, bytes, bytes, int]
-"""Path of the dataset, `module:attr` or graph data, and with buckets the request and batch size."""
+Key = tuple[str, str, bytes, bytes, int, bytes]
+"""Path of the dataset, `module:attr` or graph data; with buckets the request, batch size, exclude
+list, which are empty without."""
 
 
 @dataclass(slots=True)

@@ -36,6 +36,11 @@ class Counts:
     replaced_rows: int = 0
     invalid_rows: int = 0
     bad_samples: int = 0
+    crashed_samples: int = 0
+    epochs: int = 0
+    carried_samples: int = 0
+    dropped_samples: int = 0
+    padded_positions: int = 0
     builds: int = 0
     replays: int = 0
     errors: int = 0

@@ -7,6 +7,7 @@ any sample's id: the daemon holds none.
 from typing import Protocol
 
 from stoker.order.buckets.turns import BucketTurns
+from stoker.protocol.accounts import EpochAccount, epoch_account
 from stoker.protocol.buckets import Bucket
 from stoker.server.cuts import Cut
 
@@ -34,6 +35,10 @@ class Course(Protocol):
         """Return the bucket of a step, None without buckets."""
         ...
 
+    def account(self, epoch: int) -> EpochAccount | None:
+        """Return what becomes of the samples in an epoch, None without buckets."""
+        ...
+
 
 class PlainCourse:
     """All steps are alike."""
@@ -52,6 +57,10 @@ class PlainCourse:
         return self.largest
 
     def bucket(self, epoch: int, step: int) -> Bucket | None:
+        """Return None."""
+        return None
+
+    def account(self, epoch: int) -> EpochAccount | None:
         """Return None."""
         return None
 
@@ -76,3 +85,7 @@ class BucketCourse:
     def bucket(self, epoch: int, step: int) -> Bucket | None:
         """Return the bucket of a step."""
         return self.buckets[self._turns.turn(epoch, step).bucket]
+
+    def account(self, epoch: int) -> EpochAccount | None:
+        """Return what becomes of the samples in an epoch."""
+        return epoch_account(self._turns.arithmetic, epoch)

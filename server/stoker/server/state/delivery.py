@@ -11,6 +11,7 @@ from bisect import insort
 from collections import deque
 from operator import attrgetter
 
+from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.errors import ProtocolError, ResourceError, StokerError, UsageError
 from stoker.protocol.messages import Credit, Error, Ready, Release, Seek
 from stoker.server.state.batches import Batch, Range
@@ -46,7 +47,8 @@ class Groups:
 
         Raises:
             ProtocolError: the run's number does not count up; nothing changes.
-            UsageError: the epoch has no such step; the run delivers nothing.
+            UsageError: the epoch has no such step; the run delivers nothing. Or the samples that
+                crashed are too many, or none of the dataset; nothing changes.
             StokerError: the stream has stopped; the run delivers nothing.
         """
         before = group.run
@@ -54,9 +56,10 @@ class Groups:
             raise ProtocolError(
                 f"SEEK: expected a run above {before.number}, got {record.run}; runs count up"
             )
+        _check_crashed(record.crashed, group.stream)
         if before is not None:
             self._void(group, before, 0)
-        group.run = run = Run(record.run, record.epoch, record.step)
+        group.run = run = Run(record.run, record.epoch, record.step, record.crashed)
         steps = group.course.steps(run.epoch)
         if run.step == steps:
             run.epoch, run.step = run.epoch + 1, 0
@@ -172,6 +175,22 @@ class Groups:
                 group.stopped = error
                 self.end_run(group, error.to_record())
 
+    def rewind(self, stream: Stream, place: tuple[int, int]) -> None:
+        """What becomes of a stream's rows has changed from a place on: begin there anew.
+
+        What is announced stays as it is; it shows nothing that could not be computed.
+        """
+        for group in self.by_number.values():
+            run = group.run
+            if group.stream is not stream or run is None or run.ended:
+                continue
+            later = [batch for batch in run.pending if (batch.epoch, batch.step) >= place]
+            if later:
+                self._void(group, run, later[0].serial)
+                run.epoch, run.step = later[0].epoch, later[0].step
+                run.ending = False  # a batch that failed was the last one begun
+                self.fill(group)
+
     def move(self, batch: Batch) -> Batch | None:
         """A writer of the batch's slot cannot be confirmed dead: begin anew in the spare slot.
 
@@ -244,10 +263,21 @@ class Groups:
         assert batch.outputs is not None  # its rows are written
         for token in group.members:
             group.slots.lease(slot, token)
+        if group.record.rank == 0 and batch.step + 1 == group.course.steps(batch.epoch):
+            self._count_epoch(group, batch.epoch)
         return Ready(
             run.number, group.stream.stream_id, batch.epoch, batch.step, group.slab, slot.index,
-            slot.generation, batch.cut.rows, batch.outputs,
+            slot.generation, batch.cut.rows, batch.outputs, list(batch.crashed),
         )  # fmt: skip
+
+    def _count_epoch(self, group: Group, epoch: int) -> None:
+        """Count an epoch whose last batch is announced, over all ranks."""
+        counts, account = self._context.counts, group.course.account(epoch)
+        counts.epochs += 1
+        if account is not None:
+            counts.carried_samples += account.carried_out
+            counts.dropped_samples += account.dropped
+            counts.padded_positions += account.padded
 
     def _end_run(self, group: Group, run: Run, record: Error) -> None:
         self._void(group, run, 0)
@@ -288,3 +318,14 @@ class Groups:
         del self.by_slab[group.slab]
         self._streams.leave(group.stream)
         self._budget.give(group.slab_bytes)
+
+
+def _check_crashed(crashed: list[int], stream: Stream) -> None:
+    rows = stream.spec.dataset_rows
+    if any(number >= rows for number in crashed):
+        raise UsageError(f"SEEK: crashed: expected ids from 0 to {rows - 1}, got {crashed}")
+    if len(stream.crashed.keys() | crashed) > MAX_CRASHED:
+        raise UsageError(
+            f"SEEK: crashed: at most {MAX_CRASHED} samples of a stream are replaced, this would be "
+            f"{len(stream.crashed.keys() | crashed)}: leave them out by an exclude list"
+        )

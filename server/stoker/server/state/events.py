@@ -112,7 +112,7 @@ class WorkerDown(Event):
 
     `reason` says how ("signal 9", "exit code 1"); `blame` is False where the death says nothing
     about the sample (SIGKILL or SIGTERM from outside); `row` is the row of the global batch that it
-    was computing, of claim `claim`, if it had begun one.
+    was computing, of claim `claim`, if it had begun one, and `sample` the one that it read for it.
     """
 
     worker: int
@@ -120,6 +120,7 @@ class WorkerDown(Event):
     blame: bool
     claim: int | None = None
     row: int | None = None
+    sample: int | None = None
 
 
 @dataclass(frozen=True)

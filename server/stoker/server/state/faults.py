@@ -2,8 +2,10 @@
 
 - All claims of a dead worker are redone as a whole; what it had not begun is beyond suspicion.
 - A row that killed or hung a worker (blame) is then claimed alone; when that happened
-  `blamed_deaths` times the stream stops. Deaths that say nothing about the row count as well, up to
-  `unblamed_deaths`. If it is known which claim killed, but not which row, the claim is halved.
+  `blamed_deaths` times the stream stops, or, with `crash_policy` "replace", the sample that was
+  read is replaced from that step on, in all groups of the stream. Deaths that say nothing about the
+  row count as well, up to `unblamed_deaths`. If it is known which claim killed, but not which row,
+  the claim is halved.
 - A worker that dies with claims in hand before it begins one (while it opens their stream) counts
   against the stream of its head: up to `quick_deaths` in a row, `blamed_deaths` if it hung.
 - A worker that dies at its start counts against all: after `quick_deaths` in a row runs end with an
@@ -12,15 +14,19 @@
 """
 
 from stoker.order.stream import PlainOrder
-from stoker.protocol.errors import ResourceError, StreamStoppedError
+from stoker.protocol.cursor import MAX_CRASHED
+from stoker.protocol.errors import Detail, ResourceError, StreamStoppedError
+from stoker.protocol.exclude import Excluded
 from stoker.server.state.batches import Batch, Claim, Range
 from stoker.server.state.builds import Builds
 from stoker.server.state.context import Context
 from stoker.server.state.delivery import Groups
 from stoker.server.state.events import ChunkFailed, WorkerDown
 from stoker.server.state.groups import Group
+from stoker.server.state.instructions import Quarantine
 from stoker.server.state.scheduler import Scheduler
 from stoker.server.state.workers import Pool, Worker
+from stoker.server.work import BadSample
 
 
 class Faults:
@@ -56,7 +62,7 @@ class Faults:
             if claim is not begun:
                 self._put_back(claim.batch, [Range(claim.lo, claim.hi)], claim)
         if begun is not None:
-            self._suspect(begun, event.row, blame, event.reason)
+            self._suspect(begun, event, blame)
         elif head is not None:
             settings = self._context.settings
             limit = settings.blamed_deaths if worker.hung else settings.quick_deaths
@@ -115,11 +121,12 @@ class Faults:
         if fresh is not None and not fresh.void:
             fresh.isolate(ranges)
 
-    def _suspect(self, claim: Claim, row: int | None, blame: bool, reason: str) -> None:
-        """A worker died at that claim, at that row if it is known."""
+    def _suspect(self, claim: Claim, event: WorkerDown, blame: bool) -> None:
+        """A worker died at that claim, at a row and a sample if they are known."""
+        row, sample = event.row, event.sample
         if row is not None and not self._may_be_at(claim, row):
-            row = None
-        ranges = self._accuse(claim, row, blame, reason)
+            row = sample = None
+        ranges = self._accuse(claim, row, blame, event.reason, sample)
         self._put_back(claim.batch, ranges, claim)
 
     def _may_be_at(self, claim: Claim, row: int) -> bool:
@@ -128,7 +135,9 @@ class Faults:
         end = -(-claim.hi // unit) * unit
         return claim.lo // unit * unit <= row < min(end, claim.batch.cut.of)
 
-    def _accuse(self, claim: Claim, row: int | None, blame: bool, reason: str) -> list[Range]:
+    def _accuse(
+        self, claim: Claim, row: int | None, blame: bool, reason: str, sample: int | None = None
+    ) -> list[Range]:
         """Count the death; return the ranges in which the claim is tried again."""
         batch, lo, hi = claim.batch, claim.lo, claim.hi
         stream, settings = batch.group.stream, self._context.settings
@@ -140,34 +149,52 @@ class Faults:
         at = lo if row is None else row
         blamed, unblamed = stream.accuse((batch.epoch, batch.step, at), blame)
         if blamed >= settings.blamed_deaths or unblamed >= settings.unblamed_deaths:
-            self._stop(batch, at, blamed + unblamed, reason)
+            if row is not None and sample is None:
+                sample = _sample_at(batch, row)
+            self._condemn(batch, at, sample, f"{blamed + unblamed} times, the last: {reason}")
         if not blame or not lo <= at < hi:
             return [Range(lo, hi, blame)]
         parts = [Range(lo, at), Range(at, at + 1, True), Range(at + 1, hi)]
         return [part for part in parts if part.hi > part.lo]
 
-    def _stop(self, batch: Batch, row: int, deaths: int, reason: str) -> None:
-        spec = batch.group.stream.spec
-        bucket = batch.group.course.bucket(batch.epoch, batch.step)
-        if bucket is None:
-            found = PlainOrder(spec).rows(batch.epoch, batch.step, row, row + 1)
-            sample: int | None = int(found.ids[0])
-            named = f"sample {sample}"
-        else:  # which of its samples only workers know
-            sample, named = None, f"a sample of bucket {bucket.width}x{bucket.height}"
-        error = StreamStoppedError(
-            f"row {row} of epoch {batch.epoch}, step {batch.step} ({named} of dataset"
-            f" {spec.dataset}) killed or hung a worker {deaths} times, the last: {reason}; the"
-            " stream has stopped: leave the sample out, or mend it",
-            epoch=batch.epoch,
-            step=batch.step,
-            row=row,
-            id=sample,
-        )
-        self._context.log(
-            "error", "stream_stopped", stream=batch.group.stream.stream_id, **error.details
-        )
-        self._groups.stop_stream(batch.group.stream, error)
+    def _condemn(self, batch: Batch, row: int, sample: int | None, how: str) -> None:
+        """A sample crashed or hung too many workers: it is replaced, or its stream stops."""
+        group, context = batch.group, self._context
+        stream, place = group.stream, (batch.epoch, batch.step)
+        known = f"sample {sample}"
+        if sample is None:
+            bucket = group.course.bucket(*place)
+            known = "a sample" if bucket is None else f"a sample of bucket {bucket.name}"
+        facts: dict[str, Detail] = {"epoch": place[0], "step": place[1], "row": row, "id": sample}
+        what = f"row {row} of epoch {place[0]}, step {place[1]} ({known} of dataset"
+        what = f"{what} {stream.spec.dataset}) killed or hung a worker {how}"
+        if sample is not None:
+            bad = BadSample(sample, "", "", f"it killed or hung a worker {how}")
+            context.out.append(Quarantine(stream.spec.dataset, (bad,)))
+        remedy = self._why_not_replaced(group, sample)
+        if remedy is not None:
+            error = StreamStoppedError(f"{what}; the stream has stopped: {remedy}", **facts)
+            context.log("error", "stream_stopped", stream=stream.stream_id, **error.details)
+            self._groups.stop_stream(stream, error)
+            return
+        assert sample is not None  # or there was a reason
+        stream.crashed[sample] = place
+        stream.suspects.pop((*place, row), None)
+        context.counts.crashed_samples += 1
+        context.log("warning", "sample_crashed", stream=stream.stream_id, how=how, **facts)
+        self._groups.rewind(stream, place)
+
+    def _why_not_replaced(self, group: Group, sample: int | None) -> str | None:
+        """Return what to do where a sample cannot be replaced; None where it can."""
+        stream = group.stream
+        if sample is None:
+            return "leave the sample out, or mend it"
+        if self._context.settings.crash_policy == "raise" or sample in stream.crashed:
+            return f"mend the sample, or leave it out: Loader(exclude=[{sample}])"
+        runs = [g.run for g in self._groups.by_number.values() if g.stream is stream and g.run]
+        if any(len({sample, *stream.crashed, *run.crashed}) > MAX_CRASHED for run in runs):
+            return f"{MAX_CRASHED} others are replaced already; leave all of them out by exclude="
+        return None
 
     def _bare_death(self, group: Group, limit: int, reason: str) -> None:
         group.bare_deaths += 1
@@ -203,3 +230,12 @@ def broken(pool: Pool) -> ResourceError:
         f" {pool.last_reason}; see the daemon's log",
         deaths=pool.quick_deaths,
     )
+
+
+def _sample_at(batch: Batch, row: int) -> int | None:
+    """Return the sample that the order has at a row; with buckets only workers know."""
+    if batch.group.course.bucket(batch.epoch, batch.step) is not None:
+        return None
+    excluded = Excluded.from_bytes(batch.group.record.exclude)
+    order = PlainOrder(batch.group.stream.spec, excluded=excluded)
+    return int(order.rows(batch.epoch, batch.step, row, row + 1).ids[0])

@@ -6,6 +6,7 @@ and slab.
 """
 
 from collections import deque
+from collections.abc import Iterable
 
 from stoker.protocol.errors import StokerError
 from stoker.server.state.batches import Batch
@@ -27,12 +28,24 @@ class Run:
         pending: batches that are begun and not announced, in order; never more than credits.
         ending: no step is begun any more, since one failed.
         ended: it delivers nothing more.
+        crashed: samples that are replaced all along, as the client's cursor says.
     """
 
-    __slots__ = ("begun", "credits", "ended", "ending", "epoch", "number", "pending", "step")
+    __slots__ = (
+        "begun",
+        "crashed",
+        "credits",
+        "ended",
+        "ending",
+        "epoch",
+        "number",
+        "pending",
+        "step",
+    )
 
-    def __init__(self, number: int, epoch: int, step: int) -> None:
+    def __init__(self, number: int, epoch: int, step: int, crashed: Iterable[int] = ()) -> None:
         self.number = number
+        self.crashed = frozenset(crashed)
         self.credits = 0
         self.epoch = epoch
         self.step = step
@@ -93,3 +106,11 @@ class Group:
         self.bare_deaths = 0
         self.stopped: StokerError | None = None
         self.closing = False
+
+    def crashed(self, epoch: int, step: int) -> tuple[int, ...]:
+        """Return the samples that are replaced in a step of its run, ascending."""
+        told = self.run.crashed if self.run is not None else frozenset()
+        met = self.stream.crashed
+        if not told and not met:
+            return ()
+        return tuple(sorted(told.union(n for n, since in met.items() if since <= (epoch, step))))

@@ -7,9 +7,10 @@ between leaves nothing: its build is kept for others, its slab is freed as soon 
 
 from stoker.protocol.drawn import check_sendable, params_output
 from stoker.protocol.errors import ResourceError, StokerError
+from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import Output, check_outputs
 from stoker.protocol.messages import Open, Opened
-from stoker.server.state.builds import Builds
+from stoker.server.state.builds import Builds, Key
 from stoker.server.state.context import Context, Fault, error_record
 from stoker.server.state.delivery import Groups
 from stoker.server.state.events import BuildFailed
@@ -55,9 +56,11 @@ class Openings:
         share = check_request(request)
         path = resolve_dataset(request.dataset, settings.datasets)
         pipeline = resolve_pipeline(request.pipeline, request.graph, settings.pipelines)
-        planned = request.batch_size if request.buckets else 0
-        key = (path, pipeline, request.graph, request.buckets, planned)
-        wish = Wish(request, key, share)
+        excluded = Excluded.from_bytes(request.exclude)
+        key: Key = (path, pipeline, request.graph, b"", 0, b"")
+        if request.buckets:
+            key = (*key[:3], request.buckets, request.batch_size, request.exclude)
+        wish = Wish(request, key, share, excluded)
         result = self._builds.ask(wish.key, session.token)
         if result is not None:
             self._reserve(session, wish, result)
@@ -119,6 +122,7 @@ class Openings:
                 drawn=list(group.stream.build.drawn) if group.record.params else [],
                 buckets=list(course.buckets),
                 leftovers=group.stream.build.leftovers,
+                merged=group.stream.build.merged,
             ),
         )
         self._context.log(
@@ -148,7 +152,7 @@ class Openings:
             check_sendable(result.drawn, result.params_bytes)
         outputs = _outputs(result, params=request.params)
         check_outputs(outputs)
-        spec = compose(request, result)
+        spec = compose(request, result, wish.excluded)
         course = lay_course(wish.share, spec, result, params=request.params)
         largest = course.largest
         slots = request.prefetch + request.leases + SPARE
@@ -157,7 +161,7 @@ class Openings:
         record = OpenStream(
             self._numbers, wish.key[0], spec, result.graph, largest.layout, largest.first_row,
             bool(request.params and result.params_bytes), request.rank, request.world_size,
-            request.buckets,
+            request.buckets, request.exclude,
         )  # fmt: skip
         slab = self._numbers
         group = Group(slab, self._streams.join(spec, result), record, course, slots)

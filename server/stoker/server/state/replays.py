@@ -36,7 +36,8 @@ class Replays:
         Raises:
             UsageError: the stream has no such id or view, or the session has a replay under way.
         """
-        spec = group.stream.spec
+        stream, run = group.stream, group.run
+        spec = stream.spec
         if record.id >= spec.dataset_rows:
             raise UsageError(
                 f"replay: expected an id from 0 to {spec.dataset_rows - 1}, got {record.id}"
@@ -51,6 +52,7 @@ class Replays:
         request = ReplayRequest(
             self._numbers, group.record.dataset, spec, group.record.graph,
             record.id, record.epoch, record.visit, record.view, group.record.buckets,
+            group.record.exclude, tuple({*stream.crashed, *(run.crashed if run else ())}),
         )  # fmt: skip
         self._waiting[token] = record, request
         self._start()

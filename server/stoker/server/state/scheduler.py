@@ -1,15 +1,15 @@
 """Who computes which rows: guided self-scheduling, fair between groups, earliest step first.
 
 Groups with unclaimed rows take turns, a chunk each. A chunk is
-`max(least_rows, ceil(rows / workers))` rows of the group's earliest step, at most what is unclaimed
-or `most_rows`; where there are views, which share what is decoded, it is whole positions as far as
-that and the rank's cut allow. While later steps wait, `rows` are those of a step: equal shares, and
-few of them, because whoever is done first goes on with the next step. In the last step there is,
-they are the unclaimed rows: shares get smaller, so that all workers end together. `streams` has the
-bounds, which follow from what a row costs. Where rows are mixed with others of their group
-(`BuildResult.group_rows`), a chunk goes on to the end of a group, so that each row is computed
-once. After each event the rotation is empty or no worker has
-room: no worker is idle while there is work.
+`max(least_rows, ceil(rows / (workers * cuts)))` rows of the group's earliest step, at most what is
+unclaimed or `most_rows`; where there are views, which share what is decoded, it is whole positions
+as far as that and the rank's cut allow. While later steps wait, `rows` are those of a step: equal
+shares, and few of them, because whoever is done first goes on with the next step. In the last step
+there is, they are the unclaimed rows: shares get smaller, so that all workers end together.
+`streams` has the bounds, and `cuts`, which follow from what rows cost. Where rows are mixed with
+others of their group (`BuildResult.group_rows`), a chunk goes on to the end of a group, so that
+each row is computed once. After each event the rotation is empty or no worker has room: no worker
+is idle while there is work.
 """
 
 from stoker.protocol.errors import StokerError
@@ -75,7 +75,7 @@ class Scheduler:
         counts.home_rows += done.home_rows
         counts.replaced_rows += done.replaced_rows
         counts.invalid_rows += done.invalid_rows
-        stream.measure(done.seconds / rows)
+        stream.measure(done.seconds, rows)
         if done.bad:
             self._bad.note(stream, done.bad)
         if stream.suspects:
@@ -107,13 +107,13 @@ class Scheduler:
             )
         return Work(
             number, group.number, batch.epoch, batch.step, group.slab, slot.index,
-            slot.generation, slot.index * slot_bytes, slot_bytes, lo, hi,
+            slot.generation, slot.index * slot_bytes, slot_bytes, lo, hi, batch.crashed,
         )  # fmt: skip
 
     def _chunk(self, group: Group, batch: Batch) -> int:
         stream = group.stream
         rows = batch.cut.rows if len(group.open) > 1 else batch.unclaimed
-        share = -(-rows // self._pool.up)
+        share = -(-rows // (self._pool.up * stream.cuts))
         chunk = min(max(share, stream.least_rows), stream.most_rows)
         return whole_units(chunk, stream.most_rows, stream.spec.views)
 

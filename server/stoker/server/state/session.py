@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from stoker.protocol.exclude import Excluded
 from stoker.protocol.messages import Open
 from stoker.server.cuts import Share
 from stoker.server.state.builds import Key
@@ -16,12 +17,14 @@ class Wish:
         request: the record.
         key: the build that it needs.
         share: its rank's part of every batch.
+        excluded: the samples that it leaves out.
         group: the group whose slab is being reserved.
     """
 
     request: Open
     key: Key
     share: Share
+    excluded: Excluded
     group: Group | None = None
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Settings:
         concurrent_replays: replays that are made at a time; others wait.
         replay_deadline_s: a replay that takes longer is ended.
         max_bad_fraction: a stream stops where more of its dataset's samples are bad.
+        crash_policy: what becomes of a sample that crashes or hangs workers: its stream stops
+            ("raise"), or goes on with a substitute ("replace").
     """
 
     workers: int
@@ -41,7 +44,7 @@ class Settings:
     datasets: Mapping[str, str] = field(default_factory=dict)
     pipelines: Mapping[str, str] = field(default_factory=dict)
     claim_deadline_s: float = 60.0
-    min_chunk_s: float = 0.001
+    min_chunk_s: float = 0.002
     outstanding: int = 2
     worker_start_s: float = 60.0
     confirm_death_s: float = 5.0
@@ -61,3 +64,4 @@ class Settings:
     concurrent_replays: int = 1
     replay_deadline_s: float = 120.0
     max_bad_fraction: float = 1.0
+    crash_policy: Literal["raise", "replace"] = "raise"

@@ -5,13 +5,14 @@ its speed estimate, and what rows did to workers: a row that kills two stops the
 """
 
 from collections import OrderedDict
-from math import ceil
+from math import ceil, sqrt
 
 from stoker.order.batches import steps_per_epoch
 from stoker.order.buckets.turns import BucketTurns
-from stoker.protocol.buckets import Buckets
 from stoker.protocol.drawn import params_output
 from stoker.protocol.errors import UsageError
+from stoker.protocol.exclude import Excluded
+from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.messages import Open
 from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.server.cuts import Share
@@ -22,6 +23,8 @@ from stoker.server.work import BuildResult
 
 MAX_SUSPECTS = 1024
 SPEED_WEIGHT = 0.25
+SPREAD_WEIGHT = 1 / 16
+MOST_CUTS = 4
 PROBE_ROWS = 4
 
 Row = tuple[int, int, int]
@@ -37,14 +40,18 @@ class Stream:
         groups: number of groups that are served.
         row_s: moving average of the seconds that a row costs; 0 until the first chunk is done.
         least_rows: a chunk is not cut below; ceil(min_chunk_s / row_s).
+        cuts: into how many chunks a worker's share of a step is cut: the deviation of the cost of a
+            row over that cost, from 1 to `MOST_CUTS`. Where few rows cost most of the time, nobody
+            shall have many rows waiting behind one of them.
         most_rows: a chunk never has more; it costs a quarter of the claim deadline, so that a slow
             pipeline is no hang, and is `PROBE_ROWS` while nothing is known of the cost.
         bad: ids of samples that could not be used.
+        crashed: samples that crashed workers and are replaced: id -> (epoch, step) from which on.
     """
 
     __slots__ = (
-        "_settings", "bad", "build", "groups", "least_rows", "most_rows", "row_s", "spec",
-        "stream_id", "suspects",
+        "_settings", "_spread", "bad", "build", "crashed", "cuts", "groups", "least_rows",
+        "most_rows", "row_s", "spec", "stream_id", "suspects",
     )  # fmt: skip
 
     def __init__(
@@ -58,14 +65,22 @@ class Stream:
         self.build = build
         self.groups = 0
         self.row_s = 0.0
+        self.cuts = 1
+        self._spread = 0.0
         self.bad: set[int] = set()
+        self.crashed: dict[int, tuple[int, int]] = {}
         self.suspects: OrderedDict[Row, list[int]] = OrderedDict()
 
-    def measure(self, row_s: float) -> None:
-        """Take a measured cost per row into the average; a senseless one is left out."""
+    def measure(self, seconds: float, rows: int) -> None:
+        """Take what a chunk cost into the averages; a senseless cost is left out."""
+        row_s = seconds / rows
         if not 1e-12 < row_s < 1e9:
             return
-        self.row_s += (row_s - self.row_s) * (SPEED_WEIGHT if self.row_s else 1.0)
+        off = row_s - self.row_s
+        if self.row_s:
+            self._spread += (off * off * rows - self._spread) * SPREAD_WEIGHT
+        self.row_s += off * (SPEED_WEIGHT if self.row_s else 1.0)
+        self.cuts = min(max(int(sqrt(self._spread) / self.row_s), 1), MOST_CUTS)
         self.least_rows = ceil(self._settings.min_chunk_s / self.row_s)
         self.most_rows = max(1, int(self._settings.claim_deadline_s / 4 / self.row_s))
 
@@ -122,7 +137,7 @@ def check_request(request: Open) -> Share:
             " leave group out, each session then has its own memory"
         )
     if request.buckets:
-        Buckets.from_bytes(request.buckets)
+        request_from_bytes(request.buckets)
     share = Share(request.rank, request.world_size, request.views)
     share.of(request.batch_size)
     return share
@@ -145,11 +160,12 @@ def lay_course(share: Share, spec: StreamSpec, build: BuildResult, *, params: bo
     return BucketCourse(BucketTurns(spec, build.buckets, build.leftovers), cuts)
 
 
-def compose(request: Open, build: BuildResult) -> StreamSpec:
+def compose(request: Open, build: BuildResult, excluded: Excluded) -> StreamSpec:
     """Return the StreamSpec of a request; `request.batch_size` is that of the global batch.
 
     Raises:
-        UsageError: a value is out of bounds, or `total_epochs` is missing.
+        UsageError: a value is out of bounds, `total_epochs` is missing, or the exclude list is of
+            another dataset.
         UnknownNameError: a stream is frozen that the pipeline does not draw from.
     """
     for name in request.freeze:
@@ -159,6 +175,7 @@ def compose(request: Open, build: BuildResult) -> StreamSpec:
             "the pipeline reads ctx.progress, so the length of the training must be known: give"
             " total_epochs= to the Loader"
         )
+    excluded.check(build.rows)
     return StreamSpec(
         dataset=build.fingerprint,
         dataset_rows=build.rows,
@@ -171,5 +188,6 @@ def compose(request: Open, build: BuildResult) -> StreamSpec:
         views=request.views,
         total_epochs=request.total_epochs if build.reads_schedule else None,
         on_error=request.on_error,
+        exclude=excluded.digest,
         buckets=build.bucket_plan,
     )

@@ -1,0 +1,118 @@
+"""Who is compared: what each does, by which script, and how that is called."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from workloads import packed_of, source_of
+
+HERE = Path(__file__).parent
+ALL = ("w1", "w1f", "w2", "w3", "w4")
+JPEGS = ("w1", "w1f", "w3", "w4")
+TIME_LIMIT_S = 900
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One contender.
+
+    Attributes:
+        what: for people.
+        script: in this folder.
+        packed: what of the workload's packed forms it reads; "" the files themselves.
+        options: of the script.
+        peer: whose interpreter runs it, see `--peer`; "" this one.
+        workloads: what it can do.
+    """
+
+    what: str
+    script: str
+    packed: str = ""
+    options: tuple[str, ...] = ()
+    peer: str = ""
+    workloads: tuple[str, ...] = ALL
+
+
+CONTENDERS = {
+    "a": Contender("Stoker, daemon and client", "through_daemon.py", "packed"),
+    "b": Contender(
+        "DataLoader, OpenCV (not antialiased)", "torch_loader.py", options=("--style", "cv2")
+    ),
+    "c": Contender(
+        "DataLoader, Pillow", "torch_loader.py", options=("--style", "pillow"), workloads=JPEGS
+    ),
+    "d": Contender("Stoker's pipeline in plain loops", "plain_loops.py", "packed"),
+    "e": Contender(
+        "Stoker, files stored as they came", "through_daemon.py", "whole", workloads=JPEGS
+    ),
+    "f": Contender(
+        "plain loops, files stored as they came", "plain_loops.py", "whole", workloads=JPEGS
+    ),
+    "dali": Contender("DALI", "peers/dali_loader.py", peer="dali"),
+    "tfdata": Contender("tf.data (not antialiased)", "peers/tfdata_loader.py", peer="tfdata"),
+    "ffcv": Contender(
+        "FFCV, its own file",
+        "peers/ffcv_loader.py",
+        peer="ffcv",
+        workloads=("w1", "w1f", "w2", "w4"),
+    ),
+    "ffcv-view": Contender(
+        "FFCV, floats with the channels last in memory",
+        "peers/ffcv_loader.py",
+        options=("--view",),
+        peer="ffcv",
+        workloads=("w2",),
+    ),
+    "ffcv-half": Contender(
+        "FFCV, smaller images, half of them raw",
+        "peers/ffcv_loader.py",
+        options=("--form", "half"),
+        peer="ffcv",
+        workloads=("w1",),
+    ),
+    "torchvision": Contender(
+        "DataLoader, torchvision", "peers/torchvision_loader.py", peer="torchvision"
+    ),
+}
+OURS = "".join(name for name, contender in CONTENDERS.items() if not contender.peer)
+PEERS = tuple(sorted({contender.peer for contender in CONTENDERS.values() if contender.peer}))
+
+
+def chosen(workload: str, letters: str, peers: dict[str, str]) -> list[str]:
+    """Return the contenders of a workload: those of our own by letter, peers where they are."""
+    return [
+        name
+        for name, contender in CONTENDERS.items()
+        if workload in contender.workloads
+        and (contender.peer in peers if contender.peer else name in letters)
+    ]
+
+
+def output_of(
+    name: str, workload: str, data: Path, peers: dict[str, str], options: dict[str, object]
+) -> str:
+    """Run a contender in a fresh process; return what it printed.
+
+    Args:
+        name: of the contender.
+        workload: what it does.
+        data: the folder of all data.
+        peers: name of a peer -> its interpreter.
+        options: of every contender's script.
+
+    Raises:
+        subprocess.CalledProcessError: it failed.
+    """
+    contender = CONTENDERS[name]
+    source = source_of(data, workload)
+    place = packed_of(data, workload, contender.packed) if contender.packed else source
+    interpreter = peers[contender.peer] if contender.peer else sys.executable
+    command = [interpreter, str(HERE / contender.script), str(place), "--workload", workload]
+    command += contender.options
+    for option, value in options.items():
+        command += [f"--{option}"] if value is True else [f"--{option}", str(value)]
+    return subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, timeout=TIME_LIMIT_S,
+        start_new_session=True,
+    ).stdout  # fmt: skip

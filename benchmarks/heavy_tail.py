@@ -1,0 +1,220 @@
+"""What in-order delivery costs where some samples take fifty times as long as most.
+
+    python benchmarks/heavy_tail.py --workers 2 4 8 --rounds 5
+
+The samples are JPEGs of one photograph or another, most of them small and 1.5 in a hundred as large
+as makes them cost fifty times as much, in an order that is shuffled. Each is decoded and resized to
+64x64: real work, and it differs by the sample. Measured first, one by one: what a row costs.
+
+Two contenders take turns: Stoker's daemon and client, batches of 128 in order, four under way; and
+the same compiled rows in plain loops that take whatever comes next, wait for nobody and deliver
+nothing. Each call costs some tens of microseconds, so the loops take `TAKEN` rows at a time. Timed
+are some epochs as a whole, after one that warms up. Each contender is a session of its own
+(setsid), for Linux shares a busy processor between sessions, and a private daemon is one.
+
+The last columns are the daemon's own decisions in virtual time, with the costs that were measured
+(`virtual_time.py`): the share of the workers' time in which they work, exact on a busy machine too.
+`bound` is what any scheduler could reach that delivers in order with four batches under way.
+Prints Markdown.
+"""
+
+import argparse
+import io
+import multiprocessing
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from multiprocessing.sharedctypes import Synchronized
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+
+import numpy as np
+import skimage.data
+from PIL import Image
+from virtual_time import row_by_row, scheduled
+
+from stoker import ops
+from stoker.client import Loader
+from stoker.dataset import open_dataset, schema, write
+from stoker.order.batches import steps_per_epoch
+from stoker.pipeline import pipeline
+from stoker.pipeline.executor import compile_plan
+from stoker.protocol.layout import slot_layout
+from stoker.server.reference import make_spec
+from stoker.server.rows import RowComputer
+from stoker.server.states import worker_plan
+
+SMALL, LARGE, LARGE_SHARE = (256, 192), (2600, 1950), 0.015
+BATCH, PREFETCH, TURN_S = 128, 4, 5e-4
+TAKEN = 16
+TIMED = 3
+
+
+@pipeline
+def small(sample):
+    return {"image": ops.resize(sample.image, size=64)}
+
+
+def encoded(image: Image.Image) -> bytes:
+    """Return an image as JPEG."""
+    out = io.BytesIO()
+    image.save(out, "JPEG", quality=90)
+    return out.getvalue()
+
+
+def make_dataset(folder: Path, images: int) -> Path:
+    """Windows of photographs as JPEGs, 1.5 in a hundred of them large."""
+    rng = np.random.default_rng(9)
+    photos = [Image.fromarray(photo) for photo in (skimage.data.astronaut(), skimage.data.coffee())]
+    large = [encoded(photo.resize(LARGE, Image.Resampling.LANCZOS)) for photo in photos]
+    rows = []
+    for number in range(images):
+        if rng.random() < LARGE_SHARE:
+            rows.append({"image": large[number % 2]})
+            continue
+        photo = photos[number % 2]
+        left, top = (int(rng.integers(0, whole - SMALL[0])) for whole in photo.size)
+        rows.append({"image": encoded(photo.crop((left, top, left + SMALL[0], top + SMALL[1])))})
+    write(folder, [schema.image()], rows)
+    return folder
+
+
+class Rows:
+    """Computes rows of the stream into a slot of its own."""
+
+    def __init__(self, packed: Path) -> None:
+        graph = small.graph()
+        self.spec = make_spec(packed, graph, batch_size=BATCH)
+        self.dataset = open_dataset(packed)
+        plan = worker_plan(graph, self.dataset)
+        layout = slot_layout(plan.outputs, BATCH)
+        self._computer = RowComputer(
+            self.spec, self.dataset, compile_plan(plan), layout, machine=True
+        )
+        self._slot = np.zeros(layout.slot_bytes, np.uint8)
+        self.rows = steps_per_epoch(self.spec) * BATCH
+
+    def compute(self, epoch: int, first: int, rows: int) -> None:
+        """Compute rows of an epoch, all of one step."""
+        step, row = divmod(first, BATCH)
+        self._computer.fill(self._slot, epoch, step, row, row + rows)
+
+    def costs_s(self) -> np.ndarray:
+        """Return what each row of epoch 0 costs: the least of some tries."""
+        costs = np.full(self.rows, np.inf)
+        for _ in range(TIMED):
+            for number in range(self.rows):
+                begun = time.thread_time()
+                self.compute(0, number, 1)
+                costs[number] = min(costs[number], time.thread_time() - begun)
+        return costs
+
+
+def any_next(packed: Path, epochs: int, taken: Synchronized, barrier: Barrier) -> None:
+    """Take any next rows until none are left; one epoch warms up."""
+    rows = Rows(packed)
+    for end in (rows.rows, (1 + epochs) * rows.rows):
+        barrier.wait()
+        while True:
+            with taken.get_lock():
+                number, taken.value = taken.value, taken.value + TAKEN
+            if number >= end:
+                break
+            rows.compute(*divmod(number, rows.rows), TAKEN)
+        barrier.wait()
+
+
+def unordered_s(packed: Path, rows: int, workers: int, epochs: int) -> float:
+    """Return the seconds of some epochs in plain loops without an order."""
+    context = multiprocessing.get_context("spawn")
+    taken, barrier = context.Value("q", 0), context.Barrier(workers + 1)
+    processes = [
+        context.Process(target=any_next, args=(packed, epochs, taken, barrier))
+        for _ in range(workers)
+    ]
+    for process in processes:
+        process.start()
+    for first in (0, rows):
+        taken.value = first
+        barrier.wait()
+        begun = time.perf_counter()
+        barrier.wait()
+    seconds = time.perf_counter() - begun
+    for process in processes:
+        process.join()
+    return seconds
+
+
+def in_order_s(packed: Path, _: int, workers: int, epochs: int) -> float:
+    """Return the seconds from the last batch of the first epoch to that of the last one."""
+    ends = []
+    with Loader(
+        str(packed), pipeline=small, batch_size=BATCH, prefetch=PREFETCH, workers=workers,
+        device="numpy",
+    ) as loader:  # fmt: skip
+        for _ in range(epochs + 1):
+            for batch in loader:
+                int(batch.image[:, 0, 0, 0].sum())
+            ends.append(time.perf_counter())
+    return ends[-1] - ends[0]
+
+
+CONTENDERS = {"unordered": unordered_s, "in order": in_order_s}
+
+
+def seconds(contender: str, packed: Path, rows: int, workers: int, epochs: int) -> float:
+    """Run a contender in a fresh process and session."""
+    numbers = [str(number) for number in (rows, workers, epochs)]
+    command = [sys.executable, __file__, "--one", contender, str(packed), *numbers]
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    return float(done.stdout)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
+    parser.add_argument("--images", type=int, default=2600)
+    parser.add_argument("--workers", type=int, nargs="+", default=[2, 4, 8])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=6, help="counted, of each process")
+    arguments = parser.parse_args()
+    if arguments.one:
+        contender, packed, *numbers = arguments.one
+        print(CONTENDERS[contender](Path(packed), *map(int, numbers)))
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        packed = make_dataset(Path(folder) / "packed", arguments.images)
+        costs = Rows(packed).costs_s()
+        half, most = np.percentile(costs, [50, 99])
+        print(
+            f"{len(costs)} rows; p50 {half * 1e6:.0f} us, p99 {most * 1e6:.0f} us "
+            f"(p99/p50 {most / half:.0f}), mean {costs.mean() * 1e6:.0f} us\n"
+        )
+        print(
+            "| workers | in order / unordered, median of rounds (min..max) "
+            "| virtual time: share at work | bound | chunks a batch |\n|---|---|---|---|---|"
+        )
+        many = np.tile(costs, 8)
+        for workers in arguments.workers:
+            ratios = []
+            for _ in range(arguments.rounds):
+                size = (len(costs), workers, arguments.epochs)
+                loose, ordered = (seconds(name, packed, *size) for name in CONTENDERS)
+                ratios.append(loose / ordered)
+                print(f"{workers} workers: {ratios[-1]:.3f}", file=sys.stderr, flush=True)
+            share, chunks = scheduled(many, workers, BATCH, PREFETCH, TURN_S)
+            bound = row_by_row(many.tolist(), workers, BATCH, PREFETCH)
+            print(
+                f"| {workers} | {statistics.median(ratios):.3f} ({min(ratios):.3f}.."
+                f"{max(ratios):.3f}) | {share:.3f} | {bound:.3f} | {chunks:.1f} |",
+                flush=True,
+            )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

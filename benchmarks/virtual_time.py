@@ -1,0 +1,142 @@
+"""The daemon's decisions in virtual time: what its scheduling alone costs, on any machine.
+
+Drives `Core`, the very state machine that the daemon runs, with workers that take exactly as long
+as they are told and a consumer that takes none: what a row costs is an argument, and messages take
+`turn_s` each way. So the share of time in which workers work is exact, and the same on a busy
+machine. Rows are in order of the stream; steps are delivered in order, `prefetch` of them at most
+under way. `row_by_row` is the bound: a scheduler that hands out single rows, knows the moment a
+worker is free, and has to deliver in the same order.
+"""
+
+import heapq
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from stoker.protocol.layout import Output
+from stoker.protocol.messages import Credit, DaemonRecord, Hello, Open, Ready, Release, Seek
+from stoker.server.state import events as ev
+from stoker.server.state import instructions as ins
+from stoker.server.state.core import Core
+from stoker.server.state.settings import Settings
+from stoker.server.work import BuildResult, Done, Work
+
+TOKEN = bytes(16)
+
+
+class VirtualDaemon:
+    """One session on one core.
+
+    Attributes:
+        chunks: how many were computed.
+        steps: how many were delivered.
+    """
+
+    def __init__(self, workers: int, batch_size: int, steps: int, prefetch: int) -> None:
+        settings = Settings(workers, 2**40, {"data": "/data"}, {"train": "jobs:train"})
+        self._core = Core(settings)
+        self._now = 1.0
+        self._waiting: dict[int, list[Work]] = {number + 1: [] for number in range(workers)}
+        self._before: Ready | None = None
+        self.chunks = self.steps = 0
+        self._core.start()
+        for worker in self._waiting:
+            self._tell(ev.WorkerUp(self._now, worker, worker))
+        self._tell(ev.Greeted(self._now, b"peer", TOKEN, Hello(1, 1, "virtual")))
+        self._tell(ev.LifelineUp(self._now, TOKEN))
+        self._say(
+            Open(
+                request=1, dataset="data", pipeline="train", graph=b"", batch_size=batch_size,
+                rank=0, world_size=1, shuffle=True, tail="drop", seed=0, freeze={}, views=1,
+                total_epochs=None, on_error="raise", prefetch=prefetch, leases=2, group=None,
+            )
+        )  # fmt: skip
+        built = BuildResult(
+            1, "content:" + "0" * 32, steps * batch_size, "0" * 32, b"graph",
+            (Output("label", "int64", ()),),
+        )  # fmt: skip
+        self._tell(ev.Built(self._now, built))
+        self._tell(ev.SlabReserved(self._now, 1))
+        self._say(Seek(1, 0, 0), Credit(1, prefetch))
+
+    def work(self, worker: int) -> list[Work]:
+        """Return what a worker has to do, in order."""
+        return self._waiting[worker]
+
+    def finish(self, worker: int, now: float, seconds: float) -> None:
+        """A worker is done with its head; the consumer takes what that completes."""
+        self._now = now
+        self.chunks += 1
+        work = self._waiting[worker].pop(0)
+        records = self._tell(ev.ChunkDone(now, worker, Done(work.claim, seconds, 0)))
+        while ready := [record for record in records if isinstance(record, Ready)]:
+            self.steps += len(ready)
+            kept = [batch for batch in (self._before, *ready[:-1]) if batch is not None]
+            free = Release([(batch.slot, batch.generation) for batch in kept])
+            self._before = ready[-1]
+            records = self._say(free, Credit(1, len(ready)))
+
+    def _say(self, *records: object) -> list[DaemonRecord]:
+        return self._tell(ev.Received(self._now, TOKEN, records))
+
+    def _tell(self, event: ev.Event) -> list[DaemonRecord]:
+        records: list[DaemonRecord] = []
+        for said in self._core.handle(event):
+            if isinstance(said, ins.Assign):
+                self._waiting[said.worker] += said.work
+            elif isinstance(said, ins.Send):
+                records += said.records
+        return records
+
+
+def scheduled(
+    costs_s: Sequence[float], workers: int, batch_size: int, prefetch: int = 4, turn_s: float = 0.0
+) -> tuple[float, float]:
+    """Return (share of the workers' time in which they work, chunks a step).
+
+    Args:
+        costs_s: of each row, in order of the stream; what is no whole step is left out.
+        workers: how many.
+        batch_size: rows of a step.
+        prefetch: steps under way.
+        turn_s: until a worker that waited gets its next chunk.
+    """
+    steps = len(costs_s) // batch_size
+    before = np.concatenate([[0.0], np.cumsum(costs_s[: steps * batch_size])])
+    daemon = VirtualDaemon(workers, batch_size, steps, prefetch)
+    running: dict[int, float] = {}
+    ends: list[tuple[float, int]] = []
+    now = 0.0
+
+    def begin(at: float) -> None:
+        for worker in range(1, workers + 1):
+            if worker not in running and (work := daemon.work(worker)):
+                first = work[0].step * batch_size
+                took = float(before[first + work[0].row_hi] - before[first + work[0].row_lo])
+                running[worker] = took
+                heapq.heappush(ends, (at + took, worker))
+
+    begin(0.0)
+    while daemon.steps < steps:
+        now, worker = heapq.heappop(ends)
+        queued = len(daemon.work(worker)) > 1
+        daemon.finish(worker, 1.0 + now, running.pop(worker))
+        begin(now if queued else now + turn_s)
+    return float(before[-1]) / (workers * now), daemon.chunks / steps
+
+
+def row_by_row(costs_s: Sequence[float], workers: int, batch_size: int, prefetch: int = 4) -> float:
+    """Return the same share for rows that are handed out one by one, at no cost."""
+    free = [0.0] * workers
+    ready = [0.0] * prefetch
+    steps = len(costs_s) // batch_size
+    rows: Iterator[float] = iter(costs_s)
+    for _ in range(steps):
+        end, gate = ready[-1], ready[-prefetch]
+        for cost in itertools.islice(rows, batch_size):
+            done = max(heapq.heappop(free), gate) + cost
+            heapq.heappush(free, done)
+            end = max(end, done)
+        ready.append(end)
+    return float(sum(costs_s[: steps * batch_size])) / (workers * ready[-1])

@@ -1,0 +1,140 @@
+"""Exclude lists: the samples that a stream leaves out, as ids, bytes and digest.
+
+A list is sorted and has every id once; its bytes are the ids as little-endian 64-bit integers, and
+its digest is in the StreamSpec: a stream without some samples is another stream. `read_ids` reads
+the files that people and the daemon write. Both sides use it; what came from elsewhere is checked.
+Specified in docs/contracts/bad-samples.md.
+"""
+
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stoker.protocol.errors import UsageError
+from stoker.protocol.spec import MAX_EXCLUDED, MAX_ROWS
+
+REMEDY: Final = "pack the dataset anew without them (stoker pack --skip-bad)"
+
+Ids = NDArray[np.int64]
+
+
+class Excluded:
+    """Samples that are left out.
+
+    Attributes:
+        ids: (k,) int64, ascending, every id once.
+    """
+
+    def __init__(self, ids: Iterable[int]) -> None:
+        """Make a list of ids in any order; those named twice count once.
+
+        Raises:
+            UsageError: an id is none, or there are too many.
+        """
+        numbers = {_id(number) for number in ids}
+        _check_count(len(numbers))
+        self.ids: Ids = np.array(sorted(numbers), np.int64)
+
+    @staticmethod
+    def from_bytes(data: bytes) -> "Excluded":
+        """Read bytes back that `to_bytes` made.
+
+        Raises:
+            UsageError: they are none: cut off, too long, not ascending, or an id is out of bounds.
+        """
+        if len(data) % 8:
+            raise UsageError(f"exclude: expected 8 bytes for each id, got {len(data)} bytes")
+        _check_count(len(data) // 8)
+        ids = np.frombuffer(data, "<i8").astype(np.int64)
+        if len(ids) and not (ids[0] >= 0 and ids[-1] < MAX_ROWS and (np.diff(ids) > 0).all()):
+            raise UsageError("exclude: expected ids from 0, ascending, every id once")
+        found = Excluded(())
+        found.ids = ids
+        return found
+
+    def to_bytes(self) -> bytes:
+        """Return the ids as little-endian 64-bit integers."""
+        return self.ids.astype("<i8").tobytes()
+
+    def __len__(self) -> int:
+        """Return how many samples are left out."""
+        return len(self.ids)
+
+    @functools.cached_property
+    def digest(self) -> str | None:
+        """`<count>:<BLAKE2b-128 of the bytes>`, as a StreamSpec has it; None of an empty list."""
+        if not len(self.ids):
+            return None
+        found = hashlib.blake2b(self.to_bytes(), digest_size=16).hexdigest()
+        return f"{len(self.ids)}:{found}"
+
+    def check(self, rows: int) -> None:
+        """Check the list against a dataset.
+
+        Raises:
+            UsageError: it names an id that the dataset does not have, or leaves no sample.
+        """
+        if not len(self.ids):
+            return
+        if self.ids[-1] >= rows:
+            raise UsageError(
+                f"exclude: the dataset has {rows} samples, ids 0 to {rows - 1}; the list names "
+                f"{self.ids[-1]}: is it of another dataset?"
+            )
+        if len(self.ids) >= rows:
+            raise UsageError(f"exclude: the list names all {rows} samples of the dataset")
+
+
+def read_ids(path: str | os.PathLike[str]) -> list[int]:
+    """Read ids from a file: one a line, or as JSON objects with an `id`, as quarantine files are.
+
+    Empty lines and lines that begin with # are passed over.
+
+    Raises:
+        UsageError: the file cannot be read, or a line is neither.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"exclude: {os.fspath(path)} cannot be read: {reason}") from None
+    found = []
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if text and not text.startswith("#"):
+            found.append(_id_of_line(text, f"{os.fspath(path)}, line {number}"))
+    return found
+
+
+def _id_of_line(text: str, where: str) -> int:
+    try:
+        said = json.loads(text)
+        return _id(said["id"] if isinstance(said, dict) else said)
+    except (ValueError, KeyError, UsageError):
+        raise UsageError(
+            f"exclude: {where}: expected a sample id, or a JSON object with one as 'id', got "
+            f"{text[:80]!r}"
+        ) from None
+
+
+def _id(value: object) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise UsageError(f"exclude: expected sample ids, integers from 0, got {value!r}")
+    number = int(value.__index__())
+    if not 0 <= number < MAX_ROWS:
+        raise UsageError(f"exclude: expected sample ids from 0, below 2**48, got {number}")
+    return number
+
+
+def _check_count(count: int) -> None:
+    if count > MAX_EXCLUDED:
+        raise UsageError(
+            f"exclude: a list has at most {MAX_EXCLUDED} ids, this one has {count}; {REMEDY}"
+        )

@@ -1,0 +1,152 @@
+"""Buckets of sequences: what a user asks for where samples are as long as they are.
+
+`LengthBuckets` is to sequences what `Buckets` is to pictures: a bucket is named by an exact
+integer, the greatest length of its samples. All else (order, leftovers, accounts) is one machinery;
+docs/contracts/order.md specifies it. In a `Bucket` the width is that length and the height 0.
+"""
+
+import itertools
+import json
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from stoker.protocol.buckets import (
+    MAX_LENGTH,
+    MAX_POSITIONS,
+    Buckets,
+    Leftovers,
+    one_of,
+    rows_within,
+    within,
+)
+from stoker.protocol.canonical import canonical_bytes, canonical_value
+from stoker.protocol.errors import UsageError
+
+KIND: Final = "kind"
+LENGTHS: Final = "lengths"
+MAX_BOUNDS: Final = 256
+Longer = Literal["error", "truncate", "drop"]
+
+
+class LengthBuckets(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field=KIND,
+    tag=LENGTHS,
+):  # fmt: skip
+    """Batches of sequences that are nearly as long as each other.
+
+    Attributes:
+        field: the field whose length counts: an array or bytes of a length of its own, boxes or
+            keypoints (how many there are), or a whole number that says it.
+        multiple: a bucket's length is the next multiple of it; 1 gives each length its own bucket.
+        bounds: the lengths of the buckets themselves, ascending; instead of `multiple`.
+        max_length: greatest length of a bucket; None with `bounds`, of which it is the last, or
+            where there is no limit.
+        longer: what becomes of a sample that is longer than every bucket: "error" refuses to plan,
+            "truncate" puts it into the longest, where `ops.fit_length` cuts it, "drop" leaves it
+            out of every epoch.
+        leftovers: what becomes of samples that fill no batch: "carry" them into the next epoch,
+            "merge" a bucket too small for one batch into the next longer one (the longest takes the
+            next shorter one in; what is then left over is carried), or "drop" them.
+        constant: what all batches have in common: "rows", or about as many "tokens": a batch of
+            `batch_size` positions of the greatest length, and more where sequences are shorter.
+        min_rows: least positions in a global batch, where tokens are constant.
+        max_rows: most positions in a global batch, where tokens are constant; None: no limit.
+    """
+
+    field: Annotated[str, msgspec.Meta(max_length=256)]
+    multiple: int | None = None
+    bounds: Annotated[tuple[int, ...], msgspec.Meta(max_length=MAX_BOUNDS)] | None = None
+    max_length: int | None = None
+    longer: Longer = "error"
+    leftovers: Leftovers = "carry"
+    constant: Literal["rows", "tokens"] = "rows"
+    min_rows: int = 1
+    max_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the parameters.
+
+        Raises:
+            UsageError: one is out of bounds, or they contradict each other.
+        """
+        if (self.multiple is None) == (self.bounds is None):
+            raise UsageError(
+                f"buckets: multiple={self.multiple!r}, bounds={self.bounds!r}: expected exactly one"
+                " of them, for example multiple=64 or bounds=(128, 512, 2048)"
+            )
+        for name, value, most in (
+            ("multiple", self.multiple, MAX_LENGTH),
+            ("max_length", self.max_length, MAX_LENGTH),
+            ("max_rows", self.max_rows, MAX_POSITIONS),
+        ):
+            if value is not None:
+                within(name, value, most)
+        one_of("longer", self.longer, ("error", "truncate", "drop"))
+        one_of("leftovers", self.leftovers, ("carry", "merge", "drop"))
+        one_of("constant", self.constant, ("rows", "tokens"))
+        rows_within(self.min_rows, self.max_rows)
+        if self.bounds is not None:
+            self._check_bounds(self.bounds)
+
+    @property
+    def reference(self) -> int | None:
+        """Greatest length that a bucket can have; None where there is no limit."""
+        return self.bounds[-1] if self.bounds else self.max_length
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical form."""
+        return canonical_bytes(msgspec.to_builtins(self))
+
+    def _check_bounds(self, bounds: tuple[int, ...]) -> None:
+        if not isinstance(bounds, tuple | list) or not 1 <= len(bounds) <= MAX_BOUNDS:
+            raise UsageError(f"buckets: bounds: expected 1 to {MAX_BOUNDS} lengths, got {bounds!r}")
+        for bound in bounds:
+            within("bounds", bound, MAX_LENGTH)
+        if any(left >= right for left, right in itertools.pairwise(bounds)):
+            raise UsageError(f"buckets: bounds: expected ascending lengths, got {bounds}")
+        if self.max_length is not None:
+            raise UsageError(
+                f"buckets: max_length={self.max_length}: with bounds the last of them is the "
+                "greatest length: leave it out"
+            )
+        msgspec.structs.force_setattr(self, "bounds", tuple(bounds))
+
+
+Request = Buckets | LengthBuckets
+"""What a stream's buckets are asked for with."""
+
+
+def request_from_json(text: str) -> Request:
+    """Return the request whose arguments a user wrote as JSON; with `multiple` or `bounds` lengths.
+
+    Raises:
+        UsageError: it is no JSON object of such arguments, or the request cannot be.
+    """
+    try:
+        given = json.loads(text)
+        if not isinstance(given, dict):
+            raise ValueError(f"expected an object, got {text}")
+        if given.keys() & {"multiple", "bounds"}:
+            return msgspec.convert({KIND: LENGTHS, **given}, LengthBuckets)
+        return msgspec.convert(given, Buckets)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise UsageError(
+            f"buckets: expected arguments of Buckets or LengthBuckets as JSON, such as "
+            f'{{"max_area": 1048576}}: {error}'
+        ) from None
+
+
+def request_from_bytes(data: bytes) -> Request:
+    """Read the canonical form of a request back.
+
+    Raises:
+        UsageError: it is none, or the request cannot be.
+    """
+    try:
+        value = canonical_value(data)
+        if isinstance(value, dict) and KIND in value:
+            return msgspec.convert(value, LengthBuckets)
+        return msgspec.convert(value, Buckets)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise UsageError(f"buckets: this is no request for buckets: {error}") from None

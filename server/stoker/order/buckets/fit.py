@@ -1,0 +1,121 @@
+"""How samples fit their buckets: what is cut off, made larger, or padded. Floats, for people.
+
+Nothing here decides a byte of a stream.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stoker.order.buckets.assign import Sizes, Whole
+from stoker.order.buckets.plan import BucketPlan, Ids
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How the images of one bucket fit.
+
+    Attributes:
+        mean_loss: mean part of an image that the crop to the bucket cuts off.
+        worst_loss: greatest such part.
+        mean_scale: mean factor by which sides grow, below 1 where images are made smaller.
+        upscaled: images that are made larger.
+        merged: images that the rule gave another size.
+    """
+
+    mean_loss: float
+    worst_loss: float
+    mean_scale: float
+    upscaled: int
+    merged: int
+
+
+@dataclass(frozen=True)
+class LengthFit:
+    """How the sequences of one bucket fit.
+
+    Attributes:
+        mean_loss: mean part of a sequence that is beyond the bucket's length.
+        worst_loss: greatest such part.
+        mean_padding: part of the bucket's length that no sequence fills, in the mean.
+        longer: sequences that are longer than the bucket.
+        merged: sequences that the rule gave another length.
+    """
+
+    mean_loss: float
+    worst_loss: float
+    mean_padding: float
+    longer: int
+    merged: int
+
+
+@dataclass(frozen=True)
+class Fits:
+    """How every sample fits its bucket.
+
+    Attributes:
+        ids: sample ids, ascending: all but those that are left out.
+        bucket: number of the bucket of each.
+        loss: part of each that is cut off, 0 to 1.
+        scale: of images the factor by which sides grow; of sequences the part of the bucket's
+            length that they fill.
+    """
+
+    ids: Ids
+    bucket: Ids
+    loss: Floats
+    scale: Floats
+
+
+def losses(widths: Whole, heights: Whole, width: int, height: int) -> tuple[Floats, Floats]:
+    """Return (part cut off, factor of the sides) of images that are fitted to one size."""
+    across, down = width / widths, height / heights
+    scale = np.maximum(across, down)
+    return 1 - np.minimum(across, down) / scale, scale
+
+
+def length_losses(lengths: Whole, length: int) -> tuple[Floats, Floats]:
+    """Return (part cut off, part of the length that is filled) of sequences in one bucket."""
+    kept = np.minimum(lengths, length)
+    return (lengths - kept) / np.maximum(lengths, 1), kept / length
+
+
+def sample_fits(plan: BucketPlan, sizes: Sizes) -> Fits:
+    """Return how every sample fits.
+
+    Args:
+        plan: the plan.
+        sizes: widths and heights of all images, by id; of sequences the lengths, twice.
+    """
+    counts = [bucket.samples for bucket in plan.buckets]
+    numbers = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    parts = [_measured(plan, sizes, number) for number in range(len(counts))]
+    order = np.argsort(plan.members, kind="stable")
+    loss, scale = (np.concatenate(found)[order] for found in zip(*parts, strict=True))
+    return Fits(plan.members[order], numbers[order], loss, scale)
+
+
+def fits(plan: BucketPlan, sizes: Sizes) -> Iterator[Fit | LengthFit]:
+    """Yield the fit of each bucket; arguments as for `sample_fits`."""
+    for number, bucket in enumerate(plan.buckets):
+        ids = plan.ids(number)
+        loss, scale = _measured(plan, sizes, number)
+        own = plan.sizes.index((bucket.width, bucket.height))
+        lost = float(loss.mean()), float(loss.max())
+        merged = int((plan.own[ids] != own).sum())
+        if bucket.height:
+            yield Fit(*lost, float(scale.mean()), int((scale > 1).sum()), merged)
+        else:
+            yield LengthFit(*lost, float(1 - scale.mean()), int((loss > 0).sum()), merged)
+
+
+def _measured(plan: BucketPlan, sizes: Sizes, number: int) -> tuple[Floats, Floats]:
+    bucket, ids = plan.buckets[number], plan.ids(number)
+    widths, heights = sizes
+    if bucket.height:
+        return losses(widths[ids], heights[ids], bucket.width, bucket.height)
+    return length_losses(widths[ids], bucket.width)

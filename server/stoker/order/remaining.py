@@ -1,0 +1,87 @@
+"""The samples that a stream visits: all of a dataset but for an exclude list, by place.
+
+Orders arrange places 0 to n - 1; the id at place p is the p-th of those that are left, ascending.
+Without a list a place is an id. A list costs eight bytes an id, and a look-up its logarithm: of the
+excluded ids, one with i others before it has its own value less i places before it.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stoker.protocol.errors import UsageError
+from stoker.protocol.exclude import Excluded
+from stoker.protocol.spec import StreamSpec
+
+Ids = NDArray[np.int64]
+
+
+class Remaining:
+    """Samples by their place among those that are left.
+
+    Attributes:
+        count: how many are left.
+    """
+
+    def __init__(self, rows: int, excluded: Excluded | None = None) -> None:
+        """Prepare.
+
+        Args:
+            rows: samples of the dataset.
+            excluded: those that are left out; None: none.
+
+        Raises:
+            UsageError: the list is of another dataset, or leaves no sample.
+        """
+        self._rows = rows
+        self._gone: Ids | None = None
+        if excluded:
+            excluded.check(rows)
+            self._gone = excluded.ids
+            self._before = self._gone - np.arange(len(self._gone))
+        self.count = rows - len(excluded or ())
+
+    @staticmethod
+    def of(spec: StreamSpec, excluded: Excluded | None = None) -> "Remaining":
+        """Return the samples that a stream visits.
+
+        Args:
+            spec: the stream.
+            excluded: the list whose digest is in the spec; None where it has none.
+
+        Raises:
+            UsageError: the spec was made with another list, or the list is of another dataset.
+        """
+        digest = None if excluded is None else excluded.digest
+        if digest != spec.exclude:
+            raise UsageError(
+                f"the stream was made with exclude list {spec.exclude}, this one is {digest}"
+            )
+        return Remaining(spec.dataset_rows, excluded)
+
+    def ids(self, places: Ids) -> Ids:
+        """Return the ids at places: (k,) int64 for (k,) int64."""
+        if self._gone is None:
+            return places
+        found: Ids = places + np.searchsorted(self._before, places, side="right")
+        return found
+
+    def id(self, place: int) -> int:
+        """Return the id at a place."""
+        if self._gone is None:
+            return place
+        return place + int(np.searchsorted(self._before, place, side="right"))
+
+    def place(self, sample_id: int) -> int:
+        """Return the place of an id.
+
+        Raises:
+            UsageError: there is no such id, or it is left out.
+        """
+        if not 0 <= sample_id < self._rows:
+            raise UsageError(f"an id: expected one from 0 to {self._rows - 1}, got {sample_id}")
+        if self._gone is None:
+            return sample_id
+        before = int(np.searchsorted(self._gone, sample_id))
+        if before < len(self._gone) and self._gone[before] == sample_id:
+            raise UsageError(f"sample {sample_id} is on the stream's exclude list: no row shows it")
+        return sample_id - before

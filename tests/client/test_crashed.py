@@ -1,0 +1,81 @@
+"""Samples that are replaced since they crashed workers: cursors name them, SEEK says them."""
+
+import msgspec
+import pytest
+
+from stoker.client import Loader
+from stoker.protocol.errors import ProtocolError
+from stoker.protocol.messages import Seek
+
+SINCE = {7: (0, 2), 3: (1, 1)}
+
+
+@pytest.fixture
+def crashing(daemon):
+    """A daemon that replaces two samples from some places on."""
+    daemon.alter_ready = lambda ready: [
+        msgspec.structs.replace(
+            ready,
+            crashed=sorted(n for n, since in SINCE.items() if since <= (ready.epoch, ready.step)),
+        )
+    ]
+    return daemon
+
+
+@pytest.fixture
+def loader(crashing):
+    with Loader(crashing.address, pipeline="train", batch_size=16, as_numpy=True) as made:
+        yield made
+
+
+def after(loader, step):
+    """The cursor after a step of the next epoch."""
+    for batch in loader:
+        if batch.step == step:
+            break
+    return loader.state_dict()
+
+
+def test_cursors_name_what_is_replaced_by_their_place(loader):
+    """Not what lies ahead, though it was prefetched."""
+    found = {}
+    for _ in range(2):
+        for batch in loader:
+            found[batch.epoch, batch.step] = loader.state_dict().get("crashed")
+    assert found == {
+        place: sorted(n for n, since in SINCE.items() if since <= place) or None for place in found
+    }
+    loader.close()
+    assert loader.state_dict()["crashed"] == [3, 7]
+
+
+def test_a_resume_says_what_the_cursor_names(crashing, loader):
+    state = after(loader, 3)
+    assert state["crashed"] == [7]
+    loader.load_state_dict({**state, "crashed": [5, 7]})
+    assert loader.state_dict()["crashed"] == [5, 7]
+    loader.set_epoch(0)  # goes on at the cursor
+    next(iter(loader))
+    loader.load_state_dict({**state, "crashed": [9], "step": 1})
+    next(iter(loader))
+    assert crashing.of(Seek)[-1] == Seek(2, 0, 1, [9])
+
+
+def test_an_earlier_place_does_not_know_of_it(crashing, loader):
+    after(loader, 3)
+    loader.set_epoch(0)
+    assert "crashed" not in loader.state_dict()
+    next(iter(loader))
+    assert crashing.of(Seek)[-1] == Seek(2, 0, 0, [])
+    loader.set_epoch(5)
+    next(iter(loader))
+    assert crashing.of(Seek)[-1] == Seek(3, 5, 0, [7])
+
+
+def test_ids_that_cannot_be_are_refused(daemon):
+    daemon.alter_ready = lambda ready: [msgspec.structs.replace(ready, crashed=[83])]
+    with (
+        Loader(daemon.address, pipeline="train", batch_size=16, as_numpy=True) as loader,
+        pytest.raises(ProtocolError, match=r"expected ids below 83 of samples that crashed, got"),
+    ):
+        next(iter(loader))

@@ -1,0 +1,47 @@
+"""Live sources of the Law test: photographs, cut out when they are asked for."""
+
+import os
+import signal
+
+import numpy as np
+import skimage.data
+
+from stoker.dataset import schema
+
+CRASHES = 11
+
+
+class Photographs:
+    """37 cuts of photographs of different sizes, with masks, in two classes."""
+
+    fields = (
+        schema.bounded(schema.image(encoding="raw"), 120, 120),
+        schema.bounded(schema.mask(), 120, 120),
+        schema.label(classes=("day", "night")),
+    )
+    fingerprint = "cuts of photographs, version 1"
+
+    def __init__(self):
+        self._photos = [skimage.data.astronaut(), skimage.data.chelsea(), skimage.data.coffee()]
+
+    def __len__(self):
+        return 37
+
+    def __getitem__(self, index):
+        photo = self._photos[index % 3]
+        height, width = 70 + index * 7 % 50, 70 + index * 11 % 50
+        top, left = index * 5 % (photo.shape[0] - height), index * 3 % (photo.shape[1] - width)
+        image = np.ascontiguousarray(photo[top : top + height, left : left + width])
+        mask = (image.astype(int).sum(2) // 192).astype(np.uint8)
+        return {"image": image, "mask": mask, "label": index % 2}
+
+
+class Crashing(Photographs):
+    """The same, but for one that kills the process that asks for it."""
+
+    fingerprint = "cuts of photographs that crash, version 1"
+
+    def __getitem__(self, index):
+        if index == CRASHES:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return super().__getitem__(index)

@@ -1,0 +1,271 @@
+"""Random pipelines of every op there is, as graph data written by a seeded generator.
+
+A pipeline has branches, shared streams and folds, and ends in one of four ways: as it is; in batch
+ops, some of them in branches; in outputs of varying shape; in folds. Tests of the engines and
+storms of kills use them. Rows are images and masks of at least 48 x 48 pixels, a label and a
+weight.
+"""
+
+import numpy as np
+
+from stoker.ops.corner_crop import CORNERS
+from stoker.ops.registry import lookup, make
+
+CHANGES_OF_LEVELS = (
+    "autocontrast",
+    "box_blur",
+    "brightness",
+    "channel_drop",
+    "channel_shuffle",
+    "clahe",
+    "contrast",
+    "equalize",
+    "erase",
+    "gamma",
+    "gaussian_blur",
+    "gaussian_noise",
+    "grayscale",
+    "grid_mask",
+    "hue",
+    "invert",
+    "jpeg_compression",
+    "median_blur",
+    "motion_blur",
+    "posterize",
+    "salt_and_pepper",
+    "saturation",
+    "sharpness",
+    "solarize",
+)
+PARAMS = {
+    **{name: lambda r: {"p": float(r.uniform())} for name in CHANGES_OF_LEVELS},
+    "random_resized_crop": lambda r: {"size": [pick(r, (24, 40)), 32], "scale": [0.2, 1.0]},
+    "resize": lambda r: {"size": [32, pick(r, (24, 48))]},
+    "fit_bucket": lambda r: {
+        "size": [32, pick(r, (24, 48))],
+        "crop": pick(r, ("center", "random")),
+    },
+    "random_crop": lambda r: {"size": [16, 24], "padding": pick(r, (0, 4))},
+    "center_crop": lambda r: {"size": [pick(r, (16, 20)), 16]},
+    "corner_crop": lambda r: {"size": [16, pick(r, (16, 20))], "corner": pick(r, CORNERS)},
+    "augmix_transform": lambda r: {"severity": 10, "all_ops": pick(r, (True, False))},
+    "mirror": lambda r: {"axis": pick(r, ("horizontal", "vertical"))},
+    "blend": lambda r: {"weights": [float(r.uniform()), 1.0]},
+    "random_blend": lambda r: {"count": 2, "alpha": 0.7},
+    "horizontal_flip": lambda r: {"p": float(r.uniform())},
+    "color_jitter": lambda r: {"brightness": 0.3, "contrast": 0.3, "saturation": 0.3},
+    "vertical_flip": lambda r: {"p": float(r.uniform())},
+    "transpose": lambda r: {"p": float(r.uniform())},
+    "rot90": lambda r: {"p": float(r.uniform())},
+    "pad": lambda r: {"padding": 3, "mode": pick(r, ("edge", "reflect"))},
+    "resize_short": lambda r: {"size": pick(r, (20, 30)), "max_size": 50},
+    "resize_long": lambda r: {"size": pick(r, (30, 40))},
+    "random_short_side_scale": lambda r: {"sizes": [16, 30], "max_size": 40},
+    "letterbox": lambda r: {"size": [pick(r, (20, 30)), 24]},
+    "affine": lambda r: {"degrees": 30, "translate": 0.1, "scale": [0.8, 1.2], "shear": 5},
+    "rotate": lambda r: {"degrees": pick(r, (20, 180))},
+    "perspective": lambda r: {"p": float(r.uniform())},
+    "elastic": lambda r: {"amount_range": [1, 3.5], "spacing": 8, "p": float(r.uniform())},
+    "grid_distortion": lambda r: {"cells": pick(r, (2, 5)), "p": float(r.uniform())},
+    "pad_to_size": lambda r: {"size": 60, "place": pick(r, ("top_left", "center"))},
+    "zoom_out": lambda r: {"side_range": [1.0, 1.5], "p": float(r.uniform())},
+    "rgb_to_hsv": lambda r: {},
+    "hsv_to_rgb": lambda r: {},
+    "rgb_to_ycbcr": lambda r: {},
+    "ycbcr_to_rgb": lambda r: {},
+}
+# What must come right before an op, because it bounds the sizes that the op takes.
+BEFORE = {"pad_to_size": ("resize", {"size": [40, 48]})}
+# What batch ops take of what there is: classes have no mean, a number says nothing of four tiles.
+MIXED = {
+    "cutmix": ("image", "mask", "floats", "weight"),
+    "mixup": ("image", "floats", "weight"),
+    "mosaic": ("image", "mask", "floats"),
+}
+
+
+def pick(rng, choices):
+    return choices[rng.integers(len(choices))]
+
+
+class Writer:
+    """Writes graph data: `flow` keeps the numbers of the image and the mask as they change.
+
+    With `painted`, only ops that move image and mask alike are called, with one fill for both.
+    `sharp` ops take the nearest pixel of an image too. `more` are further ops, as `PARAMS`.
+    """
+
+    def __init__(self, seed, painted=False, sharp=False, more=None):
+        self.seed = seed
+        self.rng = np.random.default_rng(seed)
+        self.next = 4
+        self.streams = []
+        self.painted = painted
+        self.sharp = sharp
+        self.params = PARAMS | (more or {})
+        self.names = [n for n in sorted(self.params) if not painted or self.moves(n)]
+
+    def moves(self, name):
+        return lookup(name).kernels.keys() >= {"image", "mask"}
+
+    def calls(self, count, flow, depth):
+        nodes = []
+        for _ in range(count):
+            if depth < 2 and self.rng.uniform() < 0.3:
+                flow = self.branch(nodes, flow, depth)
+            else:
+                flow = self.call(nodes, pick(self.rng, self.names), flow)
+        return nodes, flow
+
+    def call(self, nodes, name, flow, params=None):
+        if name in BEFORE:
+            before, fixed = BEFORE[name]
+            flow = self.call(nodes, before, flow, dict(fixed))
+        op = lookup(name)
+        params = self.params[name](self.rng) if params is None else params
+        fields = op.__dataclass_fields__
+        if self.painted and "mask_fill" in fields:
+            params |= {"fill": [255, 0, 0], "mask_fill": 1}
+        if self.sharp and "interpolation" in fields:
+            params |= {"interpolation": "nearest"}
+        make(name, params)  # a wrong example would otherwise look like a refusal
+        both = self.moves(name)
+        values = list(flow if both else flow[:1])
+        if op.folds:
+            values.append(self.call(nodes, "invert", flow)[0])
+            return self.apply(nodes, op, params, values, fold=True)[0], flow[1]
+        results = self.apply(nodes, op, params, values)
+        return results[0], results[1] if both else flow[1]
+
+    def apply(self, nodes, op, params, values, fold=False):
+        """Draw for the first of the values and apply to all, or make one of them."""
+        stream = self.stream() if op.random else None
+        nodes.append({"node": "draw", "op": op.name, "version": op.version, "params": params,
+                      "stream": stream, "of": values[:1]})  # fmt: skip
+        decision = self.number()
+        results = []
+        for to in [values] if fold else [[value] for value in values]:
+            nodes.append({"node": "apply", "draw": decision, "to": to, "results": 1})
+            results.append(self.number())
+        return results
+
+    def stream(self):
+        """A name of its own, or for one call in five that of another call."""
+        if self.streams and self.rng.uniform() < 0.2:
+            return pick(self.rng, self.streams)
+        self.streams.append(f"stream {len(self.streams)}")
+        return self.streams[-1]
+
+    def branch(self, nodes, flow, depth):
+        cond = self.condition(nodes, flow)
+        blocks = []
+        for _ in range(2):
+            inner, results = self.calls(int(self.rng.integers(0, 3)), flow, depth + 1)
+            # Both end in one size, so that image and mask still agree after the join.
+            results = self.call(inner, "resize", results, {"size": [16, 16]})
+            blocks.append({"nodes": inner, "results": list(results)})
+        nodes.append({"node": "if", "cond": cond, "then": blocks[0], "else": blocks[1]})
+        return self.number(), self.number()
+
+    def condition(self, nodes, flow):
+        """One comparison, or two that are joined by and, or, not."""
+        conds = [self.comparison(nodes, flow) for _ in range(int(self.rng.integers(1, 3)))]
+        if self.rng.uniform() < 0.3:
+            conds[0] = self.expression(nodes, "not", conds[0])
+        return (
+            conds[0]
+            if len(conds) == 1
+            else self.expression(nodes, pick(self.rng, ("and", "or")), *conds)
+        )
+
+    def comparison(self, nodes, flow, kinds=3):
+        """The label, the weight or the image's present height against a constant."""
+        kind = self.rng.integers(kinds)
+        left = (2, 3)[kind] if kind < 2 else self.expression(nodes, "height", flow[0])
+        limits = [int(self.rng.integers(-2, 12)), float(self.rng.uniform(0, 0.6)), 24]
+        nodes.append({"node": "const", "value": limits[kind]})
+        limit = self.number()
+        return self.expression(nodes, pick(self.rng, ("lt", "ge", "ne")), left, limit)
+
+    def expression(self, nodes, op, *args):
+        nodes.append({"node": "expr", "op": op, "args": list(args), "name": ""})
+        return self.number()
+
+    def number(self):
+        self.next += 1
+        return self.next - 1
+
+    def graph(self):
+        fields = [{"node": "input", "field": f} for f in ("image", "mask", "label", "weight")]
+        # Every crop of at most 24 pixels fits: the flow starts with at least 24 x 24.
+        nodes, flow = self.calls(int(self.rng.integers(1, 6)), (0, 1), 0)
+        # A generator of its own: another end changes nothing before it.
+        self.rng = np.random.default_rng([self.seed, 1])
+        ends = (
+            (self.mixed,) if self.painted else (self.mixed, self.mixed, self.varying, self.folded)
+        )
+        end = pick(self.rng, ends) if self.rng.uniform() < 0.5 else self.plain
+        outputs, forms = end(nodes, flow)
+        outputs |= {"label": 2, "weight": outputs.get("weight", 3)}
+        graph = {"version": 1, "nodes": [*fields, *nodes], "outputs": [*map(list, outputs.items())]}
+        return graph | ({"forms": forms} if forms else {})
+
+    def plain(self, nodes, flow):
+        """Image and mask of one size."""
+        image, mask = self.call(nodes, "resize", flow, {"size": [24, 24]})
+        return {"image": image, "mask": mask}, []
+
+    def varying(self, nodes, flow):
+        """Image and mask as large as they are, in two forms."""
+        forms = [
+            {"output": name, "form": pick(self.rng, ("pad", "ragged", "list"))}
+            for name in ("image", "mask")
+        ]
+        return {"image": flow[0], "mask": flow[1]}, forms
+
+    def folded(self, nodes, flow):
+        """Image and mask, and what some ops make of the image side by side in one array."""
+        made, forms = self.plain(nodes, flow)
+        images = [made["image"]]
+        for _ in range(int(self.rng.integers(1, 4))):
+            name = pick(self.rng, CHANGES_OF_LEVELS)
+            images.append(self.call(nodes, name, (pick(self.rng, images), made["mask"]))[0])
+        made["images"] = self.apply(nodes, lookup("stack"), {}, images, fold=True)[0]
+        return made, forms
+
+    def mixed(self, nodes, flow):
+        """One to three batch ops on image and mask, some of them for some rows alone."""
+        made, forms = self.plain(nodes, flow)
+        values = {**made, "weight": 3}
+        if not self.painted:
+            float_image = {"mean": [0.5], "std": [0.2], "dtype": "float16", "layout": "CHW"}
+            values["floats"] = self.apply(nodes, lookup("normalize"), float_image, [made["image"]])[
+                0
+            ]
+            if self.rng.uniform() < 0.3:
+                values["whole"], forms = flow[0], [{"output": "whole", "form": "list"}]
+        names = [pick(self.rng, ("mosaic", "cutmix", "mixup"))]
+        names += [pick(self.rng, ("cutmix", "mixup")) for _ in range(self.rng.integers(3))]
+        for name in names:
+            if not (self.painted and name == "mixup"):
+                self.mix(nodes, name, values)
+        return values, forms
+
+    def mix(self, nodes, name, values):
+        """Call a batch op with the values that it takes; put what it makes in their place."""
+        op, params = lookup(name), {"p": pick(self.rng, (1.0, 0.6))}
+        if name != "mosaic":
+            params["alpha"] = 1.0
+        taken = [n for n in MIXED[name] if n in values]
+        given = [values[n] for n in taken]
+        if self.rng.uniform() < 0.6:
+            results = self.apply(nodes, op, params, given)
+        else:
+            cond, inner = self.comparison(nodes, given, 2), []
+            made = self.apply(inner, op, params, given)
+            blocks = [{"nodes": inner, "results": made}, {"nodes": [], "results": given}]
+            if self.rng.uniform() < 0.5:
+                blocks.reverse()
+            nodes.append({"node": "if", "cond": cond, "then": blocks[0], "else": blocks[1]})
+            results = [self.number() for _ in given]
+        values |= dict(zip(taken, results, strict=True))

@@ -1,0 +1,49 @@
+"""A builder compiles all that workers run: one that comes later finds it in the cache."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from stoker.rng.jit import cache_root
+
+HERE = Path(__file__).parent
+WORKER = """
+import sys
+import numpy as np
+from command_pipelines import train
+from stoker.dataset import open_dataset
+from stoker.dataset.jpeg import splice
+from stoker.order import permutation
+from stoker.pipeline.engine import Row
+from stoker.rng.jit import compiled, set_cache_root
+from stoker.server.compiling import compiled_plan
+from stoker.server.samples import SampleReader
+
+set_cache_root(sys.argv[1])
+plain = (splice._cut, permutation.permute, permutation.permute_into, permutation.fill_words)
+functions = [compiled(function) for function in plain]
+dataset = open_dataset(sys.argv[2])
+plan = compiled_plan(train.graph(), dataset)
+known = [list(f.signatures) for f in functions]
+assert all(known), known
+reader = SampleReader(dataset, plan.fields)
+reader.read_boxes_alone(plan, None)
+reader.read(3, Row(seed=0, id=3, epoch=0))
+order = permutation.Permutation(len(dataset), 0, 0, machine=True)
+order(1), order.many(np.arange(3))
+assert [list(f.signatures) for f in functions] == known
+print("nothing new")
+"""
+
+
+def test_a_worker_compiles_nothing(photos):
+    done = subprocess.run(
+        [sys.executable, "-c", WORKER, str(cache_root()), str(photos)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(HERE)},
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("nothing new\n", 0), done.stderr

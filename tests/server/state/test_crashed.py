@@ -1,0 +1,163 @@
+"""Samples that crash workers, where the operator has them replaced."""
+
+import pytest
+
+from stoker.order.stream import PlainOrder
+from stoker.protocol.cursor import MAX_CRASHED
+from stoker.protocol.exclude import Excluded
+from stoker.protocol.messages import Credit, Opened, Seek
+from stoker.protocol.spec import StreamSpec
+from stoker.server.state import instructions as ins
+
+
+def of(items, kind):
+    return [item for item in items if isinstance(item, kind)]
+
+
+def places(batches):
+    return [(batch.epoch, batch.step, batch.crashed) for batch in batches]
+
+
+@pytest.fixture
+def lone(make_rig):
+    """One worker at a time with one claim at a time; samples that crash it are replaced."""
+    rig = make_rig(workers=1, outstanding=1, crash_policy="replace")
+    rig.up(1)
+    return rig
+
+
+class Crashes:
+    """The workers of a rig, one after the other."""
+
+    def __init__(self, rig):
+        self.rig, self.worker = rig, 1
+
+    def crash(self, row, sample, times=2, blame=True):
+        """Go on to a row, and die there."""
+        for _ in range(times):
+            while not self.head[0] <= row < self.head[1]:
+                self.rig.finish(self.worker)
+            self.rig.die(self.worker, blame=blame, row=row, sample=sample)
+            self.rig.tick(40)
+            self.worker += 1
+            self.rig.up(self.worker)
+
+    @property
+    def head(self):
+        claim = self.rig.claims(self.worker)[0]
+        return claim.row_lo, claim.row_hi
+
+
+def test_the_stream_goes_on_without_the_sample(lone):
+    token = lone.open(batch_size=16)
+    crashes = Crashes(lone)
+    lone.run(token, granted=3)
+    crashes.crash(row=5, sample=33)
+    lone.work((crashes.worker,))
+    assert not lone.errors(token)
+    assert places(lone.ready(token)) == [(0, 0, [33]), (0, 1, [33]), (0, 2, [33])]
+    works = [work for one in of(lone.said, ins.Assign) for work in one.work]
+    after = [work for work in works if work.crashed]
+    assert {work.crashed for work in after} == {(33,)}
+    assert sum(work.row_hi - work.row_lo for work in after) == 48, "the whole step is done anew"
+    (quarantined,) = of(lone.said, ins.Quarantine)
+    assert [bad.id for bad in quarantined.bad] == [33]
+    assert quarantined.bad[0].reason == "it killed or hung a worker 2 times, the last: signal 11"
+    (logged,) = [one for one in of(lone.said, ins.Log) if one.event == "sample_crashed"]
+    assert logged.facts["id"] == 33
+    assert lone.counters()["crashed_samples_total"] == 1
+
+
+def test_what_was_announced_before_stays(lone):
+    """All ranks go on with the substitute: from the step of the crash on, not before."""
+    first, other = (lone.open(rank=rank, world_size=2, batch_size=16) for rank in (0, 1))
+    lone.run(first, granted=2)
+    lone.work((1,))
+    lone.send(first, Credit(1, 3))
+    crashes = Crashes(lone)
+    crashes.crash(row=3, sample=7)  # in step 2 of rank 0
+    lone.work((crashes.worker,))
+    lone.run(other, granted=4)
+    lone.work((crashes.worker,))
+    expected = [(0, 0, []), (0, 1, []), (0, 2, [7]), (1, 0, [7])]
+    assert places(lone.ready(first))[:4] == expected
+    assert places(lone.ready(other)) == expected
+
+
+def test_a_row_of_which_no_sample_is_known(lone):
+    """Where a worker says nothing, the order says which sample the row shows."""
+    token = lone.open(batch_size=16, exclude=Excluded([3, 4]).to_bytes())
+    spec = StreamSpec.from_data(of(lone.sent(token), Opened)[0].spec)
+    lone.run(token, granted=1)
+    crashes = Crashes(lone)
+    crashes.crash(row=5, sample=None)
+    lone.work((crashes.worker,))
+    order = PlainOrder(spec, excluded=Excluded([3, 4]))
+    expected = int(order.rows(0, 0, 5, 6).ids[0])
+    assert places(lone.ready(token)) == [(0, 0, [expected])]
+
+
+def test_a_substitute_that_crashes_too_is_replaced_too(lone):
+    token = lone.open(batch_size=16)
+    crashes = Crashes(lone)
+    lone.run(token, granted=1)
+    crashes.crash(row=5, sample=33)
+    crashes.crash(row=5, sample=12)
+    lone.work((crashes.worker,))
+    assert places(lone.ready(token)) == [(0, 0, [12, 33])]
+
+
+def test_a_sample_that_is_replaced_and_crashes_all_the_same_stops_the_stream(lone):
+    token = lone.open(batch_size=16)
+    crashes = Crashes(lone)
+    lone.run(token, granted=1)
+    crashes.crash(row=5, sample=33)
+    crashes.crash(row=5, sample=33)
+    (error,) = lone.errors(token)
+    assert error.code == "stream_stopped"
+    assert error.message.endswith("leave it out: Loader(exclude=[33])")
+
+
+def test_deaths_without_blame_come_to_the_same_end(lone):
+    token = lone.open(batch_size=1)
+    crashes = Crashes(lone)
+    lone.run(token, granted=1)
+    crashes.crash(row=0, sample=9, times=8, blame=False)
+    lone.work((crashes.worker,))
+    assert places(lone.ready(token)) == [(0, 0, [9])]
+
+
+def test_more_than_a_few_stop_the_stream(lone):
+    token = lone.open(batch_size=16)
+    crashes = Crashes(lone)
+    lone.run(token, granted=1)
+    for sample in range(MAX_CRASHED):
+        crashes.crash(row=sample, sample=sample)
+    assert not lone.errors(token)
+    crashes.crash(row=9, sample=40)
+    (error,) = lone.errors(token)
+    assert "8 others are replaced already; leave all of them out by exclude=" in error.message
+
+
+def test_a_cursor_says_what_is_replaced(make_rig):
+    """Whatever the policy is now; and only for the client that says so."""
+    rig = make_rig(workers=1)
+    rig.up(1)
+    token, other = rig.open(), rig.open()
+    rig.send(token, Seek(1, 2, 1, [30, 4]), Credit(1, 1))
+    rig.run(other, granted=1)
+    rig.work((1,))
+    assert places(rig.ready(token)) == [(2, 1, [4, 30])]
+    assert places(rig.ready(other)) == [(0, 0, [])]
+
+
+def test_what_a_client_may_not_say(lone):
+    token = lone.open()
+    lone.send(token, Seek(1, 0, 0, [50]))
+    assert "SEEK: crashed: expected ids from 0 to 49, got [50]" in lone.errors(token)[-1].message
+    lone.run(token, granted=1)
+    Crashes(lone).crash(row=0, sample=49)
+    lone.send(token, Seek(2, 0, 0, list(range(8))))
+    assert "at most 8 samples of a stream are replaced, this would be 9" in (
+        lone.errors(token)[-1].message
+    )
