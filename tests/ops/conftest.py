@@ -54,6 +54,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"size": (33, 31), "crop": "random", "interpolation": "nearest"},
     ],
     "fit_length": [{"length": 20}, {"length": 7, "keep": "last"}, {"length": 9, "keep": "random"}],
+    "from_float": [{}],
     "gamma": [{"p": 0.9}, {"gamma_range": (0.3, 3), "p": 0.5}],
     "gaussian_blur": [{"p": 0.9}, {"kernel_size": 23, "sigma_range": (1, 9), "p": 0.5}],
     "gaussian_noise": [{"p": 0.9}, {"sigma_range": (0, 128), "p": 0.5}],
@@ -134,6 +135,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "saturation": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],
     "sharpness": [{"p": 0.9}, {"factor_range": (0, 5), "p": 0.5}],
     "solarize": [{"p": 0.5}, {"threshold": 200, "p": 1}],
+    "to_float": [{}],
     "transpose": [{"p": 0.5}, {"p": 1}],
     "vertical_flip": [{"p": 0.5}, {"p": 1}],
     "ycbcr_to_rgb": [{}],
@@ -145,9 +147,37 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
 MASK_DTYPES = ("uint8", "uint16", "int32")
 
 
+def accepts(op: Op, kind: str, dtype: str, shape: tuple[int, ...]) -> bool:
+    """Whether an op has a rule for one value."""
+    try:
+        op.declare((State.fixed(kind, dtype, shape),))
+    except StateError:
+        return False
+    return True
+
+
+def image_channels(op: Op, dtype: str) -> list[int]:
+    """Channel counts of images of a dtype that an op has a rule for; an op without images: any."""
+    if "image" not in op.kernels:
+        return [3] if dtype == "uint8" else []
+    return [c for c in (1, 2, 3, 4) if accepts(op, "image", dtype, (8, 8, c))]
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that asks for `example` with every example of every registered op."""
-    if "example" in metafunc.fixturenames:
+    """Run a test that asks for `example` with every example of every registered op.
+
+    Those that ask for `dtype` too get each dtype of images that the example has a rule for.
+    """
+    if "dtype" in metafunc.fixturenames and "example" in metafunc.fixturenames:
+        pairs = [(n, p) for n in sorted(registered()) for p in EXAMPLES.get(n, [{}])]
+        found = [
+            pytest.param(make(n, p), dtype, id=f"{n}-{i}-{dtype}")
+            for i, (n, p) in enumerate(pairs)
+            for dtype in ("uint8", "float32")
+            if image_channels(make(n, p), dtype)
+        ]
+        metafunc.parametrize(("example", "dtype"), found)
+    elif "example" in metafunc.fixturenames:
         pairs = [(n, p) for n in sorted(registered()) for p in EXAMPLES.get(n, [{}])]
         names = [f"{name}-{i}" for i, (name, _) in enumerate(pairs)]
         metafunc.parametrize("example", [make(n, p) for n, p in pairs], ids=names)
@@ -193,26 +223,25 @@ def noise() -> Callable[..., np.ndarray]:
 def values_of(examples: dict[str, Any]) -> Callable[..., list[tuple[str, np.ndarray]]]:
     """Make values of one size: an image, and a mask of every dtype that an op has a rule for.
 
-    Ops that have no rule for either get sequences of that height.
+    Images are uint8 where the op has a rule for them; floats lie in [-0.5, 1.5). Ops that have no
+    rule for either get sequences of that height.
     """
 
-    def accepts(op: Op, mask: np.ndarray) -> bool:
-        try:
-            op.declare((State.fixed("mask", str(mask.dtype), mask.shape),))
-        except StateError:
-            return False
-        return True
-
-    def make_values(op: Op, height: int, width: int, channels: int = 3, seed: int = 0) -> Any:
+    def make_values(
+        op: Op, height: int, width: int, channels: int = 3, seed: int = 0, dtype: str = ""
+    ) -> Any:
         draw = np.random.default_rng(seed)
         values = []
         if "image" in op.kernels:
-            image = draw.integers(0, 256, (height, width, channels), dtype=np.uint8)
+            shape = (height, width, channels)
+            image = draw.integers(0, 256, shape, dtype=np.uint8)
+            if dtype == "float32" or not image_channels(op, "uint8"):
+                image = (draw.random(shape, np.float32) * 2 - np.float32(0.5)).astype(np.float32)
             values.append(("image", image))
         if "mask" in op.kernels:
-            for dtype in MASK_DTYPES:
-                mask = draw.integers(0, 200, (height, width)).astype(dtype)
-                if accepts(op, mask):
+            for classes in MASK_DTYPES:
+                mask = draw.integers(0, 200, (height, width)).astype(classes)
+                if accepts(op, "mask", classes, mask.shape):
                     values.append(("mask", mask))
         if not {"image", "mask"} & op.kernels.keys():  # sequences
             values.append(("array", draw.integers(0, 9999, (height, width), dtype=np.int32)))

@@ -16,18 +16,77 @@ from stoker.rng.streams import machine_key, make_key, stream_key
 SIZES = [(1, 1), (1, 9), (8, 1), (2, 3), (17, 13), (33, 64), (65, 31), (49, 97)]
 
 
-def channels_of(op: Op) -> list[int]:
+LEVELS_ONLY = {
+    "affine",
+    "augmix_transform",
+    "autocontrast",
+    "box_blur",
+    "brightness",
+    "channel_shuffle",
+    "clahe",
+    "color_jitter",
+    "contrast",
+    "elastic",
+    "equalize",
+    "fit_bucket",
+    "gamma",
+    "gaussian_blur",
+    "gaussian_noise",
+    "grayscale",
+    "grid_distortion",
+    "hsv_to_rgb",
+    "hue",
+    "invert",
+    "iou_crop",
+    "jpeg_compression",
+    "letterbox",
+    "median_blur",
+    "motion_blur",
+    "normalize",
+    "perspective",
+    "posterize",
+    "random_resized_crop",
+    "random_short_side_scale",
+    "resize",
+    "resize_long",
+    "resize_short",
+    "rgb_to_hsv",
+    "rgb_to_ycbcr",
+    "rotate",
+    "salt_and_pepper",
+    "saturation",
+    "sharpness",
+    "solarize",
+    "to_float",
+    "ycbcr_to_rgb",
+}
+"""Ops that have no rule for images of floats: they count or look up the 256 levels."""
+
+
+def accepts(op: Op, dtype: str, channels: int) -> bool:
+    try:
+        op.declare((State.fixed("image", dtype, (8, 8, channels)),))
+    except StateError:
+        return False
+    return True
+
+
+def dtype_of(op: Op) -> str:
+    """Dtype of images that an op is tried on first."""
+    return "uint8" if any(accepts(op, "uint8", c) for c in (1, 2, 3, 4)) else "float32"
+
+
+def channels_of(op: Op, dtype: str = "") -> list[int]:
     """Channel counts that an op's parameters allow; an op without images takes any."""
     if "image" not in op.kernels:
         return [3]
-    found = []
-    for channels in (1, 2, 3, 4):
-        try:
-            op.declare((State.fixed("image", "uint8", (8, 8, channels)),))
-        except StateError:
-            continue
-        found.append(channels)
-    return found
+    return [c for c in (1, 2, 3, 4) if accepts(op, dtype or dtype_of(op), c)]
+
+
+def test_which_ops_have_no_rule_for_floats(examples):
+    ops = [make(name, params[0]) for name, params in examples.items()]
+    of_images = [op for op in ops if "image" in op.kernels]
+    assert {op.name for op in of_images if not channels_of(op, "float32")} == LEVELS_ONLY
 
 
 def test_every_op_has_examples(examples):
@@ -40,11 +99,12 @@ def test_importing_ops_imports_no_numba():
 
 
 @pytest.mark.slow
-def test_compiled_is_plain(example, run_op, values_of):
-    allowed = channels_of(example)
+def test_compiled_is_plain(example, dtype, run_op, values_of):
+    allowed = channels_of(example, dtype)
     assert allowed
     for number, (height, width) in enumerate(SIZES):
-        values = values_of(example, height, width, allowed[number % len(allowed)], number)
+        channels = allowed[number % len(allowed)]
+        values = values_of(example, height, width, channels, number, dtype)
         fast = run_op(example, values, number)
         slow = run_op(example, values, number, machine=False)
         assert fast.record == slow.record
@@ -78,9 +138,10 @@ def test_scratch_never_falls_when_the_bound_grows(example):
     kind, rest = ("image", (channels,)) if "image" in example.kernels else ("mask", ())
     if kind not in example.kernels:
         kind = "array"
+    dtype = dtype_of(example) if kind == "image" else "uint8"
     for (h0, w0), (h1, w1) in pairwise([(1, 1), (1, 30), (24, 30), (25, 300), (999, 300)]):
-        small = example.declare((State.fixed(kind, "uint8", (h0, w0, *rest)),))[1]
-        large = example.declare((State.fixed(kind, "uint8", (h1, w1, *rest)),))[1]
+        small = example.declare((State.fixed(kind, dtype, (h0, w0, *rest)),))[1]
+        large = example.declare((State.fixed(kind, dtype, (h1, w1, *rest)),))[1]
         assert small <= large
 
 
@@ -143,7 +204,7 @@ ALLOCATIONS = """
 import sys
 import numba, numpy as np
 from numba.core.runtime import rtsys
-from stoker.ops import State, make, registered
+from stoker.ops import State, StateError, make, registered
 from stoker.ops.contract import storage
 from stoker.ops.records import machine_record
 from stoker.rng.jit import compiled, set_cache_root
@@ -162,11 +223,20 @@ def record_of(dtype, value=None):
         array[0] = value[()]
     return array[0]
 
-def count(op, kind, times):
+def takes(op, kind, dtype):
+    levels = getattr(op, "fill", ())
+    channels = len(levels) if len(levels) > 1 else 3
+    try:
+        op.declare((State.fixed(kind, dtype, (8, 8, channels)),))
+    except StateError:
+        return False
+    return True
+
+def count(op, kind, dtype, times):
     levels = getattr(op, "fill", ())
     channels = len(levels) if len(levels) > 1 else 3
     shape = (40, 50, channels) if kind in ("image", "array") else (40, 50)
-    (after,), need = op.declare((State.fixed(kind, "uint8", shape),))
+    (after,), need = op.declare((State.fixed(kind, dtype, shape),))
     record = record_of(op.record)
     params = record_of(op.parameters, op.params())
     items = (np.zeros((0, 4), np.uint32),) if op.draws_from else ()
@@ -174,8 +244,8 @@ def count(op, kind, times):
     if "apply" in (op.record.names or ()):
         record["apply"] = 1
     dst = np.zeros(after.bound, storage(after.dtype))
-    args = np.zeros(shape, np.uint8), dst, params, record, np.zeros(need + 64, np.uint8)
-    run = compiled(op.kernels[kind].run)
+    args = np.zeros(shape, dtype), dst, params, record, np.zeros(need + 64, np.uint8)
+    run = compiled(op.kernel_of(kind, dtype).run)
     repeat(run, 1, *args)
     before = rtsys.get_allocation_stats().alloc
     repeat(run, times, *args)
@@ -186,8 +256,13 @@ seen = 0
 for name, params in eval(sys.argv[2]).items():
     op = make(name, params)
     for kind in op.kernels:
-        assert count(op, kind, 1) == count(op, kind, 50), f"{name} {kind} allocates"
-        seen += count(op, kind, 1)
+        given = ["uint8", "float32"] if kind == "image" else ["uint8"]
+        for dtype in given:
+            if kind == "image" and not takes(op, kind, dtype):
+                continue
+            once = count(op, kind, dtype, 1)
+            assert once == count(op, kind, dtype, 50), f"{name} {kind} {dtype} allocates"
+            seen += once
 assert seen > 0, "the counter does not count"
 """
 

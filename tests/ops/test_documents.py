@@ -30,7 +30,7 @@ def test_vectors(run_op, as_record, case, machine):
     values = [tuple(v) if isinstance(v, list) else v for v in case["record"]]
     for name, value in zip(op.record.names, values, strict=False):
         record[name] = value
-    source = np.array(case["in"], np.uint8)
+    source = np.array(case["in"], case.get("dtype", "uint8"))
     (got,) = run_op(op, [(case["kind"], source)], record=record, machine=machine).outputs
     if got.dtype.kind == "f":
         bits = got.view(f"u{got.itemsize}").ravel()

@@ -41,6 +41,7 @@ from stoker.ops.filter_boxes import FilterBoxes, filter_boxes
 from stoker.ops.fit_bucket import FitBucket, fit_bucket
 from stoker.ops.fit_length import FitLength, fit_length
 from stoker.ops.five_crop import five_crop, ten_crop
+from stoker.ops.from_float import FromFloat, from_float
 from stoker.ops.gamma import Gamma, gamma
 from stoker.ops.gaussian_blur import GaussianBlur, gaussian_blur
 from stoker.ops.gaussian_noise import GaussianNoise, gaussian_noise
@@ -86,6 +87,7 @@ from stoker.ops.saturation import Saturation, saturation
 from stoker.ops.sharpness import Sharpness, sharpness
 from stoker.ops.solarize import Solarize, solarize
 from stoker.ops.stack import Stack, stack
+from stoker.ops.to_float import ToFloat, to_float
 from stoker.ops.track_visible import TrackVisible, track_visible
 from stoker.ops.transpose import Transpose, transpose
 from stoker.ops.vertical_flip import VerticalFlip, vertical_flip
@@ -117,6 +119,7 @@ __all__ = [
     "FitBucket",
     "FitLength",
     "FoldKernel",
+    "FromFloat",
     "Gamma",
     "GaussianBlur",
     "GaussianNoise",
@@ -169,6 +172,7 @@ __all__ = [
     "Stack",
     "State",
     "StateError",
+    "ToFloat",
     "TrackVisible",
     "Transpose",
     "Uniform",
@@ -201,6 +205,7 @@ __all__ = [
     "fit_bucket",
     "fit_length",
     "five_crop",
+    "from_float",
     "gamma",
     "gaussian_blur",
     "gaussian_noise",
@@ -248,6 +253,7 @@ __all__ = [
     "solarize",
     "stack",
     "ten_crop",
+    "to_float",
     "track_visible",
     "transpose",
     "vertical_flip",

@@ -128,7 +128,7 @@ class Affine(Fills, Op):
     scale: tuple[float, float] = (1.0, 1.0)
     shear: float | tuple[float, ...] = 0.0
     interpolation: str = "bilinear"
-    fill: int | tuple[int, ...] = 0
+    fill: float | tuple[float, ...] = 0
     mask_fill: int = 0
 
     name: ClassVar[str] = "affine"
@@ -203,7 +203,7 @@ def affine(
     scale: tuple[float, float] = (1.0, 1.0),
     shear: float | tuple[float, ...] = 0.0,
     interpolation: str = "bilinear",
-    fill: int | tuple[int, ...] = 0,
+    fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
     stream: str | None = None,
 ) -> Any:

@@ -171,12 +171,12 @@ class AugmixTransform(Op):
     severity: int = 3
     all_ops: bool = True
     interpolation: str = "bilinear"
-    fill: int | tuple[int, ...] = 0
+    fill: float | tuple[float, ...] = 0
 
     name: ClassVar[str] = "augmix_transform"
     random: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("count", "i4"), ("severity", "i4"), ("interpolation", "u1"), ("fill", "u1", (4,))]
+        [("count", "i4"), ("severity", "i4"), ("interpolation", "u1"), ("fill", "f4", (4,))]
     )
     record: ClassVar[np.dtype[Any]] = np.dtype(
         [("transform", "u1"), ("level", "u1"), ("sign", "i1")]
@@ -215,7 +215,7 @@ def augmix_transform(
     severity: int = 3,
     all_ops: bool = True,
     interpolation: str = "bilinear",
-    fill: int | tuple[int, ...] = 0,
+    fill: float | tuple[float, ...] = 0,
     stream: str | None = None,
 ) -> Any:
     """Apply one of AugMix's transforms to images of a pipeline; see `AugmixTransform`."""

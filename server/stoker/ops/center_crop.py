@@ -75,7 +75,7 @@ class CenterCrop(Cropped):
         mask_fill: class outside of the mask.
     """
 
-    fill: int | tuple[int, ...] = 0
+    fill: float | tuple[float, ...] = 0
     mask_fill: int = 0
 
     name: ClassVar[str] = "center_crop"
@@ -101,7 +101,7 @@ class CenterCrop(Cropped):
 def center_crop(
     *values: Value,
     size: int | tuple[int, int],
-    fill: int | tuple[int, ...] = 0,
+    fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
     stream: str | None = None,
 ) -> Any:

@@ -66,12 +66,13 @@ class ChannelDrop(PixelOp):
     """
 
     count_range: tuple[int, int] = (1, 1)
-    fill: int | tuple[int, ...] = 0
+    fill: float | tuple[float, ...] = 0
     p: float = 0.5
 
     name: ClassVar[str] = "channel_drop"
+    takes_floats: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("low", "i4"), ("high", "i4"), ("fill", "u1", (4,)), ("p", "f8")]
+        [("low", "i4"), ("high", "i4"), ("fill", "f4", (4,)), ("p", "f8")]
     )
     record: ClassVar[np.dtype[Any]] = np.dtype([("count", "u1"), ("order", "u1", (4,)), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
@@ -100,7 +101,7 @@ class ChannelDrop(PixelOp):
 def channel_drop(
     *values: Value,
     count_range: tuple[int, int] = (1, 1),
-    fill: int | tuple[int, ...] = 0,
+    fill: float | tuple[float, ...] = 0,
     p: float = 0.5,
     stream: str | None = None,
 ) -> Any:

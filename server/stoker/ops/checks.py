@@ -13,6 +13,9 @@ from stoker.ops.contract import ParameterError
 MAX_SIDE = 65_535
 """Greatest height or width, in pixels; keeps every offset and product inside of int32 and int64."""
 
+FLOAT_MAX = (2.0 - 2.0**-23) * 2.0**127
+"""Greatest number of float32."""
+
 Pair = int | tuple[int, int]
 Numbers = float | tuple[float, ...]
 
@@ -107,16 +110,23 @@ def numbers(op: str, parameter: str, value: object, positive: bool = False) -> t
     raise refuse(op, parameter, f"a {what}, or one for each of at most 4 channels", value)
 
 
-def levels(op: str, parameter: str, value: object) -> tuple[int, ...]:
-    """Return one grey level for all channels, or one for each, as a tuple of 1 to 4 integers.
+def levels(op: str, parameter: str, value: object) -> tuple[float, ...]:
+    """Return one level for all channels, or one for each, as a tuple of 1 to 4 numbers.
+
+    Whole numbers from 0 to 255 are levels of any image, and integers in what is returned; other
+    floats are levels of images of float32.
 
     Raises:
-        ParameterError: there are none or more than 4, or one lies outside of [0, 255].
+        ParameterError: there are none or more than 4, one is an integer outside of [0, 255], or one
+            is no number that float32 holds.
     """
     items: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else (value,)
-    if 1 <= len(items) <= 4 and all(is_integer(v) and 0 <= v <= 255 for v in items):
-        return tuple(int(v) for v in items)
-    raise refuse(op, parameter, "an integer from 0 to 255, or one for each channel", value)
+    if 1 <= len(items) <= 4 and all(is_number(v) and abs(v) <= FLOAT_MAX for v in items):
+        found = tuple(int(v) if v == int(v) and 0 <= v <= 255 else v for v in items)
+        if all(isinstance(v, float) or 0 <= v <= 255 for v in found):
+            return found
+    expected = "an integer from 0 to 255, or a float for images of floats, or one for each channel"
+    raise refuse(op, parameter, expected, value)
 
 
 def choice(op: str, parameter: str, value: object, options: tuple[str, ...]) -> str:

@@ -235,6 +235,7 @@ class Op:
         parameters: dtype of the run-time parameters that `params()` returns.
         record: dtype of the draw record: all that one decision decided.
         kernels: kind -> Kernel; a kind without a rule is a build error.
+        floats: kind -> Kernel of float32 values, where that is another one than `kernels` has.
         forward: `forward(params, record, sizes) -> nine numbers`: the projective map from places in
             the input to places in the output, see `stoker.ops.points`; `sizes` are height and width
             before and after. It is the rule for boxes and keypoints; None: there is none.
@@ -259,6 +260,7 @@ class Op:
     parameters: ClassVar[np.dtype[Any]] = EMPTY
     record: ClassVar[np.dtype[Any]] = EMPTY
     kernels: ClassVar[dict[str, Kernel]]
+    floats: ClassVar[dict[str, Kernel]] = {}
     draw: ClassVar[Callable[..., None]] = staticmethod(no_draw)
     draws_from: ClassVar[str] = ""
     out_size: ClassVar[Callable[..., tuple[int, int]]] = staticmethod(same_size)
@@ -387,6 +389,12 @@ class Op:
         for state in states:
             if state.kind not in self.kernels:
                 raise self._no_rule(state)
+
+    @classmethod
+    def kernel_of(cls, kind: str, dtype: str) -> Kernel:
+        """Return the kernel of values of a kind and dtype."""
+        own = cls.floats.get(kind) if dtype == "float32" else None
+        return own or cls.kernels[kind]
 
     @classmethod
     def kinds(cls) -> tuple[str, ...]:

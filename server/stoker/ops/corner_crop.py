@@ -77,7 +77,7 @@ class CornerCrop(Cropped):
     """
 
     corner: str = "top_left"
-    fill: int | tuple[int, ...] = 0
+    fill: float | tuple[float, ...] = 0
     mask_fill: int = 0
 
     name: ClassVar[str] = "corner_crop"
@@ -108,7 +108,7 @@ def corner_crop(
     *values: Value,
     size: int | tuple[int, int],
     corner: str = "top_left",
-    fill: int | tuple[int, ...] = 0,
+    fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
     stream: str | None = None,
 ) -> Any:

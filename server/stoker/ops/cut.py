@@ -115,8 +115,10 @@ def plain_cut(src: np.ndarray, dst: np.ndarray, top: int, left: int, fill: np.nd
     dst[...] = np.where(inside[..., None] if src.ndim == 3 else inside, picked, fills)
 
 
-def require_fill(op: str, states: tuple[State, ...], fill: tuple[int, ...], mask_fill: int) -> None:
-    """Refuse fills that an image has not the channels for, or a mask not the range.
+def require_fill(
+    op: str, states: tuple[State, ...], fill: tuple[float, ...], mask_fill: int
+) -> None:
+    """Refuse fills that an image has not the channels or the dtype for, or a mask not the range.
 
     Raises:
         StateError: naming fill and state.
@@ -128,6 +130,11 @@ def require_fill(op: str, states: tuple[State, ...], fill: tuple[int, ...], mask
                 f"{len(fill)} levels {fill}",
                 op=op,
             )
+        whole = all(isinstance(level, int) for level in fill)
+        if state.kind == "image" and state.dtype == "uint8" and not whole:
+            raise StateError(
+                f"{op}: expected fill to be integers from 0 to 255 for {state}, got {fill}", op=op
+            )
         if state.kind == "mask":
             limits = np.iinfo(state.dtype)
             if not limits.min <= mask_fill <= limits.max:
@@ -138,6 +145,6 @@ def require_fill(op: str, states: tuple[State, ...], fill: tuple[int, ...], mask
                 )
 
 
-def fill_levels(fill: tuple[int, ...]) -> tuple[int, ...]:
+def fill_levels(fill: tuple[float, ...]) -> tuple[float, ...]:
     """Return a fill for four channels."""
     return fill * 4 if len(fill) == 1 else fill + (0,) * (4 - len(fill))

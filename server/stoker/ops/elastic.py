@@ -122,7 +122,7 @@ class Elastic(Fills, PixelOp):
     amount_range: tuple[float, float] = (2.0, 12.0)
     spacing: int = 32
     interpolation: str = "bilinear"
-    fill: int | tuple[int, ...] = 0
+    fill: float | tuple[float, ...] = 0
     mask_fill: int = 0
     p: float = 0.5
 
@@ -180,7 +180,7 @@ def elastic(
     amount_range: tuple[float, float] = (2.0, 12.0),
     spacing: int = 32,
     interpolation: str = "bilinear",
-    fill: int | tuple[int, ...] = 0,
+    fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
     p: float = 0.5,
     stream: str | None = None,

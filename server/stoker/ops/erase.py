@@ -98,11 +98,12 @@ class Erase(Fills, PixelOp):
 
     scale: tuple[float, float] = (0.02, 0.33)
     ratio: tuple[float, float] = (0.3, 3.3)
-    fill: int | tuple[int, ...] = 0
+    fill: float | tuple[float, ...] = 0
     mask_fill: int = 0
     p: float = 0.5
 
     name: ClassVar[str] = "erase"
+    takes_floats: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [
             ("scale_low", "f8"),
@@ -147,7 +148,7 @@ def erase(
     *values: Value,
     scale: tuple[float, float] = (0.02, 0.33),
     ratio: tuple[float, float] = (0.3, 3.3),
-    fill: int | tuple[int, ...] = 0,
+    fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
     p: float = 0.5,
     stream: str | None = None,

@@ -12,8 +12,8 @@ from stoker.ops import checks
 from stoker.ops.contract import State
 from stoker.ops.cut import fill_levels, require_fill
 
-FILL_FIELDS: Final[list[tuple[Any, ...]]] = [("mask_fill", "i4", (1,)), ("fill", "u1", (4,))]
-"""Run-time form of both, in the order of `Fills.fills`."""
+FILL_FIELDS: Final[list[tuple[Any, ...]]] = [("mask_fill", "i4", (1,)), ("fill", "f4", (4,))]
+"""Run-time form of both, in the order of `Fills.fills`; float32 holds every level exactly."""
 CLASSES: Final = np.iinfo(np.int32)
 
 
@@ -22,16 +22,16 @@ class Fills:
 
     Attributes:
         name: the op's name.
-        fill: grey level, or one for each channel.
+        fill: level, or one for each channel; a whole number for images of uint8.
         mask_fill: class number.
     """
 
     name: ClassVar[str]
-    fill: int | tuple[int, ...]
+    fill: float | tuple[float, ...]
     mask_fill: int
 
     @property
-    def levels(self) -> tuple[int, ...]:
+    def levels(self) -> tuple[float, ...]:
         """The fill as a tuple: one level, or one for each channel.
 
         Raises:
@@ -49,7 +49,7 @@ class Fills:
         number = checks.integer(self.name, "mask_fill", self.mask_fill, low, high)
         return {"fill": self.levels, "mask_fill": number}
 
-    def fills(self) -> tuple[tuple[int], tuple[int, ...]]:
+    def fills(self) -> tuple[tuple[int], tuple[float, ...]]:
         """Return the run-time form of both, in the order of `FILL_FIELDS`."""
         return (self.mask_fill,), fill_levels(self.levels)
 

@@ -17,7 +17,7 @@ from stoker.ops.mirror import Mirror
 def five_crop(
     *values: Value,
     size: int | tuple[int, int],
-    fill: int | tuple[int, ...] = 0,
+    fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
 ) -> tuple[Any, ...]:
     """Cut the four corners and the centre out of values of a pipeline.
@@ -43,7 +43,7 @@ def ten_crop(
     *values: Value,
     size: int | tuple[int, int],
     vertical_flip: bool = False,
-    fill: int | tuple[int, ...] = 0,
+    fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
 ) -> tuple[Any, ...]:
     """Cut the four corners and the centre out of values of a pipeline and of their mirror image.

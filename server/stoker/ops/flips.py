@@ -27,5 +27,6 @@ class FlipOp(ByChance):
         p: probability.
     """
 
+    takes_floats: ClassVar[bool] = True
     record: ClassVar[np.dtype[Any]] = np.dtype([("flip", "u1")])
     draw = staticmethod(draw_flip)

@@ -99,11 +99,12 @@ class GridMask(Fills, PixelOp):
 
     unit_range: tuple[int, int] = (32, 96)
     ratio: float = 0.5
-    fill: int | tuple[int, ...] = 0
+    fill: float | tuple[float, ...] = 0
     mask_fill: int = 0
     p: float = 0.5
 
     name: ClassVar[str] = "grid_mask"
+    takes_floats: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [
             ("ratio", "f8"),
@@ -150,7 +151,7 @@ def grid_mask(
     *values: Value,
     unit_range: tuple[int, int] = (32, 96),
     ratio: float = 0.5,
-    fill: int | tuple[int, ...] = 0,
+    fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
     p: float = 0.5,
     stream: str | None = None,

@@ -109,7 +109,7 @@ class Letterbox(Fills, Op):
     """
 
     size: int | tuple[int, int]
-    fill: int | tuple[int, ...] = 0
+    fill: float | tuple[float, ...] = 0
     mask_fill: int = 0
     interpolation: str = "bilinear"
 
@@ -162,7 +162,7 @@ class Letterbox(Fills, Op):
 def letterbox(
     *values: Value,
     size: int | tuple[int, int],
-    fill: int | tuple[int, ...] = 0,
+    fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
     interpolation: str = "bilinear",
     stream: str | None = None,

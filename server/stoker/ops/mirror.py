@@ -66,7 +66,7 @@ class Mirror(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states as they are."""
         self.require_kinds(states)
-        require_pixels(self.name, states)
+        require_pixels(self.name, states, floats=True)
         return states, 0
 
 

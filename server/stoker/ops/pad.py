@@ -114,7 +114,7 @@ class Pad(Fills, Op):
     padding: int | tuple[int, ...] = 0
     multiple: int | tuple[int, int] = 1
     mode: str = "constant"
-    fill: int | tuple[int, ...] = 0
+    fill: float | tuple[float, ...] = 0
     mask_fill: int = 0
 
     name: ClassVar[str] = "pad"
@@ -156,7 +156,7 @@ class Pad(Fills, Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of grown sides."""
         self.require_kinds(states)
-        require_pixels(self.name, states)
+        require_pixels(self.name, states, floats=True)
         if self.mode == "constant":
             self.require_fills(states)
         return tuple(self._grown(state) for state in states), 0
@@ -182,7 +182,7 @@ def pad(
     padding: int | tuple[int, ...] = 0,
     multiple: int | tuple[int, int] = 1,
     mode: str = "constant",
-    fill: int | tuple[int, ...] = 0,
+    fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
     stream: str | None = None,
 ) -> Any:

@@ -79,7 +79,7 @@ class PadToSize(Fills, Op):
 
     size: int | tuple[int, int]
     place: str = "top_left"
-    fill: int | tuple[int, ...] = 0
+    fill: float | tuple[float, ...] = 0
     mask_fill: int = 0
 
     name: ClassVar[str] = "pad_to_size"
@@ -113,7 +113,7 @@ class PadToSize(Fills, Op):
             StateError: an image may be larger than the frame, besides `Op.declare`'s reasons.
         """
         self.require_kinds(states)
-        require_pixels(self.name, states)
+        require_pixels(self.name, states, floats=True)
         self.require_fills(states)
         size = checks.pair(self.name, "size", self.size, 1)
         for state in states:
@@ -127,7 +127,7 @@ def pad_to_size(
     *values: Value,
     size: int | tuple[int, int],
     place: str = "top_left",
-    fill: int | tuple[int, ...] = 0,
+    fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
     stream: str | None = None,
 ) -> Any:

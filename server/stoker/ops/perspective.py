@@ -109,7 +109,7 @@ class Perspective(Fills, Op):
     distortion_scale: float = 0.5
     p: float = 0.5
     interpolation: str = "bilinear"
-    fill: int | tuple[int, ...] = 0
+    fill: float | tuple[float, ...] = 0
     mask_fill: int = 0
 
     name: ClassVar[str] = "perspective"
@@ -160,7 +160,7 @@ def perspective(
     distortion_scale: float = 0.5,
     p: float = 0.5,
     interpolation: str = "bilinear",
-    fill: int | tuple[int, ...] = 0,
+    fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
     stream: str | None = None,
 ) -> Any:

@@ -62,8 +62,13 @@ def look_up(image: Any, tables: Any, channels: int) -> None:
 
 @dataclass(frozen=True)
 class PixelOp(Op):
-    """Base of ops that keep every state and happen with probability p."""
+    """Base of ops that keep every state and happen with probability p.
 
+    Class attributes:
+        takes_floats: whether there is a rule for images of float32, too.
+    """
+
+    takes_floats: ClassVar[bool] = False
     random: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype([APPLY])
@@ -80,7 +85,7 @@ class PixelOp(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states as they are."""
         self.require_kinds(states)
-        require_pixels(self.name, states)
+        require_pixels(self.name, states, floats=self.takes_floats)
         return states, max(self.scratch(state) for state in states)
 
 

@@ -78,7 +78,7 @@ class RandomCrop(Cropped):
     """
 
     padding: int | tuple[int, int] = 0
-    fill: int | tuple[int, ...] = 0
+    fill: float | tuple[float, ...] = 0
     mask_fill: int = 0
 
     name: ClassVar[str] = "random_crop"
@@ -118,7 +118,7 @@ def random_crop(
     *values: Value,
     size: int | tuple[int, int],
     padding: int | tuple[int, int] = 0,
-    fill: int | tuple[int, ...] = 0,
+    fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
     stream: str | None = None,
 ) -> Any:

@@ -146,7 +146,7 @@ class ResizeCenterCrop(Fills, Op):
     max_size: int
     interpolation: str
     crop: int | tuple[int, int]
-    fill: int | tuple[int, ...] = 0
+    fill: float | tuple[float, ...] = 0
     mask_fill: int = 0
 
     name: ClassVar[str] = "resize_center_crop"

@@ -76,7 +76,7 @@ class Rotate(Fills, Op):
 
     degrees: float | tuple[float, float]
     interpolation: str = "bilinear"
-    fill: int | tuple[int, ...] = 0
+    fill: float | tuple[float, ...] = 0
     mask_fill: int = 0
 
     name: ClassVar[str] = "rotate"
@@ -123,7 +123,7 @@ def rotate(
     *values: Value,
     degrees: float | tuple[float, float],
     interpolation: str = "bilinear",
-    fill: int | tuple[int, ...] = 0,
+    fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
     stream: str | None = None,
 ) -> Any:

@@ -1,7 +1,8 @@
 """State rules that ops share: which images and masks the kernels of v1 handle.
 
-image: (H, W, C) uint8 with 1 to 4 channels. mask: (H, W) uint8, uint16 or int32 class numbers.
-Values of one call must be of one size, because they take one decision.
+image: (H, W, C) uint8 with 1 to 4 channels; most ops take float32 too, see `floats`. mask: (H, W)
+uint8, uint16 or int32 class numbers. Values of one call must be of one size, because they take one
+decision.
 """
 
 from typing import Final
@@ -10,6 +11,8 @@ from stoker.ops.contract import State, StateError
 
 MASK_DTYPES: Final = ("uint8", "uint16", "int32")
 MAX_CHANNELS: Final = 4
+FLOAT: Final = "float32"
+"""Dtype of images of floats, whose levels lie in [0, 1] where an op says so."""
 
 
 def refuse(op: str, expected: str, state: State, remedy: str) -> StateError:
@@ -19,15 +22,20 @@ def refuse(op: str, expected: str, state: State, remedy: str) -> StateError:
     )
 
 
-def require_pixels(op: str, states: tuple[State, ...]) -> None:
+def require_pixels(op: str, states: tuple[State, ...], *, floats: bool = False) -> None:
     """Refuse images and masks of a dtype or shape without a rule, and values of different sizes.
+
+    Args:
+        op: the op's name.
+        states: of the values of one call.
+        floats: whether the op has a rule for images of float32, too.
 
     Raises:
         StateError: naming op, state and what was expected.
     """
     for state in states:
         if state.kind == "image":
-            require_image(op, state)
+            require_image(op, state, floats=floats)
         elif state.kind == "mask" and (len(state.shape) != 2 or state.dtype not in MASK_DTYPES):
             raise refuse(
                 op,
@@ -44,19 +52,21 @@ def require_pixels(op: str, states: tuple[State, ...]) -> None:
             )
 
 
-def require_image(op: str, state: State) -> None:
-    """Refuse an image that is not uint8 with 1 to 4 channels last.
+def require_image(op: str, state: State, *, floats: bool = False) -> None:
+    """Refuse an image that is not uint8, or else float32, with 1 to 4 channels last.
 
     Raises:
         StateError: naming op, state and what was expected.
     """
     channels = state.shape[2] if len(state.shape) == 3 else None
-    if state.dtype != "uint8" or channels is None or not 1 <= channels <= MAX_CHANNELS:
+    dtypes = ("uint8", FLOAT) if floats else ("uint8",)
+    if state.dtype not in dtypes or channels is None or not 1 <= channels <= MAX_CHANNELS:
         raise refuse(
             op,
-            f"an image of shape (H, W, C), dtype uint8 and 1 to {MAX_CHANNELS} channels",
+            f"an image of shape (H, W, C), dtype {' or '.join(dtypes)} and 1 to {MAX_CHANNELS} "
+            "channels",
             state,
-            f"Call {op} before the image is converted",
+            f"Call {op} before the image is converted, or convert it back by from_float",
         )
 
 

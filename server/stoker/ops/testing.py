@@ -149,6 +149,7 @@ class OpRunner:
             ContractError: the op breaks the contract.
         """
         params, record, size, scratch_bytes = rest
+        rule = op.kernel_of(kind, str(src.dtype))
         shape = _shape(op, after, size)
         dtype = np.dtype(after.dtype)
         memory = Memory.painted("dst", int(np.prod(shape)) * dtype.itemsize, paint)
@@ -156,9 +157,9 @@ class OpRunner:
         scratch = Memory.painted("scratch", scratch_bytes, paint)
         before, params_before, record_before = src.copy(), params.copy(), record.copy()
         if machine:
-            compiled(op.kernels[kind].run)(src, dst, params, record, scratch.inner)
+            compiled(rule.run)(src, dst, params, record, scratch.inner)
         else:
-            op.kernels[kind].plain(src, dst, params, record, None)
+            rule.plain(src, dst, params, record, None)
         _hold(not memory.fault(), op, f"the {kind} kernel wrote outside of dst")
         _hold(
             not scratch.fault(),
@@ -318,10 +319,11 @@ def _check_kernel(op: Op, run: OpRunner, kind: str, array: np.ndarray) -> None:
             op,
             f"the {form} {kind} kernel leaves parts of dst or reads what lay there",
         )
-    if op.kernels[kind].in_place and left.shape == array.shape and left.dtype == array.dtype:
+    rule = op.kernel_of(kind, str(array.dtype))
+    if rule.in_place and left.shape == array.shape and left.dtype == array.dtype:
         both = array.copy()
         scratch = Memory.painted("scratch", scratch_bytes, PAINT).inner
-        compiled(op.kernels[kind].run)(both, both, params, record, scratch)
+        compiled(rule.run)(both, both, params, record, scratch)
         _hold(both.tobytes() == left.tobytes(), op, f"the {kind} kernel gives other bytes in place")
 
 

@@ -79,7 +79,7 @@ class ZoomOut(Fills, Op):
     """
 
     side_range: tuple[float, float] = (1.0, 4.0)
-    fill: int | tuple[int, ...] = 0
+    fill: float | tuple[float, ...] = 0
     mask_fill: int = 0
     p: float = 0.5
 
@@ -118,7 +118,7 @@ class ZoomOut(Fills, Op):
             StateError: the largest canvas is too large, besides `Op.declare`'s reasons.
         """
         self.require_kinds(states)
-        require_pixels(self.name, states)
+        require_pixels(self.name, states, floats=True)
         self.require_fills(states)
         return tuple(self._grown(state) for state in states), 0
 
@@ -136,7 +136,7 @@ class ZoomOut(Fills, Op):
 def zoom_out(
     *values: Value,
     side_range: tuple[float, float] = (1.0, 4.0),
-    fill: int | tuple[int, ...] = 0,
+    fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
     p: float = 0.5,
     stream: str | None = None,

@@ -305,7 +305,8 @@ class Binder:
         if op.folds:
             steps.append(FoldStep(decision, kind, srcs, value, scratch, check, site))
         else:
-            steps.append(ApplyStep(decision, kind, srcs[0], value, scratch, check, site))
+            dtype = states[0].dtype
+            steps.append(ApplyStep(decision, kind, srcs[0], value, scratch, check, site, dtype))
 
     def _in_memory(self, value: int, steps: list[Step]) -> int:
         """Return a value that kernels can take: a copy of one that lies in a register."""

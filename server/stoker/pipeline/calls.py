@@ -69,7 +69,7 @@ def draw_of(op: type[Op], site: Site = NOWHERE, items: State | None = None) -> C
 
 def kernel_of(op: type[Op], kind: str, src: State, dst: State, site: Site = NOWHERE) -> Call:
     """Return the call of a kernel of images, masks or arrays."""
-    run, dtypes = op.kernels[kind].run, (op.parameters, op.record)
+    run, dtypes = op.kernel_of(kind, src.dtype).run, (op.parameters, op.record)
     return Call(run, "kernel", f"{kind} kernel", op.name, run, *dtypes, src, dst, site)
 
 

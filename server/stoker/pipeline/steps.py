@@ -71,7 +71,7 @@ class SameSizeStep:
 
 @dataclass(frozen=True)
 class ApplyStep:
-    """Run the kernel of `kind` from `src` to `dst`.
+    """Run the kernel of `kind` and `dtype` from `src` to `dst`.
 
     `check` is the status for a size out of bounds; None where the size is fixed.
     """
@@ -83,6 +83,7 @@ class ApplyStep:
     scratch_bytes: int
     check: int | None
     site: Site
+    dtype: str
 
     @property
     def srcs(self) -> tuple[int, ...]:
@@ -92,7 +93,7 @@ class ApplyStep:
     @property
     def kernel(self) -> Kernel:
         """The kernel that runs."""
-        return self.decision.op.kernels[self.kind]
+        return self.decision.op.kernel_of(self.kind, self.dtype)
 
 
 @dataclass(frozen=True)
