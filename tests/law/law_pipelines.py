@@ -179,3 +179,15 @@ def varying(sample, ctx):
         "tokens": outputs.pad(sample.words, fill=-100),
         "label": sample.label,
     }
+
+
+@pipeline
+def floats(sample):
+    """An image of floats, masks of many classes, and a photograph that becomes floats."""
+    image, mask, photo = ops.random_crop(
+        sample.image, sample.mask, ops.to_float(sample.photo), size=36, padding=2, fill=0.25
+    )
+    image, mask, photo = ops.horizontal_flip(image, mask, photo)
+    image, mask, photo = ops.rot90(image, mask, photo, p=0.7)
+    photo = ops.erase(photo, fill=(0.5, 0.25, 0.125))
+    return {"image": image, "mask": mask, "photo": photo, "levels": ops.from_float(photo)}

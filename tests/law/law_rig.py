@@ -176,8 +176,8 @@ def _daemon(
 ) -> Iterator[SimpleNamespace]:
     address = f"ipc://{folder}/stoker.sock"
     names = (
-        "crops", "training", "padded", "evaluation", "scheduled", "detection", "mixed", "mosaics",
-        "fitted", "fitted_mixed", "fitted_forms", "sentences", "folded", "varying",
+        "crops", "floats", "training", "padded", "evaluation", "scheduled", "detection", "mixed",
+        "mosaics", "fitted", "fitted_mixed", "fitted_forms", "sentences", "folded", "varying",
     )  # fmt: skip
     config = [
         "[daemon]",

@@ -27,8 +27,9 @@ _LEVEL = 9
 
 
 def encode_bands(pixels: np.ndarray) -> bytes:
-    """Encode `(H, W) uint8` or `(H, W, C) uint8` pixels."""
-    line = int(np.prod(pixels.shape[1:]))
+    """Encode `(H, W)` or `(H, W, C)` pixels of any dtype, their numbers little-endian."""
+    pixels = _bytes_of(np.ascontiguousarray(pixels, pixels.dtype.newbyteorder("<")))
+    line = pixels.shape[1]
     rows = min(max(BAND_BYTES // line, 1), pixels.shape[0])
     bands = [_compressed(pixels[top : top + rows]) for top in range(0, pixels.shape[0], rows)]
     ends = np.cumsum([len(band) for band in bands])
@@ -45,7 +46,7 @@ def decode_bands(
 
     Args:
         data: what `encode_bands` made; of it only the bands that the box touches are read.
-        out: `(H, W) uint8` or `(H, W, C) uint8`.
+        out: `(H, W)` or `(H, W, C)` of the dtype that was encoded, contiguous.
         box: (top, left, height, width) inside of the picture; None for all of it. Only the box is
             written.
 
@@ -55,16 +56,23 @@ def decode_bands(
     view = memoryview(data)
     rows, ends, checksums, bands = _parts(view, out.shape[0])
     top, left, height, width = box or (0, 0, *out.shape[:2])
-    shape = out.shape[1:]
-    line = int(np.prod(shape))
+    lines = _bytes_of(out)
+    line = lines.shape[1]
+    pixel = line // out.shape[1]
     for band in range(top // rows, (top + height - 1) // rows + 1):
         first = band * rows
         stop = min(first + rows, out.shape[0])
         packed = bands[ends[band - 1] if band else 0 : ends[band]]
         pixels = _pixels(packed, checksums[band], (stop - first) * line)
-        part = pixels.reshape(stop - first, *shape)
+        part = pixels.reshape(stop - first, line)
         y0, y1 = max(first, top), min(stop, top + height)
-        out[y0:y1, left : left + width] = part[y0 - first : y1 - first, left : left + width]
+        x0, x1 = left * pixel, (left + width) * pixel
+        lines[y0:y1, x0:x1] = part[y0 - first : y1 - first, x0:x1]
+
+
+def _bytes_of(pixels: np.ndarray) -> np.ndarray:
+    """Return a view of the bytes of pixels, `(H, bytes of a row)`."""
+    return pixels.reshape(-1).view(np.uint8).reshape(pixels.shape[0], -1)
 
 
 def _compressed(pixels: np.ndarray) -> bytes:

@@ -142,13 +142,23 @@ def _banded(field: Field, value: Value, scratch: Scratches) -> Cell:
     notes: tuple[str, ...] = ()
     if isinstance(value, np.ndarray):
         size, pixels = _check_pixels(field, value), np.ascontiguousarray(value)
+        pixels = pixels.astype(field.dtype, copy=False)
     else:
+        _check_file(field)
         picture = inspect_picture(_file(value), field.kind, scratch)
         size, notes = (picture.height, picture.width), picture.notes
         shape = (*size, 3) if field.kind == "image" else size
         pixels = scratch.pixels.take(int(np.prod(shape))).reshape(shape)
     prefix = struct.pack("<II", *size)
     return Cell(encode_bands(pixels), size, prefix, *size, "bands", notes, pixels.tobytes())
+
+
+def _check_file(field: Field) -> None:
+    if field.dtype != "uint8" or field.shape[2:] not in ((), (3,)):
+        raise CodecError(
+            f"expected {field.dtype} pixels, got the bytes of a picture, which is read as uint8 of "
+            "3 channels, or as a mask of uint8"
+        )
 
 
 def _file(value: Value) -> bytes:
@@ -170,16 +180,16 @@ def _raw_picture(field: Field, value: Value) -> Cell:
     if not isinstance(value, np.ndarray):
         raise CodecError(f"expected an array of pixels, got {type(value).__name__}")
     height, width = _check_pixels(field, value)
-    return Cell(value.tobytes(), (height, width), struct.pack("<II", height, width), height, width)
+    stored = value.astype(value.dtype.newbyteorder("<"), copy=False).tobytes()
+    return Cell(stored, (height, width), struct.pack("<II", height, width), height, width)
 
 
 def _check_pixels(field: Field, value: np.ndarray) -> tuple[int, int]:
-    tail = (3,) if field.kind == "image" else ()
-    if value.dtype != np.uint8 or value.ndim != 2 + len(tail) or value.shape[2:] != tail:
+    tail = field.shape[2:]
+    if value.dtype != field.dtype or value.ndim != 2 + len(tail) or value.shape[2:] != tail:
         raise CodecError(
-            f"expected uint8 pixels of shape (H, W{', 3' if tail else ''}), got {value.dtype} of "
-            "shape "
-            f"{value.shape}"
+            f"expected {field.dtype} pixels of shape (H, W{f', {tail[0]}' if tail else ''}), got "
+            f"{value.dtype} of shape {value.shape}"
         )
     check_pixels(*value.shape[:2])
     return value.shape[0], value.shape[1]

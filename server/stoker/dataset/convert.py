@@ -112,6 +112,15 @@ def convert(
 def _convert_picture(one: Field, done: Converted, wish: Conversion, scratch: Scratches) -> Size:
     """Convert a picture in place, and return its size."""
     value = done.values[one.name]
+    if is_special(one):
+        assert isinstance(value, np.ndarray)
+        if smaller((value.shape[0], value.shape[1]), wish.resize) != value.shape[:2]:
+            raise CodecError(
+                f"--resize makes uint8 images of 3 channels and uint8 masks smaller, this is "
+                f"{one.dtype} of shape {value.shape}; make it smaller before it is packed"
+            )
+        done.sizes[one.name] = value.shape[0], value.shape[1]
+        return done.sizes[one.name]
     pixels, recoded = _pixels(one, value, scratch)
     size = pixels.shape[0], pixels.shape[1]
     done.sizes[one.name] = size
@@ -133,6 +142,11 @@ def _convert_picture(one: Field, done: Converted, wish: Conversion, scratch: Scr
     return target
 
 
+def is_special(one: Field) -> bool:
+    """Whether a picture has pixels that no JPEG or PNG of ours holds, and stays as it came."""
+    return one.dtype != "uint8" or one.shape[2:] not in ((), (3,))
+
+
 def smaller(size: Size, resize: int | None) -> Size:
     """Return a size whose shorter side is at most `resize`, in the same proportion."""
     short = min(size)
@@ -145,9 +159,9 @@ def smaller(size: Size, resize: int | None) -> Size:
 def _pixels(one: Field, value: Value, scratch: Scratches) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return a picture's pixels, and notes of what had to be done to read it."""
     if isinstance(value, np.ndarray):
-        tail = (3,) if one.kind == "image" else ()
-        if value.dtype != np.uint8 or value.ndim < 2 or value.shape[2:] != tail:
-            raise CodecError(f"expected uint8 pixels, got {value.dtype} of shape {value.shape}")
+        tail = one.shape[2:]
+        if value.dtype != one.dtype or value.ndim < 2 or value.shape[2:] != tail:
+            raise CodecError(f"expected {one.dtype} pixels, got {value.dtype} of {value.shape}")
         check_pixels(*value.shape[:2])
         return np.ascontiguousarray(value), ()
     if not isinstance(value, bytes | bytearray | memoryview):

@@ -20,7 +20,7 @@ from stoker.dataset.alike import AlikeFields, is_alike
 from stoker.dataset.bands import decode_bands
 from stoker.dataset.boxed import BoxScratch, decode_boxed
 from stoker.dataset.check import check_files, check_manifest
-from stoker.dataset.codecs import CHANNELS, decode_picture
+from stoker.dataset.codecs import decode_picture
 from stoker.dataset.columns import (
     ColumnFiles,
     FixedColumn,
@@ -245,10 +245,10 @@ class Dataset:
         Args:
             field: an image or mask.
             id: the sample's id.
-            out: flat, contiguous, writable uint8 array of at least H * W * channels bytes.
+            out: flat, contiguous, writable uint8 array of at least as many bytes as the pixels.
 
         Returns:
-            A contiguous view of `out`: (H, W, 3) for images, (H, W) for masks.
+            A contiguous view of `out`: (H, W, C) for images, (H, W) for masks.
 
         Raises:
             UnknownNameError: there is no such field.
@@ -261,13 +261,13 @@ class Dataset:
         needed = self._check_memory(spec, id, size, out)
         data = self.read(field, id)
         if isinstance(data, np.ndarray):
-            target = out[:needed].reshape(data.shape)
+            target = out[:needed].view(data.dtype).reshape(data.shape)
             np.copyto(target, data)
             return target
         assert isinstance(data, memoryview)
         try:
             if spec.encoding == "bands":
-                picture = out[:needed].reshape(*size, *spec.shape[2:])
+                picture = out[:needed].view(spec.dtype).reshape(*size, *spec.shape[2:])
                 decode_bands(data, picture)
                 return picture
             return decode_picture(data, spec.kind, size, turn, out, self._scratch().turned)
@@ -314,7 +314,7 @@ class Dataset:
             )
         data = self.read(field, id)
         assert isinstance(data, memoryview)
-        target = out[:needed].reshape(*size, *spec.shape[2:])
+        target = out[:needed].view(spec.dtype).reshape(*size, *spec.shape[2:])
         try:
             if grid is None:
                 decode_bands(data, target, box)
@@ -534,11 +534,10 @@ class Dataset:
 
     def _raw_picture(self, spec: Field, data: memoryview, id: int) -> np.ndarray:  # noqa: A002
         size, _ = self._checked_size(spec, id)
-        shape = (*size, 3) if spec.kind == "image" else size
-        if size[0] * size[1] * CHANNELS[spec.kind] != len(data):
+        if size[0] * size[1] * _pixel_bytes(spec) != len(data):
             what = f"{len(data)} bytes are no picture of {size[0]}x{size[1]} pixels"
             raise self._sample_error(spec.name, id, what)
-        return np.frombuffer(data, np.uint8).reshape(shape)
+        return np.frombuffer(data, spec.dtype).reshape(*size, *spec.shape[2:])
 
     def _ragged(self, spec: Field, data: memoryview, id: int) -> np.ndarray:  # noqa: A002
         inner = [side or 1 for side in spec.shape[1:]]
@@ -558,7 +557,7 @@ class Dataset:
         out: np.ndarray,
     ) -> int:
         """Return the bytes that a picture needs; refuse memory that does not have them."""
-        needed = size[0] * size[1] * CHANNELS[spec.kind]
+        needed = size[0] * size[1] * _pixel_bytes(spec)
         flat = out.dtype == np.uint8 and out.ndim == 1 and out.flags.c_contiguous
         if not flat or out.size < needed:
             raise UsageError(
@@ -595,6 +594,11 @@ class Dataset:
                 return column.file_name(row.number), column.place(row.number)
             return row.file.name, 0
         return row.file.name, column.place(row.number)
+
+
+def _pixel_bytes(spec: Field) -> int:
+    """Return the bytes of a pixel of a picture."""
+    return np.dtype(spec.dtype).itemsize * math.prod(side or 1 for side in spec.shape[2:])
 
 
 def _sources(manifest: Manifest) -> SourceFiles | None:

@@ -30,6 +30,9 @@ ENCODINGS = ("raw", "jpeg", "png", "encoded", "bands")
 UPRIGHT = ("raw", "bands")
 """Encodings that hold pixels upright; the others may ask to be turned."""
 PICTURES = ("image", "mask")
+PIXELS = {"image": ("uint8", "float32"), "mask": ("uint8", "uint16", "int32")}
+"""dtypes of pixels; others than uint8 lie raw or in bands."""
+MAX_CHANNELS = 4
 CLASS_PARTS = {"boxes": "label", "keypoints": "keypoint"}
 """Kind -> the part of an item whose values may have names."""
 MAX_FIELDS = 256
@@ -73,7 +76,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         encoding: how the bytes are stored: `jpeg`, `png`, `encoded` (one of the two, told by
             signature), `bands` (see `stoker.dataset.bands`), or `raw`.
         dtype: of the decoded value.
-        shape: of the decoded value; None where rows differ. Images (H, W, 3), masks (H, W).
+        shape: of the decoded value; None where rows differ. Images (H, W, 3), or of 1 to 4 channels
+            where they are raw or in bands; masks (H, W).
         bound: the largest extent of each side over all rows.
         classes: names of the values 0, 1, ... of a label, of a mask, of the `label` of boxes and of
             the `keypoint` of keypoints, if they have such.
@@ -152,15 +156,24 @@ class Schema(msgspec.Struct, frozen=True):
         return (*found, *((side.name, side.type) for side in self.side))
 
 
-def image(name: str = "image", encoding: str = "encoded", *, grid: bool = False) -> Field:
-    """Declare an image field: (H, W, 3) uint8; sizes are found when rows are written.
+def image(
+    name: str = "image",
+    encoding: str = "encoded",
+    *,
+    grid: bool = False,
+    dtype: str = "uint8",
+    channels: int = 3,
+) -> Field:
+    """Declare an image field: (H, W, C); sizes are found when rows are written.
 
     Args:
         name: an identifier.
         encoding: raw, jpeg, png, encoded for either of the two, or bands.
         grid: whether JPEGs are rewritten, with the same pixels, so that crops decode faster.
+        dtype: uint8; or float32 for images of floats, raw or in bands, see `stoker.ops.to_float`.
+        channels: C, 1 to 4; 3 unless images are raw or in bands.
     """
-    field = _picture(name, "image", encoding)
+    field = _picture(name, "image", encoding, dtype, channels)
     return with_grid(field) if grid else field
 
 
@@ -210,15 +223,16 @@ def may_have_grid(field: Field) -> bool:
     return field.kind == "image" and field.encoding in ("jpeg", "encoded")
 
 
-def mask(name: str = "mask", encoding: str = "encoded") -> Field:
-    """Declare a mask field: (H, W) uint8; sizes are found when rows are written.
+def mask(name: str = "mask", encoding: str = "encoded", *, dtype: str = "uint8") -> Field:
+    """Declare a mask field: (H, W); sizes are found when rows are written.
 
     Args:
         name: an identifier.
         encoding: encoded or png for files as they come, bands for rows of them compressed so that
             crops decode faster, or raw.
+        dtype: uint8; or uint16 or int32, raw or in bands.
     """
-    return _picture(name, "mask", encoding)
+    return _picture(name, "mask", encoding, dtype)
 
 
 def encoded_as(field: Field, encoding: str) -> Field:
@@ -295,12 +309,13 @@ def _ragged(name: str, kind: str, fields: Mapping[str, str], of: str | None) -> 
     )
 
 
-def _picture(name: str, kind: str, encoding: str) -> Field:
-    shape = (None, None, 3) if kind == "image" else (None, None)
+def _picture(name: str, kind: str, encoding: str, dtype: str = "uint8", channels: int = 3) -> Field:
+    shape = (None, None, channels) if kind == "image" else (None, None)
     sides = [Side(f"{name}.height", "int32"), Side(f"{name}.width", "int32")]
     if encoding not in UPRIGHT:
         sides.append(Side(f"{name}.orientation", "uint8"))
-    return Field(name=name, kind=kind, encoding=encoding, shape=shape, side=tuple(sides))
+    side = tuple(sides)
+    return Field(name=name, kind=kind, encoding=encoding, dtype=dtype, shape=shape, side=side)
 
 
 def check_schema(schema: Schema) -> None:
@@ -358,9 +373,15 @@ def _check_field(field: Field) -> None:
     _check_classes(field, expect)
     if field.is_picture:
         model = _picture(field.name, field.kind, field.encoding)
-        expect(field.dtype == "uint8", f"dtype uint8 of kind {field.kind}", field.dtype)
-        fits = len(field.shape) == len(model.shape) and field.shape[2:] == model.shape[2:]
-        expect(fits, f"shape {model.shape} of kind {field.kind}, or fixed sides", field.shape)
+        raw = field.encoding in UPRIGHT
+        dtypes = PIXELS[field.kind] if raw else ("uint8",)
+        what = f"of kind {field.kind} and encoding {field.encoding}"
+        expect(field.dtype in dtypes, f"dtype {' or '.join(dtypes)} {what}", field.dtype)
+        channels = range(1, MAX_CHANNELS + 1) if raw else (3,)
+        fits = len(field.shape) == len(model.shape)
+        fits = fits and all(side in channels for side in field.shape[2:])
+        last = f", and {'1 to 4' if raw else '3'} channels" if field.kind == "image" else ""
+        expect(fits, f"height and width{last} {what}", field.shape)
         expect(set(model.side) <= set(field.side), f"side columns {model.side}", field.side)
         return
     expect(field.encoding == "raw", f"encoding raw of kind {field.kind}", field.encoding)

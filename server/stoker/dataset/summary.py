@@ -103,7 +103,7 @@ class Summary(msgspec.Struct):
 def finish_field(field: Field, seen: FieldSummary) -> Field:
     """Complete a declared field by what its rows were: encoding, fixed sides, bound."""
     if field.is_picture:
-        tail = (3,) if field.kind == "image" else ()
+        tail = tuple(side for side in field.shape[2:] if side is not None)
         sides = (seen.height, seen.width)
         shape = tuple(side.low if side.low == side.high else None for side in sides)
         encoding = field.encoding

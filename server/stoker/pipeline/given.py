@@ -21,6 +21,7 @@ from stoker.protocol.items import COORDINATES, COUNT, DTYPES, ItemField
 from stoker.protocol.layout import SIZE, Output
 from stoker.protocol.ragged import pack_items, unpack_items
 
+CHANNELS: Final = range(1, 5)
 LEAST_BOUND: Final = 8
 """Plans are made for 8, 16, 32, ... items, so samples share them."""
 
@@ -28,8 +29,8 @@ LEAST_BOUND: Final = 8
 def state_of(value: Any) -> State:
     """Return the state of a value: sides fixed, kind by dtype and rank, or by coordinates.
 
-    uint8 (H, W, C) is an image, (H, W) uint8 a mask, a number a label or scalar, a dict with `xyxy`
-    boxes, one with `xy` keypoints, all else an array.
+    uint8 (H, W, C) is an image, float32 of 1 to 4 channels too, (H, W) uint8 a mask, a number a
+    label or scalar, a dict with `xyxy` boxes, one with `xy` keypoints, all else an array.
 
     Raises:
         UsageError: a dict is no boxes and no keypoints, or an image or mask has no pixel.
@@ -44,7 +45,8 @@ def state_of(value: Any) -> State:
         return State.ragged(kind, fields, max(LEAST_BOUND, 1 << (count - 1).bit_length()))
     array = np.asarray(value)
     kinds = {3: "image", 2: "mask"} if array.dtype == np.uint8 else {}
-    kind = kinds.get(array.ndim, "array")
+    floats = array.dtype == np.float32 and array.ndim == 3 and array.shape[2] in CHANNELS
+    kind = "image" if floats else kinds.get(array.ndim, "array")
     if array.ndim == 0:
         kind = "label" if array.dtype.kind in "iu" else "scalar"
     if kind in IMAGE_KINDS and 0 in array.shape:

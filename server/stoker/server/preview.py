@@ -167,16 +167,28 @@ def _picture(replay: Replay, value: ReplayValue) -> np.ndarray:
     array = value.array
     if array.shape[0] in (1, 3, 4) and array.shape[2] not in (1, 3, 4):
         array = np.moveaxis(array, 0, -1)
+    low = high = 0.0
     mixed = {v.number for step in replay.steps if step.op in batch_ops() for v in step.values}
     for earlier in _chain(replay, value):
-        if is_picture(earlier.array) and earlier.array.shape[:2] == array.shape[:2]:
+        same = earlier.array.shape[:2] == array.shape[:2]
+        if same and is_picture(earlier.array):
             return earlier.array
+        if same and earlier.kind == "image" and _is_unit(earlier.array):
+            array, (low, high) = earlier.array, (0.0, 1.0)
+            break
         if earlier.number in mixed:
             break  # before that it was a picture of one sample
-    plain = array[..., :3].astype(np.float64)
-    low, high = plain.min(), plain.max()
+    plain = array[..., : 3 if array.shape[2] > 2 else 1].astype(np.float64)
+    if low == high:
+        plain = np.nan_to_num(plain, posinf=0.0, neginf=0.0)
+        low, high = plain.min(), plain.max()
     stretched: np.ndarray = np.round((plain - low) * (255 / max(high - low, 1e-12)))
     return stretched.astype(np.uint8)
+
+
+def _is_unit(image: np.ndarray) -> bool:
+    """Whether an image is of floats from 0 to 1."""
+    return image.dtype == np.float32 and bool(((image >= 0) & (image <= 1)).all())
 
 
 def _labels(replay: Replay, values: Sequence[ReplayValue], classes: Classes) -> str:

@@ -172,8 +172,8 @@ def _field(array: StoredArray, asked: str) -> schema.Field:
     kind = asked or _guess(array)
     dtype, shape = array.dtype, array.container.shape
     fits = {
-        "image": dtype == "uint8" and len(shape) == 3 and shape[2] == 3,
-        "mask": dtype == "uint8" and len(shape) == 2,
+        "image": dtype in schema.PIXELS["image"] and len(shape) == 3 and 1 <= shape[2] <= 4,
+        "mask": dtype in schema.PIXELS["mask"] and len(shape) == 2,
         "label": "int" in dtype and int(np.prod(shape)) == 1,
         "array": True,
     }
@@ -184,15 +184,16 @@ def _field(array: StoredArray, asked: str) -> schema.Field:
     if not fits[kind]:
         raise UsageError(
             f"array {array.name!r} is {dtype} of rows of shape {shape}, so it is no {kind}: an "
-            "image is uint8 of (h, w, 3), a mask uint8 of (h, w), a label one whole number"
+            "image is uint8 or float32 of (h, w, 1 to 4), a mask uint8, uint16 or int32 of (h, w), "
+            "a label one whole number"
         )
     if kind == "label":
         return schema.label("label" if array.name.lower() in _LABELS else _name(array.name))
     if kind == "image":
         name = "image" if array.name.lower() in _IMAGES else _name(array.name)
-        return schema.image(name, "raw")
+        return schema.image(name, "raw", dtype=dtype, channels=shape[2])
     if kind == "mask":
-        return schema.mask(_name(array.name), "raw")
+        return schema.mask(_name(array.name), "raw", dtype=dtype)
     return schema.array(_name(array.name), dtype, shape) if shape else schema.scalar(
         _name(array.name), dtype)  # fmt: skip
 

@@ -51,14 +51,22 @@ def fields_of(
         kind = asked.get(key)
         if kind == IGNORE:
             continue
-        if kind is not None:
-            field = declare(key, kind, f"--field {key}={kind}")
-        else:
-            field = _field(name, key, value, picture)
+        field = _asked(key, kind, value) if kind else _field(name, key, value, picture)
         if field.kind == "label" and named and classes:
             field = schema.with_classes(field, classes)
         fields.append(field)
     return tuple(fields)
+
+
+def _asked(key: str, kind: str, value: Any) -> schema.Field:
+    """Return the field of a KIND; pixels that no PNG of ours holds are stored raw."""
+    if isinstance(value, np.ndarray):
+        dtype, rank = value.dtype.name, value.ndim
+        if kind == "image" and rank == 3 and (dtype, value.shape[2]) != ("uint8", 3):
+            return schema.image(key, "raw", dtype=dtype, channels=value.shape[2])
+        if kind == "mask" and rank == 2 and dtype != "uint8":
+            return schema.mask(key, "raw", dtype=dtype)
+    return declare(key, kind, f"--field {key}={kind}")
 
 
 def _field(name: str, key: str, value: Any, picture: str | None) -> schema.Field:
