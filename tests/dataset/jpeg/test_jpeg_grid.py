@@ -106,11 +106,22 @@ def test_a_window_leaves_out_what_decoding_does_not_need(photographs, to_jpeg):
 
 
 @pytest.mark.parametrize(
-    ("columns", "interval"),
-    [(32, 4), (31, 31), (33, 3), (25, 5), (121, 11), (1, 1), (2, 2), (49, 7), (35, 5), (6, 3)],
-)
-def test_the_interval_is_the_divisor_nearest_to_four(columns, interval):
-    assert interval_of(columns) == interval
+    ("columns", "mcu_width", "interval"),
+    [
+        (32, 16, 2), (31, 16, 1), (33, 16, 3), (25, 16, 1), (1, 16, 1), (35, 16, 1),
+        (63, 8, 3), (47, 8, 1), (50, 8, 5), (64, 8, 4), (49, 8, 7), (5, 8, 5), (15, 32, 1),
+    ],
+)  # fmt: skip
+def test_the_interval_is_the_divisor_nearest_to_32_pixels(columns, mcu_width, interval):
+    assert interval_of(columns, mcu_width) == interval
+
+
+def test_a_window_is_narrow_where_a_prime_counts_the_columns(photographs, to_jpeg):
+    pixels = photographs["china"][:, : 31 * 16]
+    made = rewrite(to_jpeg(pixels))
+    file, grid = memoryview(made.data), memoryview(made.grid.to_bytes())
+    window = Splicer().cut(file, grid, pixels.shape[:2], (40, 100, 20, 20), pixels.size)
+    assert window.width <= 48
 
 
 def test_codes_are_as_short_as_an_independent_huffman_says():

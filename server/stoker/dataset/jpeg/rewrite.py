@@ -19,8 +19,9 @@ from stoker.dataset.jpeg.huffman import best_table, codes_of
 from stoker.dataset.jpeg.segments import EOI, SOI, Segments, Table, UnindexableError, read_segments
 from stoker.rng.jit import compiled, kernel
 
-NEAR: Final = 4
-"""MCUs that an interval has where the columns allow it."""
+NEAR: Final = 32
+"""Pixels across that an interval has where the columns allow it: narrower ones have a window decode
+less beyond its box, at two to three bytes and an offset each."""
 TOO_LARGE: Final = -1
 _ADOBE: Final = 0xEE
 
@@ -33,10 +34,10 @@ class Rewritten:
     grid: Grid
 
 
-def interval_of(columns: int) -> int:
-    """Return the divisor of the MCU columns, other than 1, that is nearest to 4; ties up."""
-    divisors = [d for d in range(2, columns + 1) if columns % d == 0] or [1]
-    return min(divisors, key=lambda d: (abs(d - NEAR), -d))
+def interval_of(columns: int, mcu_width: int) -> int:
+    """Return the divisor of the MCU columns that is nearest to 32 pixels; the larger of two."""
+    divisors = [d for d in range(1, columns + 1) if columns % d == 0]
+    return min(divisors, key=lambda d: (abs(d * mcu_width - NEAR), -d))
 
 
 def rewrite(data: bytes) -> Rewritten:
@@ -48,7 +49,7 @@ def rewrite(data: bytes) -> Rewritten:
     """
     found = read_segments(data)
     coefficients = read_coefficients(data, found)
-    interval = interval_of(coefficients.mcu_columns)
+    interval = interval_of(coefficients.mcu_columns, 8 * found.h_max)
     shape = np.array(
         [
             (plane.h, plane.v, plane.columns, plane.start, min(i, 1))
