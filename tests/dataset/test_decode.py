@@ -267,11 +267,21 @@ def test_the_pixel_limit_holds_before_anything_is_decoded():
 
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG"])
-def test_another_size_than_recorded_is_an_error(photographs, form):
-    data = saved(photographs["coffee"], form)
-    out = np.empty(10**6, np.uint8)
-    with pytest.raises(CodecError, match=r"expected 10x10 pixels, got \d+x\d+"):
-        decode_picture(data, "image", (10, 10), 1, out, Scratch())
+@pytest.mark.parametrize("size", [(10, 10), (60, 40), (90, 90)])
+def test_another_size_than_recorded_is_an_error(photographs, form, size):
+    data, total = saved(photographs["coffee"][:40, :60], form), 3 * size[0] * size[1]
+    out = np.full(10**6, GUARD, np.uint8)
+    with pytest.raises(CodecError, match=f"expected {size[0]}x{size[1]} pixels, got 40x60"):
+        decode_picture(data, "image", size, 1, out, Scratch())
+    assert (out[total:] == GUARD).all()
+
+
+def test_a_sound_jpeg_is_parsed_by_the_decoder_alone(photographs, monkeypatch):
+    data, out = saved(photographs["coffee"][:40, :60], "JPEG"), np.empty(7200, np.uint8)
+    headers: list[bytes] = []
+    monkeypatch.setattr("simplejpeg.decode_jpeg_header", headers.append)
+    decode_picture(data, "image", (40, 60), 1, out, Scratch())
+    assert not headers
 
 
 def test_bytes_of_no_known_encoding_are_an_error():

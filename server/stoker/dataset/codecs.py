@@ -109,14 +109,18 @@ def decode_jpeg(
             "it is a JPEG, which changes values, but a mask holds exact class indices; use PNG "
             "masks"
         )
-    found = read_jpeg_size(data)
-    if found != expected:
-        raise CodecError(f"expected {expected[0]}x{expected[1]} pixels, got {found[0]}x{found[1]}")
-    try:
+    try:  # at most `memory` is written, so the size need not be read before
         pixels: np.ndarray = simplejpeg.decode_jpeg(data, buffer=memory)
     except ValueError as error:
+        _check_size(read_jpeg_size(data), expected)
         raise CodecError(f"it is damaged: {_plain(error)}") from None
+    _check_size(pixels.shape, expected)
     return pixels
+
+
+def _check_size(found: tuple[int, ...], expected: tuple[int, int]) -> None:
+    if found[:2] != expected:
+        raise CodecError(f"expected {expected[0]}x{expected[1]} pixels, got {found[0]}x{found[1]}")
 
 
 def _plain(error: ValueError) -> str:
