@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from stoker.ops.numbers import settled
 from stoker.protocol.canonical import Canonical
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.protocol.items import COORDINATES, WORD, ItemField, item_words
@@ -271,11 +272,14 @@ class Op:
     units: ClassVar[Mapping[str, str]] = {}
 
     def __post_init__(self) -> None:
-        """Check the parameters; those that follow a schedule are checked once they are numbers.
+        """Settle NumPy scalars to Python numbers, then check the parameters.
+
+        Those that follow a schedule are checked once they are numbers.
 
         Raises:
             ParameterError: a parameter is of the wrong type or out of bounds.
         """
+        self.settle(**{f.name: settled(getattr(self, f.name)) for f in dataclasses.fields(self)})
         if not self.varying():
             self.check()
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
+from stoker.ops.numbers import settled
 from stoker.pipeline.sites import Site, user_site
 from stoker.pipeline.values import TracedValue, Unusable, fault
 
@@ -144,6 +145,7 @@ def _pair(name: str, left: Any, right: Any, leaves: list[tuple[Any, Any]], site:
     """Put two values' leaves side by side; return what rebuilds the joined value from results."""
     if left is right:
         return lambda _: left
+    left, right = settled(left), settled(right)
     if _is_number(left) and _is_number(right):
         return _pair_numbers(left, right, leaves)
     if isinstance(left, tuple | list) and type(left) is type(right) and len(left) == len(right):

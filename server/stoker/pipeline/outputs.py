@@ -15,6 +15,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
+from stoker.ops.numbers import settled
 from stoker.pipeline.nodes import MAX_MULTIPLE, Form
 from stoker.pipeline.sites import Site
 from stoker.pipeline.values import TracedValue, Unusable, fault
@@ -58,6 +59,7 @@ def pad(value: object, *, multiple: int = 1, fill: float = 0, to: str = "longest
     Raises:
         BuildError: an argument cannot be.
     """
+    multiple, fill = settled(multiple), settled(fill)
     number = isinstance(multiple, int) and not isinstance(multiple, bool)
     if not number or not 1 <= multiple <= MAX_MULTIPLE:
         raise fault(f"outputs.pad: expected multiple from 1 to {MAX_MULTIPLE}, got {multiple!r}")

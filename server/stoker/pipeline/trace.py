@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from stoker.ops.contract import Op, Value
+from stoker.ops.numbers import settled
 from stoker.ops.registry import name_of
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.naming import Names, views_are_shared
@@ -142,7 +143,7 @@ class Tracer:
         return TracedValue(self, self._append(Expr(op, numbers)), f"the result of {op!r}")
 
     def number_of(self, value: object, where: str) -> int:
-        """Return the number of a value; a Python number becomes a constant.
+        """Return the number of a value; a number of Python's or NumPy's becomes a constant.
 
         Raises:
             BuildError: it is neither, or belongs to another pipeline.
@@ -156,6 +157,7 @@ class Tracer:
             return value.number
         if isinstance(value, Unusable):
             value.refuse()
+        value = settled(value)
         if isinstance(value, bool | int | float):
             finite = (
                 math.isfinite(value) if isinstance(value, float) else MIN_INT <= value <= MAX_INT

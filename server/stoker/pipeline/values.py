@@ -37,6 +37,8 @@ class TracedValue(Value):
 
     tracer: Tracer
     __hash__ = Value.__hash__
+    __array_priority__ = 1000.0
+    """NumPy scalars on the left of an operator leave it to the value on its right."""
 
     def __init__(self, tracer: Tracer, number: int, what: str) -> None:
         self.tracer = tracer
