@@ -20,7 +20,7 @@ from stoker.pipeline import support
 from stoker.pipeline.statistics import max_of, mean_of, min_of
 from stoker.rng.jit import kernel
 
-copy, padded = support.copy, support.padded
+copy, padded, whole = support.copy, support.padded, support.whole
 rule: Any = same_size
 """What a template calls; in what `adapted` makes of it, the op's."""
 
@@ -29,7 +29,7 @@ rule: Any = same_size
 def size_by(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
     """Ask an op's `out_size`."""
     height, width = rule(params, record, note[0], note[1])
-    note[2], note[3] = height, width
+    note[2], note[3] = whole(height), whole(width)
 
 
 @kernel

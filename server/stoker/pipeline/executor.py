@@ -20,7 +20,7 @@ import numpy as np
 
 from stoker.ops.python_call import PythonCall, failure
 from stoker.pipeline.engine import Freeze, Row, check_freeze, write_row
-from stoker.pipeline.faults import call_error, raised_error, sample_error
+from stoker.pipeline.faults import call_error, sample_error
 from stoker.pipeline.following import Follower
 from stoker.pipeline.instructions import DECISIONS_AT
 from stoker.pipeline.interpreter import check_arrays
@@ -28,6 +28,7 @@ from stoker.pipeline.machine import Machine
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.program import bits, write_program
 from stoker.pipeline.proof import prove
+from stoker.pipeline.retelling import MachineRaised, retold, suspects
 from stoker.pipeline.samples import Samples, check_samples
 from stoker.pipeline.tables import (
     aligned_arena,
@@ -83,7 +84,8 @@ class Executor:
         params = params_table(plan.decisions)
         self._records = records_table(plan.decisions)
         self._follower = Follower(plan, params)
-        streams = streams_table(plan.decisions, check_freeze(plan, freeze))
+        self._freeze = check_freeze(plan, freeze)
+        streams = streams_table(plan.decisions, self._freeze)
         if arena is None or arena.size < plan.arena_bytes:
             arena = aligned_arena(plan.arena_bytes, ALIGN)
         self.arena = arena
@@ -124,9 +126,12 @@ class Executor:
         if self._follower.active and self._follower.follow(row):
             self._place(row)
         try:
-            status = self._fast(inputs, outputs)
-        except (TypeError, AttributeError, ValueError):
-            status = self._careful(inputs, outputs)
+            try:
+                status = self._fast(inputs, outputs)
+            except (TypeError, AttributeError, ValueError):
+                status = self._careful(inputs, outputs)
+        except MachineRaised as raised:
+            raise retold(self.plan, self._freeze, [(row, inputs)], raised.error) from raised.error
         self._end(status, row)
 
     def _place(self, row: Row) -> None:
@@ -203,7 +208,12 @@ class Executor:
         for place, out in enumerate(outputs):
             step = out.itemsize * math.prod(out.shape[1:])
             machine.outs[place, : 1 + out.ndim] = (out.ctypes.data, step, *out.shape[1:])
-        status = self._go(rows, samples, records)
+        self._made.fill(0)
+        try:
+            status = self._go(rows, samples, records)
+        except MachineRaised as raised:
+            some = suspects(rows, samples, machine.sides, self._made, self.plan)
+            raise retold(self.plan, self._freeze, some, raised.error) from raised.error
         place = int(self._found[0]) if status else 0
         if status or self._calls:
             seed, sample, epoch, lane = (int(word) for word in rows[place])
@@ -268,7 +278,7 @@ class Executor:
         try:
             return self._machine.run(rows, samples, records)
         except Exception as error:  # whatever a kernel of a user's raises
-            raise raised_error(self.plan, error) from error
+            raise MachineRaised(error) from error
 
     def _forget_shapes(self) -> None:
         """Have the sides of inputs and outputs written anew; those of most rows are the same."""

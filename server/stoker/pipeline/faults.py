@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from stoker.ops.foreign import CallError
 from stoker.protocol.errors import BuildError, SampleError
@@ -10,6 +11,8 @@ from stoker.protocol.errors import BuildError, SampleError
 if TYPE_CHECKING:
     from stoker.pipeline.engine import Row
     from stoker.pipeline.plan import Plan
+    from stoker.pipeline.sites import Site
+    from stoker.pipeline.steps import Decision
 
 Sides = tuple[int, int]
 TOO_LONG: Final = "too_long"
@@ -70,6 +73,40 @@ def call_error(row: Row, failure: BaseException, **details: int) -> BaseExceptio
     return SampleError(
         f"sample {row.id}: {failure}",
         **{"id": row.id, "epoch": row.epoch, "seed": row.seed, "view": row.view, **details},
+    )
+
+
+def kernel_error(
+    decision: Decision,
+    what: str,
+    fn: Callable[..., Any],
+    row: Row,
+    fault: str,
+    remedy: str,
+    site: Site | None = None,
+) -> BuildError:
+    """Return the error of a function of an op that does on a row what none may: the op's fault.
+
+    Args:
+        decision: whose function it is.
+        what: which one it is, such as "draw" or "image kernel".
+        fn: the function.
+        row: the row.
+        fault: what it did.
+        remedy: what to change.
+        site: where the user wrote the call; by default where the decision is made.
+    """
+    code, name, site = getattr(fn, "__code__", None), decision.op.name, site or decision.site
+    lies = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
+    return BuildError(
+        f"{site}: op {name!r}: its {what}{lies} {fault}, at sample {row.id}, epoch {row.epoch}, "
+        f"seed {row.seed}. {remedy}",
+        op=name,
+        id=row.id,
+        epoch=row.epoch,
+        seed=row.seed,
+        file=site.file,
+        line=site.line,
     )
 
 

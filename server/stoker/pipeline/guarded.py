@@ -26,6 +26,7 @@ from stoker.ops.painted import Memory
 from stoker.ops.python_call import PythonCall
 from stoker.ops.records import machine_record
 from stoker.pipeline.engine import Row
+from stoker.pipeline.faults import kernel_error
 from stoker.pipeline.interpreter import Interpreter, Run, key_of
 from stoker.pipeline.sites import Site
 from stoker.pipeline.steps import ApplyStep, Decision, FoldStep
@@ -69,7 +70,12 @@ class Guarded(Interpreter):
             params = _alone(self._params, name)
             before = params.tobytes()
             looked_at = tuple(np.array(value) for value in items)
-            compiled(op.draw)(key, params, *size, record[0], *looked_at)
+            try:
+                compiled(op.draw)(key, params, *size, record[0], *looked_at)
+            except Exception as error:
+                super().draw(decision, row, size, items)  # says the line, where it raises as well
+                told = f"raised {type(error).__name__}: {error}"
+                raise _fault(decision, "draw", op.draw, decision.site, told, row) from error
             fault = memory.fault()
             if any(a.tobytes() != b.tobytes() for a, b in zip(items, looked_at, strict=True)):
                 fault = "changed the items it looks at"
@@ -144,7 +150,11 @@ class _GuardedRun(Run):
         params, record = self.engine.record(step.decision)
         before = params.tobytes(), record.tobytes()
         run, counts = how
-        run(view, *counts, dst, params, record, memories[1].inner)
+        try:
+            run(view, *counts, dst, params, record, memories[1].inner)
+        except Exception as error:
+            super().compute(step, dst.shape)  # says the line, where the plain form raises as well
+            raise self.refuse(step, f"raised {type(error).__name__}: {error}") from error
         faults = [memory.fault() for memory in (src, *memories)]
         if src.inner.tobytes() != given.tobytes():
             faults.append("changed its source")
@@ -167,15 +177,8 @@ def _alone(table: np.ndarray, name: str) -> Any:
 def _fault(
     decision: Decision, what: str, fn: Callable[..., Any], site: Site, fault: str, row: Row
 ) -> BuildError:
-    code, name = fn.__code__, decision.op.name
-    return BuildError(
-        f"{site}: op {name!r}: its {what} ({code.co_filename}:{code.co_firstlineno}) {fault}, at "
-        f"sample {row.id}, epoch {row.epoch}, seed {row.seed}. Correct the op: every index of a "
-        "kernel lies inside the sides of its arrays, and `declare` asks for all scratch it uses",
-        op=name,
-        id=row.id,
-        epoch=row.epoch,
-        seed=row.seed,
-        file=site.file,
-        line=site.line,
+    remedy = (
+        "Correct the op: every index of a kernel lies inside the sides of its arrays, and "
+        "`declare` asks for all scratch it uses"
     )
+    return kernel_error(decision, what, fn, row, fault, remedy, site)

@@ -8,7 +8,7 @@ anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +20,7 @@ from stoker.pipeline import expressions
 from stoker.pipeline.engine import Freeze, Row, check_freeze
 from stoker.pipeline.faults import Sides, call_error, sample_error
 from stoker.pipeline.following import Follower
+from stoker.pipeline.plain_calls import call_plain, whole_sides
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.statistics import STATISTICS, statistic
 from stoker.pipeline.steps import (
@@ -147,8 +148,8 @@ class Interpreter:
         op, index = decision.op, decision.index
         self._records[f"d{index}"] = np.zeros((), op.record)
         params, record = as_record(self._params, index), as_record(self._records, index)
-        with np.errstate(all="ignore"):  # coordinates that are damaged, as machine code has them
-            type(op).draw(key_of(decision, row, self._freeze), params, *size, record, *items)
+        key = key_of(decision, row, self._freeze)
+        call_plain(decision, "draw", type(op).draw, row, key, params, *size, record, *items)
         self.drawn.append(index)
 
     def parts(self, decision: Decision) -> tuple[Any, Any]:
@@ -233,11 +234,9 @@ class Run:
     def apply(self, step: ApplyStep | FoldStep) -> None:
         """Run a kernel into new memory."""
         src, state = self.env[step.srcs[0]], self.plan.states[step.dst]
-        params, record = self.engine.parts(step.decision)
         shape = tuple(side or 0 for side in state.shape) or (1,)
         if step.check is not None:
-            out_size = type(step.decision.op).out_size
-            size = tuple(int(side) for side in out_size(params, record, *size_of(src)))
+            size = self.after(step.decision, *size_of(src))
             shape = (*size, *shape[2:])[: len(shape)]
             if not fits(shape, state):
                 raise sample_error(self.plan, self.row, step.check, (size[0], size[1]), (0, 0))
@@ -248,9 +247,10 @@ class Run:
         dst = np.empty(shape, physical(self.plan.states[step.dst].dtype))
         params, record = self.engine.parts(step.decision)
         if isinstance(step, FoldStep):
-            step.kernel.plain([self.env[src] for src in step.srcs], dst, params, record)
+            args: tuple[Any, ...] = ([self.env[src] for src in step.srcs], dst, params, record)
         else:
-            step.kernel.plain(self.env[step.src], dst, params, record, None)
+            args = self.env[step.src], dst, params, record, None
+        self.ask(step.decision, f"{step.kind} kernel", step.kernel.plain, *args)
         dst.flags.writeable = False
         return dst
 
@@ -261,20 +261,31 @@ class Run:
         sizes: tuple[int, ...] = (0, 0, 0, 0)
         if step.frame is not None:
             before = size_of(self.env[step.frame])
-            sizes = (*before, *map(int, type(decision.op).out_size(params, record, *before)))
+            sizes = (*before, *self.after(decision, *before))
         dst = np.zeros(self.plan.states[step.dst].bound, src.dtype)
         visible = visible_word(self.plan.states[step.src])
-        with np.errstate(all="ignore"):  # coordinates that are damaged, as machine code has them
-            if step.kernel is not None:
-                told = (visible,) if step.kernel.visible else ()
-                count = int(step.kernel.run(src, dst, params, record, sizes, *told))
-            else:
-                numbers = step.forward(params, record, sizes)
+        if step.kernel is not None:
+            told = (visible,) if step.kernel.visible else ()
+            args = src, dst, params, record, sizes, *told
+            count = int(self.ask(decision, f"{step.kind} kernel", step.kernel.run, *args))
+        else:
+            numbers = self.ask(decision, "forward", step.forward, params, record, sizes)
+            with np.errstate(all="ignore"):  # damaged coordinates, as machine code has them
                 count = MOVERS[step.kind](src, dst, numbers, sizes, visible)
         if not 0 <= count <= len(src):
             raise sample_error(self.plan, self.row, step.check, (count, len(src)), (0, 0))
         self.env[step.dst] = dst[:count]
         self.env[step.dst].flags.writeable = False
+
+    def after(self, decision: Decision, height: int, width: int) -> tuple[int, ...]:
+        """Return the size that an op makes of a size."""
+        params, record = self.engine.parts(decision)
+        out_size = type(decision.op).out_size
+        return whole_sides(self.ask(decision, "out_size", out_size, params, record, height, width))
+
+    def ask(self, decision: Decision, what: str, fn: Callable[..., Any], *args: Any) -> Any:
+        """Call a function of an op; see `call_plain`."""
+        return call_plain(decision, what, fn, self.row, *args)
 
     def branch(self, step: IfStep) -> None:
         """Execute one of two blocks and join."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from stoker.rng.jit import kernel
 
 
@@ -47,6 +49,17 @@ def mod(left: Any, right: Any) -> Any:
     if right in (0, -1):
         return left - left
     return left % right
+
+
+@kernel
+def whole(side: Any) -> Any:
+    """Return a side that `out_size` gave as int64; -1 for nan and for what is as long as no side.
+
+    `stoker.pipeline.plain_calls.whole_sides` is the same in plain Python.
+    """
+    if -1099511627776 < side < 1099511627776:
+        return np.int64(side)
+    return np.int64(-1)
 
 
 @kernel

@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 
 from stoker.protocol.errors import ResourceError
+from stoker.rng.kernels import is_ours
 from stoker.rng.sources import loaded_digest, source_digest
 
 _log = logging.getLogger(__name__)
@@ -79,6 +80,7 @@ def kernel_digest(fn: FunctionType) -> str:
     Taken once for each function of a process: its code was loaded once, too.
     """
     parts = f"{source_digest(fn)} {loaded_digest(fn)} {fn.__qualname__} {_toolchain()}"
+    parts += "" if is_ours(fn) else " division raises"
     return hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
 
 
@@ -129,15 +131,17 @@ def kernel_folder(fn: FunctionType, digest: str) -> Path:
 def dispatcher(fn: FunctionType, folder: Path) -> Any:
     """Return the numba dispatcher of a function, its machine code kept in a folder.
 
-    No fastmath, no global interpreter lock while it runs, division as NumPy does it.
+    No fastmath, no global interpreter lock while it runs. Our own kernels divide as NumPy does;
+    those of a user's raise where they divide by zero, as they do in plain Python.
     """
     numba = importlib.import_module("numba")
     config = numba.core.config
+    model = "numpy" if is_ours(fn) else "python"
     with _state:
         before = config.CACHE_DIR
         config.CACHE_DIR = str(folder)
         try:
-            made = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=False)(fn)
+            made = numba.njit(cache=True, nogil=True, error_model=model, fastmath=False)(fn)
         finally:
             config.CACHE_DIR = before
     made._cache = SharedCache(made._cache, folder)

@@ -7,14 +7,15 @@
 
 `compiled` makes a new function of the kernel's code in which every global that is a kernel is
 replaced by its own compiled form, and gives that to numba: no interpreter lock while it runs, no
-fastmath, division as NumPy does it (no exception). Machine code lies on disk under `cache_root()`,
+fastmath. Machine code lies on disk under `cache_root()`,
 named by a digest of all it depends on, and is shared by processes. numba is imported by the first
 call of `compiled`, never by importing this module. With NUMBA_DISABLE_JIT=1 `compiled` returns the
 plain function, which gives the same numbers.
 
-Where plain Python raises (division by zero, a domain error of `math`), machine code gives inf or
-nan: a kernel tests before it divides. numba makes float64 of uint64 with int64: a kernel keeps to
-one of them.
+A kernel tests before it divides. By zero one of ours gives 0, inf or nan, as NumPy does; one of a
+user's raises, as plain Python does, and the engines name its line. Where plain Python raises a
+domain error of `math`, machine code gives nan. numba makes float64 of uint64 with int64: a kernel
+keeps to one of them.
 
 Any thread may call; the result is memoised for the process.
 """

@@ -79,6 +79,11 @@ def check_plain(fn: object) -> FunctionType:
     return fn
 
 
+def is_ours(fn: Callable[..., Any]) -> bool:
+    """Whether a function is Stoker's own, which divides as NumPy does: by zero without an error."""
+    return (fn.__module__ or "").partition(".")[0] == "stoker"
+
+
 def where(fn: FunctionType) -> str:
     """Return `module.name (file:line)` of a function, for messages."""
     code = fn.__code__
