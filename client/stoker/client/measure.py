@@ -27,6 +27,7 @@ def main() -> int:
     parser.add_argument("--batch-size", type=int, required=True)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--buckets", default="", help="canonical form of a request for buckets")
+    parser.add_argument("--exclude", help="file that lists samples to leave out")
     arguments = parser.parse_args()
     buckets = request_from_bytes(arguments.buckets.encode()) if arguments.buckets else None
     begun = time.perf_counter()
@@ -38,6 +39,7 @@ def main() -> int:
         prefetch=PREFETCH,
         drop_last=buckets is not None,  # buckets carry what fills no batch
         buckets=buckets,
+        exclude=arguments.exclude,
         as_numpy=True,
     ) as loader:
         found = _measure(loader, begun, arguments.seconds)

@@ -53,12 +53,19 @@ def place(tmp_path_factory):
         rows.append({"image": out.getvalue(), "label": number})
     fields = (schema.image(grid=True), schema.label())
     write_dataset(folder / "data", schema.Schema(fields), rows)
+    write_dataset(folder / "damaged", schema.Schema((schema.image(), schema.label())), rows)
+    (file,) = (folder / "damaged").glob("*.arrow")
+    stored, picture = file.read_bytes(), rows[5]["image"]
+    assert picture in stored
+    file.write_bytes(stored.replace(picture, picture[:700].ljust(len(picture), b"\0")))
+    (folder / "bad.txt").write_text("5\n")
+    (folder / "other.txt").write_text("24\n")
     return folder
 
 
-def run(place, *flags, pipeline="crops"):
+def run(place, *flags, pipeline="crops", data="data"):
     name = f"bench_pipelines:{pipeline}"
-    command = [sys.executable, "-m", "stoker.server", "bench", name, "data"]
+    command = [sys.executable, "-m", "stoker.server", "bench", name, data]
     environment = {**os.environ, "PYTHONPATH": ""}
     done = subprocess.run(
         [*command, "--seconds=0.2", "--batch-size=8", *flags],
@@ -113,6 +120,31 @@ def test_buckets_are_measured_too(place):
     assert found["stages"]["seconds"]["ops"] > 0
     assert found["stoker"][0]["rows_per_s"] > 0
     assert not found["torch"]
+
+
+@pytest.mark.slow
+def test_samples_of_a_list_are_left_out(place):
+    """A damaged sample stops all that reads it: so nothing did."""
+    pytest.importorskip("torch")
+    one = ("--workers=1", "--json", "--no-torch")
+    code, _, err = run(place, *one, data="damaged")
+    assert code == 1
+    assert "id 5" in err or "sample 5" in err
+    with_list = ("--workers=1", "--json", "--exclude=bad.txt")
+    code, out, err = run(place, *with_list, data="damaged")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["stoker"][0]["rows_per_s"] > 0
+    assert found["torch"][0]["rows_per_s"] > 0
+    wanted = '--buckets={"max_area": 2304, "divisor": 16}'
+    code, _, err = run(place, *with_list, wanted, pipeline="fitted", data="damaged")
+    assert code == 0, err
+
+
+def test_a_list_of_another_dataset(place):
+    code, _, err = run(place, "--workers=1", "--exclude=other.txt")
+    assert code == 1
+    assert "exclude: the dataset has 24 samples, ids 0 to 23; the list names 24" in err
 
 
 @pytest.mark.parametrize(

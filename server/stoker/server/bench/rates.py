@@ -45,8 +45,8 @@ def through_daemon(
         dataset: folder of the dataset.
         pipeline: module:attribute.
         python_path: folders to import the pipeline from.
-        options: workers, batch_size, seconds; and `buckets`, the canonical form of a request for
-            them, where there shall be some.
+        options: workers, batch_size, seconds; where there shall be some, `buckets`, the canonical
+            form of a request for them, and `exclude`, a file that lists samples to leave out.
 
     Raises:
         UsageError: the run failed; the message has its last words.

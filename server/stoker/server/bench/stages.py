@@ -24,11 +24,12 @@ from stoker.dataset import Dataset
 from stoker.dataset.jpeg import Splicer
 from stoker.dataset.orientation import stored_box, upright_size
 from stoker.order.epoch import EpochOrder
-from stoker.order.stream import Rows
+from stoker.order.stream import PlainOrder, Rows
 from stoker.pipeline.engine import Row
 from stoker.pipeline.executor import Executor, compile_plan
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.windows import Windows
+from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import slot_layout
 from stoker.protocol.spec import StreamSpec
 from stoker.server.chunks import ChunkComputer, chunk_computer
@@ -40,6 +41,7 @@ COLD_BYTES = 2**26
 PAGE_BYTES = 4096
 CHUNK = 128
 WARM_ROWS = 8
+_Ids = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass
@@ -61,7 +63,9 @@ class Stages:
     decoded_in_part: list[str] = field(default_factory=list)
 
 
-def measure_stages(spec: StreamSpec, dataset: Dataset, plan: Plan, seconds: float) -> Stages:
+def measure_stages(
+    spec: StreamSpec, dataset: Dataset, plan: Plan, seconds: float, excluded: Excluded | None = None
+) -> Stages:
     """Measure for about that many seconds.
 
     Args:
@@ -69,28 +73,32 @@ def measure_stages(spec: StreamSpec, dataset: Dataset, plan: Plan, seconds: floa
         dataset: where the samples come from.
         plan: of the pipeline, as workers run it.
         seconds: half for the stages, half for the rate.
+        excluded: samples that the stream leaves out.
 
     Raises:
         SampleError: a sample cannot be used.
     """
-    engine = compile_plan(plan)
+    engine, order = compile_plan(plan), PlainOrder(spec, excluded=excluded, machine=True)
+    shuffled = _shuffled(spec, excluded)
     chunks = chunk_computer(engine, dataset)
     if chunks is not None:
-        found = _chunk_stages(spec, engine, chunks, seconds / 2)
+        found = _chunk_stages(spec, engine, chunks, seconds / 2, shuffled)
     else:
-        found = _row_stages(spec, dataset, engine, seconds / 2)
-    found.rows_per_s = _rate(spec, dataset, engine, seconds / 2)
+        found = _row_stages(spec, dataset, engine, seconds / 2, shuffled)
+    found.rows_per_s = _rate(spec, dataset, engine, seconds / 2, order)
     return found
 
 
-def _row_stages(spec: StreamSpec, dataset: Dataset, engine: Executor, seconds: float) -> Stages:
+def _row_stages(
+    spec: StreamSpec, dataset: Dataset, engine: Executor, seconds: float, order: _Ids
+) -> Stages:
     plan, reader = engine.plan, SampleReader(dataset, engine.plan.fields)
     reader.read_boxes_alone(plan, None)
     splicer = _Splicer(dataset, plan)
     outputs = [np.zeros(output.shape, output.dtype) for output in plan.outputs]
     cold = _Cold(outputs)
     sums, rows = dict.fromkeys(STAGES, 0.0), -WARM_ROWS
-    ids, visits = _order(spec)
+    ids, visits = order
     begun, clock = time.perf_counter(), time.perf_counter
     while rows < WARM_ROWS or clock() - begun < seconds:
         if rows == 0:  # what came before warmed caches and loaded code
@@ -118,12 +126,12 @@ def _row_stages(spec: StreamSpec, dataset: Dataset, engine: Executor, seconds: f
 
 
 def _chunk_stages(
-    spec: StreamSpec, engine: Executor, chunks: ChunkComputer, seconds: float
+    spec: StreamSpec, engine: Executor, chunks: ChunkComputer, seconds: float, order: _Ids
 ) -> Stages:
     outputs = [np.zeros((CHUNK, *o.shape), o.dtype) for o in engine.plan.outputs]
     cold = _Cold(outputs)
     sums, rows = dict.fromkeys(STAGES, 0.0), -CHUNK
-    ids, visits = _order(spec)
+    ids, visits = order
     begun, clock = time.perf_counter(), time.perf_counter
     while rows < CHUNK or clock() - begun < seconds:
         if rows == 0:
@@ -145,12 +153,14 @@ def _chunk_stages(
     return Stages({s: total / rows for s, total in sums.items()}, rows, 0.0, in_chunks=True)
 
 
-def _rate(spec: StreamSpec, dataset: Dataset, engine: Executor, seconds: float) -> float:
+def _rate(
+    spec: StreamSpec, dataset: Dataset, engine: Executor, seconds: float, order: PlainOrder
+) -> float:
     layout = slot_layout(engine.plan.delivered, spec.batch_size)
-    computer = RowComputer(spec, dataset, engine, layout, machine=True)
+    computer = RowComputer(spec, dataset, engine, layout, machine=True, order=order)
     slot = np.zeros(layout.slot_bytes, np.uint8)
     rows, low = 0, 0
-    step = min(spec.batch_size, len(dataset))
+    step = min(spec.batch_size, spec.epoch_rows)
     computer.fill(slot, 0, 0, 0, min(8, step))
     begun = time.perf_counter()
     while not rows or time.perf_counter() - begun < seconds:
@@ -203,9 +213,10 @@ class _Splicer:
             self._splicer.cut(data, grid, stored, inner, stored[0] * stored[1])
 
 
-def _order(spec: StreamSpec) -> tuple[np.ndarray, np.ndarray]:
-    count = min(spec.dataset_rows, 2**16)
-    return EpochOrder(spec, machine=True).lookup_range(0, 0, count)
+def _shuffled(spec: StreamSpec, excluded: Excluded | None) -> _Ids:
+    """Return ids and visits of the begin of an epoch."""
+    order = EpochOrder(spec, excluded=excluded, machine=True)
+    return order.lookup_range(0, 0, min(order.rows, 2**16))
 
 
 def _touch(value: object) -> None:

@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 
 from stoker.dataset import open_dataset
+from stoker.order.remaining import Remaining
 from stoker.pipeline.engine import Row
 from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.graph import Graph
+from stoker.protocol.exclude import Excluded, read_ids
 from stoker.server.builder import load_pipeline
 from stoker.server.samples import SampleReader
 from stoker.server.states import worker_plan
@@ -28,19 +30,20 @@ WARM_BATCHES = 5
 
 
 class Rows:
-    """A map-style dataset: item i is row i of the pipeline, a dict of arrays.
+    """A map-style dataset: item i is the row of sample i that is left, a dict of arrays.
 
     What cannot go to another process (maps, compiled code) is made there.
     """
 
-    def __init__(self, dataset: str, graph: Graph) -> None:
+    def __init__(self, dataset: str, graph: Graph, exclude: str | None = None) -> None:
         self._path, self._graph = dataset, graph
         self._made: tuple[Any, ...] | None = None
         with open_dataset(dataset) as opened:
-            self._length = len(opened)
+            excluded = None if exclude is None else Excluded(read_ids(exclude))
+            self._left = Remaining(len(opened), excluded)
 
     def __len__(self) -> int:
-        return self._length
+        return self._left.count
 
     def __getitem__(self, number: int) -> dict[str, np.ndarray]:
         if self._made is None:
@@ -49,6 +52,7 @@ class Rows:
             self._made = compile_plan(plan), SampleReader(dataset, plan.fields)
         engine, reader = self._made
         outputs = [np.empty(output.shape, output.dtype) for output in engine.plan.outputs]
+        number = self._left.id(number)
         engine.run(Row(0, number, 0, 0, 0), reader.read(number), outputs)
         names = (output.name for output in engine.plan.outputs)
         return dict(zip(names, outputs, strict=True))
@@ -62,12 +66,13 @@ def main() -> int:
     parser.add_argument("--workers", type=int, required=True)
     parser.add_argument("--batch-size", type=int, required=True)
     parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--exclude", help="file that lists samples to leave out")
     arguments = parser.parse_args()
     from torch.utils.data import DataLoader  # noqa: PLC0415 - a child's own, seconds to import
 
     begun = time.perf_counter()
     loader: Any = DataLoader(
-        Rows(arguments.dataset, load_pipeline(arguments.pipeline)),  # type: ignore[arg-type]
+        Rows(arguments.dataset, load_pipeline(arguments.pipeline), arguments.exclude),  # type: ignore[arg-type]
         batch_size=arguments.batch_size,
         shuffle=True,
         num_workers=arguments.workers,

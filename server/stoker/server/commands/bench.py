@@ -19,6 +19,7 @@ from rich.table import Table
 from stoker.dataset import open_dataset
 from stoker.pipeline.bucketed import Size
 from stoker.protocol.errors import UsageError
+from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.lengths import Request, request_from_json
 from stoker.server.bench.plot import plot
 from stoker.server.bench.rates import Rate, through_daemon, through_torch
@@ -55,6 +56,9 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
             help="Arguments of Buckets or LengthBuckets as JSON: '{\"max_area\": 65536}'."
         ),
     ] = None,
+    exclude: Annotated[
+        Path | None, typer.Option(help="File that lists samples to leave out.")
+    ] = None,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
     ] = None,
@@ -69,11 +73,13 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
     counts = sorted(set(workers)) if workers else _counts(cores()[0])
     told = Console(stderr=True, quiet=as_json)
     told.print(f"stages of a row, {seconds:g} s ...")
-    size = None if wanted is None else _fullest(dataset, wanted, batch_size)
-    with open_subject(pipeline, dataset, python_path or (), size) as subject:
-        spec = make_spec(dataset, subject.plan.graph, batch_size=batch_size)
-        plan = worker_plan(subject.plan.graph, subject.dataset, size)
-        stages = measure_stages(spec, subject.dataset, plan, seconds)
+    left_out = Excluded(read_ids(exclude)) if exclude is not None else None
+    size = None if wanted is None else _fullest(dataset, wanted, batch_size, left_out)
+    with open_subject(pipeline, dataset, python_path or (), size, exclude) as subject:
+        graph, ids = subject.plan.graph, subject.excluded.ids.tolist()
+        spec = make_spec(dataset, graph, exclude=ids, batch_size=batch_size)
+        plan = worker_plan(graph, subject.dataset, size)
+        stages = measure_stages(spec, subject.dataset, plan, seconds, subject.excluded)
     rates, beside = [], []
     torch = torch and wanted is None and importlib.util.find_spec("torch") is not None
     for count in counts:
@@ -82,6 +88,8 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
         }  # fmt: skip
         if wanted is not None:
             options["buckets"] = wanted.to_bytes().decode()
+        if exclude is not None:
+            options["exclude"] = str(exclude)
         told.print(f"{count} workers ...")
         rates.append(through_daemon(dataset, pipeline, python_path or (), options))
         if torch:
@@ -95,10 +103,10 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
         _print(stages, rates, beside, verdict)
 
 
-def _fullest(dataset: str, wanted: Request, batch_size: int) -> Size:
+def _fullest(dataset: str, wanted: Request, batch_size: int, excluded: Excluded | None) -> Size:
     """Return the size of the bucket that has the most samples."""
     with open_dataset(dataset) as opened:
-        plan = plan_buckets(opened, wanted, batch_size)
+        plan = plan_buckets(opened, wanted, batch_size, excluded)
     bucket = max(plan.buckets, key=lambda bucket: bucket.samples)
     return Size(bucket.height, bucket.width)
 
