@@ -46,14 +46,14 @@ def explain(plan: Plan) -> str:
         *_memory(plan),
         "conditions:",
         *(_conditions(plan, plan.steps) or ["  none: every step runs for every row"]),
-        *_mixes(plan),
+        *mixes(plan),
         "outputs:",
     ]
     lines += [f"  {o.name}: {o.kind} {o.dtype} {_shape(o)}" for o in plan.delivered]
     return "\n".join(lines) + "\n"
 
 
-def _mixes(plan: Plan) -> list[str]:
+def mixes(plan: Plan) -> list[str]:
     """Say what batch ops do to the outputs afterwards, and with which rows."""
     lines = ["batch ops, on finished rows:"] * bool(plan.mixes)
     for mix in plan.mixes:
@@ -162,7 +162,7 @@ def _lines(plan: Plan, steps: tuple[Step, ...], pad: str) -> list[str]:
 def _line(plan: Plan, step: Step) -> str:
     match step:
         case InputStep():
-            return f"v{step.dst} = field {plan.fields[step.column]!r}{_about(plan, step.dst)}"
+            return f"v{step.dst} = field {plan.fields[step.column]!r}{about(plan, step.dst)}"
         case DrawStep(decision=d):
             of = "" if d.of is None else f" for v{d.of}"
             of += "" if d.items is None else f", looking at v{d.items}"
@@ -175,7 +175,7 @@ def _line(plan: Plan, step: Step) -> str:
             return f"check: v{step.left} and v{step.right} have one size"
         case ApplyStep(decision=d) | FoldStep(decision=d) | ItemsStep(decision=d):
             of = ", ".join(f"v{src}" for src in step.srcs)
-            return f"v{step.dst} = {d.op.name} d{d.index} of {of}{_about(plan, step.dst)}"
+            return f"v{step.dst} = {d.op.name} d{d.index} of {of}{about(plan, step.dst)}"
         case StoreStep() | StoreSizedStep():
             form = ""
             if isinstance(step, StoreSizedStep):
@@ -187,7 +187,7 @@ def _line(plan: Plan, step: Step) -> str:
 def _scalar_line(plan: Plan, step: Step) -> str:
     match step:
         case ConvertStep():
-            return f"v{step.dst} = v{step.src}{_about(plan, step.dst)}"
+            return f"v{step.dst} = v{step.src}{about(plan, step.dst)}"
         case ConstStep():
             return f"v{step.dst} = {step.value!r}"
         case ContextStep():
@@ -213,7 +213,8 @@ def _shape(output: Output) -> str:
     return f"({', '.join(sides)}), {output.form}"
 
 
-def _about(plan: Plan, value: int) -> str:
+def about(plan: Plan, value: int) -> str:
+    """Say what a value is and where it lies: `: state, place`."""
     place = plan.places[value]
     if place.kind == "output":
         where = f"in the row of output {plan.outputs[place.index].name!r}"
