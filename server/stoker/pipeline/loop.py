@@ -379,5 +379,5 @@ def compile_loop() -> Any:
     )
     if given not in execute.overloads:
         execute.compile(given)
-        execute.disable_compile()
+    execute.disable_compile()
     return execute

@@ -148,6 +148,22 @@ def dispatcher(fn: FunctionType, folder: Path) -> Any:
     return made
 
 
+def load_stored(fast: Any, most: int) -> int:
+    """Load compiled forms of a dispatcher that are in its cache; return how many were loaded.
+
+    Args:
+        fast: what `dispatcher` returned; of anything else there is nothing to load.
+        most: load no more than these.
+    """
+    cache = getattr(fast, "_cache", None)
+    if not isinstance(cache, SharedCache):
+        return 0
+    wanted = [given for given in cache.signatures(fast) if given not in fast.overloads][:most]
+    for given in wanted:
+        fast.compile(given)
+    return len(wanted)
+
+
 def _copy_kernel(root: Path | None, folder: Path) -> None:
     """Copy a kernel's files from another cache root, if it has them and they are not there yet."""
     if root is None or not (root / folder.name).is_dir() or any(folder.rglob("*.nbi")):
@@ -170,6 +186,12 @@ class SharedCache:
     def __getattr__(self, name: str) -> Any:
         """Pass every other attribute on to numba's cache."""
         return getattr(self._inner, name)
+
+    def signatures(self, fast: Any) -> list[Any]:
+        """Return the signatures whose machine code is stored, for this processor and numba."""
+        codegen = fast.targetctx.codegen()
+        index = self._inner._cache_file._load_index()
+        return [key[0] for key in index if key == self._inner._index_key(key[0], codegen)]
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         """Return the stored machine code of a signature, or None if there is none that is whole."""

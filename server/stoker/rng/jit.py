@@ -42,6 +42,7 @@ __all__ = [
     "compiled",
     "handwritten",
     "kernel",
+    "kernels_done",
     "set_cache_root",
     "source_digest",
 ]
@@ -67,6 +68,12 @@ def compiled(fn: Callable[..., Any]) -> Any:
         ResourceError: the kernel cache cannot be written.
     """
     return _compiled(check_plain(fn), ())
+
+
+def kernels_done() -> list[FunctionType]:
+    """Return the kernels of which this process has machine code, in the order of their loading."""
+    with _lock:
+        return [fn for fn, fast in _done.items() if getattr(fast, "overloads", None)]
 
 
 def handwritten(fn: Callable[..., Any]) -> Any:

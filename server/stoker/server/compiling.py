@@ -12,12 +12,13 @@ from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.mixer import Mixer
 from stoker.pipeline.plan import Plan
+from stoker.server.recent import remember
 from stoker.server.samples import SampleReader
 from stoker.server.states import worker_plan
 
 
 def compiled_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) -> Plan:
-    """Return the plan that workers run; its machine code is in the cache.
+    """Return the plan that workers run; its machine code is in the cache, and next time preloaded.
 
     Args:
         graph: of the pipeline.
@@ -36,4 +37,5 @@ def compiled_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) ->
     read = [field for field in dataset.schema.fields if field.name in plan.fields]
     if any(field.grid_column for field in read):
         compile_splice()
+    remember(plan)
     return plan

@@ -88,13 +88,14 @@ def assert_clean() -> None:
 
 
 def preload() -> None:
-    """Import what workers and builders need."""
+    """Import what workers and builders need, and load the machine code that they needed lately."""
     for module in (*PRELOAD, *(f"stoker.server.{role}" for role in ROLES)):
         importlib.import_module(module)
     # numba fills its tables at the first use of machine code, which takes half a second.
     target = importlib.import_module("numba.core.registry").cpu_target
     target.typing_context.refresh()
     target.target_context.refresh()
+    importlib.import_module("stoker.server.recent").preload()
 
 
 def serve(control: socket.socket) -> None:

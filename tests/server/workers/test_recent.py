@@ -1,0 +1,77 @@
+"""What the template loads before it forks: machine code of the last pipelines, from the cache."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from stoker.rng import diskcache
+from stoker.server import recent
+
+BUILD = """
+import numpy as np
+from stoker import ops
+from stoker.pipeline import pipeline
+from stoker.pipeline.machine import address_of
+from stoker.pipeline.program import write_program
+from stoker.server import recent
+
+train = pipeline(lambda sample: {"image": ops.horizontal_flip(sample.image)})
+plan = train.plan_for({"image": np.zeros((4, 5, 3), np.uint8)})
+print(recent.load(["stoker.ops.horizontal_flip:_run", "stoker.ops.flips:draw_flip"]))
+for call in write_program(plan).calls.values():
+    address_of(call)
+recent.remember(plan)
+"""
+LOAD = """
+import sys
+from stoker.server import recent
+
+names = recent.remembered()
+print(names, recent.load([*names, "stoker.ops.none:nothing", "stoker.ops.resize:Resize"]))
+from stoker.ops.horizontal_flip import _run
+from stoker.rng.jit import compiled
+fast = compiled(_run)
+assert fast.overloads and not fast.stats.cache_misses
+assert not {"torch", "pyarrow", "zmq"} & set(sys.modules)
+"""
+
+
+@pytest.mark.slow
+def test_the_next_process_loads_what_a_build_called(tmp_path):
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+
+    def run(script):
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True,
+            timeout=170, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    assert run(BUILD) == "0"  # nothing is compiled where the cache has nothing
+    called = ["stoker.ops.flips:draw_flip", "stoker.ops.horizontal_flip:_run"]
+    assert run(LOAD) == f"{called} 2"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (None, []),
+        ("{", []),
+        ("3", []),
+        ('["os:system", 3, "stoker.ops.flips:draw_flip"]', ["stoker.ops.flips:draw_flip"]),
+    ],
+)
+def test_a_file_that_is_none_costs_nothing(tmp_path, monkeypatch, text, names):
+    monkeypatch.setattr(diskcache, "_chosen", [tmp_path])
+    if text is not None:
+        (tmp_path / recent.FILE).write_text(text)
+    assert recent.remembered() == names
+
+
+def test_at_most_so_many(tmp_path, monkeypatch):
+    monkeypatch.setattr(diskcache, "_chosen", [tmp_path])
+    (tmp_path / recent.FILE).write_text(str([f"stoker.x:{n}" for n in range(99)]).replace("'", '"'))
+    assert len(recent.remembered()) == recent.MOST
