@@ -4,6 +4,7 @@ import copy
 import gc
 import json
 import pickle
+import time
 import warnings
 from collections.abc import Callable
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from stoker.client import Batch, Loader
+from stoker.client import Batch, Loader, delivery
 from stoker.protocol.errors import ClosedError, PeerError, ResumeError, UsageError
 from stoker.protocol.messages import Close, Credit, Open, Release, Seek
 
@@ -282,13 +283,31 @@ def test_an_empty_epoch(make_daemon) -> None:
         assert list(loader) == []
 
 
-def test_credits_follow_the_batches_taken(daemon) -> None:
+def test_credits_follow_the_batches_taken(daemon, monkeypatch) -> None:
+    monkeypatch.setattr(delivery, "QUICK_S", 0.0)
     with Loader(daemon.address, pipeline="train", batch_size=16, prefetch=3) as loader:
         batches = iter(loader)
         for _ in range(4):
             next(batches)
         daemon.wait_for(lambda: len(daemon.of(Credit)) == 5)
     assert daemon.of(Credit) == [Credit(1, 3), *[Credit(1, 1)] * 4]
+
+
+def test_credits_of_quick_batches_go_together(daemon, monkeypatch) -> None:
+    """As long as the next batch is there already."""
+    monkeypatch.setattr(delivery, "QUICK_S", 1e9)
+    with Loader(daemon.address, pipeline="train", batch_size=16, prefetch=4) as loader:
+        batches, taken = iter(loader), loader._connection.delivery
+        next(batches)  # waited for
+        daemon.wait_for(lambda: len(daemon.of(Credit)) == 2)
+        while len(taken._queue) < 4:
+            taken._session.receive(time.monotonic() + 10)
+            taken._read_inbox()
+        for _ in range(4):
+            next(batches)
+        daemon.wait_for(lambda: len(daemon.of(Credit)) == 4)
+        assert taken._kept == 0
+    assert daemon.of(Credit) == [Credit(1, 4), Credit(1, 1), Credit(1, 2), Credit(1, 2)]
 
 
 def test_a_batch_is_one_message(daemon) -> None:

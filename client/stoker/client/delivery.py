@@ -1,7 +1,8 @@
 """Delivery: announced batches, checked and in order, against credits.
 
 A run is one SEEK and what follows it. `prefetch` credits are granted with it and one more for each
-batch taken, so at any time (announced and not taken) + (not yet announced) = `prefetch`. Delivery
+batch taken, so at any time (announced and not taken) + (not yet announced) + (kept back) =
+`prefetch`. Delivery
 goes on across epochs; asking for any place but the next begins a new run. Announcements of earlier
 runs are void, but their slots are this session's until it gives them back: it does so for those
 that it never took.
@@ -9,9 +10,10 @@ that it never took.
 An exception in the middle (a signal, a broken message) marks the run as broken: the next call
 begins a new one at the place asked for, so nothing is lost or delivered twice.
 
-A message costs the daemon a turn of its loop, so a batch takes one: slots whose arrays died travel
-with the credit for the batch taken next. Before a wait they travel alone only where the daemon
-could run short of slots.
+A message costs the daemon a turn of its loop, so a batch takes one at most: slots whose arrays died
+travel with the credit for the batch taken next. Where batches are taken in quick succession, and
+another one is there already, credits are kept back until they are half of `prefetch`. Before a wait
+slots travel alone only where the daemon could run short of slots.
 """
 
 import time
@@ -45,6 +47,8 @@ from stoker.protocol.params import read_params
 from stoker.protocol.ragged import flatten, gather
 
 MAX_RELEASES = 4096
+QUICK_S = 0.005
+"""Batches that are taken within this time of each other come in quick succession."""
 SPARE = 1
 """Slots that the daemon keeps for one whose writer cannot be confirmed dead."""
 
@@ -76,6 +80,8 @@ class Delivery:
         self._place = (0, 0)
         self._announced = (0, 0)
         self._credits = 0
+        self._kept = 0
+        self._taken_at = -QUICK_S
         self._queue: deque[Ready | StokerError] = deque()
         self._checked: list[Placed] | None = None
         self._generations: dict[int, int] = {}
@@ -133,8 +139,7 @@ class Delivery:
         arrays = forms.flatten(flatten(arrays, self._ragged), self._opened.outputs)
         self._queue.popleft()
         self._place = self.following(epoch, step)
-        self._credits += 1
-        self._flush(Credit(self._run, 1))
+        self._grant()
         self._whole = True
         return arrays
 
@@ -146,6 +151,17 @@ class Delivery:
         """Send back the slots whose arrays died."""
         self._flush()
 
+    def _grant(self) -> None:
+        """Grant a credit for the batch taken, unless it can wait for the next one's."""
+        now = time.monotonic()
+        quick, self._taken_at = now - self._taken_at < QUICK_S, now
+        self._kept += 1
+        if quick and self._queue and 2 * self._kept < self._prefetch:
+            return
+        kept, self._kept = self._kept, 0
+        self._credits += kept
+        self._flush(Credit(self._run, kept))
+
     def _seek(self, epoch: int, step: int) -> None:
         self._whole = False
         for item in self._queue:
@@ -155,7 +171,7 @@ class Delivery:
         self.params.clear()
         self._run += 1
         self._place = self._announced = (epoch, step)
-        self._credits = self._prefetch
+        self._credits, self._kept = self._prefetch, 0
         crashed = crashed_before(self.crashed, (epoch, step))
         self._flush(Seek(self._run, epoch, step, crashed), Credit(self._run, self._prefetch))
         self._whole = True

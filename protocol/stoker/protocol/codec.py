@@ -32,7 +32,6 @@ class _FromDaemon(msgspec.Struct, frozen=True, array_like=True):
     records: list[DaemonRecord]
 
 
-
 def encode(token: bytes, records: Iterable[Record]) -> bytes:
     """Return the envelope that carries the records, `[WIRE, token, [record, ...]]`."""
     body = [msgspec.to_builtins(record, builtin_types=(bytes,)) for record in records]
@@ -74,9 +73,7 @@ def decode_packet(data: bytes) -> SideRecord:
     return record
 
 
-def _decode(
-    data: bytes, holder: type[_FromClient] | type[_FromDaemon]
-) -> tuple[bytes, list[Any]]:
+def _decode(data: bytes, holder: type[_FromClient] | type[_FromDaemon]) -> tuple[bytes, list[Any]]:
     envelope = _unpack(data, MAX_MESSAGE_BYTES)
     if not isinstance(envelope, list) or len(envelope) < 3:
         raise ProtocolError("expected an envelope [version, token, records]")

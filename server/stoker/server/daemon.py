@@ -6,9 +6,11 @@ Each turn of the loop takes what is there, from everybody, hands the events to t
 carries out its instructions; then it sleeps until something happens, at most `TICK_S`. Nothing in a
 turn waits: memory is reserved and given back in the reserver's thread, pipelines are built in
 one-off processes, log lines and metrics are written by threads of their own, sends that would wait
-end the session they were for. A turn stops taking events after `BUDGET_S`; the next one goes on
-without sleeping, and takes nothing from clients while `BACKLOG` events wait. How long turns take is
-measured and exported.
+end the session they were for. What one session is told in a turn goes out as one message. Before a
+turn the loop rests while nobody needs an answer (`Core.rest_s`, at most 2 ms): where batches are
+little work, a turn for each report would cost more than they do. A turn stops taking events after
+`BUDGET_S`; the next one goes on without sleeping, and takes nothing from clients while `BACKLOG`
+events wait. How long turns take is measured and exported.
 
 Everything this process opened is closed by `close`, in an order that lets a client read BYE before
 its lifeline ends. Nothing here imports numba, torch or pyarrow; a test holds it to that.
@@ -51,6 +53,7 @@ from stoker.server.work import (
 )
 
 TICK_S: Final = 0.25
+LEAST_REST_S: Final = 0.0002
 BUDGET_S: Final = 0.0025
 BACKLOG: Final = 1024
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -103,6 +106,7 @@ class Daemon:
         *,
         supervisor: Callable[..., Processes] = Supervisor,
         now: Callable[[], float] = time.monotonic,
+        rest: Callable[[float], None] = time.sleep,
     ) -> None:
         """Take the address, start the template process, listen.
 
@@ -112,6 +116,8 @@ class Daemon:
         """
         self.address = config.daemon.address
         self._now = now
+        self._rest = rest
+        self._outbox: dict[bytes, list[messages.DaemonRecord]] = {}
         self._events: collections.deque[events.Event] = collections.deque()
         self._exit_code: int | None = None
         self._stops_asked = 0
@@ -188,6 +194,8 @@ class Daemon:
     # ---------------------------------------------------------------- the loop
 
     def _turn(self) -> None:
+        if not self._events and (rest_s := self._core.rest_s()) >= LEAST_REST_S:
+            self._rest(rest_s)
         calls = self._calls()
         busy = bool(self._events) or self._broker.readable()
         ready = self._poller.wait(set(calls), 0.0 if busy else self._next_tick - self._now())
@@ -200,6 +208,7 @@ class Daemon:
             self._tick()
         while self._events and self._exit_code is None and self._turns.elapsed_s() < BUDGET_S:
             self._carry_out(self._core.handle(self._events.popleft()))
+        self._post()
         took_s, cpu_s = self._turns.end()
         if took_s > TURN_LIMIT_S:
             self._note_slow_turn(took_s, cpu_s)
@@ -265,12 +274,20 @@ class Daemon:
 
     def _carry_out(self, todo: Sequence[ins.Instruction]) -> None:
         for instruction in todo:
-            _DO[type(instruction)](self, instruction)
+            kind = type(instruction)
+            if self._outbox and kind not in _BESIDE:
+                self._post()  # what was said before comes first
+            _DO[kind](self, instruction)
 
     def _send(self, do: ins.Send) -> None:
-        records = [self._completed(record) for record in do.records]
-        if not self._broker.send(do.token, records):
-            self._lose(do.token, "it is gone or does not read its messages")
+        self._outbox.setdefault(do.token, []).extend(map(self._completed, do.records))
+
+    def _post(self) -> None:
+        """Send what sessions are told, a message each."""
+        outbox, self._outbox = self._outbox, {}
+        for token, records in outbox.items():
+            if not self._broker.send(token, records):
+                self._lose(token, "it is gone or does not read its messages")
 
     def _send_peer(self, do: ins.SendPeer) -> None:
         if do.token:
@@ -426,6 +443,9 @@ def _nothing() -> None:
 def _ignore(_number: int, _frame: object) -> None:
     """Do nothing: the wake pipe has the signal's number."""
 
+
+_BESIDE: Final = frozenset((ins.Send, ins.Assign, ins.Log, ins.Quarantine))
+"""Instructions before which what sessions are told may wait for the end of the turn."""
 
 _DO: Final[dict[type, Callable[[Any, Any], None]]] = {
     ins.Send: Daemon._send,

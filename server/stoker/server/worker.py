@@ -13,7 +13,6 @@ import signal
 import socket
 import struct
 import sys
-import time
 import traceback
 from collections.abc import Callable
 from functools import partial
@@ -42,6 +41,7 @@ from stoker.server.graphs import graph_from_bytes
 from stoker.server.hire import IDLE, PROGRESS, SAMPLE_AT, Hire
 from stoker.server.rows import RowComputer
 from stoker.server.states import worker_plan
+from stoker.server.stopwatch import Stopwatch
 from stoker.server.template import threads
 from stoker.server.work import (
     AddSlab,
@@ -68,6 +68,7 @@ class Worker:
         self._datasets: dict[str, Dataset] = {}
         self._streams: dict[int, RowComputer | BucketComputer | Failed] = {}
         self._slabs: dict[int, np.ndarray] = {}
+        self._watch = Stopwatch()
 
     def visit(self, point: str) -> None:
         """Pass a fail point."""
@@ -129,7 +130,7 @@ class Worker:
 
     def _work(self, work: Work) -> Done | Failed:
         self.visit("worker.chunk")
-        began = time.perf_counter()
+        began = self._watch.read()
         computer = self._streams[work.stream]
         if isinstance(computer, Failed):
             return msgspec.structs.replace(computer, claim=work.claim)
@@ -150,7 +151,7 @@ class Worker:
             return Failed(work.claim, work.stream, *error.to_record())
         PROGRESS.pack_into(self._progress, 0, *IDLE)
         self.visit("worker.chunk_done")
-        seconds = time.perf_counter() - began
+        seconds = self._watch.read() - began
         return Done(
             work.claim,
             seconds,

@@ -1,12 +1,14 @@
 """The loop never waits: for memory, for workers, for anybody; and it stops in bounded steps."""
 
+import itertools
 import os
 import threading
 
 import pytest
 
-from stoker.protocol import messages
+from stoker.protocol import codec, messages
 from stoker.server.cgroup import Room
+from stoker.server.daemon import LEAST_REST_S
 from stoker.server.loop import TURN_LIMIT_S, Poller
 
 
@@ -125,3 +127,26 @@ def test_a_reused_descriptor_number_is_waited_for():
     finally:
         os.close(again)
         os.close(other)
+
+
+def test_what_a_session_is_told_in_a_turn_is_one_message(connect):
+    client = connect().hello().attach()
+    client.send(messages.AskStatus(), messages.Credit(1, 1), messages.AskReplay(2, 0, 0, 0, 0))
+    _, told = codec.decode_from_daemon(client.dealer.recv())
+    assert [type(record) for record in told] == [messages.Status, messages.Error, messages.Error]
+
+
+def test_the_loop_rests_before_a_turn_while_nobody_needs_an_answer(daemon, connect):
+    client = connect().hello().attach()
+    rests = []
+    daemon.daemon._rest = rests.append
+    daemon.daemon._core.rest_s = itertools.chain(
+        [0.0015, LEAST_REST_S / 2], itertools.repeat(0.0)
+    ).__next__
+    for _ in range(3):
+        client.send(messages.AskStatus())
+        client.receive(messages.Status)
+        if rests:
+            break
+    daemon.daemon._core.rest_s = lambda: 0.0
+    assert rests == [0.0015]

@@ -99,6 +99,10 @@ class Core:
         self._stopping.check()
         return self._flush()
 
+    def rest_s(self) -> float:
+        """Return for how many seconds nobody needs an answer; see `Scheduler.rest_s`."""
+        return self._scheduler.rest_s()
+
     def counters(self) -> dict[str, int | float]:
         """Return all counters, by metric name without the prefix `stoker_`."""
         now: dict[str, int | float] = {

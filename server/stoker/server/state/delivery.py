@@ -1,8 +1,10 @@
 """What groups do: seek, take credits, begin steps, announce in order, fail, close.
 
 A run's next steps are begun while slots are free and fewer batches are under way than credits are
-left: `len(pending) <= credits`. A complete batch waits until all before it in the run are
-announced; announcing costs one credit and leases the slot to the session. A new SEEK voids what is
+left, of brief batches `AHEAD_OF_CREDITS` more: `len(pending) <= credits + AHEAD_OF_CREDITS`. So
+workers go on while the news of a batch travels to the client and its credit back. A complete batch
+waits until all before it in the run are announced; announcing costs one credit and leases the slot
+to the session. A new SEEK voids what is
 not announced; what is announced stays leased until its RELEASE. A batch that fails ends the run in
 its turn: batches before it are delivered, then comes the error.
 """
@@ -24,6 +26,7 @@ from stoker.server.state.streams import Stream, Streams
 
 MAX_CREDITS = 2**48
 AHEAD = 64
+AHEAD_OF_CREDITS = 2
 _serial = attrgetter("serial")
 
 
@@ -79,6 +82,7 @@ class Groups:
         run = group.run
         if run is not None and run.number == record.run:
             run.credits = min(run.credits + record.batches, MAX_CREDITS)
+            self.deliver(group)
 
     def release(self, group: Group, token: bytes, record: Release) -> None:
         """Take slots back; stale pairs are counted and ignored."""
@@ -95,7 +99,9 @@ class Groups:
         run = group.run
         if run is None or run.ended or run.ending:
             return
-        pending, limit = run.pending, run.credits
+        granted = run.credits or run.begun
+        brief = bool(granted) and group.stream.is_brief(group.course.largest.rows)
+        pending, limit = run.pending, run.credits + AHEAD_OF_CREDITS * brief
         while len(pending) < limit and len(group.open) < AHEAD:
             slot = group.slots.take()
             if slot is None:
@@ -130,13 +136,13 @@ class Groups:
         if run is None:
             return
         pending, records = run.pending, []
-        while pending and pending[0].missing == 0:
+        while pending and pending[0].missing == 0 and run.credits:
             records.append(self._announce(group, run, pending.popleft()))
         if records:
             self._context.counts.batches += len(records)
             for token in group.members:
                 self._context.send(token, *records)
-        first = pending[0] if pending else None
+        first = pending[0] if pending and run.credits else None
         if first is not None and first.failure is not None and first.settled:
             self._end_run(group, run, first.failure)
 

@@ -5,7 +5,9 @@ Groups with unclaimed rows take turns, a chunk each. A chunk is
 unclaimed or `most_rows`; where there are views, which share what is decoded, it is whole positions
 as far as that and the rank's cut allow. While later steps wait, `rows` are those of a step: equal
 shares, and few of them, because whoever is done first goes on with the next step. In the last step
-there is, they are the unclaimed rows: shares get smaller, so that all workers end together.
+there is, they are the unclaimed rows: shares get smaller, so that all workers end together. Where
+rows cost little, chunks are larger (`Stream.brief_rows`), as far as what is under way then still is
+`outstanding` chunks for each worker: each chunk costs the daemon a message.
 `streams` has the bounds, and `cuts`, which follow from what rows cost. Where rows are mixed with
 others of their group (`BuildResult.group_rows`), a chunk goes on to the end of a group, so that
 each row is computed once. After each event the rotation is empty or no worker has room: no worker
@@ -59,6 +61,20 @@ class Scheduler:
                 assigned[worker.number] = [work]
         for number, works in assigned.items():
             self._context.out.append(Assign(number, tuple(works)))
+
+    def rest_s(self) -> float:
+        """Return for how long nobody needs an answer: 0, or up to `Settings.rest_s`.
+
+        It is the least that any worker has behind its head, of rows that cost little: whatever they
+        report meanwhile, none runs out of work, and one turn answers all of it.
+        """
+        rest_s = self._context.settings.rest_s if self.claims else 0.0
+        for worker in self._pool.workers.values():
+            if not rest_s:
+                break
+            if worker.up and worker.killed_at is None:
+                rest_s = min(rest_s, _queued_s(worker))
+        return rest_s
 
     def done(self, number: int, done: Done) -> None:
         """A worker finished a claim."""
@@ -114,8 +130,29 @@ class Scheduler:
         stream = group.stream
         rows = batch.cut.rows if len(group.open) > 1 else batch.unclaimed
         share = -(-rows // (self._pool.up * stream.cuts))
-        chunk = min(max(share, stream.least_rows), stream.most_rows)
+        chunk = max(share, stream.least_rows, self._brief(group, batch))
+        chunk = min(chunk, stream.most_rows)
         return whole_units(chunk, stream.most_rows, stream.spec.views)
+
+    def _brief(self, group: Group, batch: Batch) -> int:
+        """Return the rows of a chunk where rows cost little: an equal part of a batch; else 0."""
+        rows, brief_rows = batch.cut.rows, group.stream.brief_rows
+        if not brief_rows or group.run is None:
+            return 0
+        claims = self._pool.up * self._context.settings.outstanding
+        parts = max(rows // brief_rows, -(-claims // max(len(group.run.pending), 1)))
+        return -(-rows // parts)
+
+
+def _queued_s(worker: Worker) -> float:
+    """Return what a worker has behind its head, in seconds of work; 0 where it is not brief."""
+    queued_s = 0.0
+    for place, claim in enumerate(worker.claims.values()):
+        stream, rows = claim.batch.group.stream, claim.hi - claim.lo
+        if not stream.is_brief(rows):
+            return 0.0
+        queued_s += stream.row_s * rows if place else 0.0
+    return queued_s
 
 
 def whole_units(rows: int, most: int, unit: int) -> int:

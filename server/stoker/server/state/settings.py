@@ -16,6 +16,11 @@ class Settings:
         pipelines: name -> `module:attr`.
         claim_deadline_s: a worker that is at one chunk for longer hangs and is killed.
         min_chunk_s: a chunk is not cut below this much work.
+        brief_chunk_s: of rows that cost less than `brief_row_s`, a chunk has this much work where
+            every worker then still has its chunks.
+        brief_row_s: see there.
+        brief_batch_s: of batches that are less work, some are computed before there is a credit.
+        rest_s: the daemon looks at no report for so long at most, while workers have work.
         outstanding: chunks that a worker has at a time, so that it never waits for the next.
         worker_start_s: a worker that is not up by then is killed.
         confirm_death_s: a killed worker not seen dead by then is given up; its slot is retired.
@@ -45,6 +50,10 @@ class Settings:
     pipelines: Mapping[str, str] = field(default_factory=dict)
     claim_deadline_s: float = 60.0
     min_chunk_s: float = 0.002
+    brief_chunk_s: float = 0.005
+    brief_row_s: float = 0.00005
+    brief_batch_s: float = 0.01
+    rest_s: float = 0.002
     outstanding: int = 2
     worker_start_s: float = 60.0
     confirm_death_s: float = 5.0

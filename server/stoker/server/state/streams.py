@@ -40,6 +40,7 @@ class Stream:
         groups: number of groups that are served.
         row_s: moving average of the seconds that a row costs; 0 until the first chunk is done.
         least_rows: a chunk is not cut below; ceil(min_chunk_s / row_s).
+        brief_rows: a chunk of rows that cost little; 0 where they do not.
         cuts: into how many chunks a worker's share of a step is cut: the deviation of the cost of a
             row over that cost, from 1 to `MOST_CUTS`. Where few rows cost most of the time, nobody
             shall have many rows waiting behind one of them.
@@ -50,8 +51,8 @@ class Stream:
     """
 
     __slots__ = (
-        "_settings", "_spread", "bad", "build", "crashed", "cuts", "groups", "least_rows",
-        "most_rows", "row_s", "spec", "stream_id", "suspects",
+        "_settings", "_spread", "bad", "brief_rows", "build", "crashed", "cuts", "groups",
+        "least_rows", "most_rows", "row_s", "spec", "stream_id", "suspects",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +60,7 @@ class Stream:
     ) -> None:
         self._settings = settings
         self.least_rows = 1
+        self.brief_rows = 0
         self.most_rows = PROBE_ROWS
         self.stream_id = stream_id
         self.spec = spec
@@ -81,8 +83,15 @@ class Stream:
             self._spread += (off * off * rows - self._spread) * SPREAD_WEIGHT
         self.row_s += off * (SPEED_WEIGHT if self.row_s else 1.0)
         self.cuts = min(max(int(sqrt(self._spread) / self.row_s), 1), MOST_CUTS)
-        self.least_rows = ceil(self._settings.min_chunk_s / self.row_s)
-        self.most_rows = max(1, int(self._settings.claim_deadline_s / 4 / self.row_s))
+        settings = self._settings
+        self.least_rows = ceil(settings.min_chunk_s / self.row_s)
+        brief = self.row_s < settings.brief_row_s
+        self.brief_rows = ceil(settings.brief_chunk_s / self.row_s) if brief else 0
+        self.most_rows = max(1, int(settings.claim_deadline_s / 4 / self.row_s))
+
+    def is_brief(self, rows: int) -> bool:
+        """Whether a batch of so many rows is so little work that its messages count."""
+        return self.brief_rows > 0 and self.row_s * rows < self._settings.brief_batch_s
 
     def accuse(self, row: Row, blame: bool) -> tuple[int, int]:
         """A worker died at (epoch, step, row); returns how many did: (with blame, without)."""

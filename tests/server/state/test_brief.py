@@ -1,0 +1,121 @@
+"""Batches that are little work: few chunks, some ahead of credits, and rests between turns."""
+
+import pytest
+
+from stoker.protocol.messages import Credit, Error, Ready
+from stoker.server.state import instructions as ins
+from stoker.server.state.delivery import AHEAD_OF_CREDITS
+
+ROW_S = 1e-5
+
+
+def finish(rig, worker, row_s=ROW_S):
+    claim = rig.claims(worker)[0]
+    return rig.finish(worker, seconds=row_s * (claim.row_hi - claim.row_lo))
+
+
+@pytest.fixture
+def rig(make_rig):
+    made = make_rig(min_chunk_s=0.0)
+    made.up(1, 2)
+    return made
+
+
+def warm(rig, row_s=ROW_S, workers=(1, 2)):
+    """Open a stream, let the core learn what a row costs, and begin an idle run."""
+    token = rig.open(batch_size=50, prefetch=4, leases=2)
+    rig.run(token, granted=1)
+    while not rig.ready(token):
+        for worker in workers:
+            if rig.claims(worker):
+                finish(rig, worker, row_s)
+    rig.run(token, run=2, granted=0)
+    while busy := [worker for worker in workers if rig.claims(worker)]:
+        for worker in busy:
+            finish(rig, worker, row_s)
+    rig.release(token, *rig.ready(token))
+    rig.said.clear()
+    return token
+
+
+def sizes(said):
+    works = [work for one in said if isinstance(one, ins.Assign) for work in one.work]
+    return [work.row_hi - work.row_lo for work in works]
+
+
+def test_a_batch_is_one_chunk_where_every_worker_still_has_two(rig):
+    token = warm(rig)
+    assert sizes(rig.run(token, run=3, granted=4)) == [50] * 4
+
+
+def test_it_is_cut_where_workers_would_have_none(make_rig):
+    rig = make_rig(workers=8, min_chunk_s=0.0)
+    rig.up(*range(1, 9))
+    token = warm(rig, workers=range(1, 9))
+    rig.run(token, run=3, granted=4)
+    assert all(len(rig.claims(worker)) == 2 for worker in range(1, 9))
+
+
+def test_parts_of_a_batch_are_equal(rig):
+    token = warm(rig)
+    assert sizes(rig.run(token, run=3, granted=1)) == [25] * 4  # of 3 batches, 2 ahead of credits
+
+
+def test_chunks_of_costly_rows_are_as_ever(rig):
+    token = warm(rig, row_s=1e-3)
+    assert set(sizes(rig.run(token, run=3, granted=4))) == {25}
+
+
+def test_batches_are_computed_ahead_of_credits_and_announced_against_them(rig):
+    token = warm(rig)
+    rig.run(token, run=3, granted=2)
+    assert rig.counters()["batches_under_way"] == 2 + AHEAD_OF_CREDITS
+    for _ in range(2):
+        for worker in (1, 2):
+            finish(rig, worker)
+    assert [one.epoch for one in rig.ready(token)] == [0, 1]
+    assert rig.counters()["batches_under_way"] == AHEAD_OF_CREDITS
+    rig.send(token, Credit(3, 1))
+    assert [one.epoch for one in rig.ready(token)] == [0, 1, 2]
+
+
+def test_costly_batches_are_not(rig):
+    token = warm(rig, row_s=1e-3)
+    rig.run(token, run=3, granted=2)
+    assert rig.counters()["batches_under_way"] == 2
+
+
+def test_an_error_ahead_of_credits_waits_for_its_turn(rig):
+    token = warm(rig)
+    rig.run(token, run=3, granted=2)
+    for worker in (1, 2):
+        finish(rig, worker)
+    for worker in (1, 2):
+        rig.fail(worker)
+    assert [type(one) for one in rig.sent(token)] == [Ready, Ready]
+    rig.send(token, Credit(3, 1))
+    assert [type(one) for one in rig.sent(token)] == [Ready, Ready, Error]
+
+
+def test_nobody_needs_an_answer_while_each_worker_has_a_second_chunk(rig):
+    token = warm(rig)
+    assert rig.core.rest_s() == 0.0
+    rig.run(token, run=3, granted=4)
+    assert rig.core.rest_s() == pytest.approx(50 * ROW_S)
+    finish(rig, 1)
+    assert rig.core.rest_s() == pytest.approx(50 * ROW_S)  # one was ahead of credits
+    for _ in range(3):
+        finish(rig, 2)
+    assert rig.core.rest_s() == 0.0  # it has one chunk left
+
+
+def test_a_rest_has_a_bound(rig):
+    token = warm(rig, row_s=4.9e-5)
+    rig.run(token, run=3, granted=4)
+    assert rig.core.rest_s() == rig.settings.rest_s
+
+
+def test_there_is_no_rest_where_rows_are_costly(rig):
+    token = warm(rig, row_s=1e-3)
+    rig.run(token, run=3, granted=4)
+    assert rig.core.rest_s() == 0.0
