@@ -122,7 +122,7 @@ LOOPS = {
     "tap_sums": ["lanes2", "lanes3", "lanes4", "lanes_many", "rows2", "rows3", "rows4"],
     "tiles": ["turn16", "back4of16"],
     "color": ["blend_with", "grey_sum", "saturate", "rotate_hue"],
-    "reorder": ["copy_run", "mirror1", "mirror3", "turn_tile"],
+    "reorder": ["mirror1", "mirror3", "turn_tile"],
     "cut": ["fill_values", "fill_colours"],
     "channel_shuffle": ["permute3"],
     "warp": ["mix_run"],

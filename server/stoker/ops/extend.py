@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from stoker.ops.reorder import copy_rows, copy_run, mirror1, mirror3
+from stoker.ops.reorder import copy_rows, mirror1, mirror3
+from stoker.ops.runs import copy_run
 from stoker.rng.jit import kernel
 
 

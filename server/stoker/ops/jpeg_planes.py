@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.ops.color import K1, K2, K3, luma
-from stoker.ops.reorder import copy_run
+from stoker.ops.runs import copy_run
 from stoker.ops.ycbcr import chroma, colours, plain_to_rgb, plain_to_ycbcr
 from stoker.rng.jit import kernel
 

@@ -19,8 +19,8 @@ from stoker.ops.contract import Kernel, State, Value
 from stoker.ops.median_five import middle, sort_fives, store_fives
 from stoker.ops.pixelwise import begin
 from stoker.ops.registry import register
-from stoker.ops.reorder import copy_run
 from stoker.ops.resample import padded
+from stoker.ops.runs import copy_run
 from stoker.rng.jit import kernel
 
 NONE: Final = np.uint8(0)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.ops.pixels import copy4, pick3
-from stoker.ops.reorder import copy_run
+from stoker.ops.runs import copy_run
 from stoker.rng.jit import kernel
 
 K3: Final = np.uint64(3)

@@ -18,6 +18,7 @@ from stoker.ops.contract import Kernel, Op, State, StateError, Value
 from stoker.ops.half import narrow_run, to_halves
 from stoker.ops.registry import register
 from stoker.ops.rules import require_image
+from stoker.ops.runs import SIXTEEN, planes16
 from stoker.rng.jit import kernel
 
 DTYPES: Final = ("float32", "float16")
@@ -100,12 +101,30 @@ def _run_packed(src: Any, dst: Any, params: Any, scratch: Any) -> None:
 
 
 @kernel
+def _to_planes(image: Any, pixels: int, channels: int, constants: Any, result: Any) -> None:
+    """Normalise an image into planes of float32; its rows lie side by side, so they are one."""
+    done, plane = 0, np.uint64(pixels)
+    if channels == 3:
+        mean, gain = constants
+        means, gains = (mean[0], mean[1], mean[2]), (gain[0], gain[1], gain[2])
+        done = pixels // SIXTEEN * SIXTEEN
+        for at in range(0, done, SIXTEEN):
+            planes16(image, 3 * at, means, gains, result, at, pixels)
+    rest = np.uint64(pixels - done)
+    at, to = np.uint64(done * channels), np.uint64(done)
+    line_chw(image, at, rest, channels, constants, result, to, plane)
+
+
+@kernel
 def _run_planar(src: Any, dst: Any, params: Any, scratch: Any) -> None:
     height, width, channels = src.shape
     constants, half = (params["mean"], params["gain"]), params["half"]
     line = _floats(scratch, 0, width * channels)
     image, result = src.reshape(src.size), dst.reshape(dst.size)
     count, plane = np.uint64(width), np.uint64(height * width)
+    if not half:
+        _to_planes(image, height * width, channels, constants, result)
+        return
     for y in range(height):
         at, to = np.uint64(y * width * channels), np.uint64(y * width)
         if half:

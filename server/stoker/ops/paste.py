@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from stoker.ops.reorder import copy_run
+from stoker.ops.runs import copy_run
 from stoker.rng.jit import kernel
 
 

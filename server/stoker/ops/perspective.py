@@ -25,8 +25,8 @@ from stoker.ops.projection import (
     warp_projection,
 )
 from stoker.ops.registry import register
-from stoker.ops.reorder import copy_run
 from stoker.ops.rules import require_pixels
+from stoker.ops.runs import copy_run
 from stoker.ops.warp import FILTERS, plain_sample
 from stoker.rng.draws import bernoulli, integers
 from stoker.rng.jit import kernel

@@ -13,6 +13,7 @@ import numpy as np
 
 from stoker.ops.blocks import turn1, turn2, turn3, turn4
 from stoker.ops.contract import State
+from stoker.ops.runs import SIXTEEN, copy_run, reverse16
 from stoker.rng.jit import kernel
 
 TILE: Final = 128
@@ -76,14 +77,6 @@ def mirror_image(src: Any, dst: Any, first: int, step: int) -> None:
 
 
 @kernel
-def copy_run(src: Any, at: int, dst: Any, to: int, count: int) -> None:
-    """Copy values that lie side by side."""
-    a, b = np.uint64(at), np.uint64(to)
-    for i in range(np.uint64(count)):
-        dst[b + i] = src[a + i]
-
-
-@kernel
 def copy_rows(src: Any, source: Any, dst: Any, target: Any, rows: int, count: int) -> None:
     """Copy rows of `count` values.
 
@@ -95,6 +88,9 @@ def copy_rows(src: Any, source: Any, dst: Any, target: Any, rows: int, count: in
         rows: how many rows.
         count: values of a row.
     """
+    if source[1] == count and target[1] == count:  # side by side: one long row
+        copy_run(src, source[0], dst, target[0], rows * count)
+        return
     for y in range(rows):
         copy_run(src, source[0] + y * source[1], dst, target[0] + y * target[1], count)
 
@@ -124,10 +120,13 @@ def mirror1(src: Any, source: Any, dst: Any, target: Any, size: Any) -> None:
 def mirror3(src: Any, source: Any, dst: Any, target: Any, size: Any) -> None:
     """Mirror rows of pixels of three values; see `mirror1`."""
     rows, count = size
+    blocks = count // SIXTEEN
     for y in range(rows):
-        a = np.uint64(target[0] + y * target[1])
-        b = np.uint64(source[0] + y * source[1] + 3 * (count - 1))
-        for x in range(np.uint64(count)):
+        first, last = target[0] + y * target[1], source[0] + y * source[1] + 3 * count
+        for block in range(1, blocks + 1):
+            reverse16(src, last - 3 * SIXTEEN * block, dst, first + 3 * SIXTEEN * (block - 1))
+        a, b = np.uint64(first), np.uint64(last - 3)
+        for x in range(np.uint64(SIXTEEN * blocks), np.uint64(count)):
             k = K3 * x
             dst[a + k] = src[b - k]
             dst[a + k + K1] = src[b - k + K1]

@@ -9,7 +9,7 @@ import numpy as np
 from stoker.ops.contract import FoldKernel, State, StateError, Value
 from stoker.ops.folds import Fold
 from stoker.ops.registry import register
-from stoker.ops.reorder import copy_run
+from stoker.ops.runs import copy_run
 from stoker.rng.jit import kernel
 
 KINDS = ("image", "mask", "array", "label", "scalar")

@@ -7,7 +7,7 @@ as far as that and the rank's cut allow. While later steps wait, `rows` are thos
 shares, and few of them, because whoever is done first goes on with the next step. In the last step
 there is, they are the unclaimed rows: shares get smaller, so that all workers end together. Where
 rows cost little, chunks are larger (`Stream.brief_rows`), as far as what is under way then still is
-`outstanding` chunks for each worker: each chunk costs the daemon a message.
+about `outstanding` chunks for each worker, and one at least: each costs the daemon a message.
 `streams` has the bounds, and `cuts`, which follow from what rows cost. Where rows are mixed with
 others of their group (`BuildResult.group_rows`), a chunk goes on to the end of a group, so that
 each row is computed once. After each event the rotation is empty or no worker has room: no worker
@@ -140,7 +140,7 @@ class Scheduler:
         if not brief_rows or group.run is None:
             return 0
         claims = self._pool.up * self._context.settings.outstanding
-        parts = max(rows // brief_rows, -(-claims // max(len(group.run.pending), 1)))
+        parts = max(rows // brief_rows, claims // max(len(group.run.pending), 1), 1)
         return -(-rows // parts)
 
 

@@ -1,0 +1,116 @@
+"""Runs of values and of pixels that are handled at once: the twins of `stoker.ops.runs`.
+
+Of a loop over a run of unknown length LLVM makes vectors for long runs and single values for the
+rest, which is most of a short row; and it takes pixels of three bytes apart lane by lane. Nothing
+is checked here: the callers stay inside of both arrays.
+"""
+
+from typing import Any
+
+import numba
+import numba.extending
+from llvmlite import ir
+from numba.core import cgutils
+
+from stoker.ops.machine.blocks import at as address
+from stoker.ops.machine.blocks import load, shuffle, store
+
+types: Any = numba.types
+intrinsic: Any = numba.extending.intrinsic
+move: Any = cgutils.raw_memmove
+
+WORD = ir.IntType(64)
+SIXTEEN = 16
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def copy_run(_context: Any, src: Any, start: Any, dst: Any, to: Any, count: Any) -> Any:
+    """Copy values that lie side by side."""
+    if src.dtype != dst.dtype or (src.ndim, dst.ndim) != (1, 1):
+        return None
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        a, start, b, to, count = arguments
+        source = address(builder, context, signature.args[0], a, start)
+        target = address(builder, context, signature.args[2], b, to)
+        size = context.get_abi_sizeof(context.get_data_type(src.dtype))
+        move(builder, target, source, count, ir.Constant(WORD, size))
+        return context.get_dummy_value()
+
+    return types.none(src, types.int64, dst, types.int64, types.int64), build
+
+
+def _thirds(builder: Any, source: Any) -> list[Any]:
+    """Load 48 elements as three vectors."""
+    return [
+        load(builder, builder.gep(source, [ir.Constant(WORD, SIXTEEN * n)]), SIXTEEN)
+        for n in range(3)
+    ]
+
+
+def _picked(builder: Any, thirds: list[Any], lanes: list[int]) -> Any:
+    """Pick sixteen of 48 lanes."""
+    first = [min(lane, 2 * SIXTEEN - 1) for lane in lanes]
+    both = shuffle(builder, thirds[0], thirds[1], first)
+    later = [place if lane < 2 * SIXTEEN else lane - SIXTEEN for place, lane in enumerate(lanes)]
+    return shuffle(builder, both, thirds[2], later)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def reverse16(_context: Any, src: Any, start: Any, dst: Any, to: Any) -> Any:
+    """Write sixteen pixels of three values in reverse order."""
+    if src.dtype != dst.dtype or (src.ndim, dst.ndim) != (1, 1):
+        return None
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        a, start, b, to = arguments
+        thirds = _thirds(builder, address(builder, context, signature.args[0], a, start))
+        target = address(builder, context, signature.args[2], b, to)
+        order = [3 * (SIXTEEN - 1 - place) + c for place in range(SIXTEEN) for c in range(3)]
+        for n in range(3):
+            part = order[SIXTEEN * n : SIXTEEN * (n + 1)]
+            place = builder.gep(target, [ir.Constant(WORD, SIXTEEN * n)])
+            store(builder, _picked(builder, thirds, part), place)
+        return context.get_dummy_value()
+
+    return types.none(src, types.int64, dst, types.int64), build
+
+
+def _spread(builder: Any, number: Any) -> Any:
+    """Return sixteen lanes of a float32."""
+    kind = ir.VectorType(number.type, SIXTEEN)
+    one = builder.insert_element(
+        ir.Constant(kind, ir.Undefined), number, ir.Constant(ir.IntType(32), 0)
+    )
+    return shuffle(builder, one, one, [0] * SIXTEEN)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def planes16(
+    _context: Any, src: Any, start: Any, means: Any, gains: Any, dst: Any, to: Any, plane: Any
+) -> Any:
+    """Normalise sixteen pixels of three bytes into three planes."""
+    halves = dst.dtype == types.uint16  # a kernel of halves has a call that it never reaches
+    if src.dtype != types.uint8 or not (halves or dst.dtype == types.float32):
+        return None
+    three = types.UniTuple(types.float32, 3)
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        a, start, means, gains, b, to, plane = arguments
+        thirds = _thirds(builder, address(builder, context, signature.args[0], a, start))
+        floats = ir.VectorType(ir.FloatType(), SIXTEEN)
+        wide = ir.VectorType(ir.IntType(32), SIXTEEN)
+        for c in range(3):
+            levels = _picked(builder, thirds, [3 * place + c for place in range(SIXTEEN)])
+            values = builder.sitofp(builder.zext(levels, wide), floats)
+            mean = _spread(builder, builder.extract_value(means, c))
+            gain = _spread(builder, builder.extract_value(gains, c))
+            done = builder.fmul(builder.fsub(values, mean), gain)
+            if halves:
+                done = builder.fptoui(done, ir.VectorType(ir.IntType(16), SIXTEEN))
+            store(builder, done, address(builder, context, signature.args[4], b, to))
+            to = builder.add(to, plane)
+        return context.get_dummy_value()
+
+    given = (src, types.int64, three, three, dst, types.int64, types.int64)
+    return types.none(*given), build

@@ -1,0 +1,68 @@
+"""Runs copied, reversed and normalised at once, against NumPy; twins do what plain forms do."""
+
+import numpy as np
+import pytest
+
+from stoker.ops.runs import SIXTEEN, copy_run, planes16, reverse16
+from stoker.rng.jit import compiled, kernel
+
+BYTES = 3 * SIXTEEN
+
+
+@kernel
+def call_copy(src, at, dst, to, count):
+    copy_run(src, at, dst, to, count)
+
+
+@kernel
+def call_reverse(src, at, dst, to):
+    reverse16(src, at, dst, to)
+
+
+@kernel
+def call_planes(src, at, means, gains, dst, to, plane):
+    planes16(
+        src, at, (means[0], means[1], means[2]), (gains[0], gains[1], gains[2]), dst, to, plane
+    )
+
+
+def forms(call):
+    return call, compiled(call)
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 96, 4097])
+@pytest.mark.parametrize("dtype", ["uint8", "bool", "int64", "float32"])
+def test_a_run_is_copied_and_nothing_else(noise, count, dtype):
+    source = (noise((count + 9,), 1) % 2).astype(dtype)
+    for form in forms(call_copy):
+        painted = np.full(count + 9, 1, dtype)
+        expected = painted.copy()
+        expected[5 : 5 + count] = source[3 : 3 + count]
+        form(source, 3, painted, 5, count)
+        assert painted.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32"])
+def test_sixteen_pixels_are_reversed(noise, dtype):
+    source = noise((BYTES + 9,), 2).astype(dtype)
+    for form in forms(call_reverse):
+        painted = np.full(BYTES + 9, 7, dtype)
+        expected = painted.copy()
+        expected[4 : 4 + BYTES] = source[5 : 5 + BYTES].reshape(-1, 3)[::-1].reshape(-1)
+        form(source, 5, painted, 4)
+        assert (painted == expected).all()
+
+
+def test_sixteen_pixels_are_normalised(noise):
+    """Every level, in every channel: one subtraction and one multiplication of float32."""
+    means, gains = np.array([124.5, 0.25, 3.0], np.float32), np.array([0.3, 7.1, 1e-3], np.float32)
+    levels = np.stack([(np.arange(256) + shift).astype(np.uint8) for shift in (0, 85, 170)], 1)
+    expected = ((levels.astype(np.float32) - means) * gains).T
+    for form in forms(call_planes):
+        painted = np.full(3 * 300 + 5, 7.0, np.float32)
+        for first in range(0, 256, SIXTEEN):
+            form(levels.reshape(-1), 3 * first, means, gains, painted, first + 5, 300)
+        planes = painted[5:].reshape(3, 300)
+        assert planes[:, :256].tobytes() == expected.tobytes()
+        assert (planes[:, 256:] == 7).all()
+        assert (painted[:5] == 7).all()
