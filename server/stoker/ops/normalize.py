@@ -111,8 +111,8 @@ def _to_planes(image: Any, pixels: int, channels: int, constants: Any, result: A
         for at in range(0, done, SIXTEEN):
             planes16(image, 3 * at, means, gains, result, at, pixels)
     rest = np.uint64(pixels - done)
-    at, to = np.uint64(done * channels), np.uint64(done)
-    line_chw(image, at, rest, channels, constants, result, to, plane)
+    first, to = np.uint64(done * channels), np.uint64(done)
+    line_chw(image, first, rest, channels, constants, result, to, plane)
 
 
 @kernel
