@@ -18,7 +18,7 @@ SCRIPT = """
 import json, sys
 import numpy as np
 from stoker import ops
-from stoker.ops import State, make
+from stoker.ops import State, StateError, make
 from stoker.ops.contract import storage
 from stoker.ops.records import machine_record
 from stoker.pipeline import pipeline
@@ -63,20 +63,23 @@ compiled_in = {}
 for name, choices in json.loads(sys.argv[2]).items():
     for given in choices:
         op = make(name, given)
-        for kind in op.kernels:
+        for kind, dtype in [(kind, "uint8") for kind in op.kernels] + [("image", "float32")]:
             channels = (len(fill),) if isinstance(fill := given.get("fill"), list) else (3,)
             shape = (40, 50) + (channels if kind in ("image", "array") else ())
-            (after,), need = op.declare((State.fixed(kind, "uint8", shape),))
+            try:
+                (after,), need = op.declare((State.fixed(kind, dtype, shape),))
+            except StateError:
+                continue
             record, params = record_of(op.record), record_of(op.parameters, op.params())
             key = machine_key(make_key(1, 2, 3, 4))
             items = (np.zeros((0, 4), np.uint32),) if op.draws_from else ()
             compiled(op.draw)(key, params, 40, 50, record, *items)
             compiled(op.out_size)(params, record, 40, 50)
             dst = np.zeros(after.bound, storage(after.dtype))
-            src = np.zeros(shape, np.uint8)
-            run = compiled(op.kernels[kind].run)
+            src = np.zeros(shape, dtype)
+            run = compiled(op.kernel_of(kind, dtype).run)
             run(src, dst, params, record, np.zeros(need + 64, np.uint8))
-            compiled_in[name + " " + kind] = run
+            compiled_in[name + " " + kind + " " + dtype] = run
         compiled_in[name + " draw"] = compiled(op.draw)
         compiled_in[name + " size"] = compiled(op.out_size)
 
@@ -129,10 +132,10 @@ LOOPS = {
     "half": ["narrow_run"],
     "means": ["blend_bytes", "blend_halves"],
     "normalize": ["line_hwc", "line_chw"],
-    "invert": ["invert_levels", "invert_into"],
-    "solarize": ["invert_from"],
+    "invert": ["invert_levels", "invert_into", "invert_floats"],
+    "solarize": ["invert_from", "invert_floats_from"],
     "posterize": ["mask_levels"],
-    "sharpness": ["sharpen_row"],
+    "sharpness": ["sharpen_row", "sharpen_floats"],
     "box_blur": ["add_line", "swap_line", "store_means", "store_threes"],
     "jpeg_blocks": ["forward_pass", "inverse_pass", "quantise"],
     "median_blur": ["sort_columns", "store_middles", "count_from", "count_five", "keep_bit"],
@@ -140,6 +143,12 @@ LOOPS = {
     "rgb_to_hsv": ["to_hsv"],
     "ycbcr_to_rgb": ["to_rgb"],
     "rgb_to_ycbcr": ["to_ycbcr"],
+    "color_floats": ["blend_unit", "write_greys", "saturate_unit", "rotate_unit"],
+    "hsv_floats": ["floats_to_hsv", "hsv_to_floats"],
+    "ycbcr_floats": ["floats_to_ycbcr", "ycbcr_to_floats"],
+    "float_levels": ["settle"],
+    "median_floats": ["write_keys", "read_keys", "count_keys", "try_bit", "keep_trial"],
+    "windows_floats": ["begin_floats", "add_floats", "store_floats"],
     "windows": ["begin_sums", "add_pair", "store_row", "store_levels"],
 }
 BLENDS = [f"tap_sums.{name}" for name in LOOPS["tap_sums"]]

@@ -2,17 +2,30 @@
 
 With low and high the channel's least and greatest level and, in float64, scale = 255 / (high - low)
 and offset = -low * scale, level x becomes trunc(x * scale + offset). A channel of one level stays.
+
+Of floats, (x - low) / (high - low), two float32 subtractions and a division, clipped; low and high
+are those of the numbers of the channel, and one without two different numbers stays.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from stoker.ops.contract import Kernel, State, Value
-from stoker.ops.pixelwise import LEVELS, ByChance, begin, look_up
+from stoker.ops.float_levels import (
+    BELOW,
+    NO_NUMBER,
+    float_of,
+    key_of,
+    plain_unit,
+    unit,
+)
+from stoker.ops.pixelwise import LEVELS, ByChance, begin, look_up, plain_floats
 from stoker.ops.registry import register
 from stoker.rng.jit import kernel
+
+LEAST: Final = np.int32(-(1 << 31))
 
 
 @kernel
@@ -65,13 +78,61 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
             dst[..., c] = np.clip(stretched.astype(np.int64), 0, 255)[src[..., c]]
 
 
+@kernel
+def extreme_keys(image: Any, channel: int, channels: int) -> tuple[Any, Any]:
+    """Return the least and the greatest key of one channel's numbers; see `float_levels`."""
+    step, base = np.uint64(channels), np.uint64(channel)
+    low, high = BELOW, LEAST
+    for i in range(np.uint64(image.size // channels)):
+        key = key_of(image[step * i + base])
+        low = min(low, key)
+        high = max(high, LEAST if key == NO_NUMBER else key)
+    return low, high
+
+
+@kernel
+def stretch_floats(image: Any, channel: int, channels: int) -> None:
+    """Stretch one channel of a flat image to the range from 0 to 1, in place."""
+    step, base = np.uint64(channels), np.uint64(channel)
+    least, greatest = extreme_keys(image, channel, channels)
+    low, high = float_of(least), float_of(greatest)
+    if high > low:
+        extent = high - low
+        for i in range(np.uint64(image.size // channels)):
+            image[step * i + base] = unit((image[step * i + base] - low) / extent)
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"]:
+        for c in range(src.shape[2]):
+            stretch_floats(image, c, src.shape[2])
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    result = image.copy()
+    for c in range(image.shape[2]):
+        channel = image[..., c]
+        numbers = channel[~np.isnan(channel)]
+        if numbers.size and numbers.max() > numbers.min():
+            low, high = numbers.min(), numbers.max()
+            result[..., c] = plain_unit((channel - low) / (high - low))
+    return result
+
+
 @register
 @dataclass(frozen=True)
 class Autocontrast(ByChance):
     """Stretch the levels of each channel to the whole range; parameters as `ByChance`."""
 
     name: ClassVar[str] = "autocontrast"
+    takes_floats: ClassVar[bool] = True
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, _plain_floats, in_place=True)
+    }
 
     def scratch(self, state: State) -> int:
         """Return the bytes of a table for each channel."""

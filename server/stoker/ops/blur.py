@@ -40,14 +40,14 @@ def bordered(src: Any, radius: int, reflect: int, scratch: Any) -> Any:
     """Extend an image by `radius` pixels on every side; return it flat, in `scratch`.
 
     Args:
-        src: `(H, W, C) uint8`.
+        src: `(H, W, C)`, uint8 or float32.
         radius: pixels on every side.
         reflect: 1 to mirror at the outermost pixel, 0 to repeat it.
-        scratch: at least `bordered_bytes` bytes.
+        scratch: at least `bordered_bytes` bytes, of floats four times as many.
     """
     height, width, channels = src.shape
     tall, wide = height + 2 * radius, width + 2 * radius
-    image = scratch[: tall * wide * channels]
+    image = scratch[: tall * wide * channels * src.itemsize].view(src.dtype)
     extend(src, image.reshape((tall, wide, channels)), -radius, -radius, reflect)
     return image
 
@@ -97,4 +97,5 @@ class BlurOp(PixelOp):
     def border(self, state: State) -> int:
         """Return the bytes of an image of that state with the widest border."""
         height, width, channels = state.bound
-        return bordered_bytes(height, width, channels, self.size_range[1] // 2)
+        values = channels * np.dtype(state.dtype).itemsize
+        return bordered_bytes(height, width, values, self.size_range[1] // 2)

@@ -5,6 +5,10 @@ window and their sum s the level is (2 s + n) // (2 n), exact: n is odd, so ther
 
 Rows of the window are summed column by column and kept while it moves down; sums along a row are
 differences of running sums, but for three. So the work does not grow with the window.
+
+Of floats it is a filter along both axes (`stoker.ops.windows_floats`) with weights of
+float32(1 / side), the middle one 1 less all others, of float64; no running sums, whose errors would
+depend on pixels far away.
 """
 
 from dataclasses import dataclass
@@ -14,9 +18,11 @@ import numpy as np
 
 from stoker.ops.blur import BlurOp, bordered, bordered_bytes, plain_shifts
 from stoker.ops.contract import Kernel, State, Value
-from stoker.ops.pixelwise import begin
+from stoker.ops.pixelwise import begin, plain_floats
 from stoker.ops.registry import register
 from stoker.ops.resample import padded
+from stoker.ops.rules import FLOAT
+from stoker.ops.windows_floats import plain_smooth_floats, smooth_bytes, smooth_floats
 from stoker.rng.jit import kernel
 
 HALF: Final = np.float32(0.5)
@@ -111,18 +117,50 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
         dst[...] = (2 * window.sum(0, np.int64) + count) // (2 * count)
 
 
+@kernel
+def fill_box(size: int, weights: Any) -> None:
+    """Write the weights of distances 0, 1, ..., float32, for images of floats."""
+    weights[:] = 1.0 / size
+    if size > 1:
+        weights[0] = 1.0 - (size - 1) * np.float64(weights[1])
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    size = int(record["size"])
+    if record["apply"] and size > 1:
+        end = 4 * (size // 2 + 1)
+        weights = scratch[:end].view(np.float32)
+        fill_box(size, weights)
+        smooth_floats(src, dst, weights, scratch[end:])
+    else:
+        begin(src, dst)
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    size = int(record["size"])
+    weights = np.zeros(size // 2 + 1, np.float32)
+    fill_box(size, weights)
+    return plain_smooth_floats(image, weights) if size > 1 else image
+
+
 @register
 @dataclass(frozen=True)
 class BoxBlur(BlurOp):
     """Blur with a box; parameters as `BlurOp`, sides up to 63."""
 
     name: ClassVar[str] = "box_blur"
+    takes_floats: ClassVar[bool] = True
     largest: ClassVar[int] = 63
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
 
     def scratch(self, state: State) -> int:
         """Return the bytes of the image with its border, a line of sums and of running sums."""
         radius, (_, width, channels) = self.size_range[1] // 2, state.bound
+        if state.dtype == FLOAT:
+            return 4 * (radius + 1) + smooth_bytes(width, channels, radius)
         count = (width + 2 * radius) * channels
         return self.border(state) + padded(2 * count) + 4 * (count + channels)
 

@@ -1,6 +1,7 @@
 """Multiply levels by a factor, with probability p: torchvision's adjust_brightness.
 
-Draws: `stoker.ops.factor`. Arithmetic: `stoker.ops.color`, as the same step of color_jitter.
+Draws: `stoker.ops.factor`. Arithmetic, as the same step of color_jitter: `stoker.ops.color`, of
+floats `stoker.ops.color_floats`.
 """
 
 from dataclasses import dataclass
@@ -9,9 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoker.ops.color import LOW, blend_with, fixed, plain_blend
+from stoker.ops.color_floats import blend_unit, plain_blend_unit
 from stoker.ops.contract import Kernel, Value
 from stoker.ops.factor import FactorOp
-from stoker.ops.pixelwise import begin
+from stoker.ops.float_levels import ZERO
+from stoker.ops.pixelwise import begin, plain_floats
 from stoker.ops.registry import register
 from stoker.rng.jit import kernel
 
@@ -29,13 +32,29 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
         dst[...] = plain_blend(src.astype(np.int64), int(fixed(record["factor"])), 0)
 
 
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"]:
+        blend_unit(image, record["factor"], ZERO)
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    return plain_blend_unit(image, float(record["factor"]), ZERO)
+
+
 @register
 @dataclass(frozen=True)
 class Brightness(FactorOp):
     """Multiply levels by a factor; parameters as `FactorOp`."""
 
     name: ClassVar[str] = "brightness"
+    takes_floats: ClassVar[bool] = True
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, _plain_floats, in_place=True)
+    }
 
 
 def brightness(

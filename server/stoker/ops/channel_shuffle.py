@@ -32,7 +32,7 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 @kernel
 def permute(image: Any, channels: int, order: Any, pixel: Any) -> None:
-    """Permute the channels of a flat image in place; `pixel` is `(4,) uint8` of scratch."""
+    """Permute the channels of a flat image in place; `pixel` is `(4,)`, of its dtype."""
     step = np.uint64(channels)
     for i in range(np.uint64(image.size // channels)):
         k = step * i
@@ -78,7 +78,7 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     if record["apply"] and src.shape[2] == 3:
         permute3(image, record["order"])
     elif record["apply"] and src.shape[2] > 1:
-        permute(image, src.shape[2], record["order"], scratch)
+        permute(image, src.shape[2], record["order"], scratch[:16].view(src.dtype))
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
@@ -92,13 +92,14 @@ class ChannelShuffle(ByChance):
     """Put the channels into a random order; parameters as `ByChance`."""
 
     name: ClassVar[str] = "channel_shuffle"
+    takes_floats: ClassVar[bool] = True
     record: ClassVar[np.dtype[Any]] = np.dtype([("order", "u1", (4,)), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     draw = staticmethod(_draw)
 
     def scratch(self, state: State) -> int:
-        """Return the bytes of a pixel."""
-        return 4
+        """Return the bytes of a pixel of floats."""
+        return 16
 
 
 def channel_shuffle(*values: Value, p: float = 0.5, stream: str | None = None) -> Any:

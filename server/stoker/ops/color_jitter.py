@@ -7,7 +7,7 @@ i-th.
 
 A factor of 1 and a turn of 0 change nothing. brightness blends with black, contrast with the mean
 grey of the image at that step, saturation with each pixel's grey. An image of one channel has
-neither saturation nor hue. Arithmetic: `stoker.ops.color`.
+neither saturation nor hue. Arithmetic: `stoker.ops.color`, of floats `stoker.ops.color_floats`.
 """
 
 from dataclasses import dataclass
@@ -29,9 +29,22 @@ from stoker.ops.color import (
     rotate_hue,
     saturate,
 )
+from stoker.ops.color_floats import (
+    MEAN_BYTES,
+    blend_unit,
+    mean_grey,
+    plain_blend_unit,
+    plain_grey,
+    plain_mean_grey,
+    plain_rotate_unit,
+    rotate_unit,
+    saturate_unit,
+)
 from stoker.ops.contract import Kernel, Op, State, Value
+from stoker.ops.float_levels import ZERO
+from stoker.ops.pixelwise import begin
 from stoker.ops.registry import register
-from stoker.ops.rules import require_colours, require_pixels
+from stoker.ops.rules import FLOAT, require_colours, require_pixels
 from stoker.rng.draws import integers, uniform_range
 from stoker.rng.jit import kernel
 
@@ -105,6 +118,36 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
         _step(step, image, height * width, channels, record)
 
 
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image, channels = begin(src, dst), src.shape[2]
+    for step in record["order"]:
+        if step == BRIGHTNESS:
+            blend_unit(image, record["brightness"], ZERO)
+        elif step == CONTRAST:
+            blend_unit(image, record["contrast"], mean_grey(image, channels, scratch))
+        elif step == SATURATION and channels == 3:
+            saturate_unit(image, record["saturation"])
+        elif channels == 3:
+            rotate_unit(image, record["hue"])
+
+
+def _plain_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = src
+    with np.errstate(all="ignore"):
+        for step in np.asarray(record["order"]):
+            if step == BRIGHTNESS:
+                image = plain_blend_unit(image, float(record["brightness"]), ZERO)
+            elif step == CONTRAST:
+                mean = plain_mean_grey(image)
+                image = plain_blend_unit(image, float(record["contrast"]), mean)
+            elif step == SATURATION and image.shape[2] == 3:
+                image = plain_blend_unit(image, float(record["saturation"]), plain_grey(image))
+            elif image.shape[2] == 3:
+                image = plain_rotate_unit(image, float(record["hue"]))
+    dst[...] = image
+
+
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     image = src.astype(np.int64)
     steps = (_plain_brightness, _plain_contrast, _plain_saturation, _plain_hue)
@@ -161,6 +204,9 @@ class ColorJitter(Op):
         ]
     )
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, _plain_floats, in_place=True)
+    }
     draw = staticmethod(_draw)
 
     def check(self) -> None:
@@ -178,9 +224,9 @@ class ColorJitter(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states as they are."""
         self.require_kinds(states)
-        require_pixels(self.name, states)
+        require_pixels(self.name, states, floats=True)
         require_colours(self.name, states)
-        return states, 0
+        return states, MEAN_BYTES if any(state.dtype == FLOAT for state in states) else 0
 
 
 def color_jitter(

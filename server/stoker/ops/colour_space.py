@@ -17,12 +17,22 @@ class ColourSpaceOp(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states as they are."""
         self.require_kinds(states)
-        require_pixels(self.name, states)
+        require_pixels(self.name, states, floats=True)
         for state in states:
             if state.shape[2] != 3:
                 remedy = "Convert where the image has three channels"
                 raise refuse(self.name, "an image of 3 channels", state, remedy)
         return states, 0
+
+
+def plain_of_floats(convert: Callable[[np.ndarray], np.ndarray]) -> Callable[..., None]:
+    """Return the plain kernel of a conversion of `(H, W, 3)` float32."""
+
+    def plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+        with np.errstate(all="ignore"):
+            dst[...] = convert(src)
+
+    return plain
 
 
 def plain_form(convert: Callable[[np.ndarray], np.ndarray]) -> Callable[..., None]:

@@ -1,6 +1,7 @@
 """Blend an image with its mean grey, with probability p: torchvision's adjust_contrast.
 
-Draws: `stoker.ops.factor`. Arithmetic: `stoker.ops.color`, as the same step of color_jitter.
+Draws: `stoker.ops.factor`. Arithmetic, as the same step of color_jitter: `stoker.ops.color`, of
+floats `stoker.ops.color_floats`.
 """
 
 from dataclasses import dataclass
@@ -9,11 +10,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoker.ops.color import blend_with, fixed, mean_level, plain_blend, plain_mean
+from stoker.ops.color_floats import (
+    MEAN_BYTES,
+    blend_unit,
+    mean_grey,
+    plain_blend_unit,
+    plain_mean_grey,
+)
 from stoker.ops.contract import Kernel, State, Value
 from stoker.ops.factor import FactorOp
-from stoker.ops.pixelwise import begin
+from stoker.ops.pixelwise import begin, plain_floats
 from stoker.ops.registry import register
-from stoker.ops.rules import require_colours
+from stoker.ops.rules import FLOAT, require_colours
 from stoker.rng.jit import kernel
 
 
@@ -32,13 +40,33 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
         dst[...] = plain_blend(image, int(fixed(record["factor"])), plain_mean(image))
 
 
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"]:
+        blend_unit(image, record["factor"], mean_grey(image, src.shape[2], scratch))
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    return plain_blend_unit(image, float(record["factor"]), plain_mean_grey(image))
+
+
 @register
 @dataclass(frozen=True)
 class Contrast(FactorOp):
     """Blend an image with its mean grey; parameters as `FactorOp`."""
 
     name: ClassVar[str] = "contrast"
+    takes_floats: ClassVar[bool] = True
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, _plain_floats, in_place=True)
+    }
+
+    def scratch(self, state: State) -> int:
+        """Return the bytes of some grey values of floats."""
+        return MEAN_BYTES if state.dtype == FLOAT else 0
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states as they are."""

@@ -3,6 +3,9 @@
 Draws: 0 applied if uniform < p; 1 sigma, uniform in its range. Weight i of the window is
 floor(2**16 * g(i) + 0.5), g(i) = exp(-(i / sigma)**2 / 2) over the sum of the window; the middle
 one takes what is missing to 2**16. Sums, rounding and edges: `stoker.ops.windows`.
+
+Of floats weight i is g(i) rounded to float32, the middle one 1 less all others, of float64. Sums
+and edges: `stoker.ops.windows_floats`.
 """
 
 from dataclasses import dataclass
@@ -12,9 +15,11 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, State, Value
-from stoker.ops.pixelwise import APPLY, PixelOp, begin
+from stoker.ops.pixelwise import APPLY, PixelOp, begin, plain_floats
 from stoker.ops.registry import register
+from stoker.ops.rules import FLOAT
 from stoker.ops.windows import UNIT, plain_smooth, smooth
+from stoker.ops.windows_floats import plain_smooth_floats, smooth_bytes, smooth_floats
 from stoker.rng.draws import bernoulli, uniform_range
 from stoker.rng.jit import kernel
 from stoker.rng.maths import exp, floor
@@ -37,11 +42,18 @@ def bell(i: int, sigma: float) -> float:
 
 
 @kernel
+def bell_sum(sigma: float, count: int) -> float:
+    """Return the sum of the Gaussian at distances 0, and twice 1, ..., count - 1."""
+    total = 1.0
+    for i in range(1, count):
+        total += 2.0 * bell(i, sigma)
+    return total
+
+
+@kernel
 def fill_bell(sigma: float, weights: Any) -> None:
     """Write the weights of distances 0, 1, ..., in units of 2**-16."""
-    total = 1.0
-    for i in range(1, len(weights)):
-        total += 2.0 * bell(i, sigma)
+    total = bell_sum(sigma, len(weights))
     rest = UNIT
     for i in range(1, len(weights)):
         weight = floor(bell(i, sigma) / total * 65536.0 + 0.5)
@@ -72,6 +84,34 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     dst[...] = plain_smooth(src, weights) if record["apply"] else src
 
 
+@kernel
+def fill_bell_floats(sigma: float, weights: Any) -> None:
+    """Write the weights of distances 0, 1, ..., float32, for images of floats."""
+    total, rest = bell_sum(sigma, len(weights)), 1.0
+    for i in range(1, len(weights)):
+        weights[i] = bell(i, sigma) / total
+        rest -= 2.0 * np.float64(weights[i])
+    weights[0] = rest
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    if record["apply"]:
+        end = 4 * (np.int64(params["radius"]) + 1)
+        weights = scratch[:end].view(np.float32)
+        fill_bell_floats(record["sigma"], weights)
+        smooth_floats(src, dst, weights, scratch[end:])
+    else:
+        begin(src, dst)
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    weights = np.zeros(int(params["radius"]) + 1, np.float32)
+    fill_bell_floats(float(record["sigma"]), weights)
+    return plain_smooth_floats(image, weights)
+
+
 @register
 @dataclass(frozen=True)
 class GaussianBlur(PixelOp):
@@ -88,11 +128,13 @@ class GaussianBlur(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "gaussian_blur"
+    takes_floats: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("low", "f8"), ("high", "f8"), ("radius", "i4"), ("p", "f8")]
     )
     record: ClassVar[np.dtype[Any]] = np.dtype([("sigma", "f8"), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
     draw = staticmethod(_draw)
     units: ClassVar[dict[str, str]] = {"sigma": "px"}
 
@@ -112,6 +154,8 @@ class GaussianBlur(PixelOp):
     def scratch(self, state: State) -> int:
         """Return the bytes of the weights, a row of sums, and a row with both ends mirrored."""
         radius, line = self.kernel_size // 2, state.bound[1] * state.bound[2]
+        if state.dtype == FLOAT:
+            return 4 * (radius + 1) + smooth_bytes(state.bound[1], state.bound[2], radius)
         return 4 * (radius + 1) + 4 * line + 2 * (line + 2 * radius * state.bound[2])
 
 

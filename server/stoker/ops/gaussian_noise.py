@@ -7,6 +7,9 @@ record's `seed`. Value n of the image, in memory order, takes bytes 2n and 2n + 
 A byte stands for one of 256 equally likely points of the normal distribution; the noise is the sum
 of two, scaled to the variance sigma**2, in units of 2**-16 level. It is bell-shaped to 4.08 sigma,
 where it ends; its excess kurtosis is above -0.1.
+
+Floats have the same noise over 255: the integer sum of two points, rounded to float32, times
+float32(1 / (255 * 2**16)), is added to the value, which is clipped.
 """
 
 from dataclasses import dataclass
@@ -17,7 +20,8 @@ import numpy as np
 from stoker.ops import checks
 from stoker.ops.color import level
 from stoker.ops.contract import Kernel, State, Value
-from stoker.ops.pixelwise import APPLY, LEVELS, PixelOp, begin
+from stoker.ops.float_levels import plain_unit, unit
+from stoker.ops.pixelwise import APPLY, LEVELS, PixelOp, begin, plain_floats
 from stoker.ops.random_bytes import BLOCKS, VALUES, fill_blocks, plain_blocks
 from stoker.ops.registry import register
 from stoker.rng.draws import bernoulli, uniform_range, word
@@ -30,6 +34,8 @@ TABLE: Final = 4 * LEVELS
 TWO: Final = np.uint64(2)
 ONE: Final = np.uint64(1)
 SHIFT: Final = np.int32(16)
+PART: Final = np.float32(1 / (255 * 65536))
+"""What 2**-16 level is of floats."""
 
 
 @kernel
@@ -62,6 +68,15 @@ def add_noise(image: Any, start: Any, count: Any, table: Any, noise: Any) -> Non
 
 
 @kernel
+def add_noise_floats(image: Any, start: Any, count: Any, table: Any, noise: Any) -> None:
+    """Add the noise to floats, as `add_noise` does to levels."""
+    for i in range(count):
+        at, k = start + i, TWO * i
+        both = np.int32(table[np.uint64(noise[k])] + table[np.uint64(noise[k + ONE])])
+        image[at] = unit(image[at] + np.float32(both) * PART)
+
+
+@kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     image = begin(src, dst)
     if record["apply"]:
@@ -76,16 +91,41 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
             add_noise(image, np.uint64(start), np.uint64(count), table, noise)
 
 
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"]:
+        table = scratch[:TABLE].view(np.int32)
+        noise = scratch[TABLE : TABLE + 32 * BLOCKS]
+        fill_points(record["sigma"], table)
+        for first in range(0, (image.size + VALUES - 1) // VALUES, BLOCKS):
+            count = min(BLOCKS * VALUES, image.size - first * VALUES)
+            blocks = (count + VALUES - 1) // VALUES
+            fill_blocks(noise.view(np.uint64), first, blocks, record["seed"])
+            add_noise_floats(image, np.uint64(first * VALUES), np.uint64(count), table, noise)
+
+
+def plain_noise(record: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Return the noise of an image, in units of 2**-16 level, with NumPy."""
+    table = np.zeros(LEVELS, np.int64)
+    fill_points(float(record["sigma"]), table)
+    seed, size = (int(record["seed"][0]), int(record["seed"][1])), int(np.prod(shape))
+    blocks = np.arange(-(-size // VALUES), dtype=np.uint64)
+    noise = plain_blocks(blocks, seed)[: 2 * size].reshape(-1, 2)
+    both: np.ndarray = table[noise].sum(-1).reshape(shape)
+    return both
+
+
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     dst[...] = src
     if record["apply"]:
-        table = np.zeros(LEVELS, np.int64)
-        fill_points(float(record["sigma"]), table)
-        seed = (int(record["seed"][0]), int(record["seed"][1]))
-        blocks = np.arange(-(-src.size // VALUES), dtype=np.uint64)
-        noise = plain_blocks(blocks, seed)[: 2 * src.size].reshape(-1, 2)
-        total = (src.astype(np.int64) << 16) + table[noise].sum(-1).reshape(src.shape)
+        total = (src.astype(np.int64) << 16) + plain_noise(record, src.shape)
         dst[...] = np.clip((total + 2**15) >> 16, 0, 255)
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    return plain_unit(image + plain_noise(record, image.shape).astype(np.float32) * PART)
 
 
 @register
@@ -94,7 +134,8 @@ class GaussianNoise(PixelOp):
     """Add Gaussian noise.
 
     Attributes:
-        sigma_range: (low, high) of the standard deviation, in grey levels, from 0 to 128.
+        sigma_range: (low, high) of the standard deviation, in grey levels, of floats in units of
+            1 / 255, from 0 to 128.
         p: probability.
     """
 
@@ -102,9 +143,13 @@ class GaussianNoise(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "gaussian_noise"
+    takes_floats: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype([("seed", "u8", (2,)), ("sigma", "f8"), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, _plain_floats, in_place=True)
+    }
     draw = staticmethod(_draw)
     units: ClassVar[dict[str, str]] = {"sigma": "grey levels"}
 

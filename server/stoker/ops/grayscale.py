@@ -1,7 +1,7 @@
 """Make all three channels a pixel's grey, with probability p, as torchvision's RandomGrayscale.
 
-Grey is Pillow's luma (`stoker.ops.color`). The channels stay three. An image of one channel is
-grey already.
+Grey is Pillow's luma (`stoker.ops.color`; of floats `stoker.ops.color_floats`). The channels stay
+three. An image of one channel is grey already.
 """
 
 from dataclasses import dataclass
@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoker.ops.color import LOW, plain_luma, saturate
+from stoker.ops.color_floats import plain_blend_unit, plain_grey, saturate_unit
 from stoker.ops.contract import Kernel, State, Value
-from stoker.ops.pixelwise import ByChance, begin
+from stoker.ops.pixelwise import ByChance, begin, plain_floats
 from stoker.ops.registry import register
 from stoker.ops.rules import require_colours
 from stoker.rng.jit import kernel
@@ -28,6 +29,18 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     dst[...] = plain_luma(src.astype(np.int64)) if record["apply"] else src
 
 
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"] and src.shape[2] == 3:
+        saturate_unit(image, 0.0)
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    return image if image.shape[2] == 1 else plain_blend_unit(image, 0.0, plain_grey(image))
+
+
 @register
 @dataclass(frozen=True)
 class Grayscale(ByChance):
@@ -40,7 +53,11 @@ class Grayscale(ByChance):
     p: float = 0.1
 
     name: ClassVar[str] = "grayscale"
+    takes_floats: ClassVar[bool] = True
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, _plain_floats, in_place=True)
+    }
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states as they are."""

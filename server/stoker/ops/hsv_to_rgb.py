@@ -1,6 +1,6 @@
 """Turn hue (0 to 179), saturation and value into red, green and blue; the way back of rgb_to_hsv.
 
-No randomness. Arithmetic: `stoker.ops.hsv`.
+No randomness. Arithmetic: `stoker.ops.hsv`, of floats `stoker.ops.hsv_floats`.
 """
 
 from dataclasses import dataclass
@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoker.ops.color import K1, K2, K3
-from stoker.ops.colour_space import ColourSpaceOp, plain_form
+from stoker.ops.colour_space import ColourSpaceOp, plain_form, plain_of_floats
 from stoker.ops.contract import Kernel, Value
 from stoker.ops.hsv import parts_of, plain_to_rgb
+from stoker.ops.hsv_floats import hsv_to_floats, plain_hsv_to_floats
 from stoker.ops.pixelwise import begin
 from stoker.ops.registry import register
 from stoker.rng.jit import kernel
@@ -44,6 +45,11 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     from_hsv(begin(src, dst))
 
 
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    hsv_to_floats(begin(src, dst))
+
+
 @register
 @dataclass(frozen=True)
 class HsvToRgb(ColourSpaceOp):
@@ -52,6 +58,9 @@ class HsvToRgb(ColourSpaceOp):
     name: ClassVar[str] = "hsv_to_rgb"
     kernels: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run, plain_form(plain_to_rgb), in_place=True)
+    }
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, plain_of_floats(plain_hsv_to_floats), in_place=True)
     }
 
 

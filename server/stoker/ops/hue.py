@@ -1,7 +1,8 @@
 """Turn the hue by a part of the colour circle, with probability p: torchvision's adjust_hue.
 
-Draws: 0 applied if uniform < p; 1 the turn, uniform in its range. Arithmetic: `stoker.ops.color`,
-as the same step of color_jitter. An image of one channel has no hue.
+Draws: 0 applied if uniform < p; 1 the turn, uniform in its range. Arithmetic, as the same step of
+color_jitter: `stoker.ops.color`, of floats `stoker.ops.color_floats`. An image of one channel has
+no hue.
 """
 
 from dataclasses import dataclass
@@ -11,8 +12,9 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.color import fixed, plain_hue, rotate_hue
+from stoker.ops.color_floats import plain_rotate_unit, rotate_unit
 from stoker.ops.contract import Kernel, State, Value
-from stoker.ops.pixelwise import APPLY, PixelOp, begin
+from stoker.ops.pixelwise import APPLY, PixelOp, begin, plain_floats
 from stoker.ops.registry import register
 from stoker.ops.rules import require_colours
 from stoker.rng.draws import bernoulli, uniform_range
@@ -38,6 +40,18 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
         dst[...] = plain_hue(src.astype(np.int64), int(fixed(6.0 * record["turn"])))
 
 
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"] and src.shape[2] == 3:
+        rotate_unit(image, record["turn"])
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    return plain_rotate_unit(image, float(record["turn"]))
+
+
 @register
 @dataclass(frozen=True)
 class Hue(PixelOp):
@@ -52,9 +66,13 @@ class Hue(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "hue"
+    takes_floats: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype([("turn", "f8"), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, _plain_floats, in_place=True)
+    }
     draw = staticmethod(_draw)
 
     def check(self) -> None:

@@ -1,4 +1,7 @@
-"""Invert every level with probability p: 255 - x, as torchvision's RandomInvert."""
+"""Invert every level with probability p: 255 - x, as torchvision's RandomInvert.
+
+Of floats 1 - x, one float32 subtraction; nothing is clipped.
+"""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -6,7 +9,8 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from stoker.ops.contract import Kernel, Value
-from stoker.ops.pixelwise import ByChance, begin
+from stoker.ops.float_levels import ONE, number, plain_number
+from stoker.ops.pixelwise import ByChance, begin, plain_floats
 from stoker.ops.registry import register
 from stoker.rng.jit import kernel
 
@@ -41,13 +45,36 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     dst[...] = 255 - src if record["apply"] else src
 
 
+@kernel
+def invert_floats(image: Any) -> None:
+    """Invert a flat image of floats in place."""
+    for i in range(np.uint64(image.size)):
+        image[i] = number(ONE - image[i])
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"]:
+        invert_floats(image)
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    return plain_number(ONE - image)
+
+
 @register
 @dataclass(frozen=True)
 class Invert(ByChance):
     """Invert every level; parameters as `ByChance`."""
 
     name: ClassVar[str] = "invert"
+    takes_floats: ClassVar[bool] = True
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, _plain_floats, in_place=True)
+    }
 
 
 def invert(*values: Value, p: float = 0.5, stream: str | None = None) -> Any:

@@ -6,7 +6,7 @@ A window of 3 sorts each column of three once, for the three windows it is in: t
 nine is the median of (greatest of the lows, median of the middles, least of the highs). Windows of
 5: `stoker.ops.median_five`. Larger windows find the median's bits from the highest on: a bit is set
 if more than half of the window is at least the number that it makes. Counts fit a byte up to a side
-of 15. All walk along rows, many levels at a time.
+of 15. All walk along rows, many levels at a time. Floats: `stoker.ops.median_floats`.
 """
 
 from dataclasses import dataclass
@@ -16,10 +16,14 @@ import numpy as np
 
 from stoker.ops.blur import BlurOp, bordered, bordered_bytes, plain_shifts
 from stoker.ops.contract import Kernel, State, Value
+from stoker.ops.float_levels import plain_floats as floats_of_keys
+from stoker.ops.float_levels import plain_keys
 from stoker.ops.median_five import middle, sort_fives, store_fives
-from stoker.ops.pixelwise import begin
+from stoker.ops.median_floats import median_keys, read_keys, write_keys
+from stoker.ops.pixelwise import begin, plain_floats
 from stoker.ops.registry import register
 from stoker.ops.resample import padded
+from stoker.ops.rules import FLOAT
 from stoker.ops.runs import copy_run
 from stoker.rng.jit import kernel
 
@@ -164,20 +168,71 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
         dst[...] = np.median(plain_shifts(src, int(record["size"]), "edge"), 0)
 
 
+@kernel
+def keys_of_line(scratch: Any, number: int, count: int) -> Any:
+    """Return one of the lines of `count` keys in scratch."""
+    return line_of(scratch, number, 4 * count).view(np.int32)
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    size = int(record["size"])
+    if not record["apply"] or size == 1:
+        begin(src, dst)
+        return
+    height, width, channels = src.shape
+    radius, count = size // 2, width * channels
+    stride = count + 2 * radius * channels
+    floats = bordered(src, radius, 0, scratch)
+    image = scratch[: 4 * floats.size].view(np.int32)
+    write_keys(floats, image)
+    rest = scratch[bordered_bytes(height, width, 4 * channels, radius) :]
+    result = dst.reshape(dst.size)
+    step, row, n = np.uint64(channels), np.uint64(stride), np.uint64(count)
+    l0, l1, l2 = (
+        keys_of_line(rest, 0, stride),
+        keys_of_line(rest, 1, stride),
+        keys_of_line(rest, 2, stride),
+    )
+    l3, l4 = keys_of_line(rest, 3, stride), keys_of_line(rest, 4, stride)
+    keys = keys_of_line(rest, 5, stride)[:count]
+    for y in range(height):
+        if size == 3:
+            sort_columns(image, np.uint64(y * stride), row, l0, l1, l2)
+            store_middles(l0, l1, l2, step, keys, np.uint64(0), n)
+        elif size == 5:
+            sort_fives(image, np.uint64(y * stride), row, (l0, l1, l2, l3, l4))
+            store_fives((l0, l1, l2, l3, l4), step, keys, np.uint64(0), n)
+        else:
+            lines = (keys, l0[:count], line_of(rest, 1, 4 * stride)[:count])
+            median_keys(image, y * stride, size, (channels, stride), lines)
+        read_keys(keys, result, np.uint64(y * count), n)
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    window = np.sort(plain_shifts(plain_keys(image), int(record["size"]), "edge"), 0)
+    return floats_of_keys(window[len(window) // 2]) if len(window) > 1 else image
+
+
 @register
 @dataclass(frozen=True)
 class MedianBlur(BlurOp):
     """Make every level the median of its window; parameters as `BlurOp`, sides up to 15."""
 
     name: ClassVar[str] = "median_blur"
+    takes_floats: ClassVar[bool] = True
     largest: ClassVar[int] = 15
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
 
     def scratch(self, state: State) -> int:
-        """Return the bytes of the image with its border and of five lines."""
+        """Return the bytes of the image with its border and of five lines; of floats six."""
         _, width, channels = state.bound
-        line = padded((width + 2 * (self.size_range[1] // 2)) * channels)
-        return self.border(state) + 5 * line
+        count = (width + 2 * (self.size_range[1] // 2)) * channels
+        if state.dtype == FLOAT:
+            return self.border(state) + 6 * padded(4 * count)
+        return self.border(state) + 5 * padded(count)
 
 
 def median_blur(

@@ -8,6 +8,8 @@ In units of 2**-8 pixels point i lies at floor(256 i cos + 0.5) to the right and
 floor(256 i sin + 0.5) up; points i and -i mirror each other. Its share of the four pixels is the
 product of the distances, of sum 2**16. A pixel's weight is its sum of shares times 2**8 / size,
 rounded, halves up; the middle takes what is missing to 2**24. Sums: `stoker.ops.windows`.
+
+Of floats the weights are these times 2**-24, exact as float32; sums: `stoker.ops.windows_floats`.
 """
 
 from dataclasses import dataclass
@@ -26,10 +28,12 @@ from stoker.ops.blur import (
     plain_shifts,
 )
 from stoker.ops.contract import Kernel, State, Value
-from stoker.ops.pixelwise import APPLY, begin
+from stoker.ops.float_levels import plain_number
+from stoker.ops.pixelwise import APPLY, begin, plain_floats
 from stoker.ops.registry import register
 from stoker.ops.resample import padded
 from stoker.ops.windows import HALF24, add_pair, begin_sums, store_levels
+from stoker.ops.windows_floats import add_floats, begin_floats, store_floats
 from stoker.rng.draws import uniform_range
 from stoker.rng.jit import kernel
 from stoker.rng.maths import cos, floor, sin
@@ -39,6 +43,7 @@ POINT: Final = 256
 """Units of a pixel in which points lie."""
 WHOLE: Final = 1 << 24
 """Sum of all weights."""
+PART: Final = np.float32(1 / WHOLE)
 
 
 @kernel
@@ -117,6 +122,51 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
         dst[...] = (np.tensordot(weights, window, 1) + WHOLE // 2) // WHOLE
 
 
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    size = int(record["size"])
+    if not record["apply"] or size == 1:
+        begin(src, dst)
+        return
+    height, width, channels = src.shape
+    radius, count = size // 2, width * channels
+    stride, middle = count + 2 * radius * channels, size * size // 2
+    image = bordered(src, radius, 1, scratch)
+    rest = scratch[bordered_bytes(height, width, 4 * channels, radius) :]
+    weights = rest[: 8 * size * size].view(np.int64)
+    at = padded(8 * size * size)
+    sums = rest[at : at + 4 * count].view(np.float32)
+    fill_line(record["angle"], size, weights)
+    result = dst.reshape(dst.size)
+    for y in range(height):
+        centre = (y + radius) * stride + radius * channels
+        begin_floats(image, np.uint64(centre), np.float32(weights[middle]) * PART, sums)
+        for n in range(middle):
+            if weights[n] > 0:
+                away = (radius - n // size) * stride + (radius - n % size) * channels
+                a, b = np.uint64(centre - away), np.uint64(centre + away)
+                add_floats(image, a, b, np.float32(weights[n]) * PART, sums)
+        store_floats(sums, result, np.uint64(y * count))
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    size = int(record["size"])
+    if size == 1:
+        return image
+    weights = np.zeros(size * size, np.int64)
+    fill_line(float(record["angle"]), size, weights)
+    window, parts, middle = (
+        plain_shifts(image, size, "reflect"),
+        weights.astype(np.float32) * PART,
+        size * size // 2,
+    )
+    total = parts[middle] * window[middle]
+    for n in np.flatnonzero(weights[:middle]):
+        total = total + parts[n] * (window[n] + window[-1 - n])
+    return plain_number(total)
+
+
 @register
 @dataclass(frozen=True)
 class MotionBlur(BlurOp):
@@ -129,12 +179,14 @@ class MotionBlur(BlurOp):
     degrees: tuple[float, float] = (0.0, 180.0)
 
     name: ClassVar[str] = "motion_blur"
+    takes_floats: ClassVar[bool] = True
     largest: ClassVar[int] = 63
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("from", "f8"), ("to", "f8"), ("low", "i4"), ("high", "i4"), ("p", "f8")]
     )
     record: ClassVar[np.dtype[Any]] = np.dtype([("angle", "f8"), SIZE, APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
     draw = staticmethod(_draw)
 
     def check(self) -> None:

@@ -1,9 +1,11 @@
-"""Turn a uint8 image into floats: (level - 255*mean) * (1 / (255*std)), channel by channel.
+"""Turn an image into normalised floats: (level - 255*mean) * (1 / (255*std)), each channel.
 
 Mean and standard deviation are in units of x / 255, as torchvision's. 255*mean and 1 / (255*std)
 are computed in float64 and rounded once to float32; then every value is one float32 subtraction and
-one float32 multiplication, which nothing can fuse. float16 rounds that float32 to nearest, halves
-to even. Layout CHW writes one plane for each channel. The result's kind is array. No randomness.
+one float32 multiplication, which nothing can fuse. Of an image of floats it is (x - mean) *
+(1 / std), mean and 1 / std rounded to float32, and what is no number becomes one NaN
+(`stoker.ops.float_levels`). float16 rounds that float32 to nearest, halves to even. Layout CHW
+writes one plane for each channel. The result's kind is array. No randomness.
 
 A float16 result is handed to kernels as uint16 bits, see `stoker.ops.contract.storage`.
 """
@@ -15,6 +17,7 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, StateError, Value
+from stoker.ops.float_levels import plain_number, settle
 from stoker.ops.half import narrow_run, to_halves
 from stoker.ops.registry import register
 from stoker.ops.rules import require_image
@@ -33,7 +36,7 @@ K3: Final = np.uint64(3)
 
 @kernel
 def scaled(level: Any, mean: Any, gain: Any) -> Any:
-    """Normalise one level; mean and gain are in levels."""
+    """Normalise one level; mean and gain are in levels, or in floats as the level is."""
     return (np.float32(level) - mean) * gain
 
 
@@ -74,16 +77,35 @@ def _floats(scratch: Any, number: int, count: int) -> Any:
 
 @kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    if params["planar"]:
-        _run_planar(src, dst, params, scratch)
+    constants, half = (params["mean"], params["gain"]), params["half"]
+    if not params["planar"]:
+        _run_packed(src, dst, constants, half, scratch)
+    elif half:
+        _half_planes(src, dst, constants, scratch)
     else:
-        _run_packed(src, dst, params, scratch)
+        _to_planes(src, constants, dst.reshape(dst.size))
 
 
 @kernel
-def _run_packed(src: Any, dst: Any, params: Any, scratch: Any) -> None:
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    constants, half = (params["float_mean"], params["float_gain"]), params["half"]
+    result = dst.reshape(dst.size)
+    if not params["planar"]:
+        _run_packed(src, dst, constants, half, scratch)
+    elif half:
+        _half_planes(src, dst, constants, scratch)
+    else:
+        plane = np.uint64(src.shape[0] * src.shape[1])
+        image = src.reshape(src.size)
+        line_chw(image, ZERO, plane, src.shape[2], constants, result, ZERO, plane)
+    if not half:
+        settle(result, ZERO, np.uint64(result.size))
+
+
+@kernel
+def _run_packed(src: Any, dst: Any, constants: Any, half: Any, scratch: Any) -> None:
     height, width, channels = src.shape
-    mean, gain, half = params["mean"], params["gain"], params["half"]
+    mean, gain = constants
     size = width * channels
     count = np.uint64(size)
     line = _floats(scratch, 0, size)
@@ -101,9 +123,10 @@ def _run_packed(src: Any, dst: Any, params: Any, scratch: Any) -> None:
 
 
 @kernel
-def _to_planes(image: Any, pixels: int, channels: int, constants: Any, result: Any) -> None:
-    """Normalise an image into planes of float32; its rows lie side by side, so they are one."""
-    done, plane = 0, np.uint64(pixels)
+def _to_planes(src: Any, constants: Any, result: Any) -> None:
+    """Normalise levels into planes of float32; rows lie side by side, so they are one."""
+    pixels, channels = src.shape[0] * src.shape[1], src.shape[2]
+    image, done, plane = src.reshape(src.size), 0, np.uint64(pixels)
     if channels == 3:
         mean, gain = constants
         means, gains = (mean[0], mean[1], mean[2]), (gain[0], gain[1], gain[2])
@@ -116,29 +139,27 @@ def _to_planes(image: Any, pixels: int, channels: int, constants: Any, result: A
 
 
 @kernel
-def _run_planar(src: Any, dst: Any, params: Any, scratch: Any) -> None:
+def _half_planes(src: Any, dst: Any, constants: Any, scratch: Any) -> None:
+    """Normalise into planes of float16, row by row."""
     height, width, channels = src.shape
-    constants, half = (params["mean"], params["gain"]), params["half"]
     line = _floats(scratch, 0, width * channels)
     image, result = src.reshape(src.size), dst.reshape(dst.size)
     count, plane = np.uint64(width), np.uint64(height * width)
-    if not half:
-        _to_planes(image, height * width, channels, constants, result)
-        return
     for y in range(height):
         at, to = np.uint64(y * width * channels), np.uint64(y * width)
-        if half:
-            line_chw(image, at, count, channels, constants, line, ZERO, count)
-            for c in range(np.uint64(channels)):
-                narrow_run(line, c * count, count, result, to + c * plane)
-        else:
-            line_chw(image, at, count, channels, constants, result, to, plane)
+        line_chw(image, at, count, channels, constants, line, ZERO, count)
+        for c in range(np.uint64(channels)):
+            narrow_run(line, c * count, count, result, to + c * plane)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     channels = src.shape[2]
-    mean, gain = np.asarray(params["mean"])[:channels], np.asarray(params["gain"])[:channels]
-    values = (src.astype(np.float32) - mean) * gain
+    names = ("float_mean", "float_gain") if src.dtype == np.float32 else ("mean", "gain")
+    mean, gain = (np.asarray(params[name])[:channels] for name in names)
+    with np.errstate(all="ignore"):
+        values = (src.astype(np.float32) - mean) * gain
+    if src.dtype == np.float32:
+        values = plain_number(values)
     if params["planar"]:
         values = values.transpose(2, 0, 1)
     if params["half"]:
@@ -166,9 +187,13 @@ class Normalize(Op):
 
     name: ClassVar[str] = "normalize"
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("mean", "f4", (4,)), ("gain", "f4", (4,)), ("half", "u1"), ("planar", "u1")]
+        [
+            *((name, "f4", (4,)) for name in ("mean", "gain", "float_mean", "float_gain")),
+            *((name, "u1") for name in ("half", "planar")),
+        ]
     )
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain)}
 
     def check(self) -> None:
         """Check the parameters."""
@@ -183,17 +208,22 @@ class Normalize(Op):
         """Return the run-time parameters."""
         mean = checks.numbers(self.name, "mean", self.mean)
         std = checks.numbers(self.name, "std", self.std, positive=True)
-        means = np.resize([255.0 * m for m in mean], 4)
-        gains = np.resize([1.0 / (255.0 * s) for s in std], 4)
-        planar = self.layout == "CHW"
-        return np.array((means, gains, self.dtype == "float16", planar), self.parameters)
+        constants = (
+            [255.0 * m for m in mean],
+            [1.0 / (255.0 * s) for s in std],
+            mean,
+            [1.0 / s for s in std],
+        )
+        switches = (self.dtype == "float16", self.layout == "CHW")
+        fours = (np.resize(numbers, 4) for numbers in constants)
+        return np.array((*fours, *switches), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of kind array, of the dtype and layout asked for."""
         self.require_kinds(states)
         need = 0
         for state in states:
-            require_image(self.name, state)
+            require_image(self.name, state, floats=True)
             self._require_channels(state)
             need = max(need, 3 * ((4 * state.bound[1] * state.bound[2] + 63) // 64 * 64))
         return tuple(self._after(state) for state in states), need

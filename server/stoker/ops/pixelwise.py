@@ -5,6 +5,7 @@ copied. Loops run in place on the output, because two arrays that may overlap en
 `begin` brings the levels there.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -58,6 +59,16 @@ def look_up(image: Any, tables: Any, channels: int) -> None:
         for i in range(np.uint64(done // channels), np.uint64(image.size // channels)):
             k = np.uint64(channels) * i + np.uint64(c)
             image[k] = tables[base + np.uint64(image[k])]
+
+
+def plain_floats(change: Callable[[np.ndarray, Any, Any], np.ndarray]) -> Callable[..., None]:
+    """Return the plain kernel of images of floats: `change(image, params, record)` if applied."""
+
+    def plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+        with np.errstate(all="ignore"):
+            dst[...] = change(src, params, record) if record["apply"] else src
+
+    return plain
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Turn red, green and blue into hue (0 to 179), saturation and value: OpenCV's RGB2HSV of uint8.
 
-No randomness. Arithmetic: `stoker.ops.hsv`.
+No randomness. Arithmetic: `stoker.ops.hsv`, of floats `stoker.ops.hsv_floats`.
 """
 
 from dataclasses import dataclass
@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoker.ops.color import K1, K2, K3
-from stoker.ops.colour_space import ColourSpaceOp, plain_form
+from stoker.ops.colour_space import ColourSpaceOp, plain_form, plain_of_floats
 from stoker.ops.contract import Kernel, Value
 from stoker.ops.hsv import WHOLE, division, hue_of, plain_to_hsv, rounded
+from stoker.ops.hsv_floats import floats_to_hsv, plain_floats_to_hsv
 from stoker.ops.pixelwise import begin
 from stoker.ops.registry import register
 from stoker.rng.jit import kernel
@@ -34,6 +35,11 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     to_hsv(begin(src, dst))
 
 
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    floats_to_hsv(begin(src, dst))
+
+
 @register
 @dataclass(frozen=True)
 class RgbToHsv(ColourSpaceOp):
@@ -42,6 +48,9 @@ class RgbToHsv(ColourSpaceOp):
     name: ClassVar[str] = "rgb_to_hsv"
     kernels: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run, plain_form(plain_to_hsv), in_place=True)
+    }
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, plain_of_floats(plain_floats_to_hsv), in_place=True)
     }
 
 

@@ -6,11 +6,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoker.ops.color import K1, K2, K3, luma
-from stoker.ops.colour_space import ColourSpaceOp, plain_form
+from stoker.ops.colour_space import ColourSpaceOp, plain_form, plain_of_floats
 from stoker.ops.contract import Kernel, Value
 from stoker.ops.pixelwise import begin
 from stoker.ops.registry import register
 from stoker.ops.ycbcr import chroma, plain_to_ycbcr
+from stoker.ops.ycbcr_floats import floats_to_ycbcr, plain_floats_to_ycbcr
 from stoker.rng.jit import kernel
 
 
@@ -31,6 +32,11 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     to_ycbcr(begin(src, dst))
 
 
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    floats_to_ycbcr(begin(src, dst))
+
+
 @register
 @dataclass(frozen=True)
 class RgbToYcbcr(ColourSpaceOp):
@@ -39,6 +45,9 @@ class RgbToYcbcr(ColourSpaceOp):
     name: ClassVar[str] = "rgb_to_ycbcr"
     kernels: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run, plain_form(plain_to_ycbcr), in_place=True)
+    }
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, plain_of_floats(plain_floats_to_ycbcr), in_place=True)
     }
 
 

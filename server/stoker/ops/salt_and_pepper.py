@@ -3,7 +3,7 @@
 Draws: 0 applied if uniform < p; 1 the amount, uniform in its range; 2 words 0 and 1: a Philox key,
 the record's `seed`, whose blocks are read as by gaussian_noise. Pixel n, in memory order, takes
 v = byte 2n + 256 * byte 2n + 1: below floor(65536 * amount + 0.5) all its channels become 255 if v
-is odd, else 0.
+is odd, else 0. Floats become 1 or 0.
 """
 
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, State, Value
+from stoker.ops.float_levels import ONE, ZERO
 from stoker.ops.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.random_bytes import BLOCKS, VALUES, fill_blocks, plain_blocks
 from stoker.ops.registry import register
@@ -40,11 +41,21 @@ def limit_of(amount: float) -> int:
 
 
 @kernel
-def spoil(image: Any, start: int, count: int, channels: int, noise: Any, limit: int) -> None:
-    """Spoil `count` pixels of a flat image, from pixel `start` on; `noise` is their uint16."""
+def spoil(image: Any, start: int, count: int, channels: int, noise: Any, spoils: Any) -> None:
+    """Spoil `count` pixels of a flat image, from pixel `start` on.
+
+    Args:
+        image: flat.
+        start: first pixel.
+        count: how many.
+        channels: values of a pixel.
+        noise: their uint16.
+        spoils: (how many of the 65536 values of the noise change a pixel, black, white).
+    """
+    limit, black, white = spoils
     for i in range(count):
         if np.int64(noise[i]) < limit:
-            level = WHITE if noise[i] & ODD else BLACK
+            level = white if noise[i] & ODD else black
             at = np.uint64((start + i) * channels)
             for c in range(np.uint64(channels)):
                 image[at + c] = level
@@ -52,7 +63,17 @@ def spoil(image: Any, start: int, count: int, channels: int, noise: Any, limit: 
 
 @kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    image, channels = begin(src, dst), src.shape[2]
+    spoil_all(begin(src, dst), src.shape[2], record, (BLACK, WHITE), scratch)
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    spoil_all(begin(src, dst), src.shape[2], record, (ZERO, ONE), scratch)
+
+
+@kernel
+def spoil_all(image: Any, channels: int, record: Any, colours: Any, scratch: Any) -> None:
+    """Make pixels of a flat image the first or the second colour, in place."""
     if record["apply"]:
         limit = limit_of(record["amount"])
         made = scratch[: 32 * BLOCKS]
@@ -62,7 +83,7 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
             start = first * VALUES
             count = min(BLOCKS * VALUES, pixels - start)
             fill_blocks(words, first, (count + VALUES - 1) // VALUES, record["seed"])
-            spoil(image, start, count, channels, noise, limit)
+            spoil(image, start, count, channels, noise, (limit, colours[0], colours[1]))
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
@@ -74,7 +95,8 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
         noise = plain_blocks(blocks, seed).view("<u2")[: height * width]
         noise = noise.reshape(height, width)
         hit = noise < limit_of(float(record["amount"]))
-        dst[hit] = np.where(noise[hit] % 2 == 1, WHITE, BLACK)[:, None]
+        white = WHITE if src.dtype == np.uint8 else ONE
+        dst[hit] = np.where(noise[hit] % 2 == 1, white, BLACK)[:, None]
 
 
 @register
@@ -91,9 +113,11 @@ class SaltAndPepper(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "salt_and_pepper"
+    takes_floats: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype([("seed", "u8", (2,)), ("amount", "f8"), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain, in_place=True)}
     draw = staticmethod(_draw)
 
     def check(self) -> None:

@@ -1,6 +1,7 @@
 """Blend pixels with their grey, with probability p: torchvision's adjust_saturation.
 
-Draws: `stoker.ops.factor`. Arithmetic: `stoker.ops.color`, as the same step of color_jitter.
+Draws: `stoker.ops.factor`. Arithmetic, as the same step of color_jitter: `stoker.ops.color`, of
+floats `stoker.ops.color_floats`.
 """
 
 from dataclasses import dataclass
@@ -9,9 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoker.ops.color import fixed, plain_blend, plain_luma, saturate
+from stoker.ops.color_floats import plain_blend_unit, plain_grey, saturate_unit
 from stoker.ops.contract import Kernel, State, Value
 from stoker.ops.factor import FactorOp
-from stoker.ops.pixelwise import begin
+from stoker.ops.pixelwise import begin, plain_floats
 from stoker.ops.registry import register
 from stoker.ops.rules import require_colours
 from stoker.rng.jit import kernel
@@ -31,13 +33,31 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
         dst[...] = plain_blend(image, int(fixed(record["factor"])), plain_luma(image))
 
 
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"] and src.shape[2] == 3:
+        saturate_unit(image, record["factor"])
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    if image.shape[2] == 1:
+        return image
+    return plain_blend_unit(image, float(record["factor"]), plain_grey(image))
+
+
 @register
 @dataclass(frozen=True)
 class Saturation(FactorOp):
     """Blend pixels with their grey; parameters as `FactorOp`."""
 
     name: ClassVar[str] = "saturation"
+    takes_floats: ClassVar[bool] = True
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, _plain_floats, in_place=True)
+    }
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states as they are."""

@@ -2,6 +2,9 @@
 
 Draws: `stoker.ops.factor`. 0 is the smoothed image, 1 changes nothing, above 1 sharpens. Smoothed:
 the eight neighbours once and the pixel five times, over 13, rounded; the outermost pixels stay.
+
+Of floats, with float32(1 / 13) and the factor as in `stoker.ops.color_floats`, clipped, the
+outermost pixels too.
 """
 
 from dataclasses import dataclass
@@ -12,7 +15,8 @@ import numpy as np
 from stoker.ops.color import ONE, fixed, level, plain_blend
 from stoker.ops.contract import Kernel, Value
 from stoker.ops.factor import FactorOp
-from stoker.ops.pixelwise import begin
+from stoker.ops.float_levels import plain_unit, unit
+from stoker.ops.pixelwise import begin, plain_floats
 from stoker.ops.registry import register
 from stoker.rng.jit import kernel
 
@@ -21,6 +25,9 @@ SIX: Final = np.int32(6)
 INVERSE: Final = np.int32(5042)
 """(s + 6) * 5042 >> 16 is (s + 6) // 13 for every s up to 13 * 255."""
 BITS: Final = np.int32(16)
+MIDDLE: Final = np.float32(4)
+THIRTEENTH: Final = np.float32(1 / 13)
+UNCHANGED: Final = np.float32(1)
 
 
 @kernel
@@ -79,13 +86,65 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
         dst[...] = plain_blend(src.astype(np.int64), factor, image)
 
 
+@kernel
+def three_floats(image: Any, at: Any, step: Any) -> Any:
+    """Return the sum of a value and those of its channel left and right."""
+    return image[at - step] + image[at + step] + image[at]
+
+
+@kernel
+def sharpen_floats(image: Any, result: Any, start: Any, count: Any, steps: Any, parts: Any) -> None:
+    """Write `count` values of a row as `sharpen_row` does; parts = (factor, 1 - factor)."""
+    step, stride = steps
+    part, rest = parts
+    for j in range(count):
+        at = start + j
+        x = image[at]
+        total = three_floats(image, at - stride, step) + three_floats(image, at + stride, step)
+        total = total + three_floats(image, at, step) + MIDDLE * x
+        result[at] = unit(part * x + rest * (total * THIRTEENTH))
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    result = begin(src, dst)
+    part, rest = np.float32(record["factor"]), np.float32(1.0 - record["factor"])
+    if record["apply"] and part != UNCHANGED:
+        for i in range(np.uint64(result.size)):
+            result[i] = unit(result[i])
+        height, width, channels = src.shape
+        image, stride = src.reshape(src.size), width * channels
+        steps = (np.uint64(channels), np.uint64(stride))
+        if width > 2:
+            for y in range(1, height - 1):
+                start = np.uint64(y * stride + channels)
+                count = np.uint64(stride - 2 * channels)
+                sharpen_floats(image, result, start, count, steps, (part, rest))
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    part, rest = np.float32(record["factor"]), np.float32(1.0 - record["factor"])
+    if part == UNCHANGED:
+        return image
+    result = plain_unit(image)
+    if min(image.shape[:2]) > 2:
+        rows = image[:, :-2] + image[:, 2:] + image[:, 1:-1]
+        x = image[1:-1, 1:-1]
+        total = rows[:-2] + rows[2:] + rows[1:-1] + MIDDLE * x
+        result[1:-1, 1:-1] = plain_unit(part * x + rest * (total * THIRTEENTH))
+    return result
+
+
 @register
 @dataclass(frozen=True)
 class Sharpness(FactorOp):
     """Smooth or sharpen; parameters as `FactorOp`."""
 
     name: ClassVar[str] = "sharpness"
+    takes_floats: ClassVar[bool] = True
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
 
 
 def sharpness(

@@ -1,4 +1,8 @@
-"""Invert the levels from a threshold on, with probability p, as torchvision's RandomSolarize."""
+"""Invert the levels from a threshold on, with probability p, as torchvision's RandomSolarize.
+
+Of floats those from threshold / 255 on, rounded to float32: what `to_float` makes of the threshold.
+They become 1 - x, one float32 subtraction; nothing is clipped.
+"""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -7,8 +11,10 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Value
-from stoker.ops.pixelwise import PixelOp, begin
+from stoker.ops.float_levels import ONE
+from stoker.ops.pixelwise import PixelOp, begin, plain_floats
 from stoker.ops.registry import register
+from stoker.ops.to_float import PART
 from stoker.rng.jit import kernel
 
 HIGH: Final = np.uint8(255)
@@ -35,13 +41,35 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     dst[...] = np.where(record["apply"] & (src >= params["threshold"]), 255 - src, src)
 
 
+@kernel
+def invert_floats_from(image: Any, threshold: Any) -> None:
+    """Invert the values of a flat image that are at least the threshold, in place."""
+    for i in range(np.uint64(image.size)):
+        x = image[i]
+        image[i] = ONE - x if x >= threshold else x
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"] and params["threshold"] < NONE:
+        invert_floats_from(image, np.float32(params["threshold"] * PART))
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    if params["threshold"] == NONE:
+        return image
+    return np.where(image >= np.float32(params["threshold"] * PART), ONE - image, image)
+
+
 @register
 @dataclass(frozen=True)
 class Solarize(PixelOp):
     """Invert the levels from a threshold on.
 
     Attributes:
-        threshold: least level that is inverted; 256 inverts none.
+        threshold: least level that is inverted, of floats in units of 1 / 255; 256 inverts none.
         p: probability.
     """
 
@@ -49,8 +77,12 @@ class Solarize(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "solarize"
+    takes_floats: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("threshold", "u2"), ("p", "f8")])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, _plain_floats, in_place=True)
+    }
 
     def check(self) -> None:
         """Check the parameters."""

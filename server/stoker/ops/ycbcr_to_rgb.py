@@ -6,11 +6,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoker.ops.color import K1, K2, K3
-from stoker.ops.colour_space import ColourSpaceOp, plain_form
+from stoker.ops.colour_space import ColourSpaceOp, plain_form, plain_of_floats
 from stoker.ops.contract import Kernel, Value
 from stoker.ops.pixelwise import begin
 from stoker.ops.registry import register
 from stoker.ops.ycbcr import colours, plain_to_rgb
+from stoker.ops.ycbcr_floats import plain_ycbcr_to_floats, ycbcr_to_floats
 from stoker.rng.jit import kernel
 
 
@@ -28,6 +29,11 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     to_rgb(begin(src, dst))
 
 
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    ycbcr_to_floats(begin(src, dst))
+
+
 @register
 @dataclass(frozen=True)
 class YcbcrToRgb(ColourSpaceOp):
@@ -36,6 +42,9 @@ class YcbcrToRgb(ColourSpaceOp):
     name: ClassVar[str] = "ycbcr_to_rgb"
     kernels: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run, plain_form(plain_to_rgb), in_place=True)
+    }
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, plain_of_floats(plain_ycbcr_to_floats), in_place=True)
     }
 
 
