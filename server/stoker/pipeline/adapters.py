@@ -17,7 +17,7 @@ import numpy as np
 
 from stoker.ops.contract import same_size
 from stoker.pipeline import support
-from stoker.pipeline.statistics import max_of, mean_of, min_of
+from stoker.pipeline.statistics import ends_of_floats, max_of, mean_of, mean_of_floats, min_of
 from stoker.rng.jit import kernel
 
 copy, padded, whole = support.copy, support.padded, support.whole
@@ -96,6 +96,24 @@ def max_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
 def min_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
     """Write the least element, int64."""
     dst[0] = min_of(src)
+
+
+@kernel
+def mean_of_floats_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Write the mean of float32, float64."""
+    dst[0] = mean_of_floats(src)
+
+
+@kernel
+def max_of_floats_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Write the greatest element of float32, float64."""
+    dst[0] = ends_of_floats(src)[1]
+
+
+@kernel
+def min_of_floats_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Write the least element of float32, float64."""
+    dst[0] = ends_of_floats(src)[0]
 
 
 @kernel

@@ -576,7 +576,7 @@ def _argument_types(op: str, states: list[State]) -> list[str]:
         return [""]
     if op in STATISTICS:
         check_statistic(op, states[0])
-        return [""]
+        return ["float64" if states[0].dtype == "float32" else "int64"]
     for state in states:
         if state.shape:
             raise BuildError(

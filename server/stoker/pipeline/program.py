@@ -58,6 +58,11 @@ _STATISTICS: Final = {
     "max": (adapters.max_into, "int64"),
     "min": (adapters.min_into, "int64"),
 }
+_STATISTICS_OF_FLOATS: Final = {
+    "mean": (adapters.mean_of_floats_into, "float64"),
+    "max": (adapters.max_of_floats_into, "float64"),
+    "min": (adapters.min_of_floats_into, "float64"),
+}
 
 
 @dataclass
@@ -458,10 +463,11 @@ class Writer(Tables):
 
     def statistic(self, step: ExprStep) -> None:
         """Compute a statistic of an array."""
-        function, dtype = _STATISTICS[step.op]
+        src = self.state(step.args[0])
+        function, dtype = (_STATISTICS_OF_FLOATS if _is_float(src) else _STATISTICS)[step.op]
         line = self.new_line(0, 1, 1)
         self.pointers[line] = step.dst
-        src, dst = self.state(step.args[0]), State.fixed("array", dtype, (1,))
+        dst = State.fixed("array", dtype, (1,))
         call = own(function, step.op, src, dst)
         self.kernel(call, step.args[0], line, 0)
 
