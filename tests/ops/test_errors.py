@@ -52,8 +52,8 @@ PARAMETERS = [
     ),
     (
         lambda: ops.RandomCrop(9, fill=256),
-        "random_crop: expected fill to be an integer from 0 to 255, or one for each channel, got "
-        "256",
+        "random_crop: expected fill to be an integer from 0 to 255, or a float for images of "
+        "floats, or one for each channel, got 256",
     ),
     (
         lambda: ops.RandomCrop(9, mask_fill=0.5),
@@ -110,10 +110,11 @@ STATES = [
         "Leave the label out of this call",
     ),
     (
-        ops.Resize(8),
+        ops.Equalize(),
         (State.fixed("image", "float32", (8, 8, 3)),),
-        "resize has no rule for image float32[8x8x3]: expected an image of shape (H, W, C), dtype "
-        "uint8 and 1 to 4 channels. Call resize before the image is converted",
+        "equalize has no rule for image float32[8x8x3]: expected an image of shape (H, W, C), "
+        "dtype uint8 and 1 to 4 channels. Call equalize before the image is converted, or call "
+        "from_float before it, or before what contains it (as rand_augment)",
     ),
     (
         ops.Resize(8),

@@ -14,9 +14,11 @@ import pytest
 from PIL import Image, ImageEnhance, ImageOps
 from scipy.stats import chisquare
 
+from stoker import ops
 from stoker.ops import OneOf
 from stoker.pipeline import (
     Row,
+    augmix,
     auto_augment,
     pipeline,
     rand_augment,
@@ -257,6 +259,22 @@ def test_machine_code_agrees(fields, both):
     assert len({image.tobytes() for image, _ in results}) > 12
     # A choice of 23 transforms needs the memory of one, and scratch.
     assert plan.arena_bytes < 3 * fields["image"].nbytes
+
+
+@pytest.mark.parametrize("compose", [rand_augment, trivial_augment_wide, auto_augment, augmix])
+def test_images_of_floats_are_refused_with_what_to_do(compose, fields):
+    """They contain ops that count or look up 256 levels."""
+
+    @pipeline
+    def train(sample):
+        return {"image": compose(ops.to_float(sample.image))}
+
+    with pytest.raises(
+        BuildError,
+        match=r"test_augment.py:\d+: .*float32.*, or call from_float before it, or before what "
+        r"contains it \(as rand_augment\)",
+    ):
+        train.plan_for(fields)
 
 
 def test_what_is_refused():

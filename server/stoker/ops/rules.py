@@ -61,12 +61,15 @@ def require_image(op: str, state: State, *, floats: bool = False) -> None:
     channels = state.shape[2] if len(state.shape) == 3 else None
     dtypes = ("uint8", FLOAT) if floats else ("uint8",)
     if state.dtype not in dtypes or channels is None or not 1 <= channels <= MAX_CHANNELS:
+        remedy = f"Call {op} before the image is converted"
+        if state.dtype == FLOAT:
+            remedy += ", or call from_float before it, or before what contains it (as rand_augment)"
         raise refuse(
             op,
             f"an image of shape (H, W, C), dtype {' or '.join(dtypes)} and 1 to {MAX_CHANNELS} "
             "channels",
             state,
-            f"Call {op} before the image is converted, or convert it back by from_float",
+            remedy,
         )
 
 
