@@ -143,7 +143,7 @@ LOOPS = {
     "rgb_to_hsv": ["to_hsv"],
     "ycbcr_to_rgb": ["to_rgb"],
     "rgb_to_ycbcr": ["to_ycbcr"],
-    "color_floats": ["blend_unit", "write_greys", "saturate_unit", "rotate_unit"],
+    "color_floats": ["blend_run", "write_greys", "saturate_run", "rotate_run"],
     "hsv_floats": ["floats_to_hsv", "hsv_to_floats"],
     "ycbcr_floats": ["floats_to_ycbcr", "ycbcr_to_floats"],
     "float_levels": ["settle"],

@@ -40,10 +40,16 @@ def grey_of(red: Any, green: Any, blue: Any) -> Any:
 @kernel
 def blend_unit(image: Any, factor: float, other: Any) -> None:
     """Set every value x to factor*x + (1 - factor)*other, clipped."""
-    part, shade = np.float32(factor), np.float32(1.0 - factor) * other
+    part = np.float32(factor)
     if part != ONE:
-        for i in range(np.uint64(image.size)):
-            image[i] = unit(part * image[i] + shade)
+        blend_run(image, part, np.float32(1.0 - factor) * other)
+
+
+@kernel
+def blend_run(image: Any, part: Any, shade: Any) -> None:
+    """Set every value x to part*x + shade, clipped."""
+    for i in range(np.uint64(image.size)):
+        image[i] = unit(part * image[i] + shade)
 
 
 @kernel
@@ -73,15 +79,21 @@ def mean_grey(image: Any, channels: int, scratch: Any) -> Any:
 @kernel
 def saturate_unit(image: Any, factor: float) -> None:
     """Set every channel x of a pixel to factor*x + (1 - factor)*grey, clipped."""
-    part, rest = np.float32(factor), np.float32(1.0 - factor)
+    part = np.float32(factor)
     if part != ONE:
-        for i in range(np.uint64(image.size // 3)):
-            k = K3 * i
-            red, green, blue = image[k], image[k + K1], image[k + K2]
-            grey = rest * grey_of(red, green, blue)
-            image[k] = unit(part * red + grey)
-            image[k + K1] = unit(part * green + grey)
-            image[k + K2] = unit(part * blue + grey)
+        saturate_run(image, part, np.float32(1.0 - factor))
+
+
+@kernel
+def saturate_run(image: Any, part: Any, rest: Any) -> None:
+    """Set every channel x of a pixel to part*x + rest*grey, clipped."""
+    for i in range(np.uint64(image.size // 3)):
+        k = K3 * i
+        red, green, blue = image[k], image[k + K1], image[k + K2]
+        grey = rest * grey_of(red, green, blue)
+        image[k] = unit(part * red + grey)
+        image[k + K1] = unit(part * green + grey)
+        image[k + K2] = unit(part * blue + grey)
 
 
 @kernel
@@ -105,16 +117,22 @@ def rotate_unit(image: Any, turn: float) -> None:
     """Turn the hue by a part of the circle, and clip; a turn of 0 changes nothing."""
     shift = np.float32(6.0 * turn)
     if shift != ZERO:
-        for i in range(np.uint64(image.size // 3)):
-            k = K3 * i
-            p, low, _, d = hue_parts(image[k], image[k + K1], image[k + K2])
-            circle = SIX * d
-            p = p + d * shift
-            p = p + circle if p < ZERO else p
-            p = p - circle if p >= circle else p
-            image[k] = unit(low + part_of(away(p, THREE * d) - d, d))
-            image[k + K1] = unit(low + part_of(TWO * d - away(p, TWO * d), d))
-            image[k + K2] = unit(low + part_of(TWO * d - away(p, FOUR * d), d))
+        rotate_run(image, shift)
+
+
+@kernel
+def rotate_run(image: Any, shift: Any) -> None:
+    """Turn the hue by `shift` sixths of the circle, and clip."""
+    for i in range(np.uint64(image.size // 3)):
+        k = K3 * i
+        p, low, _, d = hue_parts(image[k], image[k + K1], image[k + K2])
+        circle = SIX * d
+        p = p + d * shift
+        p = p + circle if p < ZERO else p
+        p = p - circle if p >= circle else p
+        image[k] = unit(low + part_of(away(p, THREE * d) - d, d))
+        image[k + K1] = unit(low + part_of(TWO * d - away(p, TWO * d), d))
+        image[k + K2] = unit(low + part_of(TWO * d - away(p, FOUR * d), d))
 
 
 @kernel
