@@ -215,7 +215,7 @@ def test_ycbcr_is_that_of_jpeg_files(run_op):
     y, cr, cb = np.moveaxis(cv2.cvtColor(image, cv2.COLOR_RGB2YCrCb), -1, 0)
     assert np.abs(got - np.stack([y, cb, cr], -1)).max() < 1e-3
     (back,) = run_op(make("ycbcr_to_rgb", {}), [("image", got)]).outputs
-    assert np.abs(back - image).max() < 1e-5
+    assert np.abs(back - image).max() < 4e-5
 
 
 def test_solarize_counts_levels(run_op):
