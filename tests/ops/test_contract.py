@@ -17,24 +17,11 @@ SIZES = [(1, 1), (1, 9), (8, 1), (2, 3), (17, 13), (33, 64), (65, 31), (49, 97)]
 
 
 LEVELS_ONLY = {
-    "affine",
     "augmix_transform",
     "clahe",
-    "elastic",
     "equalize",
-    "fit_bucket",
-    "grid_distortion",
-    "iou_crop",
     "jpeg_compression",
-    "letterbox",
-    "perspective",
     "posterize",
-    "random_resized_crop",
-    "random_short_side_scale",
-    "resize",
-    "resize_long",
-    "resize_short",
-    "rotate",
     "to_float",
 }
 """Ops that have no rule for images of floats: they count or look up the 256 levels."""

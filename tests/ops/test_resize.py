@@ -52,6 +52,51 @@ def test_noise_is_as_pillow(run_op, noise, size_in, size, name, channels, seed):
         assert (got == pillow(image, size, name)).all()
 
 
+def pillow_floats(image: np.ndarray, size: tuple[int, int], name: str) -> np.ndarray:
+    """Resize the channels of a float32 image with Pillow, each by itself."""
+    planes = [Image.fromarray(np.ascontiguousarray(plane)) for plane in image.transpose(2, 0, 1)]
+    assert {plane.mode for plane in planes} == {"F"}
+    return np.stack([np.asarray(p.resize(size[::-1], FILTERS[name])) for p in planes], -1)
+
+
+@pytest.mark.slow
+@settings(max_examples=200, deadline=None)
+@given(
+    st.tuples(side, side),
+    st.tuples(side, side),
+    st.sampled_from(list(FILTERS)),
+    st.integers(1, 4),
+    st.integers(0, 99),
+)
+def test_floats_are_as_pillows(run_op, size_in, size, name, channels, seed):
+    draw = np.random.default_rng(seed)
+    image = draw.normal(0, 2.0 ** draw.integers(-20, 20), (*size_in, channels)).astype(np.float32)
+    image[draw.random(image.shape) < 0.1] *= -0.0
+    got = run_op(Resize(size, name), [("image", image)]).outputs[0]
+    expected = pillow_floats(image, size, name)
+    if int(PIL.__version__.split(".")[0]) >= 13:
+        assert got.tobytes() == expected.tobytes(), "one call of Pillow 13 orders the passes so"
+    np.testing.assert_allclose(got, expected, atol=1e-6 * float(np.abs(image).max() + 1e-30))
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_what_is_no_number_stays_where_it_is(run_op, name):
+    image = np.random.default_rng(4).random((41, 37, 1), np.float32)
+    image[20, 18], image[5, 30] = np.nan, np.inf
+    for size in ((16, 15), (60, 90), (41, 80), (15, 37), (41, 37)):
+        got = run_op(Resize(size, name), [("image", image)]).outputs[0]
+        expected = pillow_floats(image, size, name)
+        assert np.array_equal(got, expected, equal_nan=True)
+
+
+def test_bicubic_floats_overshoot(run_op):
+    step = np.zeros((1, 8, 1), np.float32)
+    step[0, 4:] = 1
+    got = run_op(Resize((1, 16), "bicubic"), [("image", step)]).outputs[0]
+    assert got.min() < 0
+    assert got.max() > 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILTERS)
 def test_crops_of_a_photograph_are_as_pillow(run_op, as_record, photo, name):
@@ -69,6 +114,21 @@ def test_crops_of_a_photograph_are_as_pillow(run_op, as_record, photo, name):
             assert np.abs(got.astype(int) - one_call).max() <= 1
     if int(PIL.__version__.split(".")[0]) >= 13:
         assert exact == 60, "one call of Pillow 13 runs the passes in this order"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILTERS)
+def test_crops_of_floats_are_as_pillow(run_op, photo, name):
+    op, floats = RandomResizedCrop(96, interpolation=name), np.float32(photo) / np.float32(255)
+    for key in range(10):
+        record = run_op.draw(op, key, *photo.shape[:2])
+        top, left, height, width = (int(v) for v in record)
+        crop = floats[top : top + height, left : left + width]
+        got = run_op(op, [("image", floats)], record=record).outputs[0]
+        expected = pillow_floats(crop, (96, 96), name)
+        assert np.abs(got - expected).max() <= 1e-6
+        if int(PIL.__version__.split(".")[0]) >= 13:
+            assert got.tobytes() == expected.tobytes()
 
 
 @pytest.mark.slow

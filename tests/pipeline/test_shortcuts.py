@@ -22,6 +22,7 @@ BOUND = (300, 300)
 BOXES = (ItemField("xyxy", "float32", 4),)
 STATES = {
     "image": State("image", "uint8", (None, None, 3), (*BOUND, 3)),
+    "floats": State("image", "float32", (None, None, 3), (*BOUND, 3)),
     "mask": State("mask", "uint16", (None, None), BOUND),
     "boxes": State.ragged("boxes", BOXES, 9, "image"),
 }
@@ -35,9 +36,9 @@ RESIZES = {
 def joint(resize, how, size):
     @pipeline
     def both(sample):
-        image, mask = RESIZES[resize](sample.image, sample.mask, how=how)
-        image, mask = ops.center_crop(image, mask, size=size, fill=(9, 8, 7), mask_fill=65535)
-        return {"image": image, "mask": mask}
+        values = RESIZES[resize](sample.image, sample.floats, sample.mask, how=how)
+        values = ops.center_crop(*values, size=size, fill=(9, 8, 7), mask_fill=65535)
+        return dict(zip(("image", "floats", "mask"), values, strict=True))
 
     return both
 
@@ -79,6 +80,7 @@ def test_a_resize_and_a_centre_crop(compiled, resize, how, size, height, width):
     photo = data.astronaut()[100 : 100 + height, 50 : 50 + width]
     fields = {
         "image": np.ascontiguousarray(photo),
+        "floats": np.float32(photo[::-1]) / np.float32(100),
         "mask": (np.arange(height * width, dtype=np.uint32) * 7919 % 65536)
         .astype(np.uint16)
         .reshape(height, width),
@@ -87,7 +89,7 @@ def test_a_resize_and_a_centre_crop(compiled, resize, how, size, height, width):
     row = Row(3, 1, 0, 0, 0)
     found, expected = (run(e, e.plan, row, fields) for e in (short, whole))
     for one, other in zip(found, expected, strict=True):
-        assert np.array_equal(one, other)
+        assert one.tobytes() == other.tobytes()
 
 
 @pytest.mark.parametrize("how", ["nearest", "bilinear", "bicubic"])

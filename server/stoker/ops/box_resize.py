@@ -13,7 +13,14 @@ from stoker.ops.contract import Kernel
 from stoker.ops.nearest import nearest
 from stoker.ops.points import scaled
 from stoker.ops.resample import resample
-from stoker.ops.resize import BICUBIC, NEAREST, plain_image, plain_mask, resize_mask
+from stoker.ops.resize import (
+    BICUBIC,
+    NEAREST,
+    plain_image,
+    plain_mask,
+    resize_floats,
+    resize_mask,
+)
 from stoker.rng.jit import kernel
 
 BOX_RECORD: Final[np.dtype[Any]] = np.dtype(
@@ -40,6 +47,11 @@ def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> No
         nearest(src, box_of(record), dst, scratch)
     else:
         resample(src, box_of(record), dst, params["interpolation"] == BICUBIC, scratch)
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    resize_floats(src, dst, box_of(record), int(params["interpolation"]), scratch)
 
 
 @kernel
@@ -73,3 +85,4 @@ BOX_KERNELS: Final[dict[str, Kernel]] = {
     "image": Kernel(_run_image, _plain_image),
     "mask": Kernel(_run_mask, _plain_mask),
 }
+BOX_FLOATS: Final[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_image)}

@@ -127,6 +127,7 @@ class Elastic(Fills, PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "elastic"
+    takes_floats: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [
             ("low", "f8"),

@@ -10,7 +10,16 @@ from stoker.ops import checks
 from stoker.ops.contract import Kernel, State
 from stoker.ops.nearest import nearest, nearest_bytes
 from stoker.ops.resample import padded, resample, work_bytes
-from stoker.ops.resize import BICUBIC, NEAREST, plain_image, plain_mask, resize_mask
+from stoker.ops.resample_floats import float_work_bytes
+from stoker.ops.resize import (
+    BICUBIC,
+    NEAREST,
+    plain_image,
+    plain_mask,
+    resize_mask,
+    run_floats,
+)
+from stoker.ops.rules import FLOAT
 from stoker.ops.taps import tap_bound
 from stoker.rng.jit import kernel
 
@@ -71,16 +80,19 @@ FIT_KERNELS: Final = {
     "image": Kernel(run_image, _plain_image),
     "mask": Kernel(run_mask, _plain_mask),
 }
+FIT_FLOATS: Final = {"image": Kernel(run_floats, _plain_image)}
 
 
-def table_most(size_in: int, size_out: int, bicubic: int) -> int:
+def table_most(size_in: int, size_out: int, bicubic: int, itemsize: int) -> int:
     """Return bytes that no tap table exceeds, for sources and outputs up to these sizes.
+
+    `itemsize` are the bytes of a weight, and of all else that an output pixel has.
 
     `size_out * tap_bound` has no greatest value at the greatest output, because taps become fewer;
     it is at most 2 * radius * (size_in + size_out) + 4 * size_out.
     """
     taps = 2 * (2 if bicubic else 1) * (size_in + size_out) + 4 * size_out
-    return padded(4 * size_out) + padded(4 * taps)
+    return padded(itemsize * size_out) + padded(itemsize * taps)
 
 
 def fit_scratch(state: State, size: tuple[int, int], interpolation: str) -> int:
@@ -93,10 +105,13 @@ def fit_scratch(state: State, size: tuple[int, int], interpolation: str) -> int:
         return need
     bicubic = int(interpolation == "bicubic")
     height, width, channels = state.bound
-    taps = max(tap_bound(height, 1, bicubic), tap_bound(width, 1, bicubic))
-    work = work_bytes(height, width, channels, *size, taps)
-    tables = table_most(width, size[1], bicubic) + table_most(height, size[0], bicubic)
-    return max(need, tables + work)
+    if state.dtype == FLOAT:
+        itemsize, work = 8, float_work_bytes(height, width, channels, *size)
+    else:
+        taps = max(tap_bound(height, 1, bicubic), tap_bound(width, 1, bicubic))
+        itemsize, work = 4, work_bytes(height, width, channels, *size, taps)
+    tables = table_most(width, size[1], bicubic, itemsize)
+    return max(need, tables + table_most(height, size[0], bicubic, itemsize) + work)
 
 
 def short_state(state: State, sizes: tuple[int, int], max_size: int) -> State:

@@ -204,6 +204,7 @@ class GridDistortion(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "grid_distortion"
+    takes_floats: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("low", "f8"), ("high", "f8"), ("cells", "i4"), ("interpolation", "u1"), ("p", "f8")]
     )

@@ -18,7 +18,7 @@ from stoker.ops.nearest import nearest
 from stoker.ops.points import scaled
 from stoker.ops.registry import register
 from stoker.ops.resample import padded, resample
-from stoker.ops.resize import BICUBIC, INTERPOLATIONS, NEAREST, plain_image
+from stoker.ops.resize import BICUBIC, INTERPOLATIONS, NEAREST, plain_image, resize_floats
 from stoker.ops.rules import require_pixels
 from stoker.rng.jit import kernel
 
@@ -32,39 +32,48 @@ def fit_inside(height: int, width: int, size_y: int, size_x: int) -> tuple[int, 
 
 
 @kernel
-def _fit(src: Any, dst: Any, interpolation: int, fill: Any, scratch: Any) -> None:
-    """Fit `(H, W, C)` into `dst`, by way of `scratch`."""
-    height, width, channels = src.shape
-    size_y, size_x = fit_inside(height, width, dst.shape[0], dst.shape[1])
-    count = size_y * size_x * channels
-    used = count * dst.itemsize
+def _room(src: Any, dst: Any, scratch: Any) -> Any:
+    """Return scratch for `(H, W, C)` resized so that it fits into `dst`, and the rest of it."""
+    channels = src.shape[2]
+    size_y, size_x = fit_inside(src.shape[0], src.shape[1], dst.shape[0], dst.shape[1])
+    used = size_y * size_x * channels * dst.itemsize
     part = scratch[:used].view(dst.dtype).reshape((size_y, size_x, channels))
-    rest = scratch[padded(used) :]
-    box = (0, 0, height, width)
-    if interpolation == NEAREST:
-        nearest(src, box, part, rest)
-    else:
-        resample(src, box, part, interpolation == BICUBIC, rest)
-    top, left = -((dst.shape[0] - size_y) // 2), -((dst.shape[1] - size_x) // 2)
+    return part, scratch[padded(used) :]
+
+
+@kernel
+def _frame(part: Any, dst: Any, fill: Any) -> None:
+    """Write a part into the centre of `dst`."""
+    top, left = -((dst.shape[0] - part.shape[0]) // 2), -((dst.shape[1] - part.shape[1]) // 2)
     cut(part, dst, top, left, fill)
 
 
 @kernel
 def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    _fit(src, dst, int(params["interpolation"]), params["fill"], scratch)
+    part, rest = _room(src, dst, scratch)
+    box = (0, 0, src.shape[0], src.shape[1])
+    if params["interpolation"] == NEAREST:
+        nearest(src, box, part, rest)
+    else:
+        resample(src, box, part, params["interpolation"] == BICUBIC, rest)
+    _frame(part, dst, params["fill"])
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    part, rest = _room(src, dst, scratch)
+    box = (0, 0, src.shape[0], src.shape[1])
+    resize_floats(src, part, box, int(params["interpolation"]), rest)
+    _frame(part, dst, params["fill"])
 
 
 @kernel
 def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     whole = src.reshape((src.shape[0], src.shape[1], 1))
     out = dst.reshape((dst.shape[0], dst.shape[1], 1))
-    height, width = src.shape
-    size_y, size_x = fit_inside(height, width, dst.shape[0], dst.shape[1])
-    used = size_y * size_x * dst.itemsize
-    part = scratch[:used].view(dst.dtype).reshape((size_y, size_x, 1))
-    nearest(whole, (0, 0, height, width), part, scratch[padded(used) :])
-    top, left = -((dst.shape[0] - size_y) // 2), -((dst.shape[1] - size_x) // 2)
-    cut(part, out, top, left, params["mask_fill"])
+    part, rest = _room(whole, out, scratch)
+    nearest(whole, (0, 0, src.shape[0], src.shape[1]), part, rest)
+    _frame(part, out, params["mask_fill"])
 
 
 def _plain_fit(src: np.ndarray, dst: np.ndarray, interpolation: int, fill: np.ndarray) -> None:
@@ -126,6 +135,7 @@ class Letterbox(Fills, Op):
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
     }
+    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_image)}
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
 
@@ -148,7 +158,7 @@ class Letterbox(Fills, Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the output size."""
         self.require_kinds(states)
-        require_pixels(self.name, states)
+        require_pixels(self.name, states, floats=True)
         self.require_fills(states)
         size = checks.pair(self.name, "size", self.size, 1)
         after = tuple(state.resized(*size, size) for state in states)

@@ -21,7 +21,7 @@ def sample_row(src: Any, dst: Any, y: int, places: Any, bilinear: int, fill: Any
     """Write one row.
 
     Args:
-        src: `(H, W, C)` of any dtype, contiguous; uint8 for bilinear.
+        src: `(H, W, C)` of any dtype, contiguous; uint8 or float32 for bilinear.
         dst: `(h, w, C)` of the same dtype, contiguous.
         y: the row of `dst`.
         places: (across, down): positions inside of the source, `(w,) int64` each, or -1 across;
@@ -120,11 +120,11 @@ def mix_places(image: Any, size: Any, places: Any, run: Any, result: Any, to: in
     """Write mixed pixels of three channels.
 
     Args:
-        image: flat uint8 source.
+        image: flat source.
         size: (height, width) of the source.
         places: (horizontal, vertical) positions of a row.
         run: (first, end) of the pixels to write.
-        result: flat uint8.
+        result: flat, of the same dtype.
         to: index of the row's first value.
     """
     height, width = size

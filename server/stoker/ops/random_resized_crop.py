@@ -14,6 +14,7 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.box_resize import (
+    BOX_FLOATS,
     BOX_KERNELS,
     BOX_RECORD,
     box_forward,
@@ -100,6 +101,7 @@ class RandomResizedCrop(Op):
     )
     record: ClassVar[np.dtype[Any]] = BOX_RECORD
     kernels: ClassVar[dict[str, Kernel]] = BOX_KERNELS
+    floats: ClassVar[dict[str, Kernel]] = BOX_FLOATS
     draw = staticmethod(_draw)
     out_size = staticmethod(box_out_size)
     reads = staticmethod(box_reads)
@@ -125,7 +127,7 @@ class RandomResizedCrop(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the output size."""
         self.require_kinds(states)
-        require_pixels(self.name, states)
+        require_pixels(self.name, states, floats=True)
         size = checks.pair(self.name, "size", self.size, 1)
         need = resize_scratch(states, size, self.interpolation)
         return tuple(state.resized(*size, size) for state in states), need

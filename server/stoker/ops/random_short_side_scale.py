@@ -12,6 +12,7 @@ import numpy as np
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.fit import (
+    FIT_FLOATS,
     FIT_KERNELS,
     check_max,
     fit_scratch,
@@ -73,6 +74,7 @@ class RandomShortSideScale(Op):
     )
     record: ClassVar[np.dtype[Any]] = np.dtype([("size", "i4"), ("height", "i4"), ("width", "i4")])
     kernels: ClassVar[dict[str, Kernel]] = FIT_KERNELS
+    floats: ClassVar[dict[str, Kernel]] = FIT_FLOATS
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
     forward = staticmethod(fill_frame)
@@ -96,7 +98,7 @@ class RandomShortSideScale(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of bounded sizes."""
         self.require_kinds(states)
-        require_pixels(self.name, states)
+        require_pixels(self.name, states, floats=True)
         need = [
             fit_scratch(s, short_most(s, self.sizes[1], self.max_size), self.interpolation)
             for s in states

@@ -187,14 +187,12 @@ def plain_pass(image: np.ndarray, size_out: int, bicubic: int) -> np.ndarray:
     return levels
 
 
-def plain_resample(image: np.ndarray, size: tuple[int, int], bicubic: int) -> np.ndarray:
-    """Resize `(H, W, C) uint8` with NumPy; the reference of `resample`."""
+def plain_resample(
+    image: np.ndarray, size: tuple[int, int], bicubic: int, run: Any = plain_pass
+) -> np.ndarray:
+    """Resize `(H, W, C)` with NumPy, an axis a `run`; the reference of `resample`."""
     height, width = image.shape[:2]
-    if vertical_first(height, width, size[0], size[1]):
-        return plain_across(plain_pass(image, size[0], bicubic), size[1], bicubic)
-    return plain_pass(plain_across(image, size[1], bicubic), size[0], bicubic)
-
-
-def plain_across(image: np.ndarray, size_out: int, bicubic: int) -> np.ndarray:
-    """Resize the second axis with NumPy."""
-    return plain_pass(image.swapaxes(0, 1), size_out, bicubic).swapaxes(0, 1)
+    axes = (0, 1) if vertical_first(height, width, size[0], size[1]) else (1, 0)
+    for axis in axes:
+        image = run(image.swapaxes(0, axis), size[axis], bicubic).swapaxes(0, axis)
+    return image

@@ -13,8 +13,9 @@ from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.nearest import nearest, nearest_bytes, plain_nearest
 from stoker.ops.points import fill_frame
 from stoker.ops.registry import register
-from stoker.ops.resample import plain_resample, resample, scratch_bytes
-from stoker.ops.rules import require_pixels
+from stoker.ops.resample import plain_pass, plain_resample, resample, scratch_bytes
+from stoker.ops.resample_floats import float_scratch_bytes, plain_float_pass, resample_floats
+from stoker.ops.rules import FLOAT, require_pixels
 from stoker.rng.jit import kernel
 
 INTERPOLATIONS: Final = ("nearest", "bilinear", "bicubic")
@@ -29,6 +30,25 @@ def resize_mask(src: Any, dst: Any, box: Any, scratch: Any) -> None:
     nearest(whole, box, dst.reshape((dst.shape[0], dst.shape[1], 1)), scratch)
 
 
+@kernel
+def resize_floats(src: Any, dst: Any, box: Any, interpolation: int, scratch: Any) -> None:
+    """Resize a box of an image of floats."""
+    if interpolation == NEAREST:
+        nearest(src, box, dst, scratch)
+    else:
+        size = (dst.shape[0], dst.shape[1])
+        part = (0, 0, dst.shape[0], dst.shape[1])
+        bicubic = interpolation == BICUBIC
+        resample_floats(src, box, size, part, dst.reshape(dst.size), bicubic, scratch)
+
+
+@kernel
+def run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    """Resize an image of floats to the size of `dst`, by the interpolation of the parameters."""
+    box = (0, 0, src.shape[0], src.shape[1])
+    resize_floats(src, dst, box, int(params["interpolation"]), scratch)
+
+
 def plain_image(src: np.ndarray, dst: np.ndarray, box: Any, interpolation: int) -> None:
     """Resize a box of an image with NumPy."""
     top, left, height, width = box
@@ -36,7 +56,8 @@ def plain_image(src: np.ndarray, dst: np.ndarray, box: Any, interpolation: int) 
     if interpolation == NEAREST:
         dst[...] = plain_nearest(part, dst.shape[:2])
     else:
-        dst[...] = plain_resample(part, dst.shape[:2], int(interpolation == BICUBIC))
+        run = plain_float_pass if src.dtype == np.float32 else plain_pass
+        dst[...] = plain_resample(part, dst.shape[:2], int(interpolation == BICUBIC), run)
 
 
 def plain_mask(src: np.ndarray, dst: np.ndarray, box: Any) -> None:
@@ -50,8 +71,11 @@ def resize_scratch(states: tuple[State, ...], size: tuple[int, int], interpolati
     if interpolation == "nearest":
         return need
     bicubic = int(interpolation == "bicubic")
-    images = [s.bound for s in states if s.kind == "image"]
-    return max([need, *(scratch_bytes(*bound, *size, bicubic) for bound in images)])  # type: ignore[call-arg]
+    for state in states:
+        if state.kind == "image":
+            count = float_scratch_bytes if state.dtype == FLOAT else scratch_bytes
+            need = max(need, int(count(*state.bound, *size, bicubic)))  # type: ignore[call-arg]
+    return need
 
 
 @kernel
@@ -102,6 +126,7 @@ class Resize(Op):
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
     }
+    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(run_floats, _plain_image)}
     out_size = staticmethod(_out_size)
     forward = staticmethod(fill_frame)
 
@@ -123,7 +148,7 @@ class Resize(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the new size."""
         self.require_kinds(states)
-        require_pixels(self.name, states)
+        require_pixels(self.name, states, floats=True)
         size = checks.pair(self.name, "size", self.size, 1)
         need = resize_scratch(states, size, self.interpolation)
         return tuple(state.resized(*size, size) for state in states), need

@@ -21,6 +21,7 @@ from stoker.ops.part import nearest_part, resample_part, source_part
 from stoker.ops.reading import box_inside
 from stoker.ops.registry import make, register_unlisted
 from stoker.ops.resample import padded
+from stoker.ops.resample_floats import resample_floats
 from stoker.ops.resize import BICUBIC, INTERPOLATIONS, NEAREST, plain_image, plain_mask
 from stoker.rng.jit import kernel
 
@@ -67,6 +68,31 @@ def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> No
     _part_of_image(src, size, part, memory, params, rest)
     inner = memory.reshape((part[2], part[3], channels))
     cut(inner, dst, top - part[0], left - part[1], params["fill"])
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    size = resized(params, src.shape[0], src.shape[1])
+    part, top, left = kept(params, size)
+    channels = dst.shape[2]
+    if part[2] == dst.shape[0] and part[3] == dst.shape[1]:
+        _part_of_floats(src, size, part, dst.reshape(dst.size), params, scratch)
+        return
+    memory, rest = region(scratch, part, channels, dst.itemsize)
+    flat = memory.view(dst.dtype)
+    _part_of_floats(src, size, part, flat, params, rest)
+    inner = flat.reshape((part[2], part[3], channels))
+    cut(inner, dst, top - part[0], left - part[1], params["fill"])
+
+
+@kernel
+def _part_of_floats(src: Any, size: Any, part: Any, flat: Any, params: Any, scratch: Any) -> None:
+    if params["interpolation"] == NEAREST:
+        nearest_part(src, size, part, flat, scratch)
+    else:
+        box = (0, 0, src.shape[0], src.shape[1])
+        bicubic = params["interpolation"] == BICUBIC
+        resample_floats(src, box, size, part, flat, bicubic, scratch)
 
 
 @kernel
@@ -160,6 +186,7 @@ class ResizeCenterCrop(Fills, Op):
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
     }
+    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_image)}
     out_size = staticmethod(_out_size)
     reads = staticmethod(_reads)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
-from stoker.ops.fit import FIT_KERNELS, fit_long, fit_scratch
+from stoker.ops.fit import FIT_FLOATS, FIT_KERNELS, fit_long, fit_scratch
 from stoker.ops.points import fill_frame
 from stoker.ops.registry import register
 from stoker.ops.resize import INTERPOLATIONS
@@ -36,6 +36,7 @@ class ResizeLong(Op):
     name: ClassVar[str] = "resize_long"
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("size", "i4"), ("interpolation", "u1")])
     kernels: ClassVar[dict[str, Kernel]] = FIT_KERNELS
+    floats: ClassVar[dict[str, Kernel]] = FIT_FLOATS
     out_size = staticmethod(_out_size)
     forward = staticmethod(fill_frame)
 
@@ -55,7 +56,7 @@ class ResizeLong(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the new size, or of sides up to it."""
         self.require_kinds(states)
-        require_pixels(self.name, states)
+        require_pixels(self.name, states, floats=True)
         most = (self.size, self.size)
         need = [fit_scratch(s, most, self.interpolation) for s in states]
         return tuple(self._fitted(s) for s in states), max(need, default=0)

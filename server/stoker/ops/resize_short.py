@@ -12,6 +12,7 @@ import numpy as np
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.fit import (
+    FIT_FLOATS,
     FIT_KERNELS,
     check_max,
     fit_scratch,
@@ -52,6 +53,7 @@ class ResizeShort(Op):
         [("size", "i4"), ("max_size", "i4"), ("interpolation", "u1")]
     )
     kernels: ClassVar[dict[str, Kernel]] = FIT_KERNELS
+    floats: ClassVar[dict[str, Kernel]] = FIT_FLOATS
     out_size = staticmethod(_out_size)
     forward = staticmethod(fill_frame)
 
@@ -74,7 +76,7 @@ class ResizeShort(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the new size, or of bounded sizes."""
         self.require_kinds(states)
-        require_pixels(self.name, states)
+        require_pixels(self.name, states, floats=True)
         need = [
             fit_scratch(s, short_most(s, self.size, self.max_size), self.interpolation)
             for s in states

@@ -5,7 +5,8 @@ pixels whose position lies outside of the source are filled, image and mask alik
 takes the pixel the position lies in; bilinear mixes the four pixels whose centres surround it, with
 weights of 11 bits, and edge pixels stand in for what lies beyond the edge.
 
-All after the position is integer arithmetic: the same everywhere, compiled or not.
+All after the position is integer arithmetic, for images of floats exact products in float64 and
+three sums of them: the same everywhere, compiled or not.
 """
 
 from typing import Any, Final
@@ -13,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.ops.cut import fill_run
-from stoker.ops.pixels import ROUND, SHIFT, WEIGHT, mix4, pick3
+from stoker.ops.pixels import PART, ROUND, SHIFT, WEIGHT, mix1, mix4, pick3
 from stoker.rng.jit import kernel
 from stoker.rng.maths import floor
 
@@ -54,7 +55,7 @@ def warp_affine(src: Any, dst: Any, steps: Any, bilinear: int, fill: Any) -> Non
     """Sample at positions that are linear in the output pixel.
 
     Args:
-        src: `(H, W, C)` of any dtype, contiguous; uint8 for bilinear.
+        src: `(H, W, C)` of any dtype, contiguous; uint8 or float32 for bilinear.
         dst: `(h, w, C)` of the same dtype, contiguous.
         steps: (ax, bx, cx, ay, by, cy), int64: output (y, x) has the position
             (ax * x + bx * y + cx, ay * x + by * y + cy), horizontal first.
@@ -116,11 +117,11 @@ def mix_run(image: Any, width: int, line: Any, run: Any, result: Any, to: int) -
     """Write pixels of three channels whose neighbours are all inside of the source.
 
     Args:
-        image: flat uint8 source.
+        image: flat source.
         width: pixels of a source row.
         line: (px, py, ax, ay): position of pixel 0, and the step from pixel to pixel.
         run: (first, end) of the pixels to write.
-        result: flat uint8.
+        result: flat, of the same dtype.
         to: index of pixel 0's first value.
     """
     px, py, ax, ay = line
@@ -198,13 +199,7 @@ def sample(image: Any, shape: Any, px: int, py: int, bilinear: int, result: Any,
     i, j = np.uint64((above + left) * channels), np.uint64((above + right) * channels)
     k, m = np.uint64((below + left) * channels), np.uint64((below + right) * channels)
     for n in range(np.uint64(channels)):
-        total = (
-            np.int64(image[i + n]) * a
-            + np.int64(image[j + n]) * b
-            + np.int64(image[k + n]) * c
-            + np.int64(image[m + n]) * d
-        )
-        result[to + n] = (total + ROUND) >> SHIFT
+        mix1(image, (i + n, j + n, k + n, m + n), (a, b, c, d), result, to + n)
 
 
 def plain_positions(shape: tuple[int, ...], steps: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -236,12 +231,23 @@ def plain_sample(
 
 
 def plain_bilinear(src: np.ndarray, qx: np.ndarray, qy: np.ndarray) -> np.ndarray:
-    """Return `(h, w, C)` of the levels at positions."""
+    """Return `(h, w, C)` of the levels or floats at positions."""
     height, width, _ = src.shape
     tx, ty = (qx + BEFORE) >> DROP, (qy + BEFORE) >> DROP
     fx, fy = (tx & MASK)[..., None], (ty & MASK)[..., None]
     left, right = np.maximum(tx >> 11, 0), np.minimum((tx >> 11) + 1, width - 1)
     above, below = np.maximum(ty >> 11, 0), np.minimum((ty >> 11) + 1, height - 1)
+    if src.dtype == np.float32:
+        shares = [
+            (WEIGHT - fx) * (WEIGHT - fy), fx * (WEIGHT - fy), (WEIGHT - fx) * fy, fx * fy,
+        ]  # fmt: skip
+        a, b, c, d = (share * PART for share in shares)
+        deep = src.astype(np.float64)
+        with np.errstate(all="ignore"):
+            total = deep[above, left] * a + deep[above, right] * b
+            total = total + deep[below, left] * c + deep[below, right] * d
+            floats: np.ndarray = total.astype(np.float32)
+        return floats
     wide = src.astype(np.int64)
     upper = wide[above, left] * (WEIGHT - fx) + wide[above, right] * fx
     lower = wide[below, left] * (WEIGHT - fx) + wide[below, right] * fx
