@@ -103,6 +103,18 @@ def test_cutmix_pastes_alike_into_every_layout_and_mixes_labels_by_area():
     assert np.allclose(mixed(op, ONE_HOT, list(labels), record), expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("op", [ops.Cutmix(), ops.Mixup(), ops.Mosaic()])
+def test_images_of_floats_are_mixed_as_the_levels(op):
+    state = State.fixed("image", "float32", (30, 44, 3))
+    given = np.random.default_rng(1).integers(0, 256, (1 + op.others, 30, 44, 3)).astype(np.uint8)
+    record = resolved(op, (30, 44), list(range(op.others)))
+    levels = mixed(op, IMAGE, list(given), record)
+    floats = mixed(op, state, list(given.astype(np.float32) - 100), record)
+    assert op.mixed(state) == state
+    assert floats.dtype == np.float32
+    assert np.abs(floats + 100 - levels).max() <= (0.51 if op.name == "mixup" else 0)
+
+
 @pytest.mark.parametrize(("y", "x"), [(0.5, 0.5), (0.0, 1.0), (0.31, 0.77), (1.0, 0.0)])
 def test_mosaic_puts_every_pixel_where_the_rule_says(y, x):
     op = ops.Mosaic()

@@ -74,6 +74,25 @@ def test_any_weights_stay_near_the_mean():
         assert np.abs(got - mean).max() <= 0.5 + 255 * count / 2**17
 
 
+def test_a_mix_of_floats_is_numpys_mean():
+    rng = np.random.default_rng(5)
+    state = State.fixed("image", "float32", (9, 8, 3))
+    for trial in range(30):
+        count = int(rng.integers(2, 17))
+        op = ops.Blend(tuple(rng.random(count) + 1e-9))
+        images = [rng.normal(0, 2.0**trial, (9, 8, 3)).astype(np.float32) for _ in range(count)]
+        (after,), need = op.declare((state,) * count)
+        assert (after, need) == (state, 8 * 9 * 8 * 3)
+        got = np.zeros((9, 8, 3), np.float32)
+        op.fold_of("image", "float32").plain(images, got, op.params(), None)
+        weights = op.params()["weights"][:count] / 65536
+        mean = np.average(np.array(images, np.float64), 0, weights)
+        assert np.abs(got - mean).max() <= 2.0**-23 * np.abs(images).max()
+    both = [np.full((9, 8, 3), value, np.float32) for value in (-3.0, 5.0)]
+    ops.Blend((1, 3)).fold_of("image", "float32").plain(both, got, ops.Blend((1, 3)).params(), None)
+    assert (got == 3.0).all()
+
+
 def test_drawn_weights_have_their_laws(run_op):
     for alpha in (0.3, 1.0, 5.0):
         op = ops.RandomBlend(4, alpha)

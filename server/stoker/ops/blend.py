@@ -14,7 +14,16 @@ import numpy as np
 from stoker.ops import checks
 from stoker.ops.contract import FoldKernel, State, StateError, Value
 from stoker.ops.folds import Fold
-from stoker.ops.mixing import MOST, WEIGHTS, WHOLE, declare_mix, mix, plain_mix
+from stoker.ops.mixing import (
+    MOST,
+    WEIGHTS,
+    WHOLE,
+    declare_mix,
+    mix,
+    mix_floats,
+    plain_mix,
+    plain_mix_floats,
+)
 from stoker.ops.registry import register
 from stoker.rng.jit import kernel
 
@@ -32,6 +41,17 @@ def _plain(srcs: Sequence[np.ndarray], dst: np.ndarray, params: Any, record: Any
     plain_mix(srcs, dst, params["weights"])
 
 
+@kernel
+def _run_floats(
+    src: Any, place: int, count: int, dst: Any, params: Any, record: Any, scratch: Any
+) -> None:
+    mix_floats(src, place, count, dst, params["weights"], scratch)
+
+
+def _plain_floats(srcs: Sequence[np.ndarray], dst: np.ndarray, params: Any, record: Any) -> None:
+    plain_mix_floats(srcs, dst, params["weights"])
+
+
 @register
 @dataclass(frozen=True)
 class Blend(Fold):
@@ -46,6 +66,7 @@ class Blend(Fold):
     name: ClassVar[str] = "blend"
     parameters: ClassVar[np.dtype[Any]] = np.dtype([WEIGHTS])
     folds: ClassVar[dict[str, FoldKernel]] = {"image": FoldKernel(_run, _plain)}
+    float_folds: ClassVar[dict[str, FoldKernel]] = {"image": FoldKernel(_run_floats, _plain_floats)}
 
     def check(self) -> None:
         """Check the parameters."""

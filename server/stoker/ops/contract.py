@@ -243,6 +243,7 @@ class Op:
         items: kind -> ItemsKernel, for boxes and keypoints that are not just moved.
         folds: kind -> FoldKernel. An op that has any makes one value of all that it is called with,
             and has no other kernels; see `stoker.ops.folds`.
+        float_folds: kind -> FoldKernel of float32 values, where that is another one.
         draw: `draw(key, params, height, width, record)`, sizes of the first input; where
             `draws_from` says so, `draw(key, params, height, width, record, items)`.
         draws_from: "boxes" or "keypoints": the decision looks at those of its call, which is with
@@ -269,6 +270,7 @@ class Op:
     reads: ClassVar[Callable[..., Any] | None] = None
     items: ClassVar[dict[str, ItemsKernel]] = {}
     folds: ClassVar[dict[str, FoldKernel]] = {}
+    float_folds: ClassVar[dict[str, FoldKernel]] = {}
     units: ClassVar[Mapping[str, str]] = {}
 
     def __post_init__(self) -> None:
@@ -399,6 +401,12 @@ class Op:
         """Return the kernel of values of a kind and dtype."""
         own = cls.floats.get(kind) if dtype == "float32" else None
         return own or cls.kernels[kind]
+
+    @classmethod
+    def fold_of(cls, kind: str, dtype: str) -> FoldKernel:
+        """Return the fold of values of a kind and dtype."""
+        own = cls.float_folds.get(kind) if dtype == "float32" else None
+        return own or cls.folds[kind]
 
     @classmethod
     def kinds(cls) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 Weights are integers in units of 2**-16, and their sum is 2**16; a level is (the sum of weight times
 level + 2**15) >> 16: rounded once, halves up. So images that are equal give themselves, and no
 level leaves the range of those it is made of. Sums stand in int32 scratch between the calls.
+Floats are added up in float64, first image first, and rounded to float32 once; nothing is clipped.
 """
 
 from collections.abc import Sequence
@@ -12,13 +13,15 @@ import numpy as np
 
 from stoker.ops.contract import State
 from stoker.ops.folds import Fold
-from stoker.ops.rules import require_image
+from stoker.ops.rules import FLOAT, require_image
 from stoker.rng.jit import kernel
 
 MOST: Final = 16
 """Most images of one mix."""
 BITS: Final = 16
 WHOLE: Final = 1 << BITS
+PART: Final = 2.0**-BITS
+"""Unit of a weight."""
 HALF: Final = np.int32(1 << (BITS - 1))
 SHIFT: Final = np.int32(BITS)
 WEIGHTS: Final = ("weights", "i4", (MOST,))
@@ -45,6 +48,20 @@ def end_mix(image: Any, weight: Any, sums: Any, result: Any) -> None:
     for i in range(np.uint64(image.size)):
         total = np.int32(sums[i] + np.int32(weight * np.int32(image[i])))
         result[i] = np.uint8(np.int32(total + HALF) >> SHIFT)
+
+
+@kernel
+def begin_floats(image: Any, weight: Any, sums: Any) -> None:
+    """Set sums to weighted floats; all flat."""
+    for i in range(np.uint64(image.size)):
+        sums[i] = np.float64(image[i]) * weight
+
+
+@kernel
+def add_floats(image: Any, weight: Any, sums: Any, result: Any) -> None:
+    """Write sums and weighted floats; `result` may be the sums."""
+    for i in range(np.uint64(image.size)):
+        result[i] = sums[i] + np.float64(image[i]) * weight
 
 
 @kernel
@@ -77,13 +94,38 @@ def plain_mix(srcs: Sequence[np.ndarray], dst: np.ndarray, weights: np.ndarray) 
     dst[...] = (total + int(HALF)) >> BITS
 
 
+@kernel
+def mix_floats(src: Any, place: int, count: int, dst: Any, weights: Any, scratch: Any) -> None:
+    """Take one image of floats of a mix; as `mix`, with 8 bytes of scratch for each value."""
+    image, sums = src.reshape(src.size), scratch[: 8 * src.size].view(np.float64)
+    weight = np.float64(weights[place]) * PART
+    if place == 0:
+        begin_floats(image, weight, sums)
+    elif place < count - 1:
+        add_floats(image, weight, sums, sums)
+    else:
+        add_floats(image, weight, sums, dst.reshape(dst.size))
+
+
+def plain_mix_floats(srcs: Sequence[np.ndarray], dst: np.ndarray, weights: np.ndarray) -> None:
+    """Mix with NumPy; the reference of `mix_floats`."""
+    parts = np.asarray(weights).astype(np.float64) * PART
+    with np.errstate(all="ignore"):
+        total = srcs[0].astype(np.float64) * parts[0]
+        for src, part in zip(srcs[1:], parts[1:], strict=False):
+            total = total + src.astype(np.float64) * part
+        dst[...] = total
+
+
 def declare_mix(fold: Fold, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
     """Return the state of images' mix, and the bytes of its sums.
 
     Raises:
-        StateError: they are no uint8 images, or differ.
+        StateError: they are no images of levels or of floats, or differ.
     """
     fold.require_alike(states)
     for state in states:
-        require_image(fold.name, state)
-    return states[:1], 4 * max(state.bound_bytes for state in states)
+        require_image(fold.name, state, floats=True)
+    # float64 sums beside float32, or int32 beside uint8.
+    each = 2 if states[0].dtype == FLOAT else 4
+    return states[:1], each * max(state.bound_bytes for state in states)

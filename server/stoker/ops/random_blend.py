@@ -17,7 +17,16 @@ from stoker.ops import checks
 from stoker.ops.contract import FoldKernel, State, StateError, Value
 from stoker.ops.folds import Fold
 from stoker.ops.gammas import beta, dirichlet
-from stoker.ops.mixing import MOST, WEIGHTS, WHOLE, declare_mix, mix, plain_mix
+from stoker.ops.mixing import (
+    MOST,
+    WEIGHTS,
+    WHOLE,
+    declare_mix,
+    mix,
+    mix_floats,
+    plain_mix,
+    plain_mix_floats,
+)
 from stoker.ops.registry import register
 from stoker.rng.jit import kernel
 from stoker.rng.maths import floor
@@ -53,6 +62,17 @@ def _plain(srcs: Sequence[np.ndarray], dst: np.ndarray, params: Any, record: Any
     plain_mix(srcs, dst, record["weights"])
 
 
+@kernel
+def _run_floats(
+    src: Any, place: int, count: int, dst: Any, params: Any, record: Any, scratch: Any
+) -> None:
+    mix_floats(src, place, count, dst, record["weights"], scratch)
+
+
+def _plain_floats(srcs: Sequence[np.ndarray], dst: np.ndarray, params: Any, record: Any) -> None:
+    plain_mix_floats(srcs, dst, record["weights"])
+
+
 @register
 @dataclass(frozen=True)
 class RandomBlend(Fold):
@@ -72,6 +92,7 @@ class RandomBlend(Fold):
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("count", "i4"), ("alpha", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype([("shares", "f8", (MOST,)), WEIGHTS])
     folds: ClassVar[dict[str, FoldKernel]] = {"image": FoldKernel(_run, _plain)}
+    float_folds: ClassVar[dict[str, FoldKernel]] = {"image": FoldKernel(_run_floats, _plain_floats)}
     draw = staticmethod(_draw)
 
     def check(self) -> None:

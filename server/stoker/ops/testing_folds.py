@@ -25,7 +25,12 @@ SHAPES: Final[dict[str, list[tuple[int, ...]]]] = {
     "label": [()],
     "scalar": [()],
 }
-DTYPES: Final = {"array": "float16", "label": "int64", "scalar": "float64"}
+DTYPES: Final = {
+    "image": ("uint8", "float32"),
+    "array": ("float16",),
+    "label": ("int64",),
+    "scalar": ("float64",),
+}
 
 Hold = Callable[[bool, Op, str], None]
 
@@ -39,16 +44,19 @@ def check_folds(op: Op, hold: Hold, rows: int) -> None:
         rows: how many rows are tried.
     """
     for kind in op.folds:
-        found = [(shape, accepted(op, kind, shape)) for shape in SHAPES[kind]]
-        taken = [(shape, count) for shape, count in found if count]
+        tried = [
+            State.fixed(kind, dtype, shape)
+            for dtype in DTYPES.get(kind, ("uint8",))
+            for shape in SHAPES[kind]
+        ]
+        taken = [(state, count) for state in tried if (count := accepted(op, state))]
         hold(bool(taken), op, f"it refuses every {kind} it was tried on")
-        for key in range(rows):
-            _check_row(op, kind, *taken[key % len(taken)], key, hold)
+        for key in range(max(rows, len(taken))):
+            _check_row(op, *taken[key % len(taken)], key, hold)
 
 
-def accepted(op: Op, kind: str, shape: tuple[int, ...]) -> int:
-    """Return the greatest number of values of a kind and shape that a fold takes; 0: none."""
-    state = State.fixed(kind, DTYPES.get(kind, "uint8"), shape)
+def accepted(op: Op, state: State) -> int:
+    """Return the greatest number of values of a state that a fold takes; 0: none."""
     most = 0
     for count in COUNTS:
         try:
@@ -59,22 +67,22 @@ def accepted(op: Op, kind: str, shape: tuple[int, ...]) -> int:
     return most
 
 
-def _check_row(op: Op, kind: str, shape: tuple[int, ...], count: int, key: int, hold: Hold) -> None:
+def _check_row(op: Op, state: State, count: int, key: int, hold: Hold) -> None:
     noise = np.random.default_rng(key)  # noqa: TID251 - of its own
-    dtype = np.dtype(DTYPES.get(kind, "uint8"))
+    kind, shape, dtype = state.kind, state.bound, np.dtype(state.dtype)
     values = [
         noise.integers(0, 200, shape or (1,)).astype(dtype).view(storage(dtype.name))
         for _ in range(count)
     ]
-    states, scratch_bytes = op.declare((State.fixed(kind, dtype.name, shape),) * count)
+    states, scratch_bytes = op.declare((state,) * count)
     hold(len(states) == 1, op, f"it declares {len(states)} states, expected one")
     params, record = structured(op.parameters, op.params()), structured(op.record)
     op.draw(make_key(3, stream_key(op.name), key, 1), params, *(*shape, 1, 1)[:2], record)
     expected = np.empty(states[0].bound or (1,), storage(states[0].dtype))
-    op.folds[kind].plain(values, expected, params, record)
+    op.fold_of(kind, state.dtype).plain(values, expected, params, record)
     for paint in (PAINT, OTHER_PAINT):
         given = params.copy(), record.copy()
-        got = _folded(op, kind, values, states[0], scratch_bytes, (params, record), paint, hold)
+        got = _folded(op, state, values, states[0], scratch_bytes, (params, record), paint, hold)
         hold((params, record) == given, op, f"the {kind} fold changed its parameters or record")
         hold(
             got.tobytes() == expected.tobytes(),
@@ -86,7 +94,7 @@ def _check_row(op: Op, kind: str, shape: tuple[int, ...], count: int, key: int, 
 
 def _folded(
     op: Op,
-    kind: str,
+    state: State,
     values: Sequence[np.ndarray],
     after: State,
     scratch_bytes: int,
@@ -95,13 +103,14 @@ def _folded(
     hold: Hold,
 ) -> np.ndarray:
     """Run the compiled fold between guards."""
-    dtype = storage(after.dtype)
+    kind, dtype = state.kind, storage(after.dtype)
     memory = Memory.painted("dst", int(np.prod(after.bound)) * dtype.itemsize, paint)
     scratch = Memory.painted("scratch", scratch_bytes, paint)
     dst = memory.inner.view(dtype).reshape(after.bound or (1,))
     for place, value in enumerate(values):
         before = value.copy()
-        compiled(op.folds[kind].run)(value, place, len(values), dst, *decided, scratch.inner)
+        run = op.fold_of(kind, state.dtype).run
+        compiled(run)(value, place, len(values), dst, *decided, scratch.inner)
         hold(value.tobytes() == before.tobytes(), op, f"the {kind} fold changed its source")
     hold(not memory.fault(), op, f"the {kind} fold wrote outside of dst")
     hold(not scratch.fault(), op, f"the {kind} fold wrote outside of scratch: declare more bytes")

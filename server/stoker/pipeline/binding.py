@@ -301,11 +301,10 @@ class Binder:
             check = self._check("out_size", f"{op.name} on {states[0]}", value)
         self.states[value] = result
         self._sizes[value] = self._out_size(decision, srcs[0])
-        site = self.graph.site(value)
+        site, dtype = self.graph.site(value), states[0].dtype
         if op.folds:
-            steps.append(FoldStep(decision, kind, srcs, value, scratch, check, site))
+            steps.append(FoldStep(decision, kind, srcs, value, scratch, check, site, dtype))
         else:
-            dtype = states[0].dtype
             steps.append(ApplyStep(decision, kind, srcs[0], value, scratch, check, site, dtype))
 
     def _in_memory(self, value: int, steps: list[Step]) -> int:

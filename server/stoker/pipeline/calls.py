@@ -75,7 +75,7 @@ def kernel_of(op: type[Op], kind: str, src: State, dst: State, site: Site = NOWH
 
 def fold_of(op: type[Op], kind: str, src: State, dst: State, site: Site = NOWHERE) -> Call:
     """Return the call of a fold, of which `src` is the state of each value."""
-    run, dtypes = op.folds[kind].run, (op.parameters, op.record)
+    run, dtypes = op.fold_of(kind, src.dtype).run, (op.parameters, op.record)
     return Call(run, "fold", f"{kind} kernel", op.name, run, *dtypes, src, dst, site)
 
 

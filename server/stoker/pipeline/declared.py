@@ -37,7 +37,14 @@ def check_class(op: type[Op]) -> None:
         fields = dtype.names if isinstance(dtype, np.dtype) else None
         _expect(op, bool(fields), name, "a structured dtype", dtype)
         _expect(op, not dtype.hasobject, name, "numbers alone", dtype)
-    for name, kind in (("kernels", Kernel), ("items", ItemsKernel), ("folds", FoldKernel)):
+    rules_of = {
+        "kernels": Kernel,
+        "floats": Kernel,
+        "items": ItemsKernel,
+        "folds": FoldKernel,
+        "float_folds": FoldKernel,
+    }
+    for name, kind in rules_of.items():
         rules = getattr(op, name)
         good = isinstance(rules, Mapping) and all(isinstance(r, kind) for r in rules.values())
         _expect(op, good, name, f"a dict of kinds to {kind.__name__}", rules)

@@ -110,11 +110,12 @@ class FoldStep:
     scratch_bytes: int
     check: int | None
     site: Site
+    dtype: str
 
     @property
     def kernel(self) -> FoldKernel:
         """The kernel that runs, once for each source."""
-        return self.decision.op.folds[self.kind]
+        return self.decision.op.fold_of(self.kind, self.dtype)
 
 
 @dataclass(frozen=True)
