@@ -189,5 +189,10 @@ def floats(sample):
     )
     image, mask, photo = ops.horizontal_flip(image, mask, photo)
     image, mask, photo = ops.rot90(image, mask, photo, p=0.7)
+    if photo.mean() > 0.4:
+        photo = ops.color_jitter(photo, brightness=0.3, contrast=0.3, saturation=0.3, hue=0.1)
+    image, mask, photo = ops.rotate(image, mask, photo, degrees=20, fill=0.25)
+    image, mask, photo = ops.random_resized_crop(image, mask, photo, size=(28, 20))
     photo = ops.erase(photo, fill=(0.5, 0.25, 0.125))
-    return {"image": image, "mask": mask, "photo": photo, "levels": ops.from_float(photo)}
+    planes = ops.normalize(photo, layout="CHW", dtype="float16")
+    return {"image": image, "mask": mask, "photo": planes, "levels": ops.from_float(photo)}
