@@ -37,7 +37,9 @@ QUALITY: Final = 85
 BOXES: Final = State.ragged("boxes", (ItemField("xyxy", "float32", 4),), 1, "image")
 CUP: Final = np.array([[64, 16, 176, 128]], np.float32)
 """Where the cup is, for ops that decide from boxes."""
-UNSEEN: Final = frozenset({"cast", "fit_length", "layout", "normalize", "one_hot", "stack"})
+UNSEEN: Final = frozenset(
+    ("cast", "fit_length", "from_float", "layout", "normalize", "one_hot", "stack", "to_float")
+)
 PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "affine": {"degrees": (20, 20), "scale": (0.8, 0.8), "shear": (12, 12)},
     "augmix_transform": {"severity": 10},

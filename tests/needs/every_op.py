@@ -23,6 +23,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "ops.json"
 SIDE, SMALL = 48, 24
 STATES = {
     "image": State.fixed("image", "uint8", (SIDE, SIDE, 3)),
+    "floats": State.fixed("image", "float32", (SIDE, SIDE, 3)),
     "mask": State.fixed("mask", "uint8", (SIDE, SIDE)),
 }
 
@@ -40,24 +41,26 @@ def one_of_each() -> Iterator[Op]:
     found: set[str] = set()
     for entry in json.loads(GOLDEN.read_text()):
         op = make(entry["op"], entry["params"])
-        if op.name not in found and (result(op, "image") or result(op, "mask")):
+        if op.name not in found and (any(result(op, kind) for kind in STATES)):
             found.add(op.name)
             yield op
 
 
 @pipeline
 def every(sample: Any) -> dict[str, Any]:
-    """Each op on its own, jointly on image and mask where it takes both."""
+    """Each op on its own, jointly on image, image of floats and mask where it takes them."""
     image, mask, boxes = ops.center_crop(sample.image, sample.mask, sample.boxes, size=SIDE)
+    given = {"image": image, "floats": ops.to_float(image), "mask": mask}
     made: dict[str, Any] = {}
     for op in one_of_each():
-        taken = {k: v for k, v in (("image", image), ("mask", mask)) if result(op, k)}
+        taken = {k: v for k, v in given.items() if result(op, k)}
         looked_at = [boxes] if op.draws_from else []
         values = op(*taken.values(), *looked_at)
         made_of = values if len(taken) + len(looked_at) > 1 else [values]
         for kind, value in zip(taken, made_of, strict=False):
             state = result(op, kind)
-            same = state is not None and (state.kind, state.dtype) == (kind, STATES[kind].dtype)
+            before = STATES[kind]
+            same = state and (state.kind, state.dtype) == (before.kind, before.dtype)
             made[f"{op.name} {kind}"] = ops.center_crop(value, size=SMALL) if same else value
     return made
 

@@ -148,7 +148,7 @@ def test_what_is_refused():
     refused(ops.Blend((1, 1)), (image, other), "one kind, dtype and shape")
     refused(ops.Blend((1, 1, 1)), (image, image), "got 2 images and 3 weights")
     refused(ops.RandomBlend(3), (image, image), "was made for 3 images, got 2")
-    floats = State.fixed("image", "float32", (8, 8, 3))
+    floats = State.fixed("image", "float64", (8, 8, 3))
     refused(ops.Blend((1, 1)), (floats, floats), "Call blend before the image is converted")
     boxes = State.ragged("boxes", (), 4)
     refused(ops.Stack(), (boxes, boxes), "stack has no rule for boxes")

@@ -151,6 +151,7 @@ LOOPS = {
     "windows_floats": ["begin_floats", "add_floats", "store_floats"],
     "windows": ["begin_sums", "add_pair", "store_row", "store_levels"],
 }
+SUMS_IN_FLOAT64 = {"warp.mix_run"}
 BLENDS = [f"tap_sums.{name}" for name in LOOPS["tap_sums"]]
 BLENDS += ["color.blend_with", "color.saturate", "color.rotate_hue"]
 VECTOR = re.compile(r"<\d+ x (i8|i16|i32|float)>|@llvm\.memset")
@@ -206,9 +207,12 @@ def test_integer_loops_stay_in_int32(code):
 
 @pytest.mark.slow
 def test_pixel_loops_have_no_float64(code):
+    """But for bilinear means of images of floats, which are summed in float64."""
     for module, names in LOOPS.items():
         for name in names:
             for ir in code[f"{module}.{name}"]:
+                if f"{module}.{name}" in SUMS_IN_FLOAT64 and "fptrunc double" in ir:
+                    continue
                 doubles = re.findall(
                     r"= f(?:add|sub|mul|div)[^\n]* double [^\n]*", instructions(ir)
                 )

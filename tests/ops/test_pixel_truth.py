@@ -18,6 +18,7 @@ ONE_KIND = {
     "contrast",
     "equalize",
     "fit_length",
+    "from_float",
     "gamma",
     "gaussian_blur",
     "gaussian_noise",
@@ -38,6 +39,7 @@ ONE_KIND = {
     "saturation",
     "sharpness",
     "solarize",
+    "to_float",
     "ycbcr_to_rgb",
 }
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, Final
 
 import numpy as np
@@ -337,10 +337,12 @@ def _examples(op: Op) -> Iterator[Values]:
     found = False
     for number, (height, width) in enumerate(SIZES):
         noise = np.random.default_rng(number).integers  # noqa: TID251 - of its own
-        for channels in CHANNELS:
+        for channels, floats in product(CHANNELS, (False, True)):
             values: list[tuple[str, np.ndarray]] = []
             if "image" in op.kernels:
-                values.append(("image", noise(0, 256, (height, width, channels), np.uint8)))
+                image = noise(0, 256, (height, width, channels), np.uint8)
+                of_floats = (image / np.float32(128)).astype(np.float32)
+                values.append(("image", of_floats if floats else image))
             if "mask" in op.kernels:
                 values.append(("mask", noise(0, 200, (height, width), np.uint8)))
             try:

@@ -1,8 +1,8 @@
 """Kernels compiled ahead of their first use, for the cache on disk.
 
 `op_calls` lists how pipelines call the registered ops: for each op its draw, and its kernels on an
-RGB or grey uint8 image, on a mask of each dtype, and on an int64 label. Sizes and parameters are no
-part of compiled code, so one instance of an op stands for all; only a `dtype` that comes out makes
+RGB or grey image of uint8 or float32, on a mask of each dtype, and on an int64 label. Sizes and
+parameters are no part of compiled code, so one instance of an op stands for all; only a `dtype` that comes out makes
 another. What is compiled is what programs of pipelines call. `batch_calls` lists what batch ops
 run. Imports numba.
 """
@@ -41,6 +41,7 @@ Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
 STATES: Final = (
     State.fixed("image", "uint8", (64, 64, 3)),
+    State.fixed("image", "float32", (64, 64, 3)),
     *(State.fixed("mask", dtype, (64, 64)) for dtype in MASK_DTYPES),
     State.fixed("label", "int64", ()),
 )

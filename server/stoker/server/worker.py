@@ -70,6 +70,10 @@ class Worker:
         self._slabs: dict[int, np.ndarray] = {}
         self._watch = Stopwatch()
 
+    def close(self) -> None:
+        """Let go of what is open in this process."""
+        self._watch.close()
+
     def visit(self, point: str) -> None:
         """Pass a fail point."""
         self._fail.visit(point)
@@ -232,6 +236,8 @@ def serve(sock: socket.socket, number: int) -> int:
         # What is no StokerError is a bug of ours or of a custom op: die loudly, the daemon goes on.
         traceback.print_exc(file=sys.stderr)
         return 1
+    finally:
+        worker.close()
     return 0
 
 

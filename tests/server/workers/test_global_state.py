@@ -50,6 +50,7 @@ def fill(kernel_cache, stream_of, work_of):
             assert isinstance(worker.handle(work_of(opened, step=step), None), Done)
             filled += os.pread(slab, SLAB_BYTES, 0)
         os.close(slab)
+        worker.close()
         return filled
 
     return run
