@@ -2,9 +2,9 @@
 
 `op_calls` lists how pipelines call the registered ops: for each op its draw, and its kernels on an
 RGB or grey image of uint8 or float32, on a mask of each dtype, and on an int64 label. Sizes and
-parameters are no part of compiled code, so one instance of an op stands for all; only a `dtype` that comes out makes
-another. What is compiled is what programs of pipelines call. `batch_calls` lists what batch ops
-run. Imports numba.
+parameters are no part of compiled code, so one instance of an op stands for all; only a `dtype`
+that comes out makes another. What is compiled is what programs of pipelines call. `batch_calls`
+lists what batch ops run. Imports numba.
 """
 
 from __future__ import annotations
