@@ -142,7 +142,6 @@ def _banded(field: Field, value: Value, scratch: Scratches) -> Cell:
     notes: tuple[str, ...] = ()
     if isinstance(value, np.ndarray):
         size, pixels = _check_pixels(field, value), np.ascontiguousarray(value)
-        pixels = pixels.astype(field.dtype, copy=False)
     else:
         _check_file(field)
         picture = inspect_picture(_file(value), field.kind, scratch)
@@ -154,7 +153,7 @@ def _banded(field: Field, value: Value, scratch: Scratches) -> Cell:
 
 
 def _check_file(field: Field) -> None:
-    if field.dtype != "uint8" or field.shape[2:] not in ((), (3,)):
+    if not field.fits_files:
         raise CodecError(
             f"expected {field.dtype} pixels, got the bytes of a picture, which is read as uint8 of "
             "3 channels, or as a mask of uint8"

@@ -112,7 +112,7 @@ def convert(
 def _convert_picture(one: Field, done: Converted, wish: Conversion, scratch: Scratches) -> Size:
     """Convert a picture in place, and return its size."""
     value = done.values[one.name]
-    if is_special(one):
+    if not one.fits_files:
         assert isinstance(value, np.ndarray)
         if smaller((value.shape[0], value.shape[1]), wish.resize) != value.shape[:2]:
             raise CodecError(
@@ -140,11 +140,6 @@ def _convert_picture(one: Field, done: Converted, wish: Conversion, scratch: Scr
         return size
     done.notes[one.name] = tuple(notes)
     return target
-
-
-def is_special(one: Field) -> bool:
-    """Whether a picture has pixels that no JPEG or PNG of ours holds, and stays as it came."""
-    return one.dtype != "uint8" or one.shape[2:] not in ((), (3,))
 
 
 def smaller(size: Size, resize: int | None) -> Size:

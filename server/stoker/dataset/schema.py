@@ -6,6 +6,7 @@ columns `stoker.digest` and `stoker.source` belong to no field. Specified in
 docs/contracts/dataset.md; a new encoding or side column needs no new format version.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 
@@ -104,6 +105,16 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     def is_picture(self) -> bool:
         """Whether rows have a height and a width of their own (image and mask)."""
         return self.kind in PICTURES
+
+    @property
+    def fits_files(self) -> bool:
+        """Whether a picture's pixels are what a JPEG or PNG of it is read as."""
+        return self.dtype == "uint8" and self.shape[2:] in ((), (3,))
+
+    @property
+    def bound_bytes(self) -> int:
+        """Bytes of the largest value."""
+        return ITEM_BYTES[self.dtype] * math.prod(self.bound)
 
     @property
     def grid_column(self) -> str | None:

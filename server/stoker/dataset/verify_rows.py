@@ -4,7 +4,6 @@ Runs in a worker process. A row is bad if a field cannot be read or decoded, or 
 longer has the digest that it was packed with.
 """
 
-import math
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -64,8 +63,7 @@ def verify_rows(argument: Any, report: Callable[[int, int], None]) -> Any:
 
 
 def _largest(fields: tuple[Field, ...]) -> int:
-    sizes = (np.dtype(f.dtype).itemsize * math.prod(f.bound) for f in fields if f.is_picture)
-    return max(sizes, default=0)
+    return max((field.bound_bytes for field in fields if field.is_picture), default=0)
 
 
 def _faults(dataset: Dataset, number: int, out: np.ndarray) -> tuple[list[BadRow], int]:

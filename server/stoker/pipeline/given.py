@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.ops.contract import IMAGE_KINDS, State
+from stoker.ops.rules import MAX_CHANNELS
 from stoker.pipeline.engine import Engine, Row
 from stoker.pipeline.plan import Plan
 from stoker.protocol.errors import UsageError
@@ -21,7 +22,6 @@ from stoker.protocol.items import COORDINATES, COUNT, DTYPES, ItemField
 from stoker.protocol.layout import SIZE, Output
 from stoker.protocol.ragged import pack_items, unpack_items
 
-CHANNELS: Final = range(1, 5)
 LEAST_BOUND: Final = 8
 """Plans are made for 8, 16, 32, ... items, so samples share them."""
 
@@ -45,7 +45,7 @@ def state_of(value: Any) -> State:
         return State.ragged(kind, fields, max(LEAST_BOUND, 1 << (count - 1).bit_length()))
     array = np.asarray(value)
     kinds = {3: "image", 2: "mask"} if array.dtype == np.uint8 else {}
-    floats = array.dtype == np.float32 and array.ndim == 3 and array.shape[2] in CHANNELS
+    floats = array.dtype == np.float32 and array.ndim == 3 and 1 <= array.shape[2] <= MAX_CHANNELS
     kind = "image" if floats else kinds.get(array.ndim, "array")
     if array.ndim == 0:
         kind = "label" if array.dtype.kind in "iu" else "scalar"

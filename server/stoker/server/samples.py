@@ -5,14 +5,12 @@ pixel-sized memory is allocated after construction: encoded fields are decoded i
 bound, and the engine writes its outputs where they are wanted.
 """
 
-import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from stoker.dataset import Dataset
-from stoker.dataset.schema import Field
 from stoker.order.stream import StreamOrder
 from stoker.order.substitutes import MAX_ATTEMPTS
 from stoker.pipeline.drawing import Recorder
@@ -185,7 +183,7 @@ class SampleReader:
         self._buffers: dict[str, np.ndarray] = beside._buffers if beside else {}
         for name in names:
             if fields[name].encoding in ENCODED and name not in self._buffers:
-                self._buffers[name] = np.empty(_most_bytes(fields[name]), np.uint8)
+                self._buffers[name] = np.empty(fields[name].bound_bytes, np.uint8)
         self._windows: Windows | None = None
         self._decoded: dict[str, tuple[int, Box | None, Any]] = beside._decoded if beside else {}
 
@@ -223,8 +221,3 @@ class SampleReader:
         if box is not None:
             return self._dataset.decode_box(name, number, box, buffer)
         return self._dataset.decode(name, number, buffer)
-
-
-def _most_bytes(field: Field) -> int:
-    """Return the bytes of the largest picture of a field."""
-    return math.prod(field.bound) * np.dtype(field.dtype).itemsize

@@ -172,7 +172,9 @@ def _field(array: StoredArray, asked: str) -> schema.Field:
     kind = asked or _guess(array)
     dtype, shape = array.dtype, array.container.shape
     fits = {
-        "image": dtype in schema.PIXELS["image"] and len(shape) == 3 and 1 <= shape[2] <= 4,
+        "image": dtype in schema.PIXELS["image"]
+        and len(shape) == 3
+        and 1 <= shape[2] <= schema.MAX_CHANNELS,
         "mask": dtype in schema.PIXELS["mask"] and len(shape) == 2,
         "label": "int" in dtype and int(np.prod(shape)) == 1,
         "array": True,
