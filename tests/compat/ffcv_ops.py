@@ -102,22 +102,27 @@ class Ids(Same):
 class Threads(Operation):
     """How many threads took part: not a matter of one row, so it says that it mixes rows.
 
-    A row takes milliseconds: where numba's threads take work as they come, as with TBB, a single
-    one would have written short rows before another woke.
+    Numba's threads may take rows as they come (TBB), so a row of a whole batch waits until a second
+    thread has begun one; a loop that runs on one thread alone ends all the same, after its turns.
+    The few rows that a build tries do not wait.
     """
 
     is_batch_op = True
 
+    def __init__(self, rows):
+        self.rows = rows
+
     def generate_code(self):
-        parallel_range = Compiler.get_iterable()
+        parallel_range, whole = Compiler.get_iterable(), self.rows
 
         def threads(labels, dst):
             seen = np.zeros(64, np.int64)
-            for i in parallel_range(labels.shape[0]):
-                spent = i
-                for turn in range(3_000_000):
-                    spent = (spent * 3 + turn) % 1_000_003
-                seen[numba.get_thread_id()] = 1 + (spent < 0)
+            turns = 100_000_000 if labels.shape[0] == whole else 0
+            for _ in parallel_range(labels.shape[0]):
+                me, turn = numba.get_thread_id(), 0
+                while seen.sum() < 2 and turn < turns:
+                    turn += 1
+                    seen[me] = 1  # a store for each turn: the sum cannot be read once for all
             dst[:] = seen.sum()
             return dst
 
