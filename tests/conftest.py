@@ -194,6 +194,14 @@ def session_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         pytest.fail("the session leaves behind:\n  " + "\n  ".join(left), pytrace=False)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def few_collections() -> None:
+    """Look at fewer of the objects that stay: compiling makes many short-lived ones."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+
+
 @pytest.fixture(autouse=True)
 def no_leaks(session_folder: Path) -> Iterator[None]:
     """Fail a test that leaves something open."""

@@ -21,10 +21,18 @@ def run(*arguments: str, cwd: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("data")
-    run(str(EXAMPLE / "make_data.py"), str(folder), "--pairs", "27", cwd=folder)
-    return folder
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Run the demo in small, once for all tests; return its folder and what it printed."""
+    folder = tmp_path_factory.mktemp("demo")
+    out = folder / "demo"
+    some = ("--pairs", "99", "--epochs", "2")
+    return out, run(str(EXAMPLE / "demo.py"), "--out", str(out), *some, cwd=folder)
+
+
+@pytest.fixture(scope="module")
+def data(demo: tuple[Path, str]) -> Path:
+    """Return the folder of the images and masks that the demo made."""
+    return demo[0] / "source"
 
 
 @pytest.mark.slow
@@ -32,7 +40,7 @@ def test_every_image_has_its_mask(data: Path) -> None:
     images = sorted(p.relative_to(data / "images") for p in data.glob("images/*/*.jpg"))
     masks = sorted(p.relative_to(data / "masks") for p in data.glob("masks/*/*.png"))
     assert [p.with_suffix("") for p in images] == [p.with_suffix("") for p in masks]
-    assert len(images) == 27
+    assert len(images) == 99
     classes = json.loads((data / "classes.json").read_text())
     assert sorted({p.parts[0] for p in images}) == sorted(classes["labels"])
     sizes = set()
@@ -79,13 +87,9 @@ def test_the_preview_shows_the_images_and_their_masks(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_the_demo_runs_and_leaves_nothing(tmp_path: Path) -> None:
-    """The demo in small: every step, the same digests, no process left (the fixture agrees)."""
-    out = tmp_path / "demo"
-    text = run(
-        str(EXAMPLE / "demo.py"), "--out", str(out), "--pairs", "99", "--epochs", "2", cwd=tmp_path
-    )
+def test_the_demo_runs_and_leaves_nothing(demo: tuple[Path, str]) -> None:
+    """Every step, the same digests, no process left (the fixture agrees)."""
+    out, text = demo
     losses = [float(found) for found in re.findall(r"images/s, loss ([\d.]+)", text)]
     assert len(losses) == 2
     assert losses[1] < losses[0]

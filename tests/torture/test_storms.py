@@ -28,7 +28,7 @@ from stoker.protocol.digest import batch_digest, digest_parts
 from stoker.protocol.spec import OrderSpec
 
 FIRST = int(os.environ.get("STOKER_STORMS_FROM", "0"))
-STORMS = int(os.environ.get("STOKER_STORMS", "10"))
+STORMS = int(os.environ.get("STOKER_STORMS", "6"))
 USUAL = 10
 EPOCHS = 3
 KILLS = 20
