@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from stoker.protocol.errors import ResourceError
-from stoker.rng import diskcache
-from stoker.rng.diskcache import default_cache_root, kernel_digest, kernel_folder
+from stoker.rng import cacheroot, diskcache
+from stoker.rng.cacheroot import default_cache_root
+from stoker.rng.diskcache import kernel_digest, kernel_folder
 from stoker.rng.jit import cache_root, compiled, kernel, set_cache_root
 
 
@@ -59,7 +60,7 @@ def test_kernels_that_were_compiled_ahead_are_copied_to_the_stand_in(
     folder, ahead = str(Path(__file__).parent), tmp_path / "cache" / "stoker" / "kernels"
     assert python(script, folder) == f"18 0 {ahead}"
     # Who runs the tests may be root, who can write everywhere: so the question itself is answered.
-    locked = "        t.diskcache._can_write = lambda path: False\n        fast ="
+    locked = "        t.cacheroot.can_write = lambda path: False\n        fast ="
     temporary = {"TMPDIR": str(unset.parent)}
     assert python(script.replace("        fast =", locked), folder, **temporary) == f"18 1 {unset}"
     assert sorted(p.suffix for p in unset.rglob("*") if p.is_file()) == ["", ".nbc", ".nbi"]
@@ -68,7 +69,7 @@ def test_kernels_that_were_compiled_ahead_are_copied_to_the_stand_in(
 def test_a_link_in_the_way_is_refused(unset, tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     unset.symlink_to(tmp_path / "elsewhere")
-    monkeypatch.setattr(diskcache, "_can_write", lambda path: False)
+    monkeypatch.setattr(cacheroot, "can_write", lambda path: False)
     assert cache_root() == unset
     with pytest.raises(ResourceError, match=r"others cannot write, got owner \d+, mode lrwxrwxrwx"):
         kernel_folder(for_roots, kernel_digest(for_roots))

@@ -23,6 +23,7 @@ from stoker.rng.jit import kernel
 copy, padded, whole = support.copy, support.padded, support.whole
 rule: Any = same_size
 """What a template calls; in what `adapted` makes of it, the op's."""
+_parts: dict[Callable[..., Any], tuple[Callable[..., Any], Callable[..., Any]]] = {}
 
 
 @kernel
@@ -146,4 +147,10 @@ def adapted(template: Any, to: Callable[..., Any]) -> FunctionType:
     made = FunctionType(template.__code__, space, f"{template.__name__}_{to.__name__}")
     made.__module__ = template.__module__
     made.__qualname__ = f"{template.__name__}({to.__module__}.{to.__qualname__})"
+    _parts[made] = template, to
     return kernel(made)
+
+
+def parts_of(fn: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]] | None:
+    """Return the template and the rule of which `adapted` made a function; None: it did not."""
+    return _parts.get(fn)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from stoker.protocol.errors import StokerError
 from stoker.rng.jit import compiled
 
 _compiling = threading.Lock()
+_addressed: dict[Callable[..., Any], None] = {}
 
 
 class Machine:
@@ -126,12 +127,18 @@ def address_of(call: Call) -> int:
         raise
     except Exception as error:  # numba lets KeyError and others of its own through
         raise diagnose.refused(call, diagnose.reason(error)) from None
+    _addressed[call.function] = None
     made = fast.overloads[given]
     if not diagnose.gives_nothing(made.signature):
         gives = made.signature.return_type
         raise diagnose.refused(call, f"it returns {gives}, expected nothing: write it to dst")
     address: int = made.library.get_pointer_to_function(made.fndesc.mangled_name)
     return address
+
+
+def addressed() -> list[Callable[..., Any]]:
+    """Return the functions whose machine code machines of this process call, first ones first."""
+    return list(_addressed)
 
 
 def _addresses(count: int, params: np.ndarray, records: np.ndarray) -> np.ndarray:

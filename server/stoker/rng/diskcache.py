@@ -6,9 +6,6 @@ index that names the wrong machine code. So here the digest covers everything th
 (see `stoker.rng.sources`), and saving holds a lock on the folder. Reading needs none: files are
 replaced whole. A damaged entry counts as absent and is rebuilt.
 
-Where the user's cache cannot be written, as under a read-only file system or without a home, the
-root is a folder of the user's among the temporary files.
-
 numba keeps its entries as pickles, so the cache root must be the user's own: a root that belongs to
 another user, or that anybody may write to, is refused. numba is imported inside functions only.
 """
@@ -23,9 +20,8 @@ import os
 import shutil
 import stat
 import sys
-import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -33,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from stoker.protocol.errors import ResourceError
+from stoker.rng.cacheroot import default_cache_root, fallback_root, users_root
 from stoker.rng.kernels import is_ours
 from stoker.rng.sources import loaded_digest, source_digest
 
@@ -47,21 +44,6 @@ def cache_root() -> Path:
     It is what `set_cache_root` was given, else `default_cache_root`.
     """
     return _chosen[-1] if _chosen else default_cache_root(os.environ)
-
-
-def default_cache_root(variables: Mapping[str, str]) -> Path:
-    """Return the folder of compiled kernels where nobody named one.
-
-    It is `$XDG_CACHE_HOME/stoker/kernels`, else `~/.cache/stoker/kernels`; where that cannot be
-    written, or there is no home, `stoker-kernels-<uid>` in the folder of temporary files.
-
-    Args:
-        variables: the environment.
-    """
-    wanted = _users_root(variables)
-    if wanted is not None and _can_write(wanted):
-        return wanted
-    return _fallback_root()
 
 
 def set_cache_root(path: str | os.PathLike[str]) -> None:
@@ -84,23 +66,6 @@ def kernel_digest(fn: FunctionType) -> str:
     return hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
 
 
-def _users_root(variables: Mapping[str, str]) -> Path | None:
-    home = variables.get("HOME") or os.path.expanduser("~")
-    base = variables.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")
-    root = Path(base, "stoker", "kernels")
-    return root if root.is_absolute() else None
-
-
-def _fallback_root() -> Path:
-    return Path(tempfile.gettempdir(), f"stoker-kernels-{os.geteuid()}")
-
-
-def _can_write(path: Path) -> bool:
-    """Whether a folder can be written, or made."""
-    there = next(folder for folder in (path, *path.parents) if os.path.exists(folder))
-    return os.path.isdir(there) and os.access(there, os.W_OK | os.X_OK)
-
-
 def kernel_folder(fn: FunctionType, digest: str) -> Path:
     """Make and return the cache folder of a kernel.
 
@@ -117,8 +82,8 @@ def kernel_folder(fn: FunctionType, digest: str) -> Path:
         _check_owner(root)
         folder.mkdir(mode=0o700, exist_ok=True)
         with _locked(folder):
-            if root == _fallback_root():
-                _copy_kernel(_users_root(os.environ), folder)
+            if root == fallback_root():
+                _copy_kernel(users_root(os.environ), folder)
             return folder
     except OSError as error:
         raise ResourceError(
@@ -225,7 +190,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _check_owner(root: Path) -> None:
     # Among temporary files anybody may put a link in the way; lstat says that all may write it.
-    status = root.lstat() if root == _fallback_root() else root.stat()
+    status = root.lstat() if root == fallback_root() else root.stat()
     if status.st_uid not in (os.geteuid(), 0) or status.st_mode & stat.S_IWOTH:
         raise ResourceError(
             f"kernel cache {root}: expected a folder of user {os.geteuid()} that others cannot"

@@ -62,7 +62,7 @@ def receive(sock: socket.socket, kinds: Any) -> tuple[Any, int | None] | None:
     else:
         data = data[1:]
     try:
-        return _decoder(kinds).decode(data), descriptor
+        return decoder(kinds).decode(data), descriptor
     except msgspec.MsgspecError as error:
         if descriptor is not None:
             os.close(descriptor)
@@ -70,7 +70,8 @@ def receive(sock: socket.socket, kinds: Any) -> tuple[Any, int | None] | None:
 
 
 @cache
-def _decoder(kinds: Any) -> msgspec.msgpack.Decoder[Any]:
+def decoder(kinds: Any) -> msgspec.msgpack.Decoder[Any]:
+    """Return what decodes records of the given kinds; the same at every call."""
     return msgspec.msgpack.Decoder(kinds)
 
 

@@ -37,5 +37,5 @@ def compiled_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) ->
     read = [field for field in dataset.schema.fields if field.name in plan.fields]
     if any(field.grid_column for field in read):
         compile_splice()
-    remember(plan)
+    remember()
     return plan

@@ -23,7 +23,7 @@ import msgspec
 
 from stoker.protocol.datasets import is_live
 from stoker.protocol.errors import ConfigError
-from stoker.rng.diskcache import default_cache_root
+from stoker.rng.cacheroot import default_cache_root
 from stoker.server import cgroup
 from stoker.server.config_types import Config, decode_hook, key_types
 

@@ -13,8 +13,6 @@ import os
 import select
 import signal
 import socket
-import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +24,7 @@ from stoker.protocol.errors import BuildError, ProtocolError, SampleError
 from stoker.server import channel
 from stoker.server.death import describe
 from stoker.server.hire import IDLE, PROGRESS, Hire, Order
+from stoker.server.launch import Launched, launch
 from stoker.server.state.events import (
     BuildFailed,
     Built,
@@ -51,18 +50,6 @@ from stoker.server.work import (
 )
 
 OnEvent = Callable[[Event], None]
-# One thread per process: workers are the parallelism, and a fork must not copy a thread pool.
-PINNED = dict.fromkeys(
-    (
-        "OMP_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "NUMEXPR_NUM_THREADS",
-        "VECLIB_MAXIMUM_THREADS",
-        "NUMBA_NUM_THREADS",
-    ),
-    "1",
-)
 _MAX_READS = 256
 _DEATH_MS = 1000
 
@@ -89,7 +76,7 @@ class Supervisor:
     `on_event` is called on the loop, from `start` or from the callbacks of `descriptors`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what all kinds of children need
         self,
         *,
         cache_root: str,
@@ -100,7 +87,22 @@ class Supervisor:
         now: Callable[[], float],
         op_modules: Sequence[str] = (),
         debug_memory: bool = False,
+        template: Launched | None = None,
     ) -> None:
+        """Prepare; nothing is started.
+
+        Args:
+            cache_root: folder of compiled kernels.
+            python_path: folders put before sys.path where pipelines are imported.
+            fail_points: of the tests.
+            shares: number of homes that the workers share.
+            on_event: hears what happens.
+            now: the clock.
+            op_modules: what graph data of a client may name code from.
+            debug_memory: run kernels between guard bytes.
+            template: one that was launched with the same folders; it is the supervisor's from now
+                on. None: `start` launches one.
+        """
         self._cache_root = cache_root
         self._op_modules = tuple(op_modules)
         self._debug_memory = debug_memory
@@ -109,8 +111,7 @@ class Supervisor:
         self._shares = max(1, shares)
         self._on_event = on_event
         self._now = now
-        self._template: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
+        self._template = template
         self._children: dict[int, _Child] = {}
         self._workers: dict[int, int] = {}
         self._replays: dict[int, int | None] = {}
@@ -119,42 +120,21 @@ class Supervisor:
     # ------------------------------------------------------------ life
 
     def start(self) -> None:
-        """Start the template process; children can be asked for at once."""
-        ours, theirs = channel.pair()
-        environment = {**os.environ, **PINNED}
-        paths = [*self._python_path, *filter(None, [environment.get("PYTHONPATH")])]
-        if paths:
-            environment["PYTHONPATH"] = os.pathsep.join(paths)
-        with theirs:
-            self._template = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "stoker.server.template",
-                    str(theirs.fileno()),
-                    str(os.getpid()),
-                    self._cache_root,
-                ],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                env=environment,
-            )
-        ours.setblocking(False)
-        self._control = ours
+        """Start the template process, if there is none; children can be asked for at once."""
+        if self._template is None:
+            self._template = launch(self._cache_root, self._python_path)
 
     def close(self) -> None:
         """Kill, reap and close everything; no child lives when it returns. Idempotent."""
         for child in self._children.values():
             self._kill(child)
         if self._template is not None:
-            self._template.kill()
-            self._template.wait()
-            self._template = None
-        if self._control is not None:
+            self._template.process.kill()
+            self._template.process.wait()
             # What the template still said may name children that nobody knew of.
             self._read_control(replace=False)
-            self._control.close()
-            self._control = None
+            self._template.close()
+            self._template = None
         for child in self._children.values():
             self._await_death(child)
             self._close_child(child)
@@ -232,8 +212,8 @@ class Supervisor:
     def descriptors(self) -> dict[int, Callable[[], None]]:
         """Return the open descriptors and what to call when each is readable."""
         found: dict[int, Callable[[], None]] = {}
-        if self._control is not None:
-            found[self._control.fileno()] = self._read_control
+        if self._template is not None:
+            found[self._template.control.fileno()] = self._read_control
         for child in self._children.values():
             if child.queue:
                 self._flush(child)
@@ -244,7 +224,7 @@ class Supervisor:
     # ------------------------------------------------------------ packets out
 
     def _fork(self, role: str) -> _Child:
-        assert self._control is not None
+        assert self._template is not None
         ours, theirs = channel.pair()
         ours.setblocking(False)
         child = _Child(self._next_child, role, ours)
@@ -252,7 +232,7 @@ class Supervisor:
         self._children[child.number] = child
         # A template that died meanwhile is noticed at the end of its socket, with all its children.
         with theirs, contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            channel.send(self._control, Fork(child.number, role), theirs.fileno())
+            channel.send(self._template.control, Fork(child.number, role), theirs.fileno())
         return child
 
     def _push(self, child: _Child, record: msgspec.Struct, descriptor: int | None) -> None:
@@ -299,10 +279,10 @@ class Supervisor:
 
     def _read_control(self, replace: bool = True) -> None:
         for _ in range(_MAX_READS):
-            if self._control is None:
+            if self._template is None:
                 return
             try:
-                received = channel.receive(self._control, Forked | Ended)
+                received = channel.receive(self._template.control, Forked | Ended)
             except BlockingIOError:
                 return
             except (OSError, ProtocolError):
@@ -328,11 +308,9 @@ class Supervisor:
 
     def _template_gone(self) -> None:
         """Replace the template; its children die with it, and are reported once that is certain."""
-        assert self._control is not None
         assert self._template is not None
-        self._control.close()
-        self._control = None
-        self._template.wait()
+        self._template.close()
+        self._template = None
         orphans = list(self._children.values())
         for child in orphans:
             self._gone(child)

@@ -5,25 +5,32 @@ need (numba, decoders, ops), then waits for `Fork` records on its socket. Forkin
 takes milliseconds, where a new interpreter with numba takes a third of a second; and because it has
 exactly one thread and holds no client, no lock can be copied in a bad state. Before every fork it
 asserts that: one thread, no torch, no pyarrow. Math libraries are pinned to one thread by the
-environment that the daemon gives it.
+environment that the daemon gives it. What it loaded is out of the garbage collector's sight, so
+that no collection of a child's copies those pages.
+
+One-off children are forked before workers that were asked for earlier: at the start of a daemon
+every worker waits for the build of the first pipeline.
 
 It is the parent of all workers: it reaps them and reports how they died. It dies with the daemon
 and they die with it (PR_SET_PDEATHSIG), so `kill -9` of the daemon leaves nothing.
 """
 
 import contextlib
+import gc
 import importlib
 import os
 import select
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from stoker.server import channel
 from stoker.server.death import die_with_parent
+from stoker.server.hire import Hire, Order
+from stoker.server.work import ToWorker
 
 UNWANTED = ("torch", "pyarrow", "zmq")
 ROLES = ("worker", "builder", "replayer")
@@ -31,6 +38,7 @@ ROLES = ("worker", "builder", "replayer")
 # Imported where they are first used, so named here: a fork should not have to.
 PRELOAD = (
     "numba",
+    "numpy.ma",
     "simplejpeg",
     "PIL.PngImagePlugin",
     "stoker.rng.compiled",
@@ -39,8 +47,12 @@ PRELOAD = (
     "stoker.ops.machine.blocks",
     "stoker.ops.machine.pixels",
     "stoker.pipeline.by_address",
+    "stoker.pipeline.diagnose",
     "stoker.pipeline.loop",
+    "stoker.pipeline.signature",
 )
+# Types whose form msgspec looks up when it first reads one: here, instead of in every child.
+READ = ("stoker.dataset.manifest:Manifest", "stoker.pipeline.graph:Graph")
 
 
 class Fork(msgspec.Struct, frozen=True, array_like=True, tag="fork"):
@@ -88,23 +100,41 @@ def assert_clean() -> None:
 
 
 def preload() -> None:
+    """Load all that children need, and keep it out of the garbage collector's sight."""
+    gc.disable()  # imports leave no garbage that is worth a look
+    try:
+        _load()
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def _load() -> None:
     """Import what workers and builders need, and load the machine code that they needed lately."""
     for module in (*PRELOAD, *(f"stoker.server.{role}" for role in ROLES)):
         importlib.import_module(module)
+    for name in READ:
+        module, _, attribute = name.partition(":")
+        msgspec.json.Decoder(getattr(importlib.import_module(module), attribute))
+    for kinds in (Hire, Order, ToWorker):
+        channel.decoder(kinds)
     # numba fills its tables at the first use of machine code, which takes half a second.
     target = importlib.import_module("numba.core.registry").cpu_target
-    target.typing_context.refresh()
-    target.target_context.refresh()
+    with importlib.import_module("stoker.server.blas").taken_for_granted():
+        target.typing_context.refresh()
+        target.target_context.refresh()
     importlib.import_module("stoker.server.recent").preload()
 
 
 def serve(control: socket.socket) -> None:
     """Fork on demand and report deaths until the daemon closes the socket."""
     children: dict[int, tuple[int, int]] = {}
+    waiting: list[tuple[Fork, int]] = []
     poll = select.poll()
     poll.register(control, select.POLLIN)
     while True:
-        for fd, _ in poll.poll():
+        ready = [fd for fd, _ in poll.poll(0 if waiting else None)]
+        for fd in ready:
             if fd != control.fileno():
                 child, pid = children.pop(fd)
                 poll.unregister(fd)
@@ -116,11 +146,20 @@ def serve(control: socket.socket) -> None:
                 return
             request, descriptor = received
             assert descriptor is not None
-            pid = _fork(request, descriptor, [control.fileno(), *children])
+            waiting.append((request, descriptor))
+        if waiting and control.fileno() not in ready:
+            request, descriptor = waiting.pop(most_urgent([asked for asked, _ in waiting]))
+            others = [theirs for _, theirs in waiting]
+            pid = _fork(request, descriptor, [control.fileno(), *children, *others])
             pidfd = os.pidfd_open(pid)
             children[pidfd] = (request.child, pid)
             poll.register(pidfd, select.POLLIN)
             channel.send(control, Forked(request.child, pid), pidfd)
+
+
+def most_urgent(waiting: Sequence[Fork]) -> int:
+    """Return the place of what is forked first: a one-off child, else who asked first."""
+    return min(range(len(waiting)), key=lambda place: (waiting[place].role == "worker", place))
 
 
 def _fork(request: Fork, descriptor: int, inherited: list[int]) -> int:

@@ -18,6 +18,7 @@ from stoker.pipeline.plan import bind
 from stoker.protocol.layout import slot_layout
 from stoker.protocol.spec import StreamSpec
 from stoker.server.graphs import graph_to_bytes
+from stoker.server.launch import Launched
 from stoker.server.states import field_states
 from stoker.server.supervisor import Supervisor
 from stoker.server.work import OpenStream, Work
@@ -36,7 +37,12 @@ class Rig:
     """A supervisor, the events it reported, and a loop that waits for one of them."""
 
     def __init__(
-        self, cache: Path, fail_points: str = "", shares: int = 1, debug_memory: bool = False
+        self,
+        cache: Path,
+        fail_points: str = "",
+        shares: int = 1,
+        debug_memory: bool = False,
+        template: Launched | None = None,
     ) -> None:
         self.events: list[object] = []
         self.supervisor = Supervisor(
@@ -47,6 +53,7 @@ class Rig:
             on_event=self.events.append,
             now=time.monotonic,
             debug_memory=debug_memory,
+            template=template,
         )
         self.supervisor.start()
 
@@ -71,8 +78,8 @@ class Rig:
 def rig(kernel_cache: Path) -> Iterator[Callable[..., Rig]]:
     made: list[Rig] = []
 
-    def make(fail_points: str = "", shares: int = 1, debug_memory: bool = False) -> Rig:
-        made.append(Rig(kernel_cache, fail_points, shares, debug_memory))
+    def make(*args: object, **fields: object) -> Rig:
+        made.append(Rig(kernel_cache, *args, **fields))
         return made[-1]
 
     yield make

@@ -6,6 +6,10 @@ import sys
 
 import pytest
 
+from stoker.ops.box_resize import box_reads
+from stoker.order.permutation import permute, permute_into
+from stoker.pipeline import adapters
+from stoker.pipeline.adapters import adapted
 from stoker.rng import diskcache
 from stoker.server import recent
 
@@ -22,7 +26,7 @@ plan = train.plan_for({"image": np.zeros((4, 5, 3), np.uint8)})
 print(recent.load(["stoker.ops.horizontal_flip:_run", "stoker.ops.flips:draw_flip"]))
 for call in write_program(plan).calls.values():
     address_of(call)
-recent.remember(plan)
+recent.remember()
 """
 LOAD = """
 import sys
@@ -62,6 +66,7 @@ def test_the_next_process_loads_what_a_build_called(tmp_path):
         ("{", []),
         ("3", []),
         ('["os:system", 3, "stoker.ops.flips:draw_flip"]', ["stoker.ops.flips:draw_flip"]),
+        ('["stoker.pipeline.adapters:box_by(os:system)"]', []),
     ],
 )
 def test_a_file_that_is_none_costs_nothing(tmp_path, monkeypatch, text, names):
@@ -69,6 +74,24 @@ def test_a_file_that_is_none_costs_nothing(tmp_path, monkeypatch, text, names):
     if text is not None:
         (tmp_path / recent.FILE).write_text(text)
     assert recent.remembered() == names
+
+
+def test_a_rule_that_was_adapted_is_found_by_its_name(tmp_path, monkeypatch):
+    made = adapted(adapters.box_by, box_reads)
+    monkeypatch.setattr(diskcache, "_chosen", [tmp_path])
+    monkeypatch.setattr(recent, "addressed", lambda: [made])
+    recent.remember()
+    name = "stoker.pipeline.adapters:box_by(stoker.ops.box_resize:box_reads)"
+    assert recent.remembered()[0] == name
+    assert recent._found(name) is made
+
+
+def test_callees_come_with_their_callers(tmp_path, monkeypatch):
+    monkeypatch.setattr(diskcache, "_chosen", [tmp_path])
+    monkeypatch.setattr(recent, "addressed", list)
+    monkeypatch.setattr(recent, "kernels_done", lambda: [permute, permute_into])
+    recent.remember()
+    assert recent.remembered() == ["stoker.order.permutation:permute_into"]
 
 
 def test_at_most_so_many(tmp_path, monkeypatch):

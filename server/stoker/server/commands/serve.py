@@ -8,14 +8,20 @@ starts a daemon need not guess or poll.
 import json
 import os
 import sys
-from typing import Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stoker.protocol.datasets import may_exist
 from stoker.protocol.errors import ConfigError, StokerError, UsageError
 from stoker.server import config as configuration
+from stoker.server.config_types import Config
+from stoker.server.launch import Launched, launch
 from stoker.server.logs import Logs
+
+if TYPE_CHECKING:
+    from stoker.server.daemon import Daemon
 
 
 def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
@@ -82,10 +88,12 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
             },
         )
         _check_datasets(loaded)
-        from stoker.server.daemon import Daemon  # noqa: PLC0415 - wrong flags need no sockets
-
-        log = loaded.config.log
-        with Logs(log.level, log.format, sys.stderr), Daemon(loaded.config) as daemon:
+        settings, log = loaded.config.daemon, loaded.config.log
+        with (
+            Logs(log.level, log.format, sys.stderr),
+            launch(settings.cache_root, settings.python_path) as template,
+            start_daemon(loaded.config, template) as daemon,
+        ):
             tell_ready(ready_fd, {"address": daemon.address})
             ready_fd = None
             code = daemon.run()
@@ -93,6 +101,18 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
         tell_ready(ready_fd, {"error": error.to_record()})
         raise
     raise typer.Exit(code)
+
+
+def start_daemon(config: Config, template: Launched) -> "Daemon":
+    """Return a daemon that listens; it is imported while the template imports what it needs.
+
+    Raises:
+        StokerError: it cannot listen.
+    """
+    from stoker.server.daemon import Daemon  # noqa: PLC0415 - wrong flags need no sockets
+    from stoker.server.supervisor import Supervisor  # noqa: PLC0415
+
+    return Daemon(config, supervisor=partial(Supervisor, template=template))
 
 
 def named(flag: str, values: list[str] | None) -> dict[str, str]:
