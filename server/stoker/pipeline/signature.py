@@ -5,6 +5,7 @@ Imports numba; used only while a plan is compiled.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ def view_type(state: State) -> Any:
     return types.Array(element, physical_rank(state), "C")
 
 
+@functools.lru_cache(512)
 def record_type(dtype: np.dtype[Any]) -> Any:
     """Return the type of one parameter or draw record."""
     return from_dtype(machine_record(dtype))

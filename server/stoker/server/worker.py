@@ -24,10 +24,7 @@ from stoker.dataset import Dataset, open_dataset
 from stoker.ops.named import EVERY_MODULE, allow_modules
 from stoker.order.buckets.order import BucketOrder
 from stoker.order.stream import PlainOrder
-from stoker.pipeline.bucketed import Size
-from stoker.pipeline.engine import Engine, Freeze
-from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.guarded import Guarded
+from stoker.pipeline.engine import Engine
 from stoker.pipeline.plan import Plan
 from stoker.protocol.errors import StokerError
 from stoker.protocol.exclude import Excluded
@@ -36,6 +33,7 @@ from stoker.rng.jit import set_cache_root
 from stoker.server import channel
 from stoker.server.bucket_rows import BucketComputer, plan_buckets
 from stoker.server.cuts import Share
+from stoker.server.engines import Engines, Maker
 from stoker.server.failpoints import FailPoints
 from stoker.server.graphs import graph_from_bytes
 from stoker.server.hire import IDLE, PROGRESS, SAMPLE_AT, Hire
@@ -59,7 +57,11 @@ _NUMBER = struct.Struct("=q")
 
 
 class Worker:
-    """The streams and slabs that a worker knows, and the work it does on them."""
+    """The streams and slabs that a worker knows, and the work it does on them.
+
+    Attributes:
+        engines: those that it keeps.
+    """
 
     def __init__(self, hire: Hire, progress: mmap.mmap) -> None:
         self._hire = hire
@@ -69,6 +71,7 @@ class Worker:
         self._streams: dict[int, RowComputer | BucketComputer | Failed] = {}
         self._slabs: dict[int, np.ndarray] = {}
         self._watch = Stopwatch()
+        self.engines = Engines(debug_memory=hire.debug_memory)
 
     def close(self) -> None:
         """Let go of what is open in this process."""
@@ -111,15 +114,15 @@ class Worker:
             dataset = self._datasets[record.dataset] = open_dataset(
                 record.dataset, expected=record.spec.dataset
             )
-        engine_of = Engines(record.spec.freeze, debug_memory=self._hire.debug_memory)
-        plan_of = partial(worker_plan, graph_from_bytes(record.graph), dataset)
         excluded = Excluded.from_bytes(record.exclude)
         computer: RowComputer | BucketComputer
         if record.buckets:
-            computer = _bucket_computer(record, dataset, excluded, plan_of, engine_of)
+            maker = Maker(record.spec.freeze, debug_memory=self._hire.debug_memory)
+            computer = _bucket_computer(record, dataset, excluded, maker)
         else:
             computer = RowComputer(
-                record.spec, dataset, engine_of(plan_of()), record.layout, record.first_row,
+                record.spec, dataset, self.engines.of(record, dataset),
+                record.layout, record.first_row,
                 machine=True, params=record.params,
                 order=PlainOrder(record.spec, excluded=excluded, machine=True),
             )  # fmt: skip
@@ -177,31 +180,14 @@ class Worker:
         self._fail.visit("worker.row_done")
 
 
-class Engines:
-    """Makes engines for one thread; their scratch memory is one."""
-
-    def __init__(self, freeze: Freeze, *, debug_memory: bool) -> None:
-        self._freeze = freeze
-        self._debug_memory = debug_memory
-        self._arena: np.ndarray | None = None
-
-    def __call__(self, plan: Plan) -> Engine:
-        """Return the engine of a plan."""
-        if self._debug_memory:
-            return Guarded(plan, self._freeze)
-        engine = compile_plan(plan, self._freeze, self._arena)
-        self._arena = engine.arena
-        return engine
-
-
 def _bucket_computer(
     record: OpenStream,
     dataset: Dataset,
     excluded: Excluded,
-    plan_of: Callable[[Size], Plan],
     engine_of: Callable[[Plan], Engine],
 ) -> BucketComputer:
     """Plan the dataset's buckets, as the builder did."""
+    plan_of = partial(worker_plan, graph_from_bytes(record.graph), dataset)
     spec = record.spec
     wanted = request_from_bytes(record.buckets)
     buckets = plan_buckets(dataset, wanted, spec.batch_size, excluded)
