@@ -34,10 +34,10 @@ from stoker.server.address import Place, group_number
 from stoker.server.broker import Broker
 from stoker.server.config_types import Config
 from stoker.server.loop import TURN_LIMIT_S, Poller, TurnTimes
-from stoker.server.metrics import Endpoint, Snapshot
 from stoker.server.quarantine import QuarantineFiles
 from stoker.server.reserver import Reserver
 from stoker.server.sidesocket import SideSocket
+from stoker.server.snapshot import Snapshot
 from stoker.server.state import events
 from stoker.server.state import instructions as ins
 from stoker.server.state.core import Core
@@ -155,6 +155,8 @@ class Daemon:
             stack.callback(self._broker.close)
             self._snapshot = self._take_snapshot()
             if config.metrics.address:
+                from stoker.server.metrics import Endpoint  # noqa: PLC0415 - an HTTP server
+
                 endpoint = Endpoint(config.metrics.address, lambda: self._snapshot)
                 stack.callback(endpoint.close)
                 logs.log("info", "metrics_listening", port=endpoint.port)

@@ -8,6 +8,8 @@ anything else is a gauge. STATUS carries the same numbers, without the prefix.
 `/metrics` is for Prometheus; `/livez` is 200 while the loop turns (503 if it has not for
 `LIVE_S`); `/readyz` is 200 while new clients are welcome (503 once a stop was asked for). At most
 `MAX_REQUESTS` requests are answered at a time, each within `REQUEST_S`.
+
+The daemon imports this module only where metrics are asked for: it brings an HTTP server along.
 """
 
 import contextlib
@@ -15,8 +17,7 @@ import http.server
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
@@ -32,28 +33,12 @@ from prometheus_client.registry import Collector
 from stoker.protocol import version
 from stoker.protocol.errors import ConfigError, ResourceError
 from stoker.server.loop import BUCKETS_S, TurnTimes
+from stoker.server.snapshot import Snapshot
 
 PREFIX: Final = "stoker_"
 LIVE_S: Final = 5.0
 REQUEST_S: Final = 5.0
 MAX_REQUESTS: Final = 8
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """What the daemon looked like at one moment.
-
-    Attributes:
-        now: that moment, monotonic seconds.
-        ready: whether new clients are welcome.
-        counters: by name, without the prefix.
-        turns: how long the loop's turns took.
-    """
-
-    now: float
-    ready: bool
-    counters: Mapping[str, int | float]
-    turns: TurnTimes
 
 
 class SnapshotCollector(Collector):

@@ -11,7 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from stoker.protocol.errors import ConfigError, ResourceError
 from stoker.server import metrics
 from stoker.server.loop import BUCKETS_S, TurnTimes
-from stoker.server.metrics import Endpoint, Snapshot, host_and_port
+from stoker.server.metrics import Endpoint, host_and_port
+from stoker.server.snapshot import Snapshot
 
 
 def snapshot(**changes) -> Snapshot:
