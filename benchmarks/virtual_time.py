@@ -30,6 +30,7 @@ class VirtualDaemon:
 
     Attributes:
         chunks: how many were computed.
+        recalled: how many were taken back.
         steps: how many were delivered.
     """
 
@@ -39,7 +40,7 @@ class VirtualDaemon:
         self._now = 1.0
         self._waiting: dict[int, list[Work]] = {number + 1: [] for number in range(workers)}
         self._before: Ready | None = None
-        self.chunks = self.steps = 0
+        self.chunks = self.steps = self.recalled = 0
         self._core.start()
         for worker in self._waiting:
             self._tell(ev.WorkerUp(self._now, worker, worker))
@@ -87,7 +88,17 @@ class VirtualDaemon:
                 self._waiting[said.worker] += said.work
             elif isinstance(said, ins.Send):
                 records += said.records
+            elif isinstance(said, ins.Recall):
+                records += self._recall(said)
         return records
+
+    def _recall(self, do: ins.Recall) -> list[DaemonRecord]:
+        """A worker has begun its first chunk, and no other."""
+        waiting = self._waiting[do.worker]
+        (at,) = (at for at, work in enumerate(waiting) if work.claim == do.claim)
+        del waiting[at]
+        self.recalled += 1
+        return self._tell(ev.Recalled(self._now, do.worker, do.claim))
 
 
 def scheduled(

@@ -7,8 +7,9 @@ installation, so only size and type are checked.
 
 import os
 import socket
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,6 +19,7 @@ from stoker.protocol.errors import ProtocolError
 INLINE_BYTES = 32768
 MAX_RECORD_BYTES = 2**24
 _INLINE, _FILE = b"i", b"f"
+Sent = TypeVar("Sent", bound=msgspec.Struct)
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -67,6 +69,30 @@ def receive(sock: socket.socket, kinds: Any) -> tuple[Any, int | None] | None:
         if descriptor is not None:
             os.close(descriptor)
         raise ProtocolError(f"packet between daemon and worker: {error}") from None
+
+
+def take_back(far: socket.socket, kind: type[Sent], wanted: Callable[[Sent], bool]) -> Sent | None:
+    """Take back the last record sent to a peer, by our copy of its end, if it is all it has unread.
+
+    Args:
+        far: the peer's end; who reads there first, gets a packet.
+        kind: of the record; sent without a descriptor.
+        wanted: whether a record is the last that was sent. So if the first that is unread is that
+            one, no other can be in its place when it is taken.
+
+    Returns:
+        The record, which the peer will never see; None if it has read it, or something before it
+        is unread.
+    """
+    try:
+        data = far.recv(INLINE_BYTES + 1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        record = _decoder(kind).decode(data[1:]) if data[:1] == _INLINE else None
+        if record is None or not wanted(record):
+            return None
+        far.recv(1, socket.MSG_DONTWAIT)
+    except (BlockingIOError, msgspec.ValidationError):
+        return None
+    return record
 
 
 @cache

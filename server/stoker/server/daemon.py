@@ -74,6 +74,9 @@ class Processes(Protocol):
     def kill_worker(self, worker: int, reason: str) -> None:
         """Kill a worker."""
 
+    def recall(self, worker: int, claim: int) -> None:
+        """Take work back from a worker that has not begun it."""
+
     def start_build(self, request: BuildRequest) -> None:
         """Start a one-off builder."""
 
@@ -361,6 +364,9 @@ class Daemon:
         for work in do.work:
             self._supervisor.send(do.worker, work)
 
+    def _recall(self, do: ins.Recall) -> None:
+        self._supervisor.recall(do.worker, do.claim)
+
     def _log(self, do: ins.Log) -> None:
         logs.write(do.level, do.event, do.facts)
 
@@ -446,7 +452,7 @@ def _ignore(_number: int, _frame: object) -> None:
     """Do nothing: the wake pipe has the signal's number."""
 
 
-_BESIDE: Final = frozenset((ins.Send, ins.Assign, ins.Log, ins.Quarantine))
+_BESIDE: Final = frozenset((ins.Send, ins.Assign, ins.Recall, ins.Log, ins.Quarantine))
 """Instructions before which what sessions are told may wait for the end of the turn."""
 
 _DO: Final[dict[type, Callable[[Any, Any], None]]] = {
@@ -466,6 +472,7 @@ _DO: Final[dict[type, Callable[[Any, Any], None]]] = {
     ins.TellStream: Daemon._tell_stream,
     ins.ForgetStream: Daemon._forget_stream,
     ins.Assign: Daemon._assign,
+    ins.Recall: Daemon._recall,
     ins.Log: Daemon._log,
     ins.Exit: Daemon._exit,
 }

@@ -31,6 +31,7 @@ from stoker.server.state.events import (
     ChunkDone,
     ChunkFailed,
     Event,
+    Recalled,
     ReplayEnded,
     ReplayFailed,
     WorkerDown,
@@ -47,6 +48,7 @@ from stoker.server.work import (
     ReplayMade,
     ReplayRequest,
     ToWorker,
+    Work,
 )
 
 OnEvent = Callable[[Event], None]
@@ -56,12 +58,18 @@ _DEATH_MS = 1000
 
 @dataclass
 class _Child:
-    """A worker or a builder: its socket, and what is known of its life."""
+    """A worker or a builder: its socket, and what is known of its life.
+
+    `far` is a worker's end of its socket, to take back what it has not read; `last_claim` is that
+    of the last packet sent, 0 where that was no work.
+    """
 
     number: int
     role: str
     sock: socket.socket
     progress: mmap.mmap | None = None
+    far: socket.socket | None = None
+    last_claim: int = 0
     pidfd: int | None = None
     kill_asked: str | None = None
     answered: bool = False
@@ -202,6 +210,19 @@ class Supervisor:
         if number is not None:
             self._push(self._children[number], record, descriptor)
 
+    def recall(self, worker: int, claim: int) -> None:
+        """Take back the work that was sent to a worker last; answered by Recalled if it is unread.
+
+        The kernel hands each packet to one reader. If the first unread one is the last that was
+        sent, nothing else can come: either we get it, or the worker took it meanwhile.
+        """
+        child = self._children.get(self._workers.get(worker, 0))
+        if child is None or child.far is None or child.queue or child.last_claim != claim:
+            return
+        if channel.take_back(child.far, Work, lambda work: work.claim == claim) is not None:
+            child.last_claim = 0
+            self._on_event(Recalled(self._now(), worker, claim))
+
     def kill_worker(self, worker: int, reason: str = "") -> None:
         """SIGKILL a worker; answered by WorkerDown."""
         number = self._workers.get(worker)
@@ -228,6 +249,8 @@ class Supervisor:
         ours, theirs = channel.pair()
         ours.setblocking(False)
         child = _Child(self._next_child, role, ours)
+        if role == "worker":
+            child.far = theirs.dup()
         self._next_child += 1
         self._children[child.number] = child
         # A template that died meanwhile is noticed at the end of its socket, with all its children.
@@ -251,6 +274,7 @@ class Supervisor:
             except OSError:
                 break
             child.queue.popleft()
+            child.last_claim = record.claim if isinstance(record, Work) else 0
             if descriptor is not None:
                 os.close(descriptor)
         if child.queue:
@@ -427,6 +451,9 @@ class Supervisor:
         if not child.closed:
             child.sock.close()
             child.closed = True
+        if child.far is not None:
+            child.far.close()
+            child.far = None
         if child.pidfd is not None:
             os.close(child.pidfd)
             child.pidfd = None

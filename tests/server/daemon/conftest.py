@@ -66,6 +66,9 @@ class FakeSupervisor:
         self._unmap(worker)
         self._answer(WorkerDown(self._now(), worker, reason, blame=False))
 
+    def recall(self, worker: int, claim: int) -> None:
+        """A fake worker has done all its work."""
+
     def start_build(self, request) -> None:
         result = BuildResult(
             request.build, "content:" + "0" * 32, ROWS, "1" * 32, b"graph", OUTPUTS

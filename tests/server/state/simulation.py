@@ -269,6 +269,13 @@ class World:
             assert not self.holder(work.slab, work.slot), work
             self.workers[do.worker].assign(work)
 
+    def do_Recall(self, do: ins.Recall) -> None:
+        worker = self.workers[do.worker]
+        unread = [work for work in worker.queue[1:] if work.claim == do.claim]
+        if unread and worker.queue[-1] is unread[0] and self.random.random() < 0.9:
+            del worker.queue[-1]
+            self.later(0.0, lambda: self.event(ev.Recalled, do.worker, do.claim))
+
     def do_Quarantine(self, do: ins.Quarantine) -> None:
         assert len(do.bad) == 1
 
@@ -728,9 +735,8 @@ def check(world: World) -> None:
             work = work or any(b.unclaimed for b in (group.run.pending if group.run else ()))
     if work and world.exit is None:
         for worker in pool.workers.values():
-            idle = (
-                worker.up and worker.killed_at is None and len(worker.claims) < settings.outstanding
-            )
+            room = 1 if worker.stalls(world.now) else settings.outstanding
+            idle = worker.up and worker.killed_at is None and len(worker.claims) < room
             assert not idle, "work and an idle worker"
 
 

@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-ROWS = 120 * 128
+ROWS = 400 * 128
 TURN_S = 5e-4
 
 
@@ -37,7 +37,7 @@ def test_the_model_agrees_with_what_can_be_counted(virtual_time) -> None:
     assert virtual_time.row_by_row([3.0, 1.0] * 5, 2, 2, prefetch=1) == pytest.approx(4 / 6)
 
 
-@pytest.mark.parametrize(("workers", "least"), [(2, 0.98), (4, 0.98), (8, 0.93)])
+@pytest.mark.parametrize(("workers", "least"), [(2, 0.98), (4, 0.98), (8, 0.98)])
 def test_heavy_rows_hold_up_few_others(virtual_time, heavy, workers, least) -> None:
     share, _ = virtual_time.scheduled(heavy, workers, 128, turn_s=TURN_S)
     assert least < share <= virtual_time.row_by_row(heavy, workers, 128) + 1e-9

@@ -8,7 +8,7 @@ EVERYTHING = (
     "BuildFailed", "SlabRefused", "ChunkFailed", "LifelineDown", "StopAsked", "KillWorker",
     "WorkerDown", "hang", "undead", "worker_given_up", "stream_stopped", "session_ended",
     "FreeSlab", "Exit", "error sample", "error protocol", "error resource", "error build",
-    "error stream_stopped", "sample_crashed",
+    "error stream_stopped", "sample_crashed", "Recalled",
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import pytest
 from stoker.protocol.descriptors import send_packet
 from stoker.protocol.errors import ProtocolError
 from stoker.server import channel
-from stoker.server.work import BuildRequest, Hired
+from stoker.server.work import BuildRequest, CloseStream, Hired, Work
 
 
 @pytest.fixture
@@ -76,3 +76,29 @@ def test_a_memory_file_is_bounded(ends):
 def test_records_are_msgpack_arrays_with_a_tag(ends):
     channel.send(ends[0], Hired(7, 8))
     assert msgspec.msgpack.decode(ends[1].recv(1000)[1:]) == ["hired", 7, 8]
+
+
+def work(claim: int) -> Work:
+    return Work(claim, 1, 0, 0, 1, 0, 1, 0, 64, 0, 4)
+
+
+def test_what_was_not_read_is_taken_back(ends):
+    channel.send(ends[0], work(1))
+    assert channel.take_back(ends[1], Work, lambda record: record.claim == 1) == work(1)
+    channel.send(ends[0], work(2))
+    assert channel.receive(ends[1], Work) == (work(2), None)
+
+
+@pytest.mark.parametrize("first", [work(1), CloseStream(1), BuildRequest(1, "", "", bytes(99999))])
+def test_what_has_something_unread_before_it_stays(ends, first):
+    channel.send(ends[0], first)
+    channel.send(ends[0], work(2))
+    assert channel.take_back(ends[1], Work, lambda record: record.claim == 2) is None
+    assert channel.receive(ends[1], type(first)) == (first, None)
+    assert channel.receive(ends[1], Work) == (work(2), None)
+
+
+def test_what_was_read_cannot_be_taken_back(ends):
+    channel.send(ends[0], work(1))
+    channel.receive(ends[1], Work)
+    assert channel.take_back(ends[1], Work, lambda record: record.claim == 1) is None

@@ -20,6 +20,7 @@ from stoker.server.state.events import (
     Built,
     ChunkDone,
     ChunkFailed,
+    Recalled,
     WorkerDown,
     WorkerUp,
 )
@@ -75,6 +76,28 @@ def test_a_worker_fills_a_slot_and_ends_with_the_supervisor(rig, stream_of, work
     one.supervisor.send(0, DropSlab(1))
     one.supervisor.close()
     assert not alive(pid)
+
+
+def test_work_is_recalled_until_it_is_begun(rig, stream_of, work_of, slab):
+    one, opened = rig(), stream_of()
+    pid = hire(one)
+    give(one, opened, slab)
+    one.supervisor.send(0, work_of(opened, claim=1))
+    assert one.wait(ChunkDone).done.claim == 1
+    os.kill(pid, signal.SIGSTOP)
+    one.supervisor.recall(0, 1)  # done
+    one.supervisor.send(0, work_of(opened, claim=2))
+    one.supervisor.recall(0, 1)
+    one.supervisor.recall(0, 2)
+    assert [event for event in one.events if isinstance(event, Recalled)] == one.events[-1:]
+    assert one.wait(Recalled).claim == 2
+    one.supervisor.recall(0, 2)  # again
+    one.supervisor.send(0, work_of(opened, claim=3))
+    one.supervisor.send(0, work_of(opened, claim=4))
+    one.supervisor.recall(0, 4)  # behind what is unread
+    os.kill(pid, signal.SIGCONT)
+    assert [one.wait(ChunkDone).done.claim for _ in range(2)] == [3, 4]
+    assert not any(isinstance(event, Recalled) for event in one.events)
 
 
 def test_guard_bytes_change_no_byte_of_a_slot(rig, stream_of, work_of, slab):

@@ -127,6 +127,12 @@ class Batch:
             )
 
     @property
+    def is_newest(self) -> bool:
+        """Whether its run has begun no later one, so that nothing waits for it yet."""
+        run = self.group.run
+        return run is not None and bool(run.pending) and run.pending[-1] is self
+
+    @property
     def settled(self) -> bool:
         """Whether nothing of it is claimed or unclaimed."""
         return not self.slot.writers and not self.unclaimed

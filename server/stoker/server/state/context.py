@@ -29,6 +29,7 @@ class Counts:
     sessions: int = 0
     batches: int = 0
     chunks: int = 0
+    recalled_chunks: int = 0
     rows: int = 0
     home_rows: int = 0
     recomputed_rows: int = 0

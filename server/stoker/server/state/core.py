@@ -21,6 +21,7 @@ from stoker.server.state.events import (
     Greeted,
     LifelineDown,
     LifelineUp,
+    Recalled,
     Received,
     ReplayEnded,
     ReplayFailed,
@@ -78,6 +79,7 @@ class Core:
             WorkerDown: self._faults.worker_down,
             ChunkDone: lambda event: self._scheduler.done(event.worker, event.done),
             ChunkFailed: self._faults.failed,
+            Recalled: lambda event: self._scheduler.recalled(event.worker, event.claim),
             Tick: self._tick,
             StopAsked: self._stopping.ask,
         }

@@ -148,14 +148,18 @@ class Groups:
 
     def put_back(self, batch: Batch, ranges: list[Range]) -> None:
         """Rows of a lost claim are unclaimed again."""
+        self._context.counts.recomputed_rows += self.reclaim(batch, ranges)
+
+    def reclaim(self, batch: Batch, ranges: list[Range]) -> int:
+        """Rows of a claim are unclaimed again, as far as they are wanted; return how many."""
         if batch.void:
-            return
+            return 0
         had = batch.unclaimed
         batch.put_back(ranges)
-        self._context.counts.recomputed_rows += batch.unclaimed - had
         if batch.unclaimed and not had:
             insort(batch.group.open, batch, key=_serial)
             self._queue(batch.group)
+        return batch.unclaimed - had
 
     def fail(self, batch: Batch, lo: int, fault: Fault) -> None:
         """The claim that began at row `lo` could not be done; the run ends with that batch.

@@ -144,6 +144,14 @@ class ChunkFailed(Event):
 
 
 @dataclass(frozen=True)
+class Recalled(Event):
+    """A chunk was taken back; its worker will never see it."""
+
+    worker: int
+    claim: int
+
+
+@dataclass(frozen=True)
 class Tick(Event):
     """Time passed; sent at least every half second."""
 

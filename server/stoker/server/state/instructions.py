@@ -146,6 +146,14 @@ class Assign(Instruction):
 
 
 @dataclass(frozen=True)
+class Recall(Instruction):
+    """Take a chunk back from a worker that has not begun it; answered by Recalled if it had not."""
+
+    worker: int
+    claim: int
+
+
+@dataclass(frozen=True)
 class Log(Instruction):
     """Write one structured log line."""
 

@@ -16,11 +16,11 @@ is idle while there is work.
 
 from stoker.protocol.errors import StokerError
 from stoker.server.state.bad import BadSamples
-from stoker.server.state.batches import Batch, Claim
+from stoker.server.state.batches import Batch, Claim, Range
 from stoker.server.state.context import Context
 from stoker.server.state.delivery import Groups
 from stoker.server.state.groups import Group
-from stoker.server.state.instructions import Assign, TellStream
+from stoker.server.state.instructions import Assign, Recall, TellStream
 from stoker.server.state.workers import Pool, Worker
 from stoker.server.work import Done, Work
 
@@ -40,15 +40,21 @@ class Scheduler:
         """Give out claims until there is no work or no room."""
         rotation, pool = self._groups.rotation, self._pool
         assigned: dict[int, list[Work]] = {}
-        while rotation and (worker := pool.least_loaded()) is not None:
-            group = rotation.popleft()
+        while rotation:
+            group = rotation[0]
             if not group.open:
-                group.queued = False
+                rotation.popleft().queued = False
                 continue
             batch = group.open[0]
+            worker = pool.least_loaded()
+            if worker is None and group.open[-1].is_newest:
+                batch, worker = group.open[-1], pool.least_loaded(stalling=True)
+            if worker is None:
+                break
+            rotation.popleft()
             work = self._claim(worker, group, batch)
             if not batch.unclaimed:
-                del group.open[0]
+                group.open.remove(batch)
                 if not group.open:
                     self._groups.fill(group)
             if group.open:
@@ -106,6 +112,19 @@ class Scheduler:
                 self._groups.fail(batch, claim.lo, error.to_record())
         self.claims -= 1
         self._groups.claim_ended(batch)
+        if stream.uneven_s:
+            for worker, behind in self._pool.behind_stalls():
+                self._context.out.append(Recall(worker.number, behind.number))
+
+    def recalled(self, number: int, claim_number: int) -> None:
+        """A claim was taken back before its worker began it: its rows go to whoever is next."""
+        claim = self._pool.recall(number, claim_number)
+        if claim is None:  # the worker died meanwhile
+            return
+        self._context.counts.recalled_chunks += 1
+        self._groups.reclaim(claim.batch, [Range(claim.lo, claim.hi)])
+        self.claims -= 1
+        self._groups.claim_ended(claim.batch)
 
     def _claim(self, worker: Worker, group: Group, batch: Batch) -> Work:
         unit = group.stream.build.group_rows

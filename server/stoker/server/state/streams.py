@@ -23,7 +23,8 @@ from stoker.server.work import BuildResult
 
 MAX_SUSPECTS = 1024
 SPEED_WEIGHT = 0.25
-SPREAD_WEIGHT = 1 / 16
+SPREAD_WEIGHTS = (1 / 16, 1 / 64)
+SETTLED_CHUNKS = 64
 MOST_CUTS = 4
 PROBE_ROWS = 4
 
@@ -43,7 +44,8 @@ class Stream:
         brief_rows: a chunk of rows that cost little; 0 where they do not.
         cuts: into how many chunks a worker's share of a step is cut: the deviation of the cost of a
             row over that cost, from 1 to `MOST_CUTS`. Where few rows cost most of the time, nobody
-            shall have many rows waiting behind one of them.
+            shall have many rows waiting behind one of them. Both are averages over many chunks, for
+            few hold a slow row; over fewer at the start, when rows cost more than later on.
         most_rows: a chunk never has more; it costs a quarter of the claim deadline, so that a slow
             pipeline is no hang, and is `PROBE_ROWS` while nothing is known of the cost.
         bad: ids of samples that could not be used.
@@ -51,8 +53,8 @@ class Stream:
     """
 
     __slots__ = (
-        "_settings", "_spread", "bad", "brief_rows", "build", "crashed", "cuts", "groups",
-        "least_rows", "most_rows", "row_s", "spec", "stream_id", "suspects",
+        "_chunks", "_mean_s", "_settings", "_spread", "bad", "brief_rows", "build", "crashed",
+        "cuts", "groups", "least_rows", "most_rows", "row_s", "spec", "stream_id", "suspects",
     )  # fmt: skip
 
     def __init__(
@@ -68,7 +70,8 @@ class Stream:
         self.groups = 0
         self.row_s = 0.0
         self.cuts = 1
-        self._spread = 0.0
+        self._chunks = 0
+        self._mean_s = self._spread = 0.0
         self.bad: set[int] = set()
         self.crashed: dict[int, tuple[int, int]] = {}
         self.suspects: OrderedDict[Row, list[int]] = OrderedDict()
@@ -78,16 +81,23 @@ class Stream:
         row_s = seconds / rows
         if not 1e-12 < row_s < 1e9:
             return
-        off = row_s - self.row_s
-        if self.row_s:
-            self._spread += (off * off * rows - self._spread) * SPREAD_WEIGHT
-        self.row_s += off * (SPEED_WEIGHT if self.row_s else 1.0)
-        self.cuts = min(max(int(sqrt(self._spread) / self.row_s), 1), MOST_CUTS)
+        self._chunks += 1
+        weight = SPREAD_WEIGHTS[self._chunks > SETTLED_CHUNKS]
+        self._mean_s += (row_s - self._mean_s) * (weight if self.row_s else 1.0)
+        off = row_s - self._mean_s
+        self._spread += (off * off * rows - self._spread) * weight
+        self.row_s += (row_s - self.row_s) * (SPEED_WEIGHT if self.row_s else 1.0)
+        self.cuts = min(max(round(sqrt(self._spread) / self._mean_s), 1), MOST_CUTS)
         settings = self._settings
         self.least_rows = ceil(settings.min_chunk_s / self.row_s)
         brief = self.row_s < settings.brief_row_s
         self.brief_rows = ceil(settings.brief_chunk_s / self.row_s) if brief else 0
         self.most_rows = max(1, int(settings.claim_deadline_s / 4 / self.row_s))
+
+    @property
+    def uneven_s(self) -> float:
+        """Seconds that a row costs on average where few rows cost much more; else 0."""
+        return self.row_s if self.cuts > 1 and not self.brief_rows else 0.0
 
     def is_brief(self, rows: int) -> bool:
         """Whether a batch of so many rows is so little work that its messages count."""

@@ -5,6 +5,11 @@ the order in which it got them, so only the first of them, its head, can hang or
 head's time runs from when it became the head. A worker that was killed and is not seen dead in time
 is given up: it is replaced, and keeps its head until it is seen dead.
 
+A worker stalls while its head takes more than `STALL` times what such rows take on average, in a
+stream whose rows differ much in cost: what is queued behind a row that costs fifty others would
+wait for it, and delivery in order for that. Then it gets rows of the newest batch only, and claims
+of older ones that it has not begun are recalled.
+
 Restarts wait longer and longer while workers die quickly (no chunk done, short life).
 """
 
@@ -13,6 +18,8 @@ from collections.abc import Iterator
 from stoker.server.state.batches import Claim
 from stoker.server.state.context import Context
 from stoker.server.state.instructions import KillWorker, StartWorker
+
+STALL = 2.0
 
 
 class Worker:
@@ -48,6 +55,14 @@ class Worker:
     def head(self) -> Claim | None:
         """The claim that it works on."""
         return next(iter(self.claims.values()), None)
+
+    def stalls(self, now: float) -> bool:
+        """Whether its head takes long, in a stream where few rows do."""
+        head = self.head
+        if head is None:
+            return False
+        expected_s = head.batch.group.stream.uneven_s * (head.hi - head.lo)
+        return 0.0 < STALL * expected_s < now - self.head_since
 
 
 class Pool:
@@ -85,12 +100,26 @@ class Pool:
         self.up += 1
         self._by_load[0][number] = worker
 
-    def least_loaded(self) -> Worker | None:
-        """Return a worker with room for a claim, one of those with fewest."""
+    def least_loaded(self, *, stalling: bool = False) -> Worker | None:
+        """Return a worker with room for a claim, one of those with fewest.
+
+        Args:
+            stalling: whether one that stalls will do.
+        """
+        now = self._context.now
         for level in self._with_room:
             for worker in level.values():
-                return worker
+                if stalling or not worker.stalls(now):
+                    return worker
         return None
+
+    def behind_stalls(self) -> Iterator[tuple[Worker, Claim]]:
+        """Yield the last claim of each worker that stalls, where others may soon wait for it."""
+        for worker in self.workers.values():
+            if len(worker.claims) > 1 and worker.stalls(self._context.now):
+                last = next(reversed(worker.claims.values()))
+                if not last.batch.is_newest:
+                    yield worker, last
 
     def give(self, worker: Worker, claim: Claim) -> None:
         """The worker gets a claim."""
@@ -103,6 +132,16 @@ class Pool:
 
     def take_back(self, number: int, claim: int) -> Claim | None:
         """Take a claim that ended from its worker; None if the worker does not have it."""
+        found = self.recall(number, claim)
+        if found is not None:
+            worker = self.workers[number]
+            worker.head_since = self._context.now
+            worker.chunks += 1
+            self.quick_deaths = 0
+        return found
+
+    def recall(self, number: int, claim: int) -> Claim | None:
+        """Take a claim from its worker; None if the worker does not have it."""
         worker = self.workers.get(number)
         if worker is None or worker.given_up or claim not in worker.claims:
             return None
@@ -110,9 +149,6 @@ class Pool:
         if worker.killed_at is None:
             del self._by_load[load][number]
             self._by_load[load - 1][number] = worker
-        worker.head_since = self._context.now
-        worker.chunks += 1
-        self.quick_deaths = 0
         return worker.claims.pop(claim)
 
     def kill(self, worker: Worker, reason: str) -> None:
