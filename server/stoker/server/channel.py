@@ -86,7 +86,9 @@ def take_back(far: socket.socket, kind: type[Sent], wanted: Callable[[Sent], boo
     """
     try:
         data = far.recv(INLINE_BYTES + 1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        record = _decoder(kind).decode(data[1:]) if data[:1] == _INLINE else None
+        record: Sent | None = None
+        if data[:1] == _INLINE:
+            record = _decoder(kind).decode(data[1:])
         if record is None or not wanted(record):
             return None
         far.recv(1, socket.MSG_DONTWAIT)

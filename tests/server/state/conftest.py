@@ -54,6 +54,7 @@ class Rig:
         values = {
             "workers": 2,
             "memory_limit_bytes": 2**20,
+            "ahead_slot_bytes": 0,
             "datasets": {"photos": "/data/photos"},
             "pipelines": {"train": "jobs:train", "plain": "jobs:plain"},
         }

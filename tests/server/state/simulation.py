@@ -70,6 +70,7 @@ class World:
             crash_policy=draw.choice(["raise", "replace"]),
             brief_row_s=(0.0, 0.1, 1e9)[seed % 3],
             brief_batch_s=(0.01, 1e9)[seed // 3 % 2],
+            ahead_slot_bytes=(0, 2**23)[seed // 6 % 2],
         )
         self.faults = draw.choice([0.0, 0.05, 0.2])
         self.bad_rows = draw.choice([0, 0, 4, 16])
@@ -372,7 +373,8 @@ class Worker:
         assert not self.condemned, "work for a worker that was killed"
         self.queue.append(work)
         live = len(self.queue) if self.state == "up" else 0
-        assert live <= self.world.settings.outstanding + 3
+        settings = self.world.settings
+        assert live <= max(settings.outstanding, settings.brief_outstanding) + 3
         if len(self.queue) == 1:
             self.begin()
 
@@ -536,7 +538,8 @@ class Client:
                 getattr(self, "on_" + type(record).__name__)(record)
 
     def on_Opened(self, record: Opened) -> None:
-        assert record.slots == self.prefetch + self.leases + 1
+        more = AHEAD_OF_CREDITS if self.world.settings.ahead_slot_bytes else 0
+        assert record.slots - self.prefetch - self.leases - 1 in (0, more)
         self.opened = record
         self.seek()
         self.world.later(0.1, self.step)

@@ -45,7 +45,7 @@ def sizes(said):
 
 def test_a_batch_is_one_chunk_where_every_worker_still_has_two(rig):
     token = warm(rig)
-    assert sizes(rig.run(token, run=3, granted=4)) == [50] * 4
+    assert sizes(rig.run(token, run=3, granted=4)) == [50] * 6  # the free slots
 
 
 def test_it_is_cut_where_workers_would_have_none(make_rig):
@@ -56,9 +56,24 @@ def test_it_is_cut_where_workers_would_have_none(make_rig):
     assert {len(rig.claims(worker)) for worker in range(1, 9)} == {1, 2}
 
 
-def test_three_batches_are_enough_for_two_workers(rig):
+def test_it_is_not_cut_where_few_credits_are_left(rig):
     token = warm(rig)
-    assert sizes(rig.run(token, run=3, granted=1)) == [50] * 3  # 2 are ahead of credits
+    assert sizes(rig.run(token, run=3, granted=1)) == [50] * (1 + AHEAD_OF_CREDITS)
+
+
+def test_a_worker_has_more_chunks_of_brief_batches(make_rig):
+    rig = make_rig(min_chunk_s=0.0, ahead_slot_bytes=2**20)
+    rig.up(1, 2)
+    token = warm(rig)
+    rig.run(token, run=3, granted=4)
+    assert [len(rig.claims(worker)) for worker in (1, 2)] == [4, 4]
+    while rig.claims(1) or rig.claims(2):
+        for worker in (1, 2):
+            if rig.claims(worker):
+                finish(rig, worker, 1e-3)
+    rig.release(token, *rig.ready(token))
+    rig.run(token, run=4, granted=4)
+    assert [len(rig.claims(worker)) for worker in (1, 2)] == [2, 2]
 
 
 def test_chunks_of_costly_rows_are_as_ever(rig):
@@ -101,18 +116,19 @@ def test_nobody_needs_an_answer_while_each_worker_has_a_second_chunk(rig):
     token = warm(rig)
     assert rig.core.rest_s() == 0.0
     rig.run(token, run=3, granted=4)
-    assert rig.core.rest_s() == pytest.approx(50 * ROW_S)
+    assert rig.core.rest_s() == pytest.approx(2 * 50 * ROW_S)
     finish(rig, 1)
-    assert rig.core.rest_s() == pytest.approx(50 * ROW_S)  # one was ahead of credits
-    for _ in range(3):
+    assert rig.core.rest_s() == pytest.approx(50 * ROW_S)
+    for _ in range(2):
         finish(rig, 2)
     assert rig.core.rest_s() == 0.0  # it has one chunk left
 
 
-def test_a_rest_has_a_bound(rig):
-    token = warm(rig, row_s=4.9e-5)
-    rig.run(token, run=3, granted=4)
-    assert rig.core.rest_s() == rig.settings.rest_s
+def test_a_rest_has_a_bound(make_rig):
+    rig = make_rig(min_chunk_s=0.0, rest_s=0.0007)
+    rig.up(1, 2)
+    rig.run(warm(rig), run=3, granted=4)
+    assert rig.core.rest_s() == 0.0007
 
 
 def test_there_is_no_rest_where_rows_are_costly(rig):

@@ -273,6 +273,17 @@ def test_memory_does_not_suffice(make_rig, make_open, make_result):
     rig.open(token)
 
 
+@pytest.mark.parametrize(
+    ("small", "memory", "slots"),
+    [(BYTES, 2**20, 10), (BYTES - 1, 2**20, 6), (BYTES, 10 * BYTES, 10), (BYTES, 9 * BYTES, 6)],
+)
+def test_small_slots_are_more_where_there_is_memory(make_rig, small, memory, slots):
+    rig = make_rig(ahead_slot_bytes=small, memory_limit_bytes=memory)
+    token = rig.open()
+    assert [one.slots for one in rig.sent(token) if isinstance(one, Opened)] == [slots]
+    assert rig.counters()["memory_used_bytes"] == slots * BYTES
+
+
 def test_the_kernel_refuses_a_slab(rig, make_open, make_result):
     token = rig.hello()
     rig.send(token, make_open(request=3))

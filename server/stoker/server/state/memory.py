@@ -33,6 +33,10 @@ class Budget:
             )
         self.used_bytes += need
 
+    def has(self, slots: int, slot_bytes: int) -> bool:
+        """Whether there is memory for a slab."""
+        return slots * slot_bytes <= self.limit_bytes - self.used_bytes
+
     def give(self, size_bytes: int) -> None:
         """A slab is gone."""
         self.used_bytes -= size_bytes

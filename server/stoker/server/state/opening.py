@@ -12,7 +12,7 @@ from stoker.protocol.layout import Output, check_outputs
 from stoker.protocol.messages import Open, Opened
 from stoker.server.state.builds import Builds, Key
 from stoker.server.state.context import Context, Fault, error_record
-from stoker.server.state.delivery import Groups
+from stoker.server.state.delivery import AHEAD_OF_CREDITS, Groups
 from stoker.server.state.events import BuildFailed
 from stoker.server.state.groups import Group
 from stoker.server.state.instructions import ReserveSlab, SendSlab
@@ -156,6 +156,7 @@ class Openings:
         course = lay_course(wish.share, spec, result, params=request.params)
         largest = course.largest
         slots = request.prefetch + request.leases + SPARE
+        slots += self._ahead(slots, largest.layout.slot_bytes)
         self._budget.take(slots, largest.layout.slot_bytes)
         self._numbers += 1
         record = OpenStream(
@@ -170,6 +171,11 @@ class Openings:
         self._reserving[slab] = session
         wish.group = group
         self._context.out.append(ReserveSlab(slab, group.slab_bytes))
+
+    def _ahead(self, slots: int, slot_bytes: int) -> int:
+        """Return how many slots more a stream gets; whether its batches are brief shows later."""
+        small = slot_bytes <= self._context.settings.ahead_slot_bytes
+        return AHEAD_OF_CREDITS * (small and self._budget.has(slots + AHEAD_OF_CREDITS, slot_bytes))
 
     def _refuse(self, session: Session, fault: Fault) -> None:
         wish, session.wish = session.wish, None

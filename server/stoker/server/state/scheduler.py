@@ -46,7 +46,7 @@ class Scheduler:
                 rotation.popleft().queued = False
                 continue
             batch = group.open[0]
-            worker = pool.least_loaded()
+            worker = pool.least_loaded(brief=group.stream.is_brief(batch.cut.rows))
             if worker is None and group.open[-1].is_newest:
                 batch, worker = group.open[-1], pool.least_loaded(stalling=True)
             if worker is None:

@@ -22,6 +22,9 @@ class Settings:
         brief_batch_s: of batches that are less work, some are computed before there is a credit.
         rest_s: the daemon looks at no report for so long at most, while workers have work.
         outstanding: chunks that a worker has at a time, so that it never waits for the next.
+        brief_outstanding: the same of batches that are less work than `brief_batch_s`, so that one
+            turn answers several.
+        ahead_slot_bytes: streams of slots up to this size get some more, for such batches.
         worker_start_s: a worker that is not up by then is killed.
         confirm_death_s: a killed worker not seen dead by then is given up; its slot is retired.
         worker_restart_backoff_s: pause before the restart after a first quick death; it doubles.
@@ -53,8 +56,10 @@ class Settings:
     brief_chunk_s: float = 0.005
     brief_row_s: float = 0.00005
     brief_batch_s: float = 0.01
-    rest_s: float = 0.002
+    rest_s: float = 0.005
     outstanding: int = 2
+    brief_outstanding: int = 4
+    ahead_slot_bytes: int = 2**23
     worker_start_s: float = 60.0
     confirm_death_s: float = 5.0
     worker_restart_backoff_s: float = 0.25

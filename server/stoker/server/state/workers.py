@@ -71,9 +71,8 @@ class Pool:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._numbers = 0
-        self._outstanding = context.settings.outstanding
-        self._by_load: list[dict[int, Worker]] = [{} for _ in range(self._outstanding + 1)]
-        self._with_room = self._by_load[: self._outstanding]
+        most = max(context.settings.outstanding, context.settings.brief_outstanding)
+        self._by_load: list[dict[int, Worker]] = [{} for _ in range(most + 1)]
         self._restarts: list[float] = []
         self.workers: dict[int, Worker] = {}
         self.up = 0
@@ -100,14 +99,16 @@ class Pool:
         self.up += 1
         self._by_load[0][number] = worker
 
-    def least_loaded(self, *, stalling: bool = False) -> Worker | None:
+    def least_loaded(self, *, brief: bool = False, stalling: bool = False) -> Worker | None:
         """Return a worker with room for a claim, one of those with fewest.
 
         Args:
+            brief: whether the claim is of a batch that is little work.
             stalling: whether one that stalls will do.
         """
-        now = self._context.now
-        for level in self._with_room:
+        now, settings = self._context.now, self._context.settings
+        room = settings.brief_outstanding if brief else settings.outstanding
+        for level in self._by_load[:room]:
             for worker in level.values():
                 if stalling or not worker.stalls(now):
                     return worker
