@@ -88,7 +88,7 @@ def take_back(far: socket.socket, kind: type[Sent], wanted: Callable[[Sent], boo
         data = far.recv(INLINE_BYTES + 1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         record: Sent | None = None
         if data[:1] == _INLINE:
-            record = _decoder(kind).decode(data[1:])
+            record = decoder(kind).decode(data[1:])
         if record is None or not wanted(record):
             return None
         far.recv(1, socket.MSG_DONTWAIT)
