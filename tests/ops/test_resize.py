@@ -16,6 +16,7 @@ FILTERS = {"nearest": Image.NEAREST, "bilinear": Image.BILINEAR, "bicubic": Imag
 side = st.integers(1, 80)
 resample = importlib.import_module("stoker.ops.resample")
 taps = importlib.import_module("stoker.ops.taps")
+tables = importlib.import_module("stoker.ops.tap_tables")
 
 
 def pillow(image: np.ndarray, size: tuple[int, int], name: str) -> np.ndarray:
@@ -161,17 +162,27 @@ def test_masks_are_as_pillow_nearest(run_op, noise, size_in, size_out, dtype):
     assert (got == expected).all()
 
 
+def joined(words: np.ndarray) -> np.ndarray:
+    """Return the weights of split quads."""
+    low, high = words.view(np.int16).reshape(-1, 2, 4).astype(np.int64).swapaxes(0, 1)
+    return (low + (high << 16)).ravel()
+
+
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 5000), st.integers(1, 300), st.integers(0, 1))
 def test_tables(size_in, size_out, bicubic):
     count = taps.tap_count(size_in, size_out, bicubic)
-    first, weights = np.zeros(size_out, np.int32), np.zeros(size_out * count, np.int32)
+    first, words = np.zeros(size_out, np.int32), np.zeros(size_out * count, np.int32)
     row = np.zeros(count)
-    compiled(taps.fill_taps)(size_in, size_out, bicubic, count, first, weights, row)
+    compiled(tables.fill_table)(size_in, size_out, bicubic, count, first, words, row)
     plain_first, plain = taps.plain_taps(size_in, size_out, bicubic)
-    table = weights.reshape(size_out, count)
+    table = joined(words).reshape(size_out, count)
     assert (first == plain_first).all()
+    again, split = np.zeros_like(first), np.zeros_like(words)
+    tables.fill_table(size_in, size_out, bicubic, count, again, split, row)
+    assert (again == first).all()
+    assert (split == words).all()
     assert (table[:, : plain.shape[1]] == plain).all()
     assert not table[:, plain.shape[1] :].any()
     assert count <= taps.tap_bound(size_in, size_out, bicubic)

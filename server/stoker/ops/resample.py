@@ -2,16 +2,14 @@
 
 Each pass sums taps in int32 and rounds and clips to uint8; the image between the passes is uint8.
 The order of the passes is that of Pillow 13, see `vertical_first`. A crop is cut before it is
-resized: no pixel outside of it is read. An axis that keeps its size has one tap of weight 1 and is
-passed over.
+resized: no pixel outside of it is read but with weight 0. An axis that keeps its size has one tap
+of weight 1 and is passed over.
 
-The vertical pass blends whole rows, contiguous bytes. The horizontal pass works on tiles of
-LANES // C rows (`stoker.ops.tiles`): one output pixel of a tile is then a blend of contiguous bytes
-too. Indices in inner loops are unsigned, because numba guards signed ones against negative values,
-which ends vectorisation.
+The vertical pass blends whole rows, contiguous bytes; the horizontal one blends four pixels of some
+rows at once (`stoker.ops.tap_sums`).
 
-Scratch, each part aligned to 64 bytes: tables of both axes, a float64 row of taps, int32 sums,
-input tile, output tile, the image between the passes.
+Scratch, each part aligned to 64 bytes: tables of both axes, a float64 row of taps, int64 places of
+the rows that are blended, copies of the last rows, the image between the passes.
 """
 
 from typing import Any
@@ -19,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from stoker.ops.reorder import copy_rows
-from stoker.ops.tap_sums import LANES, blend_lanes, blend_rows
-from stoker.ops.taps import PRECISION, fill_taps, plain_taps, tap_bound, tap_count
-from stoker.ops.tiles import back, turn
+from stoker.ops.tap_sums import blend_columns, blend_rows
+from stoker.ops.tap_tables import fill_table
+from stoker.ops.taps import PRECISION, plain_taps, tap_bound, tap_count
 from stoker.rng.jit import kernel
 
 
@@ -54,11 +52,7 @@ def work_bytes(height: int, width: int, channels: int, size_y: int, size_x: int,
     """Return the scratch bytes beside the tables."""
     line = line_bytes(width, channels, size_x)
     return (
-        padded(8 * taps)
-        + padded(4 * (line + LANES))
-        + padded((width + taps) * LANES)
-        + padded(size_x * LANES)
-        + padded(line * max(height, size_y))
+        2 * padded(8 * taps) + padded(16 * (width + taps + 4)) + padded(line * max(height, size_y))
     )
 
 
@@ -79,59 +73,40 @@ def rooms(
     """Cut scratch into its parts.
 
     Returns:
-        (space of the tables across and down), a float64 row of taps, (input tile, output tile,
-        int32 sums), and the image between the passes.
+        (space of the tables across and down), a float64 row of taps, (room for copies of rows, the
+        row of taps, int64 places of rows), and the image between the passes.
     """
     taps = max(tap_bound(width, size_x, bicubic), tap_bound(height, size_y, bicubic))
     line = line_bytes(width, channels, size_x)
     a = table_bytes(width, size_x, bicubic)
     b = a + table_bytes(height, size_y, bicubic)
     c = b + padded(8 * taps)
-    d = c + padded(4 * (line + LANES))
-    e = d + padded((width + taps) * LANES)
-    f = e + padded(size_x * LANES)
+    d = c + padded(8 * taps)
+    e = d + padded(16 * (width + taps + 4))
     row = scratch[b : b + 8 * taps].view(np.float64)
-    sums = scratch[c : c + 4 * (line + LANES)].view(np.int32)
-    work = (scratch[d:e], scratch[e : e + size_x * LANES], sums)
-    between = scratch[f : f + line * max(height, size_y)]
+    places = scratch[c : c + 8 * taps].view(np.int64)
+    work = (scratch[d:e], row, places)
+    between = scratch[e : e + line * max(height, size_y)]
     return (scratch[:a], scratch[a:b]), row, work, between
 
 
 @kernel
 def make_table(size_in: int, size_out: int, bicubic: int, space: Any, row: Any) -> Any:
-    """Write the tap table of one axis into scratch; return (first, weights, count)."""
+    """Write the tap table of one axis into scratch; return (first, split weights, count)."""
     count = tap_count(size_in, size_out, bicubic)
     start = padded(4 * size_out)
     first = space[: 4 * size_out].view(np.int32)
-    weights = space[start : start + 4 * size_out * count].view(np.int32)
-    fill_taps(size_in, size_out, bicubic, count, first, weights, row)
-    return first, weights, count
+    words = space[start : start + 4 * size_out * count].view(np.int32)
+    fill_table(size_in, size_out, bicubic, count, first, words, row)
+    return first, words, count
 
 
 @kernel
 def horizontal(
     src: Any, source: Any, rows: int, channels: int, dst: Any, table: Any, work: Any
 ) -> None:
-    """Run the horizontal pass: every row of a source to a row of `dst`.
-
-    Args:
-        src: flat uint8 image.
-        source: (index of the source's first byte, bytes from row to row, width in pixels).
-        rows: rows to do.
-        channels: bytes of a pixel.
-        dst: flat uint8, rows without gaps.
-        table: (first, weights, count) of the horizontal axis.
-        work: (input tile, output tile, int32 sums), flat.
-    """
-    at, stride, width = source
-    tile, out, sums = work
-    words, done = tile.view(np.uint32), out.view(np.uint32)
-    step = LANES // channels
-    line = len(table[0]) * channels
-    for y in range(0, rows, step):
-        turn(src, at + y * stride, stride, rows - 1 - y, width * channels, step, words)
-        blend_lanes(tile, out, table, sums)
-        back(done, line, step, min(step, rows - y), dst, y * line, line)
+    """Run the horizontal pass: every row of a source to a row of `dst`; see `blend_columns`."""
+    blend_columns(src, source, rows, channels, dst, table, work[0])
 
 
 @kernel
@@ -158,19 +133,19 @@ def resample(src: Any, box: Any, dst: Any, bicubic: int, scratch: Any) -> None:
         return
     across = make_table(width, size_x, bicubic, tables[0], row)
     down = make_table(height, size_y, bicubic, tables[1], row)
-    sums = work[2]
+    places = work[2]
     if height == size_y:
         horizontal(image, (at, stride, width), height, channels, result, across, work)
     elif width == size_x:
-        blend_rows(image, (at, stride, height - 1), down, result, width * channels, sums)
+        blend_rows(image, (at, stride, height - 1), down, result, width * channels, places)
     elif vertical_first(height, width, size_y, size_x):
-        blend_rows(image, (at, stride, height - 1), down, between, width * channels, sums)
+        blend_rows(image, (at, stride, height - 1), down, between, width * channels, places)
         source = (start, width * channels, width)
         horizontal(between, source, size_y, channels, result, across, work)
     else:
         horizontal(image, (at, stride, width), height, channels, between, across, work)
         source = (start, size_x * channels, height - 1)
-        blend_rows(between, source, down, result, size_x * channels, sums)
+        blend_rows(between, source, down, result, size_x * channels, places)
 
 
 def plain_pass(image: np.ndarray, size_out: int, bicubic: int) -> np.ndarray:

@@ -1,219 +1,231 @@
-"""Blends: weighted sums of byte runs, the inner loops of a filtered resize.
+"""Blends: weighted sums of bytes, the inner loops of a filtered resize.
 
-`blend_rows` makes output rows of runs of any length; `blend_lanes` makes all output pixels of a
-tile, runs of LANES bytes. Up to 4 taps are summed in registers; more are summed 4 at a time in an
-int32 buffer (the count is then a multiple of 4). int32 throughout: numba would widen to int64 and
-lose half of the lanes, so every product and sum is cast back.
+`blend_rows` makes output rows of rows, `blend_columns` output pixels of pixels of a row. Both run
+over quads of taps, whose weights are split into halves of 16 bits (`stoker.ops.tap_tables`): most
+processors multiply and add pairs of int16 faster than they multiply whole weights. Compiled, all
+sums stay in registers (`stoker.ops.machine.tap_rows` and `tap_columns`); rows and groups of rows
+that are smaller than a block of registers are summed level by level. Either way a sum is an int32,
+rounded and clipped to uint8.
 """
 
 from typing import Any, Final
 
 import numpy as np
 
+from stoker.ops.runs import copy_run
+from stoker.ops.tap_tables import QUAD
 from stoker.ops.taps import PRECISION
 from stoker.rng.jit import kernel
 
-LANES: Final = 48
-"""Bytes of one pixel of a tile; divisible by 4 times every channel count from 1 to 4."""
-
-N: Final = np.uint64(LANES)
-N2: Final = np.uint64(2 * LANES)
-N3: Final = np.uint64(3 * LANES)
-N4: Final = np.uint64(4 * LANES)
 HALF: Final = np.int32(1 << (PRECISION - 1))
 SHIFT: Final = np.int32(PRECISION)
+SIXTEEN: Final = np.int32(16)
 LOW: Final = np.int32(0)
 HIGH: Final = np.int32(255)
 
 
 @kernel
-def clip8(total: Any) -> Any:
-    """Round a sum that has the half added already to a grey level."""
+def weight_at(words: Any, k: int) -> Any:
+    """Return a weight of split quads."""
+    place = k // QUAD * QUAD + k % QUAD // 2
+    low, high = words[place], words[place + 2]
+    if k % 2 == 0:
+        low, high = np.int32(low << SIXTEEN), np.int32(high << SIXTEEN)
+    return np.int32(np.int32(low >> SIXTEEN) + np.int32(np.int32(high >> SIXTEEN) << SIXTEEN))
+
+
+@kernel
+def blend_one(src: Any, start: int, step: int, last: int, words: Any, k: int, count: int) -> Any:
+    """Blend one level.
+
+    Args:
+        src: flat uint8.
+        start: index of the first tap.
+        step: bytes from tap to tap.
+        last: number of the last tap there is; later ones have weight 0.
+        words: split weights.
+        k: number of the first weight.
+        count: taps.
+    """
+    total = HALF
+    for tap in range(count):
+        level = np.int32(src[start + min(tap, last) * step])
+        total = np.int32(total + np.int32(weight_at(words, k + tap) * level))
     return np.uint8(min(max(np.int32(total >> SHIFT), LOW), HIGH))
 
 
 @kernel
-def times(weight: Any, level: Any) -> Any:
-    """Multiply in int32."""
-    return np.int32(weight * np.int32(level))
-
-
-@kernel
-def blend_lanes(tile: Any, out: Any, table: Any, sums: Any) -> None:
-    """Blend all output pixels of a tile.
-
-    Args:
-        tile: flat uint8, LANES bytes for each source pixel and for `count` pixels beyond.
-        out: `(size_out * LANES,) uint8`.
-        table: (first, weights, count) of the axis.
-        sums: at least LANES int32.
-    """
-    first, weights, count = table
-    if count == 2:
-        lanes2(tile, out, first, weights)
-    elif count == 3:
-        lanes3(tile, out, first, weights)
-    elif count == 4:
-        lanes4(tile, out, first, weights)
-    else:
-        lanes_many(tile, out, first, weights, count, sums)
-
-
-@kernel
-def lanes2(t: Any, out: Any, first: Any, weights: Any) -> None:
-    """Two taps."""
-    for x in range(len(first)):
-        a, at = np.uint64(first[x]) * N, np.uint64(x) * N
-        w0, w1 = weights[2 * x], weights[2 * x + 1]
-        for j in range(N):
-            out[at + j] = clip8(np.int32(HALF + times(w0, t[a + j]) + times(w1, t[a + N + j])))
-
-
-@kernel
-def lanes3(t: Any, out: Any, first: Any, weights: Any) -> None:
-    """Three taps."""
-    for x in range(len(first)):
-        a, at = np.uint64(first[x]) * N, np.uint64(x) * N
-        w0, w1, w2 = weights[3 * x], weights[3 * x + 1], weights[3 * x + 2]
-        for j in range(N):
-            total = HALF + times(w0, t[a + j]) + times(w1, t[a + N + j]) + times(w2, t[a + N2 + j])
-            out[at + j] = clip8(np.int32(total))
-
-
-@kernel
-def lanes4(t: Any, out: Any, first: Any, weights: Any) -> None:
-    """Four taps."""
-    for x in range(len(first)):
-        a, at = np.uint64(first[x]) * N, np.uint64(x) * N
-        w0, w1, w2, w3 = weights[4 * x], weights[4 * x + 1], weights[4 * x + 2], weights[4 * x + 3]
-        for j in range(N):
-            total = HALF + times(w0, t[a + j]) + times(w1, t[a + N + j])
-            total += times(w2, t[a + N2 + j]) + times(w3, t[a + N3 + j])
-            out[at + j] = clip8(np.int32(total))
-
-
-@kernel
-def lanes_many(t: Any, out: Any, first: Any, weights: Any, count: int, sums: Any) -> None:
-    """Any multiple of four taps from 8: the first four begin the sums, the last four end them."""
-    for x in range(len(first)):
-        a, at = np.uint64(first[x]) * N, np.uint64(x) * N
-        k, end = x * count, (x + 1) * count - 4
-        w0, w1, w2, w3 = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
-        for j in range(N):
-            total = HALF + times(w0, t[a + j]) + times(w1, t[a + N + j])
-            total += times(w2, t[a + N2 + j]) + times(w3, t[a + N3 + j])
-            sums[j] = np.int32(total)
-        a += N4
-        for i in range(k + 4, end, 4):
-            w0, w1, w2, w3 = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
-            for j in range(N):
-                total = sums[j] + times(w0, t[a + j]) + times(w1, t[a + N + j])
-                total += times(w2, t[a + N2 + j]) + times(w3, t[a + N3 + j])
-                sums[j] = np.int32(total)
-            a += N4
-        w0, w1, w2, w3 = weights[end], weights[end + 1], weights[end + 2], weights[end + 3]
-        for j in range(N):
-            total = sums[j] + times(w0, t[a + j]) + times(w1, t[a + N + j])
-            total += times(w2, t[a + N2 + j]) + times(w3, t[a + N3 + j])
-            out[at + j] = clip8(np.int32(total))
-
-
-@kernel
-def blend_rows(src: Any, source: Any, table: Any, dst: Any, line: int, sums: Any) -> None:
-    """Blend all output rows. The loop over rows is in the callees: a call costs as much as a row.
+def blend_rows(src: Any, source: Any, table: Any, dst: Any, line: int, places: Any) -> None:
+    """Blend all output rows.
 
     Args:
         src: flat uint8 image.
         source: (index of the source's first byte, bytes from row to row, number of the last row);
             taps beyond that row have weight 0.
-        table: (first, weights, count) of the axis.
+        table: (first, split weights, count) of the axis.
         dst: flat uint8, rows of `line` bytes.
         line: bytes of a row.
-        sums: at least `line` int32.
+        places: at least `count` int64, contents undefined.
     """
-    first, weights, count = table
-    if count == 2:
-        rows2(src, source, first, weights, dst, line)
-    elif count == 3:
-        rows3(src, source, first, weights, dst, line)
-    elif count == 4:
-        rows4(src, source, first, weights, dst, line)
-    else:
-        rows_many(src, source, table, dst, line, sums)
-
-
-@kernel
-def row_at(source: Any, row: Any) -> Any:
-    """Return the index of the first byte of a source row."""
+    first, words, count = table
     at, stride, last = source
-    return np.uint64(at + min(row, last) * stride)
+    for y in range(len(first)):
+        begun, to = at + first[y] * stride, y * line
+        if line < 16:
+            for x in range(line):
+                most = last - first[y]
+                dst[to + x] = blend_one(src, begun + x, stride, most, words, y * count, count)
+            continue
+        for tap in range(count):
+            places[tap] = begun + min(tap, last - first[y]) * stride
+        if line < 64:
+            blend_short_row(src, places, words, y * count, count, dst, to, line)
+        else:
+            blend_row(src, places, words, y * count, count, dst, to, line)
 
 
 @kernel
-def rows2(s: Any, source: Any, first: Any, weights: Any, out: Any, line: int) -> None:
-    """Two taps."""
-    n = np.uint64(line)
-    for y in range(len(first)):
-        a, b = row_at(source, first[y]), row_at(source, first[y] + 1)
-        k, to = 2 * y, np.uint64(y * line)
-        w0, w1 = weights[k], weights[k + 1]
-        for j in range(n):
-            out[to + j] = clip8(np.int32(HALF + times(w0, s[a + j]) + times(w1, s[b + j])))
+def blend_columns(
+    src: Any, source: Any, rows: int, channels: int, dst: Any, table: Any, spare: Any
+) -> None:
+    """Blend all output pixels of rows.
+
+    Args:
+        src: flat uint8 image.
+        source: (index of the source's first byte, bytes from row to row, width in pixels); taps
+            beyond the width have weight 0.
+        rows: rows to do.
+        channels: bytes of a pixel.
+        dst: flat uint8, rows without gaps.
+        table: (first, split weights, count) of the axis.
+        spare: at least `16 * (width + count + 4)` uint8, contents undefined.
+    """
+    at, stride, width = source
+    first, words, count = table
+    wide, tall = len(first), rows_at_once(channels)
+    line = wide * channels
+    if wide < QUAD or rows < tall:
+        for y in range(rows):
+            for x in range(line):
+                pixel, c = x // channels, x % channels
+                start = at + y * stride + first[pixel] * channels + c
+                most, k = width - 1 - first[pixel], pixel * count
+                dst[y * line + x] = blend_one(src, start, channels, most, words, k, count)
+        return
+    # Bytes of a row that are read: weights of 0 read beyond it, and three channels read four.
+    reach = (first[wide - 1] + count) * channels + 4
+    for group in range(0, rows, tall):
+        y = min(group, rows - tall)  # the last group overlaps the one before it
+        begun, to = at + y * stride, y * line
+        if begun + (tall - 1) * stride + reach <= len(src):
+            blend_group(src, (begun, stride), channels, dst, to, table)
+            continue
+        for n in range(tall):
+            copy_run(src, begun + n * stride, spare, n * reach, width * channels)
+        blend_group(spare, (np.int64(0), np.int64(reach)), channels, dst, to, table)
 
 
 @kernel
-def rows3(s: Any, source: Any, first: Any, weights: Any, out: Any, line: int) -> None:
-    """Three taps."""
-    n = np.uint64(line)
-    for y in range(len(first)):
-        a, b = row_at(source, first[y]), row_at(source, first[y] + 1)
-        c = row_at(source, first[y] + 2)
-        k, to = 3 * y, np.uint64(y * line)
-        w0, w1, w2 = weights[k], weights[k + 1], weights[k + 2]
-        for j in range(n):
-            total = HALF + times(w0, s[a + j]) + times(w1, s[b + j]) + times(w2, s[c + j])
-            out[to + j] = clip8(np.int32(total))
+def rows_at_once(channels: int) -> int:
+    """Return how many rows a group has, so that four pixels of them fill registers."""
+    if channels < 3:
+        return 16 if channels == 1 else 8
+    return 4
 
 
 @kernel
-def rows4(s: Any, source: Any, first: Any, weights: Any, out: Any, line: int) -> None:
-    """Four taps."""
-    n = np.uint64(line)
-    for y in range(len(first)):
-        a, b = row_at(source, first[y]), row_at(source, first[y] + 1)
-        c, d = row_at(source, first[y] + 2), row_at(source, first[y] + 3)
-        k, to = 4 * y, np.uint64(y * line)
-        w0, w1, w2, w3 = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
-        for j in range(n):
-            total = HALF + times(w0, s[a + j]) + times(w1, s[b + j])
-            total += times(w2, s[c + j]) + times(w3, s[d + j])
-            out[to + j] = clip8(np.int32(total))
+def blend_group(src: Any, source: Any, channels: int, dst: Any, to: int, table: Any) -> None:
+    """Blend all output pixels of a group of rows, of four pixels at least.
+
+    Args:
+        src: flat uint8.
+        source: (index of the first byte, bytes from row to row).
+        channels: bytes of a pixel.
+        dst: flat uint8, rows without gaps.
+        to: index of the first byte written.
+        table: (first, split weights, count) of the axis.
+    """
+    if channels == 3:
+        blend_pixels3(src, source, table, dst, to)
+    elif channels == 1:
+        blend_pixels1(src, source, table, dst, to)
+    elif channels == 4:
+        blend_pixels4(src, source, table, dst, to)
+    else:
+        blend_pixels2(src, source, table, dst, to)
 
 
-@kernel
-def rows_many(s: Any, source: Any, table: Any, out: Any, line: int, sums: Any) -> None:
-    """Any multiple of four taps from 8: the first four begin the sums, the last four end them."""
-    first, weights, count = table
-    n = np.uint64(line)
-    for y in range(len(first)):
-        to = np.uint64(y * line)
-        for k in range(0, count, 4):
-            a, b = row_at(source, first[y] + k), row_at(source, first[y] + k + 1)
-            c, d = row_at(source, first[y] + k + 2), row_at(source, first[y] + k + 3)
-            i = y * count + k
-            w0, w1, w2, w3 = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
-            if k == 0:
-                for j in range(n):
-                    total = HALF + times(w0, s[a + j]) + times(w1, s[b + j])
-                    total += times(w2, s[c + j]) + times(w3, s[d + j])
-                    sums[j] = np.int32(total)
-            elif k < count - 4:
-                for j in range(n):
-                    total = sums[j] + times(w0, s[a + j]) + times(w1, s[b + j])
-                    total += times(w2, s[c + j]) + times(w3, s[d + j])
-                    sums[j] = np.int32(total)
-            else:
-                for j in range(n):
-                    total = sums[j] + times(w0, s[a + j]) + times(w1, s[b + j])
-                    total += times(w2, s[c + j]) + times(w3, s[d + j])
-                    out[to + j] = clip8(np.int32(total))
+@kernel(twin="stoker.ops.machine.tap_rows:blend_row")
+def blend_row(
+    src: Any, places: Any, words: Any, k: int, count: int, dst: Any, to: int, line: int
+) -> None:
+    """Blend a row of at least 64 bytes.
+
+    Args:
+        src: flat uint8.
+        places: index of the first byte of the row of every tap.
+        words: split weights.
+        k: number of the first weight.
+        count: taps, in whole quads.
+        dst: flat uint8.
+        to: index of the first byte written.
+        line: bytes of the row.
+    """
+    plain_run(src, places[:count], (words, k, count), dst[to : to + line])
+
+
+@kernel(twin="stoker.ops.machine.tap_rows:blend_short_row")
+def blend_short_row(
+    src: Any, places: Any, words: Any, k: int, count: int, dst: Any, to: int, line: int
+) -> None:
+    """Blend a row of at least 16 bytes; see `blend_row`."""
+    plain_run(src, places[:count], (words, k, count), dst[to : to + line])
+
+
+@kernel(twin="stoker.ops.machine.tap_columns:blend_pixels1")
+def blend_pixels1(src: Any, source: Any, table: Any, dst: Any, to: int) -> None:
+    """Blend all pixels of 16 rows of one channel; see `blend_group`."""
+    plain_group(src, source, table, dst[to:], 1)
+
+
+@kernel(twin="stoker.ops.machine.tap_columns:blend_pixels2")
+def blend_pixels2(src: Any, source: Any, table: Any, dst: Any, to: int) -> None:
+    """Blend all pixels of 8 rows of two channels; see `blend_group`."""
+    plain_group(src, source, table, dst[to:], 2)
+
+
+@kernel(twin="stoker.ops.machine.tap_columns:blend_pixels3")
+def blend_pixels3(src: Any, source: Any, table: Any, dst: Any, to: int) -> None:
+    """Blend all pixels of 4 rows of three channels; see `blend_group`.
+
+    Four bytes beyond the last tap are read.
+    """
+    plain_group(src, source, table, dst[to:], 3)
+
+
+@kernel(twin="stoker.ops.machine.tap_columns:blend_pixels4")
+def blend_pixels4(src: Any, source: Any, table: Any, dst: Any, to: int) -> None:
+    """Blend all pixels of 4 rows of four channels; see `blend_group`."""
+    plain_group(src, source, table, dst[to:], 4)
+
+
+def plain_run(src: np.ndarray, starts: np.ndarray, taps: Any, out: np.ndarray) -> None:
+    """Blend runs of bytes with NumPy; `taps` are (words, number of the first weight, count)."""
+    words, k, count = taps
+    halves = words[k : k + count].view(np.int16).reshape(-1, 2, QUAD).astype(np.int64)
+    weights = (halves[:, 0] + (halves[:, 1] << 16)).ravel()
+    levels = src[starts[:, None] + np.arange(out.size)].astype(np.int64)
+    total = (weights[:, None] * levels).sum(0) + int(HALF)
+    out[...] = np.clip(total >> PRECISION, 0, 255)
+
+
+def plain_group(src: np.ndarray, source: Any, table: Any, out: np.ndarray, channels: int) -> None:
+    """Blend all pixels of a group of rows with NumPy; see `blend_group`."""
+    first, words, count = table
+    start, stride = source
+    for row in range(rows_at_once(channels)):
+        for x in range(len(first)):
+            to = (row * len(first) + x) * channels
+            begun = start + row * stride + int(first[x]) * channels
+            taps = (words, x * count, count)
+            plain_run(src, begun + channels * np.arange(count), taps, out[to : to + channels])

@@ -68,7 +68,7 @@ def tap_count(size_in: int, size_out: int, bicubic: int) -> int:
     for index in range(size_out):
         first, end = window(index, scale, support, size_in)
         longest = max(longest, end - first)
-    return longest if longest <= 4 else (longest + 3) // 4 * 4
+    return (longest + 3) // 4 * 4
 
 
 @kernel

@@ -8,7 +8,6 @@ Nothing is checked here: the callers stay inside of both arrays.
 
 from typing import Any
 
-import llvmlite.binding
 import numba
 import numba.extending
 from llvmlite import ir
@@ -16,6 +15,7 @@ from numba.core import cgutils
 
 from stoker.ops.machine.blocks import at as address
 from stoker.ops.machine.blocks import load, shuffle, store
+from stoker.ops.machine.processor import has_feature
 
 types: Any = numba.types
 function: Any = cgutils.get_or_insert_function
@@ -24,13 +24,6 @@ intrinsic: Any = numba.extending.intrinsic
 LANES = 64
 BYTES = ir.VectorType(ir.IntType(8), LANES)
 PICK = "llvm.x86.avx512.vpermi2var.qi.512"
-
-
-def has_byte_permutations() -> bool:
-    """Whether code is compiled for this processor, and it has AVX-512 VBMI."""
-    config: Any = numba.config
-    native = config.CPU_NAME is None and config.CPU_FEATURES is None
-    return native and bool(llvmlite.binding.get_host_cpu_features().get("avx512vbmi", False))
 
 
 def _picked(builder: Any, levels: Any, table: Any) -> Any:
@@ -95,6 +88,6 @@ def _mapper(channels: int, write: Any) -> Any:
     return replace
 
 
-_write = _by_permutation if has_byte_permutations() else _one_by_one
+_write = _by_permutation if has_feature("avx512vbmi") else _one_by_one
 map64, map192 = _mapper(1, _write), _mapper(3, _write)
 slow64, slow192 = _mapper(1, _one_by_one), _mapper(3, _one_by_one)

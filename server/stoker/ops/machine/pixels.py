@@ -10,6 +10,7 @@ import numba.extending
 from llvmlite import ir
 
 from stoker.ops.machine.blocks import at, load, shuffle, store
+from stoker.ops.machine.vectors import splat
 from stoker.ops.pixels import PART, ROUND, SHIFT, WEIGHT
 
 types: Any = numba.types
@@ -25,18 +26,9 @@ def _flat(*arrays: Any) -> bool:
     return one and known and arrays[0].ndim == 1
 
 
-def _splat(builder: Any, number: Any) -> Any:
-    """Return four lanes of a number."""
-    four = ir.VectorType(number.type, 4)
-    one = builder.insert_element(
-        ir.Constant(four, ir.Undefined), number, ir.Constant(FOUR.element, 0)
-    )
-    return shuffle(builder, one, one, [0, 0, 0, 0])
-
-
 def _splat32(builder: Any, number: Any) -> Any:
     """Return four int32 lanes of an int64 that fits one."""
-    return _splat(builder, builder.trunc(number, FOUR.element))
+    return splat(builder, builder.trunc(number, FOUR.element), FOUR.count)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -94,7 +86,7 @@ def _mean_of_floats(builder: Any, four: list[Any], weights: list[Any]) -> Any:
             builder.sitofp(weight, ir.DoubleType()), ir.Constant(ir.DoubleType(), PART)
         )
         if isinstance(lanes, ir.VectorType):
-            share = _splat(builder, share)
+            share = splat(builder, share, lanes.count)
         part = builder.fmul(builder.fpext(value, double), share)
         total = part if total is None else builder.fadd(total, part)
     return builder.fptrunc(total, lanes)

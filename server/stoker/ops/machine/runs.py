@@ -14,6 +14,7 @@ from numba.core import cgutils
 
 from stoker.ops.machine.blocks import at as address
 from stoker.ops.machine.blocks import load, shuffle, store
+from stoker.ops.machine.vectors import splat
 
 types: Any = numba.types
 intrinsic: Any = numba.extending.intrinsic
@@ -76,15 +77,6 @@ def reverse16(_context: Any, src: Any, start: Any, dst: Any, to: Any) -> Any:
     return types.none(src, types.int64, dst, types.int64), build
 
 
-def _spread(builder: Any, number: Any) -> Any:
-    """Return sixteen lanes of a float32."""
-    kind = ir.VectorType(number.type, SIXTEEN)
-    one = builder.insert_element(
-        ir.Constant(kind, ir.Undefined), number, ir.Constant(ir.IntType(32), 0)
-    )
-    return shuffle(builder, one, one, [0] * SIXTEEN)
-
-
 @intrinsic  # type: ignore[untyped-decorator]
 def planes16(
     _context: Any, src: Any, start: Any, means: Any, gains: Any, dst: Any, to: Any, plane: Any
@@ -103,8 +95,8 @@ def planes16(
         for c in range(3):
             levels = _picked(builder, thirds, [3 * place + c for place in range(SIXTEEN)])
             values = builder.sitofp(builder.zext(levels, wide), floats)
-            mean = _spread(builder, builder.extract_value(means, c))
-            gain = _spread(builder, builder.extract_value(gains, c))
+            mean = splat(builder, builder.extract_value(means, c), SIXTEEN)
+            gain = splat(builder, builder.extract_value(gains, c), SIXTEEN)
             done = builder.fmul(builder.fsub(values, mean), gain)
             if halves:
                 done = builder.fptoui(done, ir.VectorType(ir.IntType(16), SIXTEEN))
