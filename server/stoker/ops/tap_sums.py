@@ -47,10 +47,11 @@ def blend_one(src: Any, start: int, step: int, last: int, words: Any, k: int, co
         k: number of the first weight.
         count: taps.
     """
-    total = HALF
+    total, place = HALF, start
     for tap in range(count):
-        level = np.int32(src[start + min(tap, last) * step])
+        level = np.int32(src[place])
         total = np.int32(total + np.int32(weight_at(words, k + tap) * level))
+        place += step if tap < last else 0
     return np.uint8(min(max(np.int32(total >> SHIFT), LOW), HIGH))
 
 
@@ -70,14 +71,15 @@ def blend_rows(src: Any, source: Any, table: Any, dst: Any, line: int, places: A
     first, words, count = table
     at, stride, last = source
     for y in range(len(first)):
-        begun, to = at + first[y] * stride, y * line
+        begun, most, to = at + first[y] * stride, last - first[y], y * line
         if line < 16:
             for x in range(line):
-                most = last - first[y]
                 dst[to + x] = blend_one(src, begun + x, stride, most, words, y * count, count)
             continue
+        place = begun
         for tap in range(count):
-            places[tap] = begun + min(tap, last - first[y]) * stride
+            places[tap] = place
+            place += stride if tap < most else 0
         if line < 64:
             blend_short_row(src, places, words, y * count, count, dst, to, line)
         else:

@@ -61,7 +61,7 @@ def tap_bound(size_in: int, size_out: int, bicubic: int) -> int:
 
 @kernel
 def tap_count(size_in: int, size_out: int, bicubic: int) -> int:
-    """Return the number of taps per output pixel: the longest window, beyond 4 a multiple of 4."""
+    """Return the number of taps per output pixel: the longest window, in whole quads."""
     scale = size_in / size_out
     support = (2.0 if bicubic else 1.0) * max(scale, 1.0)
     longest = 2

@@ -30,7 +30,6 @@ QUAD = 4
 X86 = {
     16: ("sse2.pmadd.wd", "sse2.packssdw.128", "sse2.packuswb.128"),
     32: ("avx2.pmadd.wd", "avx2.packssdw", "avx2.packuswb"),
-    64: ("avx512.pmaddw.d.512", "avx512.packssdw.512", "avx512.packuswb.512"),
 }
 """Instructions by bytes of a register: multiply and add pairs; narrow, saturating, to half."""
 REGISTER = (32 if has_feature("avx2") else LANE) if is_x86() else 0
