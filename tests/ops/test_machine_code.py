@@ -146,6 +146,7 @@ LOOPS = {
     "hsv_floats": ["floats_to_hsv", "hsv_to_floats"],
     "ycbcr_floats": ["floats_to_ycbcr", "ycbcr_to_floats"],
     "float_levels": ["settle"],
+    "powers": ["raise_all"],
     "median_floats": ["write_keys", "read_keys", "count_keys", "try_bit", "keep_trial"],
     "windows_floats": ["begin_floats", "add_floats", "store_floats"],
     "windows": ["begin_sums", "add_pair", "store_row", "store_levels"],

@@ -52,6 +52,15 @@ def test_floats_are_near_the_exact_mean(tools, dtype, part):
     assert (np.abs(got - exact) <= 3 * np.finfo(dtype).eps * scale + least).all()
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_what_is_no_number_is_one_nan(tools, dtype):
+    one = {"float16": 0x7E00, "float32": 0x7FC00000, "float64": 0x7FF8000000000000}[dtype]
+    bits = np.dtype(dtype.replace("float", "uint"))
+    a = np.array([np.nan, -np.nan, np.inf, -np.inf, 1, 1] * 20, dtype)
+    b = np.array([1, 2, -np.inf, np.inf, -np.nan, np.nan] * 20, dtype)
+    assert {*blended(tools, a, b, 0.5).view(bits).tolist()} == {one}
+
+
 def test_a_part_of_one_is_the_value_itself(tools, levels):
     for dtype in ("uint8", "float16", "float32", "float64"):
         a, b = (array.astype(dtype) for array in levels)

@@ -4,8 +4,7 @@ Draws: 0 applied if uniform < p; 1 gamma, uniform in its range. Each of the 256 
 once: 255 * (x / 255) ** gamma, as floor(255 * exp(gamma * log(x / 255)) + 0.5) with the exp and log
 of `stoker.rng.maths`; 0 stays 0.
 
-Of floats exp(gamma * log(x)) in float64, rounded to float32; what is not above 0, or no number, is
-0, and what is 1 or above 1.
+Of floats `stoker.ops.powers`; what is not above 0, or no number, is 0, and what is 1 or above 1.
 """
 
 from dataclasses import dataclass
@@ -15,8 +14,8 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, State, Value
-from stoker.ops.float_levels import ONE, ZERO
 from stoker.ops.pixelwise import APPLY, LEVELS, PixelOp, begin, look_up, plain_floats
+from stoker.ops.powers import plain_raised, raise_all
 from stoker.ops.registry import register
 from stoker.rng.draws import bernoulli, uniform_range
 from stoker.rng.jit import kernel
@@ -55,29 +54,15 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 @kernel
-def power(x: Any, gamma: float) -> Any:
-    """Return a float32 to a power, clipped."""
-    if x >= ONE:
-        return ONE
-    return np.float32(exp(gamma * log(np.float64(x)))) if x > ZERO else ZERO
-
-
-@kernel
 def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     image = begin(src, dst)
     if record["apply"]:
-        gamma = np.float64(record["gamma"])
-        for i in range(np.uint64(image.size)):
-            image[i] = power(image[i], gamma)
+        raise_all(image, np.float32(record["gamma"]))
 
 
 @plain_floats
 def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
-    gamma = float(record["gamma"])
-    raised = np.clip(np.where(np.isnan(image), ZERO, image), ZERO, ONE)
-    inside = (raised > ZERO) & (raised < ONE)
-    raised[inside] = [exp(gamma * log(x)) for x in raised[inside].tolist()]
-    return raised + ZERO
+    return plain_raised(image, np.float32(record["gamma"]))
 
 
 @register

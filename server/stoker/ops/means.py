@@ -3,10 +3,10 @@
 uint8: with w = floor(part * 2**16 + 0.5), (a * w + b * (2**16 - w) + 2**15) >> 16, in integers.
 float32 and float64: a * p + b * q, p and q being part and 1 - part (computed in float64) rounded to
 the dtype; each operation is rounded once. float16 is widened to float32 and its result rounded to
-nearest, halves to even; a result that is no number is 0x7E00.
+nearest, halves to even. A result that is no number is one NaN: 0x7E00, 0x7FC00000 or
+0x7FF8000000000000.
 
-`run` and `plain` forms give the same bytes; of float32 and float64 that are no number, which nan
-is left open.
+`run` and `plain` forms give the same bytes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from stoker.ops.float_levels import number, plain_number
 from stoker.ops.half import narrowed, to_halves, widened
 from stoker.ops.paste import paste, plain_paste
 from stoker.ops.points import MOVERS
@@ -44,13 +45,13 @@ def plain_bytes(a: np.ndarray, b: np.ndarray, dst: np.ndarray, weight: np.int32)
 def blend_floats(a: Any, b: Any, dst: Any, p: Any, q: Any) -> None:
     """Write the weighted mean of flat arrays of the weights' dtype."""
     for i in range(np.uint64(dst.size)):
-        dst[i] = a[i] * p + b[i] * q
+        dst[i] = number(a[i] * p + b[i] * q)
 
 
 def plain_floats(a: np.ndarray, b: np.ndarray, dst: np.ndarray, p: Any, q: Any) -> None:
     """The reference of `blend_floats`."""
     with np.errstate(all="ignore"):
-        dst[...] = a * p + b * q
+        dst[...] = plain_number(a * p + b * q)
 
 
 @kernel

@@ -3,7 +3,8 @@
 Weights are integers in units of 2**-16, and their sum is 2**16; a level is (the sum of weight times
 level + 2**15) >> 16: rounded once, halves up. So images that are equal give themselves, and no
 level leaves the range of those it is made of. Sums stand in int32 scratch between the calls.
-Floats are added up in float64, first image first, and rounded to float32 once; nothing is clipped.
+Floats are added up in float64, first image first, and rounded to float32 once; nothing is clipped,
+and what is no number is written as one NaN.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.ops.contract import State
+from stoker.ops.float_levels import plain_number, settle
 from stoker.ops.folds import Fold
 from stoker.ops.rules import FLOAT, require_image
 from stoker.rng.jit import kernel
@@ -105,6 +107,7 @@ def mix_floats(src: Any, place: int, count: int, dst: Any, weights: Any, scratch
         add_floats(image, weight, sums, sums)
     else:
         add_floats(image, weight, sums, dst.reshape(dst.size))
+        settle(dst.reshape(dst.size), np.uint64(0), np.uint64(dst.size))
 
 
 def plain_mix_floats(srcs: Sequence[np.ndarray], dst: np.ndarray, weights: np.ndarray) -> None:
@@ -114,7 +117,7 @@ def plain_mix_floats(srcs: Sequence[np.ndarray], dst: np.ndarray, weights: np.nd
         total = srcs[0].astype(np.float64) * parts[0]
         for src, part in zip(srcs[1:], parts[1:], strict=False):
             total = total + src.astype(np.float64) * part
-        dst[...] = total
+        dst[...] = plain_number(total.astype(np.float32))
 
 
 def declare_mix(fold: Fold, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:

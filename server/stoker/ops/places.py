@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.ops.cut import fill_run
+from stoker.ops.float_levels import settle
 from stoker.ops.pixels import pick3
 from stoker.ops.warp import BITS, is_inner, mix_at, sample
 from stoker.rng.jit import kernel
@@ -46,6 +47,8 @@ def sample_row(src: Any, dst: Any, y: int, places: Any, bilinear: int, fill: Any
                 at = np.uint64(to + x * channels)
                 sample(image, src.shape, across[x], down[x], bilinear, result, at)
         first = end
+    if bilinear == 1:
+        settle(result, np.uint64(to), np.uint64(dst.shape[1] * channels))
 
 
 @kernel

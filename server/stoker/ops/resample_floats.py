@@ -4,6 +4,8 @@ Windows, filters and the order of the passes are those of `stoker.ops.resample`.
 float64, first tap first, beginning with 0, and rounds to float32 once; nothing is clipped, so a
 bicubic result may overshoot. An axis that keeps its size is passed over.
 
+A sum that is no number is written as one NaN (`stoker.ops.float_levels`).
+
 The vertical pass blends rows, which are contiguous, a block at a time.
 
 Scratch, each part aligned to 64 bytes: tables of both axes, float64 sums, the image between the
@@ -14,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from stoker.ops.float_levels import number, plain_number, settle
 from stoker.ops.part import source_part
 from stoker.ops.reorder import copy_rows
 from stoker.ops.resample import line_bytes, padded, vertical_first
@@ -131,12 +134,13 @@ def blend_runs(s: Any, source: Any, table: Any, part: Any, out: Any, line: int, 
             a, to = np.uint64(at + low * stride + start), np.uint64(i * line + start)
             if begun == taps:
                 begin_run(s, a, step, w, out, to, n)
-                continue
-            begin_run(s, a, step, w[:begun], sums, none, n)
-            for k in range(begun, taps - 4, 4):
-                add_run(s, a + step * np.uint64(k), step, w[k : k + 4], sums, sums, none, n)
-            a += step * np.uint64(taps - 4)
-            add_run(s, a, step, w[taps - 4 :], sums, out, to, n)
+            else:
+                begin_run(s, a, step, w[:begun], sums, none, n)
+                for k in range(begun, taps - 4, 4):
+                    add_run(s, a + step * np.uint64(k), step, w[k : k + 4], sums, sums, none, n)
+                a += step * np.uint64(taps - 4)
+                add_run(s, a, step, w[taps - 4 :], sums, out, to, n)
+            settle(out, to, n)
 
 
 @kernel
@@ -171,7 +175,7 @@ def blend_columns(
                     total = ZERO
                     for k in range(taps):
                         total = total + np.float64(s[a + c + k * step]) * weights[w + k]
-                    out[to + c] = np.float32(total)
+                    out[to + c] = number(np.float32(total))
 
 
 @kernel
@@ -183,9 +187,9 @@ def sum3(s: Any, a: Any, weights: Any, w: Any, taps: Any, out: Any, to: Any) -> 
         red = red + np.float64(s[pixel]) * weight
         green = green + np.float64(s[pixel + K1]) * weight
         blue = blue + np.float64(s[pixel + K2]) * weight
-    out[to] = np.float32(red)
-    out[to + K1] = np.float32(green)
-    out[to + K2] = np.float32(blue)
+    out[to] = number(np.float32(red))
+    out[to + K1] = number(np.float32(green))
+    out[to + K2] = number(np.float32(blue))
 
 
 @kernel
@@ -255,5 +259,4 @@ def plain_float_pass(image: np.ndarray, size_out: int, bicubic: int) -> np.ndarr
             rows = image[np.minimum(first + k, size_in - 1)].astype(np.float64)
             more = total + rows * weights[:, k].reshape(shape)
             total = np.where((k < count).reshape(shape), more, total)
-        floats: np.ndarray = total.astype(np.float32)
-    return floats
+        return plain_number(total.astype(np.float32))

@@ -6,7 +6,8 @@ takes the pixel the position lies in; bilinear mixes the four pixels whose centr
 weights of 11 bits, and edge pixels stand in for what lies beyond the edge.
 
 All after the position is integer arithmetic, for images of floats exact products in float64 and
-three sums of them: the same everywhere, compiled or not.
+three sums of them, of which one that is no number is written as one NaN: the same everywhere,
+compiled or not.
 """
 
 from typing import Any, Final
@@ -14,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.ops.cut import fill_run
+from stoker.ops.float_levels import plain_number, settle
 from stoker.ops.pixels import PART, ROUND, SHIFT, WEIGHT, mix1, mix4, pick3
 from stoker.rng.jit import kernel
 from stoker.rng.maths import floor
@@ -90,6 +92,8 @@ def warp_affine(src: Any, dst: Any, steps: Any, bilinear: int, fill: Any) -> Non
         else:
             run = (np.int64(0), end - first)
             sample_run(image, src.shape, line, run, bilinear, result, to)
+        if bilinear == 1:
+            settle(result, np.uint64(to), np.uint64((end - first) * channels))
         fill_run(result, (row + end) * channels, size_x - end, channels, fill)
 
 
@@ -242,12 +246,11 @@ def plain_bilinear(src: np.ndarray, qx: np.ndarray, qy: np.ndarray) -> np.ndarra
             (WEIGHT - fx) * (WEIGHT - fy), fx * (WEIGHT - fy), (WEIGHT - fx) * fy, fx * fy,
         ]  # fmt: skip
         a, b, c, d = (share * PART for share in shares)
-        deep = src.astype(np.float64)
         with np.errstate(all="ignore"):
+            deep = src.astype(np.float64)
             total = deep[above, left] * a + deep[above, right] * b
             total = total + deep[below, left] * c + deep[below, right] * d
-            floats: np.ndarray = total.astype(np.float32)
-        return floats
+            return plain_number(total.astype(np.float32))
     wide = src.astype(np.int64)
     upper = wide[above, left] * (WEIGHT - fx) + wide[above, right] * fx
     lower = wide[below, left] * (WEIGHT - fx) + wide[below, right] * fx
