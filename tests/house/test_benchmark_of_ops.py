@@ -29,17 +29,18 @@ def pixels(found) -> np.ndarray:
     return np.asarray(found)
 
 
-def test_peers_do_what_the_op_does(benchmark):
+@pytest.mark.parametrize("floats", [False, True], ids=["levels", "floats"])
+def test_peers_do_what_the_op_does(benchmark, floats):
     """Within five levels on the average: borders, roundings and filters differ, the work not."""
     cases, subject = benchmark("ops_cases"), benchmark("ops_subject")
     pictures = {size: subject.Subject(*size) for size in cases.BOTH}
-    for case in cases.all_cases():
+    for case in benchmark("ops_floats").float_cases() if floats else cases.all_cases():
         picture = pictures[case.sizes[-1]]
         contenders = case.contenders(picture)
         expected = contenders.pop("Stoker").plain()
         if case.parameters.get("dtype") == "float16":
             expected = expected.view(np.float16)
-        scale = 1 if expected.dtype == np.uint8 else np.abs(expected).max() / 255
+        scale = 1 if expected.dtype == np.uint8 else float(np.abs(expected).max()) / 255
         assert contenders
         for name, call in contenders.items():
             found = pixels(call())

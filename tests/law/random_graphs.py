@@ -1,91 +1,27 @@
 """Random pipelines of every op there is, as graph data written by a seeded generator.
 
 A pipeline has branches, shared streams and folds, and ends in one of four ways: as it is; in batch
-ops, some of them in branches; in outputs of varying shape; in folds. Tests of the engines and
-storms of kills use them. Rows are images and masks of at least 48 x 48 pixels, a label and a
+ops, some of them in branches; in outputs of varying shape; in folds. In two pipelines of five
+images become floats and levels again on their way, and join as what they are. Tests of the engines
+and storms of kills use them. Rows are images and masks of at least 48 x 48 pixels, a label and a
 weight.
 """
 
 import numpy as np
-
-from stoker.ops.corner_crop import CORNERS
-from stoker.ops.registry import lookup, make
-
-CHANGES_OF_LEVELS = (
-    "autocontrast",
-    "box_blur",
-    "brightness",
-    "channel_drop",
-    "channel_shuffle",
-    "clahe",
-    "contrast",
-    "equalize",
-    "erase",
-    "gamma",
-    "gaussian_blur",
-    "gaussian_noise",
-    "grayscale",
-    "grid_mask",
-    "hue",
-    "invert",
-    "jpeg_compression",
-    "median_blur",
-    "motion_blur",
-    "posterize",
-    "salt_and_pepper",
-    "saturation",
-    "sharpness",
-    "solarize",
+from random_ops import (
+    ARRAYS,
+    BEFORE,
+    CHANGES_OF_LEVELS,
+    CONVERSIONS,
+    MADE,
+    MIXED,
+    PARAMS,
+    pick,
+    takes_floats,
 )
-PARAMS = {
-    **{name: lambda r: {"p": float(r.uniform())} for name in CHANGES_OF_LEVELS},
-    "random_resized_crop": lambda r: {"size": [pick(r, (24, 40)), 32], "scale": [0.2, 1.0]},
-    "resize": lambda r: {"size": [32, pick(r, (24, 48))]},
-    "fit_bucket": lambda r: {
-        "size": [32, pick(r, (24, 48))],
-        "crop": pick(r, ("center", "random")),
-    },
-    "random_crop": lambda r: {"size": [16, 24], "padding": pick(r, (0, 4))},
-    "center_crop": lambda r: {"size": [pick(r, (16, 20)), 16]},
-    "corner_crop": lambda r: {"size": [16, pick(r, (16, 20))], "corner": pick(r, CORNERS)},
-    "augmix_transform": lambda r: {"severity": 10, "all_ops": pick(r, (True, False))},
-    "mirror": lambda r: {"axis": pick(r, ("horizontal", "vertical"))},
-    "blend": lambda r: {"weights": [float(r.uniform()), 1.0]},
-    "random_blend": lambda r: {"count": 2, "alpha": 0.7},
-    "horizontal_flip": lambda r: {"p": float(r.uniform())},
-    "color_jitter": lambda r: {"brightness": 0.3, "contrast": 0.3, "saturation": 0.3},
-    "vertical_flip": lambda r: {"p": float(r.uniform())},
-    "transpose": lambda r: {"p": float(r.uniform())},
-    "rot90": lambda r: {"p": float(r.uniform())},
-    "pad": lambda r: {"padding": 3, "mode": pick(r, ("edge", "reflect"))},
-    "resize_short": lambda r: {"size": pick(r, (20, 30)), "max_size": 50},
-    "resize_long": lambda r: {"size": pick(r, (30, 40))},
-    "random_short_side_scale": lambda r: {"sizes": [16, 30], "max_size": 40},
-    "letterbox": lambda r: {"size": [pick(r, (20, 30)), 24]},
-    "affine": lambda r: {"degrees": 30, "translate": 0.1, "scale": [0.8, 1.2], "shear": 5},
-    "rotate": lambda r: {"degrees": pick(r, (20, 180))},
-    "perspective": lambda r: {"p": float(r.uniform())},
-    "elastic": lambda r: {"amount_range": [1, 3.5], "spacing": 8, "p": float(r.uniform())},
-    "grid_distortion": lambda r: {"cells": pick(r, (2, 5)), "p": float(r.uniform())},
-    "pad_to_size": lambda r: {"size": 60, "place": pick(r, ("top_left", "center"))},
-    "zoom_out": lambda r: {"side_range": [1.0, 1.5], "p": float(r.uniform())},
-    "rgb_to_hsv": lambda r: {},
-    "hsv_to_rgb": lambda r: {},
-    "rgb_to_ycbcr": lambda r: {},
-    "ycbcr_to_rgb": lambda r: {},
-}
-# What must come right before an op, because it bounds the sizes that the op takes.
-BEFORE = {"pad_to_size": ("resize", {"size": [40, 48]})}
-# What batch ops take of what there is: classes have no mean, a number says nothing of four tiles.
-MIXED = {
-    "cutmix": ("image", "mask", "floats", "weight"),
-    "mixup": ("image", "floats", "weight"),
-    "mosaic": ("image", "mask", "floats"),
-}
 
-
-def pick(rng, choices):
-    return choices[rng.integers(len(choices))]
+from stoker.ops.registry import lookup, make
+from stoker.ops.rules import FLOAT
 
 
 class Writer:
@@ -93,10 +29,16 @@ class Writer:
 
     With `painted`, only ops that move image and mask alike are called, with one fill for both.
     `sharp` ops take the nearest pixel of an image too. `more` are further ops, as `PARAMS`.
+    `stored` is the dtype of images in the dataset; `floats` says whether images of floats occur,
+    which the seed decides where it is None.
     """
 
-    def __init__(self, seed, painted=False, sharp=False, more=None):
+    def __init__(self, seed, painted=False, sharp=False, more=None, stored="uint8", floats=None):
         self.seed = seed
+        # A generator of its own: pipelines without floats are what they were before there were any.
+        by_seed = stored == FLOAT or np.random.default_rng([seed, 2]).uniform() < 0.4
+        self.floats = by_seed if floats is None else floats
+        self.dtypes = {0: stored}
         self.rng = np.random.default_rng(seed)
         self.next = 4
         self.streams = []
@@ -113,9 +55,22 @@ class Writer:
         for _ in range(count):
             if depth < 2 and self.rng.uniform() < 0.3:
                 flow = self.branch(nodes, flow, depth)
+            elif self.floats and self.rng.uniform() < 0.25:
+                flow = self.converted(nodes, flow)
             else:
-                flow = self.call(nodes, pick(self.rng, self.names), flow)
+                flow = self.call(nodes, pick(self.rng, self.known(flow[0], self.names)), flow)
         return nodes, flow
+
+    def known(self, image, names):
+        """Those of the ops that have a rule for the image."""
+        if self.dtypes[image] != FLOAT:
+            return names
+        return [name for name in names if takes_floats(name, self.params[name])]
+
+    def converted(self, nodes, flow):
+        """The flow with floats in the place of the image's levels, or levels of its floats."""
+        op = lookup(CONVERSIONS[self.dtypes[flow[0]]])
+        return self.apply(nodes, op, {}, flow[:1])[0], flow[1]
 
     def call(self, nodes, name, flow, params=None):
         if name in BEFORE:
@@ -125,7 +80,8 @@ class Writer:
         params = self.params[name](self.rng) if params is None else params
         fields = op.__dataclass_fields__
         if self.painted and "mask_fill" in fields:
-            params |= {"fill": [255, 0, 0], "mask_fill": 1}
+            red = 1 if self.dtypes[flow[0]] == FLOAT else 255
+            params |= {"fill": [red, 0, 0], "mask_fill": 1}
         if self.sharp and "interpolation" in fields:
             params |= {"interpolation": "nearest"}
         make(name, params)  # a wrong example would otherwise look like a refusal
@@ -147,6 +103,7 @@ class Writer:
         for to in [values] if fold else [[value] for value in values]:
             nodes.append({"node": "apply", "draw": decision, "to": to, "results": 1})
             results.append(self.number())
+            self.dtypes[results[-1]] = MADE.get(op.name, self.dtypes.get(to[0]))
         return results
 
     def stream(self):
@@ -158,14 +115,27 @@ class Writer:
 
     def branch(self, nodes, flow, depth):
         cond = self.condition(nodes, flow)
-        blocks = []
+        blocks, ends = [], self.ends()
         for _ in range(2):
             inner, results = self.calls(int(self.rng.integers(0, 3)), flow, depth + 1)
             # Both end in one size, so that image and mask still agree after the join.
             results = self.call(inner, "resize", results, {"size": [16, 16]})
+            if self.dtypes[results[0]] not in ends:
+                results = self.converted(inner, results)
             blocks.append({"nodes": inner, "results": list(results)})
         nodes.append({"node": "if", "cond": cond, "then": blocks[0], "else": blocks[1]})
-        return self.number(), self.number()
+        joined = self.number(), self.number()
+        images = {self.dtypes[block["results"][0]] for block in blocks}
+        self.dtypes[joined[0]] = FLOAT if FLOAT in images else "uint8"
+        return joined
+
+    def ends(self):
+        """Dtypes that branches may end in: floats join floats, or levels, which stay 0 to 255."""
+        if not self.floats:
+            return ("uint8",)
+        if self.painted:  # 255 and 1 would be one colour
+            return (FLOAT,)
+        return pick(self.rng, ((FLOAT,), (FLOAT,), ("uint8",), ("uint8", FLOAT)))
 
     def condition(self, nodes, flow):
         """One comparison, or two that are joined by and, or, not."""
@@ -179,13 +149,23 @@ class Writer:
         )
 
     def comparison(self, nodes, flow, kinds=3):
-        """The label, the weight or the image's present height against a constant."""
+        """The label, the weight, the image's height or a statistic of floats, and a constant."""
+        if kinds == 3 and self.dtypes[flow[0]] == FLOAT and self.rng.uniform() < 0.4:
+            statistic = pick(self.rng, ("mean", "max", "min"))
+            limit = {"mean": 0.45, "max": 0.9, "min": 0.1}[statistic]
+            left = self.expression(nodes, statistic, flow[0])
+            return self.expression(
+                nodes, pick(self.rng, ("lt", "ge")), left, self.constant(nodes, limit)
+            )
         kind = self.rng.integers(kinds)
         left = (2, 3)[kind] if kind < 2 else self.expression(nodes, "height", flow[0])
         limits = [int(self.rng.integers(-2, 12)), float(self.rng.uniform(0, 0.6)), 24]
-        nodes.append({"node": "const", "value": limits[kind]})
-        limit = self.number()
+        limit = self.constant(nodes, limits[kind])
         return self.expression(nodes, pick(self.rng, ("lt", "ge", "ne")), left, limit)
+
+    def constant(self, nodes, value):
+        nodes.append({"node": "const", "value": value})
+        return self.number()
 
     def expression(self, nodes, op, *args):
         nodes.append({"node": "expr", "op": op, "args": list(args), "name": ""})
@@ -213,7 +193,12 @@ class Writer:
     def plain(self, nodes, flow):
         """Image and mask of one size."""
         image, mask = self.call(nodes, "resize", flow, {"size": [24, 24]})
-        return {"image": image, "mask": mask}, []
+        made = {"image": image, "mask": mask}
+        if self.floats and not self.painted:
+            for name, example in ARRAYS.items():
+                if self.rng.uniform() < 0.4:
+                    made[name] = self.apply(nodes, lookup(name), example(self.rng), [image])[0]
+        return made, []
 
     def varying(self, nodes, flow):
         """Image and mask as large as they are, in two forms."""
@@ -228,7 +213,7 @@ class Writer:
         made, forms = self.plain(nodes, flow)
         images = [made["image"]]
         for _ in range(int(self.rng.integers(1, 4))):
-            name = pick(self.rng, CHANGES_OF_LEVELS)
+            name = pick(self.rng, self.known(images[0], CHANGES_OF_LEVELS))
             images.append(self.call(nodes, name, (pick(self.rng, images), made["mask"]))[0])
         made["images"] = self.apply(nodes, lookup("stack"), {}, images, fold=True)[0]
         return made, forms
@@ -268,4 +253,7 @@ class Writer:
                 blocks.reverse()
             nodes.append({"node": "if", "cond": cond, "then": blocks[0], "else": blocks[1]})
             results = [self.number() for _ in given]
+            self.dtypes |= {
+                new: self.dtypes.get(old) for new, old in zip(results, given, strict=True)
+            }
         values |= dict(zip(taken, results, strict=True))

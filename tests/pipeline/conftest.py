@@ -12,6 +12,7 @@ from skimage import data
 from stoker.ops import registry
 from stoker.ops.contract import Kernel, Op, State
 from stoker.ops.registry import register
+from stoker.ops.rules import require_pixels
 from stoker.pipeline.engine import Row
 from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.interpreter import Interpreter
@@ -180,6 +181,11 @@ class ToyShift(Op):
         "image": Kernel(toy_shift_run, toy_shift_plain, in_place=True)
     }
     most: float = 100.0
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        self.require_kinds(states)
+        require_pixels(self.name, states)
+        return states, 0
 
     def params(self) -> np.ndarray:
         return np.array((self.most,), self.parameters)

@@ -2,18 +2,22 @@
 
 Each is made as graph data by a seeded generator (`random_graphs`). Two things are held: the
 executor computes what the interpreter computes, bit for bit, in batches too where batch ops end a
-pipeline; and what happens to a mask happens to the image it was painted into. A failure names the
-seed. 2,000 pipelines are interpreted; STOKER_PIPELINES sets how many are compiled as well (8 unless
-told, since each takes a second or two), STOKER_PIPELINES_FROM the first seed.
+pipeline; and what happens to a mask happens to the image it was painted into. Images of floats are
+made of levels on the way, and in one pipeline of four they are stored so, with infinities and what
+is no number. A failure names the seed. 2,000 pipelines are interpreted; STOKER_PIPELINES sets how
+many are compiled as well (8 unless told, since each takes a second or two), STOKER_PIPELINES_FROM
+the first seed.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 
 import numpy as np
 import pytest
-from random_graphs import PARAMS, Writer
+from random_graphs import Writer
+from random_ops import ARRAYS, CONVERSIONS, PARAMS, takes_floats
 
 from stoker.ops.contract import State
 from stoker.ops.registry import lookup, registered
@@ -39,19 +43,11 @@ TOYS = {
 
 
 def test_examples_cover_all_ops():
-    """An op that is added joins this test, unless it needs boxes, or not every op takes its result.
-
-    Images of floats have a pipeline of their own in tests/law/test_floats.py.
-    """
+    """An op that is added joins this test, unless it needs boxes or labels."""
     terminal = {
-        "cast",
         "fit_length",
-        "from_float",
         "iou_crop",
-        "layout",
-        "normalize",
         "one_hot",
-        "to_float",
         "toy_scale",
         "edited",
         "broken_kernel",
@@ -59,7 +55,8 @@ def test_examples_cover_all_ops():
     }
     known = {name for name in registered() if name.startswith("toy") or not name.startswith("x")}
     package = {n for n in known if lookup(n).__module__.startswith(("stoker.", "tests."))}
-    missing = {n for n in package if lookup(n).__module__.startswith("stoker.")} - set(PARAMS)
+    missing = {n for n in package if lookup(n).__module__.startswith("stoker.")}
+    missing -= {*PARAMS, *ARRAYS, *CONVERSIONS.values()}
     assert missing <= terminal, f"add examples for {missing - terminal}"
 
 
@@ -74,6 +71,17 @@ def sample(photo, rng, k):
         "label": np.int64(k * 2),
         "weight": np.float32(0.1 * k),
     }
+
+
+def stored_floats(levels, rng, k):
+    """An image of floats, as measured and not as painted: every second one has awkward values."""
+    image = levels / np.float32(255)
+    if k % 2:
+        image *= np.float32(rng.choice((1.0, -1.0, 3e4)))
+        awkward = np.float32([np.nan, -np.nan, np.inf, -np.inf, -0.0, 1e-40, -2, 1, 3e38])
+        where = rng.uniform(size=image.shape) < rng.choice((0.0, 0.002, 0.05))
+        image[where] = rng.choice(awkward, np.count_nonzero(where))
+    return image
 
 
 def computed(engine, row, fields):
@@ -103,9 +111,15 @@ def same(one, other, seed):
 @pytest.mark.timeout(420)  # where the cache is cold, kernels of a dozen ops are compiled
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + COMPILED))
 def test_interpreter_equals_executor(seed, photo, varied, both):
-    plan = bind(Graph.from_data(Writer(seed, more=TOYS).graph()), varied)
+    stored = "float32" if seed % 4 == 3 else "uint8"
+    graph = Writer(seed, more=TOYS, stored=stored).graph()
+    states = varied | {"image": dataclasses.replace(varied["image"], dtype=stored)}
+    plan = bind(Graph.from_data(graph), states)
     rng = np.random.default_rng(seed + 1000)
     samples = [sample(photo, rng, k) for k in range(6)]
+    if stored == "float32":
+        for k, fields in enumerate(samples):
+            fields["image"] = stored_floats(fields["image"], rng, k)
     drawn = set()
     for k, fields in enumerate(samples):
         row = Row(int(rng.integers(2**63)), k, k % 3, k % 2, k)
@@ -134,9 +148,46 @@ def test_the_generator_writes_every_end(varied):
     assert {"stack", "blend", "random_blend"} <= {*streams}
 
 
+class Noting(Writer):
+    """Notes which op is applied to images of which dtype."""
+
+    noted = frozenset()
+
+    def apply(self, nodes, op, params, values, fold=False):
+        self.noted |= {(op.name, self.dtypes.get(values[0]))}
+        return super().apply(nodes, op, params, values, fold)
+
+
+def test_the_generator_draws_floats(varied):
+    """Every op that takes them gets them, in 200 seeds, and what joins is what is said of it."""
+    noted, joined = set(), set()
+    for seed in range(200):
+        writer = Noting(seed, floats=True)
+        data = writer.graph()
+        plan = bind(Graph.from_data(data), varied)
+        noted |= writer.noted
+        (image,) = (value for name, value in data["outputs"] if name == "image")
+        assert plan.delivered[0].dtype == writer.dtypes[image], seed
+        joined |= {
+            frozenset(writer.dtypes[block["results"][0]] for block in (node["then"], node["else"]))
+            for node in data["nodes"]
+            if node["node"] == "if"
+        }
+    of_floats = {name for name, dtype in noted if dtype == "float32"}
+    assert of_floats >= {name for name, example in PARAMS.items() if takes_floats(name, example)}
+    assert of_floats >= {*ARRAYS, "from_float", "cutmix", "mixup", "mosaic", "stack"}
+    assert of_floats.isdisjoint({"equalize", "posterize", "clahe", "jpeg_compression"})
+    assert joined == {*map(frozenset, (["float32"], ["uint8"], ["uint8", "float32"]))}
+
+
 def paint(mask):
     """An image that says which class each pixel has, twice."""
     return np.stack([mask * 255, 255 - mask * 255, mask * 0], -1)
+
+
+def levels(image):
+    """The levels of an image that may be of floats."""
+    return image if image.dtype == np.uint8 else np.clip(np.rint(image * 255), 0, 255)
 
 
 def painted(photo, rng):
@@ -161,7 +212,7 @@ def test_what_is_painted_into_the_image_stays_where_the_mask_is(photo, varied):
         else:
             rows = [computed(engine, Row(seed, seed, 1), fields)]
         for done in rows:
-            image, expected = done["image"], paint(done["mask"])
+            image, expected = levels(done["image"]), paint(done["mask"])
             pure = (image[..., 0] % 255 == 0) & (image[..., 1] == 255 - image[..., 0])
             sure = pure | sharp
             wrong = int((image[sure] != expected[sure]).any(-1).sum())

@@ -1,0 +1,115 @@
+"""Examples of ops for random pipelines: parameters that fit whatever comes before.
+
+`random_graphs` writes the pipelines.
+"""
+
+import functools
+
+import numpy as np
+
+from stoker.ops.contract import State, StateError
+from stoker.ops.corner_crop import CORNERS
+from stoker.ops.registry import make
+from stoker.ops.rules import FLOAT
+
+CHANGES_OF_LEVELS = (
+    "autocontrast",
+    "box_blur",
+    "brightness",
+    "channel_drop",
+    "channel_shuffle",
+    "clahe",
+    "contrast",
+    "equalize",
+    "erase",
+    "gamma",
+    "gaussian_blur",
+    "gaussian_noise",
+    "grayscale",
+    "grid_mask",
+    "hue",
+    "invert",
+    "jpeg_compression",
+    "median_blur",
+    "motion_blur",
+    "posterize",
+    "salt_and_pepper",
+    "saturation",
+    "sharpness",
+    "solarize",
+)
+PARAMS = {
+    **{name: lambda r: {"p": float(r.uniform())} for name in CHANGES_OF_LEVELS},
+    "random_resized_crop": lambda r: {"size": [pick(r, (24, 40)), 32], "scale": [0.2, 1.0]},
+    "resize": lambda r: {"size": [32, pick(r, (24, 48))]},
+    "fit_bucket": lambda r: {
+        "size": [32, pick(r, (24, 48))],
+        "crop": pick(r, ("center", "random")),
+    },
+    "random_crop": lambda r: {"size": [16, 24], "padding": pick(r, (0, 4))},
+    "center_crop": lambda r: {"size": [pick(r, (16, 20)), 16]},
+    "corner_crop": lambda r: {"size": [16, pick(r, (16, 20))], "corner": pick(r, CORNERS)},
+    "augmix_transform": lambda r: {"severity": 10, "all_ops": pick(r, (True, False))},
+    "mirror": lambda r: {"axis": pick(r, ("horizontal", "vertical"))},
+    "blend": lambda r: {"weights": [float(r.uniform()), 1.0]},
+    "random_blend": lambda r: {"count": 2, "alpha": 0.7},
+    "horizontal_flip": lambda r: {"p": float(r.uniform())},
+    "color_jitter": lambda r: {"brightness": 0.3, "contrast": 0.3, "saturation": 0.3},
+    "vertical_flip": lambda r: {"p": float(r.uniform())},
+    "transpose": lambda r: {"p": float(r.uniform())},
+    "rot90": lambda r: {"p": float(r.uniform())},
+    "pad": lambda r: {"padding": 3, "mode": pick(r, ("edge", "reflect"))},
+    "resize_short": lambda r: {"size": pick(r, (20, 30)), "max_size": 50},
+    "resize_long": lambda r: {"size": pick(r, (30, 40))},
+    "random_short_side_scale": lambda r: {"sizes": [16, 30], "max_size": 40},
+    "letterbox": lambda r: {"size": [pick(r, (20, 30)), 24]},
+    "affine": lambda r: {"degrees": 30, "translate": 0.1, "scale": [0.8, 1.2], "shear": 5},
+    "rotate": lambda r: {"degrees": pick(r, (20, 180))},
+    "perspective": lambda r: {"p": float(r.uniform())},
+    "elastic": lambda r: {"amount_range": [1, 3.5], "spacing": 8, "p": float(r.uniform())},
+    "grid_distortion": lambda r: {"cells": pick(r, (2, 5)), "p": float(r.uniform())},
+    "pad_to_size": lambda r: {"size": 60, "place": pick(r, ("top_left", "center"))},
+    "zoom_out": lambda r: {"side_range": [1.0, 1.5], "p": float(r.uniform())},
+    "rgb_to_hsv": lambda r: {},
+    "hsv_to_rgb": lambda r: {},
+    "rgb_to_ycbcr": lambda r: {},
+    "ycbcr_to_rgb": lambda r: {},
+}
+CONVERSIONS = {"uint8": "to_float", FLOAT: "from_float"}
+"""The op that makes floats of levels, and levels of floats."""
+MADE = {"to_float": FLOAT, "from_float": "uint8"}
+"""Dtype of what they make."""
+# What makes an array of an image, at the end of a pipeline with floats.
+ARRAYS = {
+    "cast": lambda r: {"dtype": pick(r, ("float16", FLOAT, "float64"))},
+    "layout": lambda r: {"order": "CHW"},
+    "normalize": lambda r: {
+        "mean": [0.4, 0.5, 0.6],
+        "std": [0.2, 0.25, 0.3],
+        "dtype": pick(r, ("float16", FLOAT)),
+        "layout": pick(r, ("HWC", "CHW")),
+    },
+}
+# What must come right before an op, because it bounds the sizes that the op takes.
+BEFORE = {"pad_to_size": ("resize", {"size": [40, 48]})}
+# What batch ops take of what there is: classes have no mean, a number says nothing of four tiles.
+MIXED = {
+    "cutmix": ("image", "mask", "floats", "weight"),
+    "mixup": ("image", "floats", "weight"),
+    "mosaic": ("image", "mask", "floats"),
+}
+
+
+def pick(rng, choices):
+    return choices[rng.integers(len(choices))]
+
+
+@functools.cache
+def takes_floats(name, example):
+    """Whether an op has a rule for images of floats, with an example of its parameters."""
+    op = make(name, example(np.random.default_rng(0)))
+    try:
+        op.declare((State.fixed("image", FLOAT, (40, 48, 3)),) * (2 if op.folds else 1))
+    except StateError:
+        return False
+    return True
