@@ -1,6 +1,6 @@
 """Every op against OpenCV, Pillow, NumPy, and torchvision and Albumentations where installed.
 
-    python benchmarks/ops.py [--rounds 200] [--only resize,pad]
+    python benchmarks/ops.py [--rounds 200] [--only resize,pad] [--floats]
 
 The same picture, one thread, every contender called from Python, results written to memory that is
 there already where the library allows it. Contenders alternate and the least time counts
@@ -13,6 +13,7 @@ import sys
 
 from interleave import least_times
 from ops_cases import Case, all_cases
+from ops_floats import float_cases
 from ops_subject import LESS, Subject, one_thread
 
 from stoker.ops import registered
@@ -48,10 +49,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--only", help="names of ops, separated by commas")
+    parser.add_argument("--floats", action="store_true", help="images of float32")
     arguments = parser.parse_args()
     one_thread()
     wanted = set(arguments.only.split(",")) if arguments.only else None
-    cases = [case for case in all_cases() if wanted is None or case.op in wanted]
+    offered = float_cases() if arguments.floats else all_cases()
+    cases = [case for case in offered if wanted is None or case.op in wanted]
     subjects = {size: Subject(*size) for case in cases for size in case.sizes}
     print("| op | picture | Stoker, us | peers, us | ours / fastest peer |\n|---|---|---|---|---|")
     slow = []
@@ -61,7 +64,7 @@ def main() -> int:
             print(text, flush=True)
             if ratio > LIMIT:
                 slow.append(f"{case.op} {case.note}".strip())
-    missing = sorted(set(registered()) - {case.op for case in all_cases()})
+    missing = sorted(set(registered()) - {case.op for case in offered})
     print(f"\nSlower than {LIMIT} times the fastest peer: {', '.join(slow) or 'none'}.")
     print(f"Without a peer: {', '.join(missing) or 'none'}.")
     return 0

@@ -38,6 +38,7 @@ class Case:
         note: what tells it from other lines of the op.
         sizes: pictures it is measured on.
         kind: image or mask.
+        dtype: of the picture, uint8 or float32.
     """
 
     op: str
@@ -47,10 +48,12 @@ class Case:
     note: str = ""
     sizes: tuple[tuple[int, int], ...] = BOTH
     kind: str = "image"
+    dtype: str = "uint8"
 
     def contenders(self, subject: Subject) -> Peers:
         """Return all contenders, ours as `Stoker`."""
         shown = subject if self.kind == "image" else subject.mask
+        shown = shown.floats if self.dtype == "float32" else shown
         ours = Prepared(make(self.op, self.parameters), self.decided, shown.array, self.kind)
         return {"Stoker": ours, **self.peers(shown)}
 
@@ -63,10 +66,13 @@ class Prepared:
     decided: dict[str, Any]
     source: np.ndarray
     kind: str = "image"
+    kernel: Any = field(init=False)
     arguments: tuple[Any, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        (after,), need = self.op.declare((State.fixed(self.kind, "uint8", self.source.shape),))
+        before = State.fixed(self.kind, self.source.dtype.name, self.source.shape)
+        (after,), need = self.op.declare((before,))
+        self.kernel = self.op.kernel_of(self.kind, before.dtype)
         params, record = np.zeros(1, self.op.parameters), np.zeros(1, self.op.record)
         params[0] = self.op.params()[()]
         for name, value in self.decided.items():
@@ -75,7 +81,7 @@ class Prepared:
         size = self.op.out_size(params[0], record[0], height, width)
         shape = (*size, *self.source.shape[2:]) if after.kind == self.kind else after.bound
         dst = np.empty(shape, storage(after.dtype))
-        self.run = compiled(self.op.kernels[self.kind].run)
+        self.run = compiled(self.kernel.run)
         self.arguments = (self.source, dst, params[0], record[0], aligned(need))
 
     def __call__(self) -> None:
@@ -84,7 +90,7 @@ class Prepared:
     def plain(self) -> np.ndarray:
         """Return what the op's NumPy reference makes of the same."""
         src, dst, params, record, _ = self.arguments
-        self.op.kernels[self.kind].plain(src, dst, params, record, None)
+        self.kernel.plain(src, dst, params, record, None)
         made: np.ndarray = dst
         return made
 

@@ -116,7 +116,7 @@ def channel_drop(s: Subject) -> Peers:
 
 
 def planes(s: Subject) -> Peers:
-    out = np.empty((3, *s.size), np.uint8)
+    out = np.empty((3, *s.size), s.array.dtype)
     channels = [out[0], out[1], out[2]]
 
     def numpy() -> np.ndarray:

@@ -114,6 +114,9 @@ def resize(
         shrinks = rows > height or columns > width
         same = pillow == Image.Resampling.NEAREST or not shrinks
         peers: Peers = {"Pillow": lambda: part.resize(size, pillow)}
+        if s.array.dtype == np.float32:
+            planes = [Image.fromarray(plane) for plane in np.moveaxis(window, 2, 0)]
+            peers["Pillow"] = lambda: np.dstack([plane.resize(size, pillow) for plane in planes])
         peers["OpenCV" + ("" if same else LESS)] = lambda: cv2.resize(
             window, size, out, interpolation=opencv
         )

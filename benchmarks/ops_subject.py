@@ -44,8 +44,8 @@ class Subject:
     """A photograph of the given size, cut out of scikit-image's.
 
     Attributes:
-        array: `(height, width, 3) uint8`, for OpenCV, NumPy and Albumentations.
-        picture: the same for Pillow.
+        array: `(height, width, 3) uint8`, for OpenCV, NumPy and Albumentations; or float32.
+        picture: the same for Pillow; of floats the levels.
         tensor: the same for torchvision, `(3, height, width)`; None without it.
     """
 
@@ -64,7 +64,8 @@ class Subject:
     def blank(self, height: int | None = None, width: int | None = None) -> np.ndarray:
         """Return memory for a result, of the picture's own size unless another is asked for."""
         rows, columns = self.size
-        return np.empty((height or rows, width or columns, *self.array.shape[2:]), np.uint8)
+        shape = height or rows, width or columns, *self.array.shape[2:]
+        return np.empty(shape, self.array.dtype)
 
     @property
     def mask(self) -> "Subject":
@@ -72,7 +73,16 @@ class Subject:
         found = Subject.__new__(Subject)
         found.array = np.ascontiguousarray(self.array[..., 1] // 32 * 32)
         found.picture = Image.fromarray(found.array)
-        found.tensor = self.as_tensor(found.array[..., None])
+        found.tensor = self.as_tensor(found.array)
+        return found
+
+    @property
+    def floats(self) -> "Subject":
+        """The picture in float32 from 0 to 1, for all but Pillow."""
+        found = Subject.__new__(Subject)
+        found.array = self.array / np.float32(255)
+        found.picture = self.picture
+        found.tensor = self.as_tensor(found.array)
         return found
 
     def torchvision(self, call: Callable[[Any, Any], Any]) -> Peers:
@@ -87,4 +97,6 @@ class Subject:
     @staticmethod
     def as_tensor(array: np.ndarray) -> Any:
         """Return an image as torchvision takes it; None without torchvision."""
-        return TORCH.from_numpy(array).permute(2, 0, 1).contiguous() if TORCHVISION else None
+        if not TORCHVISION:
+            return None
+        return TORCH.from_numpy(np.atleast_3d(array)).permute(2, 0, 1).contiguous()

@@ -1,0 +1,195 @@
+"""What other libraries call on images of float32 for the ops that change levels; as `ops_colour`.
+
+Where a library has no function of the name, its contender is the shortest chain of its functions
+that does the same. Results stay within 0 to 1 where the op clips, so contenders clip as well.
+"""
+
+import cv2
+import numpy as np
+from ops_colour import FACTOR, GAMMA, MEAN, SIGMA, STD, TURN, Maker
+from ops_subject import Peers, Subject
+
+REST = 1.0 - FACTOR
+
+
+def clipped(image: np.ndarray) -> np.ndarray:
+    """Bring floats into [0, 1], in place."""
+    return np.clip(image, 0, 1, out=image)
+
+
+def brightness(s: Subject) -> Peers:
+    out = s.blank()
+    return {
+        "NumPy": lambda: clipped(np.multiply(s.array, np.float32(FACTOR), out=out)),
+        "OpenCV": lambda: clipped(cv2.multiply(s.array, (FACTOR,) * 4, out)),
+        **s.torchvision(lambda f, x: f.adjust_brightness(x, FACTOR)),
+    }
+
+
+def contrast(s: Subject) -> Peers:
+    out, grey = s.blank(), np.empty(s.size, np.float32)
+
+    def numpy() -> np.ndarray:
+        cv2.cvtColor(s.array, cv2.COLOR_RGB2GRAY, grey)
+        np.multiply(s.array, np.float32(FACTOR), out=out)
+        return clipped(np.add(out, np.float32(REST * cv2.mean(grey)[0]), out=out))
+
+    return {"OpenCV, NumPy": numpy, **s.torchvision(lambda f, x: f.adjust_contrast(x, FACTOR))}
+
+
+def saturation(s: Subject) -> Peers:
+    out, wide, grey = s.blank(), s.blank(), np.empty(s.size, np.float32)
+
+    def opencv() -> np.ndarray:
+        cv2.cvtColor(s.array, cv2.COLOR_RGB2GRAY, grey)
+        cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB, wide)
+        return clipped(cv2.addWeighted(s.array, FACTOR, wide, REST, 0.0, out))
+
+    return {"OpenCV": opencv, **s.torchvision(lambda f, x: f.adjust_saturation(x, FACTOR))}
+
+
+def hue(s: Subject) -> Peers:
+    out, turned = s.blank(), s.blank()
+
+    def opencv() -> np.ndarray:
+        cv2.cvtColor(s.array, cv2.COLOR_RGB2HSV, turned)
+        hues = turned[..., 0] + np.float32(TURN * 360)
+        hues[hues >= 360] -= 360
+        cv2.insertChannel(hues, turned, 0)
+        return cv2.cvtColor(turned, cv2.COLOR_HSV2RGB, out)
+
+    return {"OpenCV": opencv, **s.torchvision(lambda f, x: f.adjust_hue(x, TURN))}
+
+
+def grayscale(s: Subject) -> Peers:
+    out, grey = s.blank(), np.empty(s.size, np.float32)
+
+    def opencv() -> np.ndarray:
+        cv2.cvtColor(s.array, cv2.COLOR_RGB2GRAY, grey)
+        return cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB, out)
+
+    return {"OpenCV": opencv, **s.torchvision(lambda f, x: f.rgb_to_grayscale(x, 3))}
+
+
+def invert(s: Subject) -> Peers:
+    out = s.blank()
+    return {
+        "NumPy": lambda: np.subtract(np.float32(1), s.array, out=out),
+        "OpenCV": lambda: cv2.subtract((1.0,) * 4, s.array, out),
+        **s.torchvision(lambda f, x: f.invert(x)),
+    }
+
+
+def solarize(s: Subject) -> Peers:
+    out = s.blank()
+
+    def numpy() -> np.ndarray:
+        np.copyto(out, s.array)
+        np.subtract(np.float32(1), s.array, out=out, where=s.array >= np.float32(128 / 255))
+        return out
+
+    return {"NumPy": numpy, **s.torchvision(lambda f, x: f.solarize(x, 128 / 255))}
+
+
+def gamma(s: Subject) -> Peers:
+    out = s.blank()
+    return {
+        "NumPy": lambda: np.power(s.array, np.float32(GAMMA), out=out),
+        "OpenCV": lambda: cv2.pow(s.array, GAMMA, out),
+        **s.torchvision(lambda f, x: f.adjust_gamma(x, GAMMA)),
+    }
+
+
+def autocontrast(s: Subject) -> Peers:
+    out = s.blank()
+
+    def numpy() -> np.ndarray:
+        low, high = (f(s.array.reshape(-1, 3), 0) for f in (np.min, np.max))
+        np.subtract(s.array, low, out=out)
+        return np.divide(out, high - low, out=out)
+
+    def opencv() -> np.ndarray:
+        stretched = []
+        for channel in cv2.split(s.array):
+            low, high, _, _ = cv2.minMaxLoc(channel)
+            stretched.append((channel - np.float32(low)) * np.float32(1 / (high - low)))
+        return cv2.merge(stretched, out)
+
+    return {"NumPy": numpy, "OpenCV": opencv, **s.torchvision(lambda f, x: f.autocontrast(x))}
+
+
+def sharpness(s: Subject) -> Peers:
+    out = s.blank()
+    soft = np.float32([[1, 1, 1], [1, 5, 1], [1, 1, 1]]) / 13
+
+    def opencv() -> np.ndarray:
+        smooth = cv2.filter2D(s.array, -1, soft)
+        return clipped(cv2.addWeighted(s.array, FACTOR, smooth, REST, 0.0, out))
+
+    return {"OpenCV": opencv, **s.torchvision(lambda f, x: f.adjust_sharpness(x, FACTOR))}
+
+
+def gaussian_noise(s: Subject) -> Peers:
+    out, noise = s.blank(), s.blank()
+
+    def opencv() -> np.ndarray:
+        cv2.randn(noise, 0.0, SIGMA / 255)
+        return clipped(cv2.add(s.array, noise, out))
+
+    return {"OpenCV": opencv}
+
+
+def to_hsv(s: Subject) -> Peers:
+    out = s.blank()
+
+    def opencv() -> np.ndarray:
+        cv2.cvtColor(s.array, cv2.COLOR_RGB2HSV, out)
+        out[..., 0] *= np.float32(1 / 360)
+        return out
+
+    return {"OpenCV": opencv}
+
+
+def from_hsv(s: Subject) -> Peers:
+    out, turns = s.blank(), s.blank()
+
+    def opencv() -> np.ndarray:
+        np.multiply(s.array, np.float32((360, 1, 1)), out=turns)
+        return cv2.cvtColor(turns, cv2.COLOR_HSV2RGB, out)
+
+    return {"OpenCV": opencv}
+
+
+def to_ycbcr(s: Subject) -> Peers:
+    out, turned = s.blank(), s.blank()
+
+    def opencv() -> np.ndarray:
+        cv2.cvtColor(s.array, cv2.COLOR_RGB2YCrCb, turned)
+        cv2.mixChannels([turned], [out], [0, 0, 1, 2, 2, 1])
+        return out
+
+    return {"OpenCV": opencv}
+
+
+def normalize(half: bool, planar: bool) -> Maker:
+    """Return the maker of (x - mean) / std, to float32 or float16, HWC or CHW."""
+    means, gains = np.float32(MEAN), np.float32(1) / np.float32(STD)
+
+    def make(s: Subject) -> Peers:
+        rows, columns = s.size
+        shape = (3, rows, columns) if planar else (rows, columns, 3)
+        wide, out = s.blank(), np.empty(shape, np.float16 if half else np.float32)
+
+        def numpy() -> np.ndarray:
+            np.subtract(s.array, means, out=wide)
+            np.multiply(wide, gains, out=wide)
+            np.copyto(out, wide.transpose(2, 0, 1) if planar else wide, casting="same_kind")
+            return out
+
+        same = planar and not half
+        return {
+            "NumPy": numpy,
+            **(s.torchvision(lambda f, x: f.normalize(x, list(MEAN), list(STD))) if same else {}),
+        }
+
+    return make
