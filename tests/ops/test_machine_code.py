@@ -147,7 +147,14 @@ LOOPS = {
     "ycbcr_floats": ["floats_to_ycbcr", "ycbcr_to_floats"],
     "float_levels": ["settle"],
     "powers": ["raise_all"],
-    "median_floats": ["write_keys", "read_keys", "count_keys", "try_bit", "keep_trial"],
+    "median_floats": [
+        "are_keys",
+        "write_keys",
+        "read_keys",
+        "count_seven",
+        "count_two",
+        "keep_trial",
+    ],
     "windows_floats": ["begin_floats", "add_floats", "store_floats"],
     "windows": ["begin_sums", "add_pair", "store_row", "store_levels"],
 }

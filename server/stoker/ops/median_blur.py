@@ -19,7 +19,7 @@ from stoker.ops.contract import Kernel, State, Value
 from stoker.ops.float_levels import plain_floats as floats_of_keys
 from stoker.ops.float_levels import plain_keys
 from stoker.ops.median_five import middle, sort_fives, store_fives
-from stoker.ops.median_floats import median_keys, read_keys, write_keys
+from stoker.ops.median_floats import are_keys, median_keys, read_keys, write_keys
 from stoker.ops.pixelwise import begin, plain_floats
 from stoker.ops.registry import register
 from stoker.ops.resample import padded
@@ -185,9 +185,11 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
     stride = count + 2 * radius * channels
     floats = bordered(src, radius, 0, scratch)
     image = scratch[: 4 * floats.size].view(np.int32)
-    write_keys(floats, image)
+    same = are_keys(image)
+    if not same:
+        write_keys(floats, image)
     rest = scratch[bordered_bytes(height, width, 4 * channels, radius) :]
-    result = dst.reshape(dst.size)
+    result = dst.reshape(dst.size).view(np.int32)
     step, row, n = np.uint64(channels), np.uint64(stride), np.uint64(count)
     l0, l1, l2 = (
         keys_of_line(rest, 0, stride),
@@ -195,18 +197,19 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
         keys_of_line(rest, 2, stride),
     )
     l3, l4 = keys_of_line(rest, 3, stride), keys_of_line(rest, 4, stride)
-    keys = keys_of_line(rest, 5, stride)[:count]
     for y in range(height):
+        at, to = np.uint64(y * stride), np.uint64(y * count)
         if size == 3:
-            sort_columns(image, np.uint64(y * stride), row, l0, l1, l2)
-            store_middles(l0, l1, l2, step, keys, np.uint64(0), n)
+            sort_columns(image, at, row, l0, l1, l2)
+            store_middles(l0, l1, l2, step, result, to, n)
         elif size == 5:
-            sort_fives(image, np.uint64(y * stride), row, (l0, l1, l2, l3, l4))
-            store_fives((l0, l1, l2, l3, l4), step, keys, np.uint64(0), n)
+            sort_fives(image, at, row, (l0, l1, l2, l3, l4))
+            store_fives((l0, l1, l2, l3, l4), step, result, to, n)
         else:
-            lines = (keys, l0[:count], line_of(rest, 1, 4 * stride)[:count])
-            median_keys(image, y * stride, size, (channels, stride), lines)
-        read_keys(keys, result, np.uint64(y * count), n)
+            line = result[y * count : (y + 1) * count]
+            median_keys(image, y * stride, size, (channels, stride), line, l0[:count])
+        if not same:
+            read_keys(result[y * count : (y + 1) * count])
 
 
 @plain_floats
@@ -227,11 +230,11 @@ class MedianBlur(BlurOp):
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
 
     def scratch(self, state: State) -> int:
-        """Return the bytes of the image with its border and of five lines; of floats six."""
+        """Return the bytes of the image with its border and of five lines."""
         _, width, channels = state.bound
         count = (width + 2 * (self.size_range[1] // 2)) * channels
         if state.dtype == FLOAT:
-            return self.border(state) + 6 * padded(4 * count)
+            return self.border(state) + 5 * padded(4 * count)
         return self.border(state) + 5 * padded(count)
 
 

@@ -17,6 +17,7 @@ from stoker.ops.points import turned as turned_by
 from stoker.ops.registry import register
 from stoker.ops.reorder import reorder, swapped, turned
 from stoker.ops.rules import require_pixels
+from stoker.ops.turn_floats import reorder_floats
 from stoker.rng.draws import bernoulli, integers
 from stoker.rng.jit import kernel
 
@@ -32,6 +33,13 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     height, width = src.shape[0], src.shape[1]
     size, walk = turned(height, width, int(record["turns"]))
     reorder(src, dst, size, walk)
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    height, width = src.shape[0], src.shape[1]
+    size, walk = turned(height, width, int(record["turns"]))
+    reorder_floats(src, dst, size, walk)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
@@ -79,6 +87,7 @@ class Rot90(Op):
         "image": Kernel(_run, _plain),
         "mask": Kernel(_run, _plain),
     }
+    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain)}
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)

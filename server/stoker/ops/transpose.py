@@ -15,6 +15,7 @@ from stoker.ops.points import scaled
 from stoker.ops.registry import register
 from stoker.ops.reorder import move_rows, swapped, turn_image
 from stoker.ops.rules import require_pixels
+from stoker.ops.turn_floats import reorder_floats
 from stoker.rng.draws import bernoulli
 from stoker.rng.jit import kernel
 
@@ -29,6 +30,15 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     height, width = src.shape[0], src.shape[1]
     if record["swap"]:
         turn_image(src, dst, (width, height), (0, 1, width))
+    else:
+        move_rows(src, dst, 0, width)
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    height, width = src.shape[0], src.shape[1]
+    if record["swap"]:
+        reorder_floats(src, dst, (width, height), (0, 1, width))
     else:
         move_rows(src, dst, 0, width)
 
@@ -60,6 +70,7 @@ class Transpose(ByChance):
         "image": Kernel(_run, _plain),
         "mask": Kernel(_run, _plain),
     }
+    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain)}
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
