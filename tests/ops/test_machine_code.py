@@ -124,6 +124,7 @@ print(json.dumps([found, faults]))
 LOOPS = {
     "tap_sums": ["blend_rows", "blend_group"],
     "color": ["blend_with", "grey_sum", "saturate", "rotate_hue"],
+    "grayscale": ["write_grey"],
     "reorder": ["mirror1", "mirror3", "turn_tile"],
     "cut": ["fill_values", "fill_colours"],
     "channel_shuffle": ["permute3"],
@@ -133,7 +134,7 @@ LOOPS = {
     "normalize": ["line_hwc", "line_chw"],
     "invert": ["invert_levels", "invert_into", "invert_floats"],
     "solarize": ["invert_from", "invert_floats_from"],
-    "posterize": ["mask_levels"],
+    "posterize": ["mask_levels", "mask_into"],
     "sharpness": ["sharpen_row", "sharpen_floats"],
     "box_blur": ["add_line", "swap_line", "store_means", "store_threes"],
     "jpeg_blocks": ["forward_pass", "inverse_pass", "quantise"],

@@ -5,13 +5,17 @@ there is. Reflect: mirrored at the outermost pixel, which is not repeated, again
 extension is longer than the image; an image of one pixel repeats it. As `numpy.pad`.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from stoker.ops.reorder import copy_rows, mirror1, mirror3
 from stoker.ops.runs import copy_run
 from stoker.rng.jit import kernel
+
+K1: Final = np.uint64(1)
+K2: Final = np.uint64(2)
+K3: Final = np.uint64(3)
 
 
 @kernel
@@ -95,6 +99,16 @@ def repeat_edge(image: Any, shape: Any, edge: int, result: Any, run: Any) -> Non
             value, b = image[edge + y * width], np.uint64(to + y * line)
             for x in range(np.uint64(count)):
                 result[b + x] = value
+        return
+    if channels == 3:
+        for y in range(height):
+            a, b = np.uint64((edge + y * width) * 3), np.uint64((to + y * line) * 3)
+            red, green, blue = image[a], image[a + K1], image[a + K2]
+            for _ in range(np.uint64(count)):
+                result[b] = red
+                result[b + K1] = green
+                result[b + K2] = blue
+                b += K3
         return
     for x in range(count):
         source, target = (edge * channels, width * channels), (to + x) * channels

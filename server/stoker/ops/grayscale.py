@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from stoker.ops.color import LOW, plain_luma, saturate
+from stoker.ops.color import K1, K2, K3, luma, plain_luma
 from stoker.ops.color_floats import plain_blend_unit, plain_grey, saturate_unit
 from stoker.ops.contract import Kernel, State, Value
 from stoker.ops.pixelwise import ByChance, begin, plain_floats
@@ -19,10 +19,21 @@ from stoker.rng.jit import kernel
 
 
 @kernel
+def write_grey(image: Any) -> None:
+    """Set all three channels of a pixel to its grey."""
+    for i in range(np.uint64(image.size // 3)):
+        k = K3 * i
+        grey = np.uint8(luma(image[k], image[k + K1], image[k + K2]))
+        image[k] = grey
+        image[k + K1] = grey
+        image[k + K2] = grey
+
+
+@kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     image = begin(src, dst)
     if record["apply"] and src.shape[2] == 3:
-        saturate(image, LOW)
+        write_grey(image)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:

@@ -20,10 +20,21 @@ def mask_levels(image: Any, mask: Any) -> None:
 
 
 @kernel
+def mask_into(source: Any, image: Any, mask: Any) -> None:
+    """Write the bits of a mask of every level of a flat image to other memory."""
+    for i in range(np.uint64(image.size)):
+        image[i] = np.uint8(source[i] & mask)
+
+
+@kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    image = begin(src, dst)
-    if record["apply"]:
-        mask_levels(image, np.uint8(params["mask"]))
+    mask = np.uint8(params["mask"])
+    if record["apply"] and src.ctypes.data != dst.ctypes.data:
+        mask_into(src.reshape(src.size), dst.reshape(dst.size), mask)
+    else:
+        image = begin(src, dst)
+        if record["apply"]:
+            mask_levels(image, mask)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
