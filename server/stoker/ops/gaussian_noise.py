@@ -77,18 +77,28 @@ def add_noise_floats(image: Any, start: Any, count: Any, table: Any, noise: Any)
 
 
 @kernel
+def fill_noise(first: int, size: int, record: Any, noise: Any) -> Any:
+    """Write the noise bytes of values from block `first` on; return the first value, and how many.
+
+    `size` is of the whole image, and `noise` has room for `BLOCKS` blocks.
+    """
+    start = first * VALUES
+    count = min(BLOCKS * VALUES, size - start)
+    blocks = (count + VALUES - 1) // VALUES
+    fill_blocks(noise.view(np.uint64), first, blocks, record["seed"])
+    return np.uint64(start), np.uint64(count)
+
+
+@kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     image = begin(src, dst)
     if record["apply"]:
         table = scratch[:TABLE].view(np.int32)
         noise = scratch[TABLE : TABLE + 32 * BLOCKS]
-        words = noise.view(np.uint64)
         fill_points(record["sigma"], table)
         for first in range(0, (image.size + VALUES - 1) // VALUES, BLOCKS):
-            start = first * VALUES
-            count = min(BLOCKS * VALUES, image.size - start)
-            fill_blocks(words, first, (count + VALUES - 1) // VALUES, record["seed"])
-            add_noise(image, np.uint64(start), np.uint64(count), table, noise)
+            start, count = fill_noise(first, image.size, record, noise)
+            add_noise(image, start, count, table, noise)
 
 
 @kernel
@@ -99,10 +109,8 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
         noise = scratch[TABLE : TABLE + 32 * BLOCKS]
         fill_points(record["sigma"], table)
         for first in range(0, (image.size + VALUES - 1) // VALUES, BLOCKS):
-            count = min(BLOCKS * VALUES, image.size - first * VALUES)
-            blocks = (count + VALUES - 1) // VALUES
-            fill_blocks(noise.view(np.uint64), first, blocks, record["seed"])
-            add_noise_floats(image, np.uint64(first * VALUES), np.uint64(count), table, noise)
+            start, count = fill_noise(first, image.size, record, noise)
+            add_noise_floats(image, start, count, table, noise)
 
 
 def plain_noise(record: Any, shape: tuple[int, ...]) -> np.ndarray:

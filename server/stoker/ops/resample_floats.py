@@ -168,7 +168,9 @@ def blend_columns(
             low, taps = np.int64(spans[2 * index]) - origin, np.uint64(spans[2 * index + 1])
             a, w = np.uint64(at + y * stride + low * channels), np.uint64(index * most)
             to = np.uint64((y * count + i) * channels)
-            if channels == 3:
+            if channels == 3 and taps == K2:
+                sum3_of_2(s, a, (weights[w], weights[w + K1]), out, to)
+            elif channels == 3:
                 sum3(s, a, weights, w, taps, out, to)
             else:
                 for c in range(step):
@@ -176,6 +178,15 @@ def blend_columns(
                     for k in range(taps):
                         total = total + np.float64(s[a + c + k * step]) * weights[w + k]
                     out[to + c] = number(np.float32(total))
+
+
+@kernel
+def sum3_of_2(s: Any, a: Any, weights: Any, out: Any, to: Any) -> None:
+    """Write the weighted sums of two pixels of three values: the most of what is enlarged."""
+    w0, w1 = weights
+    for c in range(K3):
+        total = ZERO + np.float64(s[a + c]) * w0 + np.float64(s[a + c + K3]) * w1
+        out[to + c] = number(np.float32(total))
 
 
 @kernel

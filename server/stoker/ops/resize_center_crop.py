@@ -49,40 +49,42 @@ def kept(params: Any, size: Any) -> Any:
 
 
 @kernel
-def region(scratch: Any, part: Any, channels: int, itemsize: int) -> Any:
-    """Return the end of the scratch, where the part lies while it is framed, and the rest."""
-    need = part[2] * part[3] * channels * itemsize
+def target(dst: Any, part: Any, scratch: Any) -> Any:
+    """Return where the part is written, flat, and the scratch that is left.
+
+    That is the output where the part fills it, else the end of the scratch, until `frame`.
+    """
+    if part[2] == dst.shape[0] and part[3] == dst.shape[1]:
+        return dst.reshape(dst.size), scratch
+    need = part[2] * part[3] * dst.shape[2] * dst.itemsize
     at = (scratch.size - need) // 64 * 64
-    return scratch[at : at + need], scratch[:at]
+    return scratch[at : at + need].view(dst.dtype), scratch[:at]
+
+
+@kernel
+def frame(flat: Any, part: Any, dst: Any, top: int, left: int, fill: Any) -> None:
+    """Bring the part from its `target` into the middle of the fill, unless it fills the output."""
+    if part[2] != dst.shape[0] or part[3] != dst.shape[1]:
+        inner = flat.reshape((part[2], part[3], dst.shape[2]))
+        cut(inner, dst, top - part[0], left - part[1], fill)
 
 
 @kernel
 def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     size = resized(params, src.shape[0], src.shape[1])
     part, top, left = kept(params, size)
-    channels = dst.shape[2]
-    if part[2] == dst.shape[0] and part[3] == dst.shape[1]:
-        _part_of_image(src, size, part, dst.reshape(dst.size), params, scratch)
-        return
-    memory, rest = region(scratch, part, channels, 1)
-    _part_of_image(src, size, part, memory, params, rest)
-    inner = memory.reshape((part[2], part[3], channels))
-    cut(inner, dst, top - part[0], left - part[1], params["fill"])
+    flat, rest = target(dst, part, scratch)
+    _part_of_image(src, size, part, flat, params, rest)
+    frame(flat, part, dst, top, left, params["fill"])
 
 
 @kernel
 def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     size = resized(params, src.shape[0], src.shape[1])
     part, top, left = kept(params, size)
-    channels = dst.shape[2]
-    if part[2] == dst.shape[0] and part[3] == dst.shape[1]:
-        _part_of_floats(src, size, part, dst.reshape(dst.size), params, scratch)
-        return
-    memory, rest = region(scratch, part, channels, dst.itemsize)
-    flat = memory.view(dst.dtype)
+    flat, rest = target(dst, part, scratch)
     _part_of_floats(src, size, part, flat, params, rest)
-    inner = flat.reshape((part[2], part[3], channels))
-    cut(inner, dst, top - part[0], left - part[1], params["fill"])
+    frame(flat, part, dst, top, left, params["fill"])
 
 
 @kernel
@@ -108,15 +110,10 @@ def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> Non
     size = resized(params, src.shape[0], src.shape[1])
     part, top, left = kept(params, size)
     whole = src.reshape((src.shape[0], src.shape[1], 1))
-    if part[2] == dst.shape[0] and part[3] == dst.shape[1]:
-        nearest_part(whole, size, part, dst.reshape(dst.size), scratch)
-        return
-    memory, rest = region(scratch, part, 1, src.itemsize)
-    flat = memory.view(src.dtype)
-    nearest_part(whole, size, part, flat, rest)
-    inner = flat.reshape((part[2], part[3], 1))
     result = dst.reshape((dst.shape[0], dst.shape[1], 1))
-    cut(inner, result, top - part[0], left - part[1], params["mask_fill"])
+    flat, rest = target(result, part, scratch)
+    nearest_part(whole, size, part, flat, rest)
+    frame(flat, part, result, top, left, params["mask_fill"])
 
 
 def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
