@@ -8,7 +8,7 @@ weight.
 """
 
 import numpy as np
-from random_ops import (
+from random_steps import (
     ARRAYS,
     BEFORE,
     CHANGES_OF_LEVELS,

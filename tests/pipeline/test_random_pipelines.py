@@ -17,7 +17,7 @@ import os
 import numpy as np
 import pytest
 from random_graphs import Writer
-from random_ops import ARRAYS, CONVERSIONS, PARAMS, takes_floats
+from random_steps import ARRAYS, CONVERSIONS, PARAMS, takes_floats
 
 from stoker.ops.contract import State
 from stoker.ops.registry import lookup, registered
