@@ -6,7 +6,7 @@ import pytest
 from stoker.dataset import open_dataset, schema
 from stoker.dataset.build import Cut, write_dataset
 from stoker.dataset.schema import Field, Schema, Side
-from stoker.protocol.errors import DatasetError, UsageError
+from stoker.protocol.errors import DatasetError, ResourceError, UsageError
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,24 @@ def test_rows_have_all_fields_and_no_others(tmp_path):
 def test_no_rows(tmp_path):
     with pytest.raises(DatasetError, match="there is no sample to write to"):
         write_dataset(tmp_path / "d", Schema((schema.label(),)), [])
+
+
+def test_a_disk_that_is_full_before_a_file_is_done(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("stoker.dataset.shard._Spool.add", full)
+    with pytest.raises(ResourceError, match="No space left on device; free some space"):
+        write_dataset(tmp_path / "d", Schema((schema.label(),)), [{"label": 1}])
+
+
+def test_a_fault_of_the_rows_is_theirs(tmp_path):
+    def rows():
+        yield {"label": 1}
+        raise OSError(28, "the user's own disk")
+
+    with pytest.raises(OSError, match="the user's own disk"):
+        write_dataset(tmp_path / "d", Schema((schema.label(),)), rows())
 
 
 def test_overwriting_is_asked_for(tmp_path):

@@ -219,6 +219,13 @@ def test_bad_files_can_be_left_out(tmp_path, spoilt):
         assert dataset.source(0) == "images/rocket.jpg"
 
 
+def test_what_was_kept_of_a_run_that_failed_is_counted_without_bad_files(tmp_path, spoilt):
+    with pytest.raises(DatasetError, match="7 of 8 samples"):
+        pack(spoilt, tmp_path / "d", ONE)
+    report = pack(spoilt, tmp_path / "d", Options(workers=1, skip_bad=True))
+    assert report.resumed_rows == report.manifest.rows == 1
+
+
 def test_only_so_many_bad_files_are_named(tmp_path, spoilt):
     with pytest.raises(DatasetError, match=r"7 of 8 samples (.|\n)*\.\.\. and 5 more"):
         pack(spoilt, tmp_path / "d", Options(workers=1, max_bad=2))

@@ -95,7 +95,8 @@ def write_dataset(
                         cells = make_cells(schema.fields, row, scratch)
                     except CodecError as error:
                         raise DatasetError(f"row {count}, {error}") from None
-                    writer.add(cells, f"row {count}")
+                    with disk_errors(folder):
+                        writer.add(cells, f"row {count}")
                     count += 1
                     if writer.rows >= cut.rows or writer.data_bytes >= cut.data_bytes:
                         break

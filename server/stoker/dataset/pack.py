@@ -164,9 +164,9 @@ def pack(
         jobs = plan_jobs(scan, schema, Place(folder, work, first), cut, how)
         records = kept_records(folder, work, jobs)
         kept = [job for job in jobs if job.index in records]
-        resumed = sum(job.count for job in kept)
+        resumed = sum(records[job.index].summary.rows for job in kept)
         report = _reporter(jobs, progress)
-        report(resumed, sum(job.size_bytes for job in kept))
+        report(sum(job.count for job in kept), sum(job.size_bytes for job in kept))
         _run([job for job in jobs if job.index not in records], options, records, report)
         ordered = [_scan_record(scan, options), *(records[job.index] for job in jobs)]
         if not options.skip_bad:

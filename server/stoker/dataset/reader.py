@@ -28,10 +28,10 @@ from stoker.dataset.columns import (
     Row,
     VariableColumn,
 )
-from stoker.dataset.jpeg import check_grid
 from stoker.dataset.limits import CodecError
 from stoker.dataset.manifest import NAME, DataFile, Manifest, read_manifest
 from stoker.dataset.mapping import will_need
+from stoker.dataset.orientation import upright_size
 from stoker.dataset.schema import DIGEST, SOURCE, UPRIGHT, Field
 from stoker.dataset.source_files import SourceFiles
 from stoker.protocol.datasets import is_live
@@ -352,8 +352,9 @@ class Dataset:
         if grid is None:
             return
         assert isinstance(data, memoryview)
+        size, turn = self._checked_size(self._picture(field), id)
         try:
-            check_grid(grid, len(data))
+            self._scratch().splicer.check(data, grid, upright_size(*size, turn))
         except CodecError as error:
             raise self._sample_error(field, id, str(error)) from None
 

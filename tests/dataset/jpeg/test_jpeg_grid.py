@@ -3,7 +3,6 @@
 The reference is libjpeg-turbo, through simplejpeg: the original file decoded, then cropped.
 """
 
-import contextlib
 import dataclasses
 import heapq
 import io
@@ -14,7 +13,7 @@ import simplejpeg
 from PIL import Image
 
 from stoker.dataset.boxed import BoxScratch, decode_boxed
-from stoker.dataset.jpeg import Splicer, UnindexableError, check_grid, rewrite
+from stoker.dataset.jpeg import Splicer, UnindexableError, rewrite
 from stoker.dataset.jpeg.huffman import best_table, codes_of
 from stoker.dataset.jpeg.rewrite import interval_of
 from stoker.dataset.jpeg.segments import read_segments
@@ -201,26 +200,14 @@ def boxed(data, grid, size):
     decode_boxed(memoryview(data), memoryview(grid), size, 1, box, out, BoxScratch())
 
 
+def check(data, grid, size):
+    Splicer().check(memoryview(data), memoryview(grid), size)
+
+
 def test_a_grid_that_does_not_fit_its_file_is_refused(photographs, to_jpeg):
-    made = rewrite(to_jpeg(photographs["china"]))
+    made, size = rewrite(to_jpeg(photographs["china"])), photographs["china"].shape[:2]
     good = made.grid.to_bytes()
-    check_grid(good, len(made.data))
-    rng, refused = np.random.default_rng(4), 0
-    for _ in range(400):
-        broken = bytearray(good)
-        broken[int(rng.integers(0, len(good)))] ^= 1 << int(rng.integers(0, 8))
-        try:
-            check_grid(bytes(broken), len(made.data))
-        except CodecError:
-            refused += 1
-        else:  # what passes cannot lead out of the file
-            offsets = np.frombuffer(broken, "<u4", offset=24)
-            assert int(offsets.max()) <= len(made.data)
-            assert int.from_bytes(broken[20:24], "little") + 4 <= offsets[0]
-        with contextlib.suppress(CodecError):
-            boxed(made.data, bytes(broken), photographs["china"].shape[:2])
-    assert refused > 100
-    size = photographs["china"].shape[:2]
+    check(made.data, good, size)
     wrapping, last = made.grid.offsets.copy(), len(made.grid.offsets) // 2
     wrapping[last] = 2**32 - 1  # and two more would be 1
     for part in (
@@ -229,17 +216,50 @@ def test_a_grid_that_does_not_fit_its_file_is_refused(photographs, to_jpeg):
         {"mcu_height": 0},
     ):
         lie = dataclasses.replace(made.grid, **part).to_bytes()
-        for refuse in (check_grid, lambda grid, _: boxed(made.data, grid, size)):
+        for refuse in (check, boxed):
             with pytest.raises(CodecError, match="its grid is damaged"):
-                refuse(lie, len(made.data))
-    other = photographs["china"].shape[0] * 4, photographs["china"].shape[1] * 4
+                refuse(made.data, lie, size)
+    other = size[0] * 4, size[1] * 4
     with pytest.raises(CodecError, match=f"its grid is not that of a picture of {other[0]}x"):
         boxed(made.data, good, other)
     for cut in (0, 3, len(good) - 4, len(good) - 1):
         with pytest.raises(CodecError, match="grid"):
-            check_grid(good[:cut], len(made.data))
+            check(made.data, good[:cut], size)
     with pytest.raises(CodecError, match="grid"):
-        check_grid(good, len(made.data) - 1)
+        check(made.data[:-1], good, size)
+
+
+@pytest.mark.parametrize("subsampling", [0, 2], ids=["444", "420"])
+def test_a_damaged_grid_never_changes_a_pixel_in_silence(photographs, to_jpeg, subsampling):
+    """Whatever a box of a damaged grid shows is what the file shows; a check finds all damage."""
+    data = to_jpeg(photographs["china"][:120, :150], subsampling=subsampling)
+    whole, made = pixels_of(data), rewrite(data)
+    good, size, scratch = made.grid.to_bytes(), whole.shape[:2], BoxScratch()
+    rng, refused, shown = np.random.default_rng(4), 0, 0
+    for turn in range(3000):
+        broken = bytearray(good)
+        if turn % 2:
+            broken[int(rng.integers(0, len(good)))] ^= 1 << int(rng.integers(0, 8))
+        else:  # an interval that begins somewhat earlier or later
+            place = 24 + 4 * int(rng.integers(0, len(made.grid.offsets)))
+            moved = int.from_bytes(broken[place : place + 4], "little") + int(rng.integers(-9, 9))
+            broken[place : place + 4] = moved.to_bytes(4, "little")
+        h, w = (int(side) for side in rng.integers(1, 70, 2))
+        top, left = int(rng.integers(0, size[0] - h + 1)), int(rng.integers(0, size[1] - w + 1))
+        out = np.zeros((*size, 3), np.uint8)
+        views, box = (memoryview(made.data), memoryview(bytes(broken))), (top, left, h, w)
+        try:
+            assert decode_boxed(*views, size, 1, box, out, scratch)
+        except CodecError:
+            refused += 1
+            continue
+        shown += 1
+        inner = (slice(top, top + h), slice(left, left + w))
+        assert np.array_equal(out[inner], whole[inner]), (turn, box)
+        if broken[24:] != good[24:]:
+            with pytest.raises(CodecError, match="its grid is damaged"):
+                check(made.data, bytes(broken), size)
+    assert min(refused, shown) > 500
 
 
 def test_segments_are_read_as_they_stand(photographs, to_jpeg):

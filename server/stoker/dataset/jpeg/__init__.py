@@ -5,9 +5,9 @@
 decoded to pixels here.
 """
 
-from stoker.dataset.jpeg.grid import Grid, check_grid
+from stoker.dataset.jpeg.grid import Grid
 from stoker.dataset.jpeg.rewrite import Rewritten, rewrite
 from stoker.dataset.jpeg.segments import UnindexableError
 from stoker.dataset.jpeg.splice import Splicer, Window
 
-__all__ = ["Grid", "Rewritten", "Splicer", "UnindexableError", "Window", "check_grid", "rewrite"]
+__all__ = ["Grid", "Rewritten", "Splicer", "UnindexableError", "Window", "rewrite"]

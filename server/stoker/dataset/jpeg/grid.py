@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.dataset.limits import CodecError
-from stoker.rng.jit import compiled, kernel
+from stoker.rng.jit import kernel
 
 VERSION: Final = 1
 _HEAD: Final = struct.Struct("<BBBBHHHHIII")
@@ -62,19 +62,6 @@ class Grid:
             self.jfif_end, self.head, self.frame,
         )  # fmt: skip
         return head + self.offsets.astype("<u4").tobytes()
-
-
-def check_grid(grid: bytes | memoryview, size_bytes: int) -> None:
-    """Refuse what is no grid of a file of that size.
-
-    Args:
-        grid: a side column's bytes.
-        size_bytes: of the file: nothing may lie beyond its end.
-
-    Raises:
-        CodecError: they are no grid of such a file, or of another version.
-    """
-    raise_fault(compiled(fault_of)(np.frombuffer(grid, np.uint8), size_bytes))
 
 
 def raise_fault(fault: int) -> None:

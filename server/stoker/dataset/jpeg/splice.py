@@ -12,6 +12,7 @@ import numpy as np
 
 from stoker.dataset.jpeg.grid import (
     COLUMNS_AT,
+    DAMAGED,
     FRAME_AT,
     HEAD_AT,
     HEIGHT_AT,
@@ -72,7 +73,7 @@ class Splicer:
             The window, valid until the next call; None if it is larger than wanted.
 
         Raises:
-            CodecError: the grid is damaged, of another version or of another picture.
+            CodecError: the grid is damaged, of another version, or of another file or picture.
         """
         if self._memory.size < len(data):
             self._memory = np.empty(len(data), np.uint8)
@@ -92,6 +93,14 @@ class Splicer:
         raise_fault(status)
         top, left, height, width, end = self._window.tolist()
         return Window(top, left, height, width, self._memory[:end])
+
+    def check(self, data: memoryview, grid: memoryview, size: tuple[int, int]) -> None:
+        """Check all of a grid, by cutting the whole picture; arguments as for `cut`.
+
+        Raises:
+            CodecError: it is not the grid of this file and picture.
+        """
+        self.cut(data, grid, size, (0, 0, *size), size[0] * size[1])
 
 
 def compile_splice() -> None:
@@ -123,7 +132,7 @@ def _cut(data: Any, grid: Any, asked: Any, out: Any, window: Any) -> Any:
     if window[2] * window[3] > asked[6]:
         return _LARGE
     window[4] = _splice(data, grid, (upper, lower, first, last), (window[2], window[3]), out)
-    return 0
+    return 0 if window[4] else DAMAGED
 
 
 @kernel
@@ -139,9 +148,15 @@ def _touched(begin: Any, length: Any, unit: Any, factor: Any, count: Any) -> tup
 
 @kernel
 def _splice(data: Any, grid: Any, cells: Any, size: Any, out: Any) -> Any:
-    """Write the JPEG of intervals `cells`: rows and columns from, to; return its length."""
+    """Write the JPEG of intervals `cells`: rows and columns from, to; return its length.
+
+    0 if the grid is not that of this file. Bytes from elsewhere would mostly decode to other pixels
+    without a warning, so each place is checked.
+    """
     upper, lower, first, last = cells
     columns = number_at(grid, COLUMNS_AT, 2)
+    if not _begins(data, grid, 0):
+        return 0
     end, head, start = number_at(grid, JFIF_AT, 4), number_at(grid, HEAD_AT, 4), offset_at(grid, 0)
     _copy(data, 0, end, out, 0)
     frame = end + number_at(grid, FRAME_AT, 4) - head
@@ -153,8 +168,12 @@ def _splice(data: Any, grid: Any, cells: Any, size: Any, out: Any) -> Any:
     for y in range(upper, lower):
         begin = offset_at(grid, y * columns + first)
         stop = offset_at(grid, y * columns + last)
+        if not _begins(data, grid, y * columns + first):
+            return 0
         _copy(data, begin, stop, out, end)
         for x in range(first, last):
+            if not _begins(data, grid, y * columns + x + 1):
+                return 0
             # The two bytes before the next interval are a marker; the last one's is overwritten.
             place = end + offset_at(grid, y * columns + x + 1) - begin - 2
             out[place], out[place + 1] = 0xFF, 0xD0 + (turn & 7)
@@ -162,6 +181,20 @@ def _splice(data: Any, grid: Any, cells: Any, size: Any, out: Any) -> Any:
         end += stop - begin
     out[end - 2], out[end - 1] = 0xFF, 0xD9
     return end
+
+
+@kernel
+def _begins(data: Any, grid: Any, cell: Any) -> Any:
+    """Whether before interval `cell` stands what belongs there: SOS, a restart marker, or EOI."""
+    at = offset_at(grid, cell)
+    if cell == 0:
+        frame = number_at(grid, FRAME_AT, 4)
+        components = np.int64(data[frame + 4])
+        sos = at - 8 - 2 * components
+        return sos > frame and data[sos] == 0xFF and data[sos + 1] == 0xDA
+    intervals = number_at(grid, COLUMNS_AT, 2) * number_at(grid, ROWS_AT, 2)
+    marker = 0xD0 + ((cell - 1) & 7) if cell < intervals else 0xD9
+    return data[at - 2] == 0xFF and data[at - 1] == marker
 
 
 @kernel
