@@ -61,8 +61,21 @@ def test_pack_says_what_it_kept_and_what_it_re_encoded(tmp_path, photographs, ru
     with pytest.raises(DatasetError, match="1 of 2 samples"):
         run("pack", tmp_path / "s", tmp_path / "d")
     out = run("pack", tmp_path / "s", tmp_path / "d", "--skip-bad")
-    assert "2 of them were kept from an earlier run" in out
+    assert "packed 1 samples" in out
+    assert "1 of them were kept from an earlier run" in out
     assert "note: image: BMP re-encoded as PNG without loss: 1 file, such as a.bmp" in out
+
+
+def test_pack_says_how_the_grid_changed_the_size(tmp_path, image_folder, run):
+    out = " ".join(run("pack", image_folder, tmp_path / "d").replace("│", " ").split())
+    with open_dataset(tmp_path / "d") as dataset:
+        seen = dataset.manifest.statistics.fields["image"]
+    change = 100 * (seen.gridded_bytes / seen.came_bytes - 1)
+    how = f"{abs(change):.1f}% {'larger' if change > 0 else 'smaller'} now"
+    assert f"{seen.gridded} JPEGs with a grid for crops" in out
+    assert how in out
+    assert how in " ".join(run("ls", tmp_path / "d").replace("│", " ").split())
+    assert "with a grid" not in run("pack", image_folder, tmp_path / "e", "--no-grid")
 
 
 def test_pack_takes_the_kinds_of_folders(tmp_path, parallel_folders, run):

@@ -85,9 +85,12 @@ def test_a_box_outside_of_the_picture_is_refused(dataset, box):
         dataset.decode_box("image", 0, box, np.empty(size[0] * size[1] * 3, np.uint8))
 
 
-def test_what_has_no_grid_is_told(dataset):
+def test_what_has_a_grid_and_what_has_none_is_told(dataset, files):
     seen = dataset.manifest.statistics
     assert seen.fields["image"].gridded == 8
+    assert seen.fields["image"].came_bytes == sum(map(len, files[:8]))
+    stored = [len(dataset.read("image", n)) + len(dataset.grid("image", n)) for n in range(8)]
+    assert seen.fields["image"].gridded_bytes == sum(stored)
     (note,) = seen.notes
     assert note.what.startswith("image: JPEG stored as it came")
     assert note.what.endswith("4 components")

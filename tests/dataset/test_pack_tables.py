@@ -180,6 +180,9 @@ def test_kinds_that_cannot_be(tmp_path, fields, message):
 
 def test_files_that_are_no_tables(tmp_path):
     (tmp_path / "a.parquet").write_bytes(b"PAR1 and so on")
+    (tmp_path / "b.parquet").write_bytes(b"PAR1" + bytes(100) + b"PAR1")
+    with pytest.raises(UsageError, match=r"b.parquet is no Parquet file, or is damaged: \w+"):
+        pack(tmp_path / "b.parquet", tmp_path / "d", Options(workers=1))
     with pytest.raises(UsageError, match=r"a.parquet is no Parquet file, or is damaged"):
         pack(tmp_path / "a.parquet", tmp_path / "d", ONE)
     with pytest.raises(UsageError, match=r"cannot read .*b.csv: No such file or directory"):

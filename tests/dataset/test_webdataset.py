@@ -1,5 +1,6 @@
 """WebDataset tars written by the standard library, packed; every fault named."""
 
+import gzip
 import io
 import json
 import tarfile
@@ -217,6 +218,16 @@ def test_what_is_no_dataset_of_tars(tmp_path, shards, pictures):
     (tmp_path / "e").mkdir()
     write_tar(tmp_path / "none.tar", [("README", b"hello"), (".hidden", b"x")])
     refused("holds no sample: no member has a name such as KEY.jpg", tmp_path / "none.tar")
+    whole = (tmp_path / "none.tar").read_bytes()
+    for content, reason in (
+        (b"", "it is empty"),
+        (gzip.compress(whole), "it is compressed by gzip; decompress it first"),
+        (b"x" + whole[1:], "there is no header of a tar, or its checksum does not hold"),
+    ):
+        (tmp_path / "broken.tar").write_bytes(content)
+        said = rf"no sample that can be read:\n  broken.tar: at byte 0: {reason}"
+        refused(said, tmp_path / "broken.tar")
+    (tmp_path / "broken.tar").unlink()
     write_tar(tmp_path / "dots.tar", [(f"{n}.{n}.jpg", b"") for n in range(300)])
     refused("has more than 256 extensions, the last .*keys must hold no dot", tmp_path / "dots.tar")
     write_tar(tmp_path / "two.tar", [("a.seg.png", b""), ("a.seg.txt", b"")])

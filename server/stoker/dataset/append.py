@@ -217,4 +217,6 @@ def _field_summary(field: Field, seen: FieldStatistics, rows: int) -> FieldSumma
         classes={value: count for value, count in enumerate(seen.per_class or ()) if count},
         gridded=seen.gridded,
         by_rows=seen.by_rows,
+        came_bytes=seen.came_bytes,
+        gridded_bytes=seen.gridded_bytes,
     )

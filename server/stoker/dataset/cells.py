@@ -48,6 +48,7 @@ class Cell:
         encoding: of a picture's bytes, else "raw".
         notes: what the owner should know.
         content: what is hashed in place of `data`, if that is not it.
+        came_bytes: of a JPEG that was rewritten on a grid, how many bytes it had before.
     """
 
     data: bytes | memoryview
@@ -58,6 +59,7 @@ class Cell:
     encoding: str = "raw"
     notes: tuple[str, ...] = ()
     content: bytes | None = None
+    came_bytes: int = 0
 
     @property
     def hashed(self) -> bytes | memoryview:
@@ -135,7 +137,10 @@ def _picture(field: Field, value: Value, scratch: Scratches) -> Cell:
         picture = with_grid(picture, scratch)
         sides = (*sides, picture.grid)
     size = picture.height, picture.width
-    return Cell(picture.data, sides, b"", *size, picture.encoding, picture.notes)
+    return Cell(
+        picture.data, sides, b"", *size, picture.encoding, picture.notes,
+        came_bytes=picture.came_bytes,
+    )  # fmt: skip
 
 
 def _banded(field: Field, value: Value, scratch: Scratches) -> Cell:

@@ -33,7 +33,8 @@ def with_grid(picture: Picture, scratch: Scratches) -> Picture:
     decode_picture(made.data, "image", size, picture.orientation, again, scratch.turned)
     if not np.array_equal(pixels, again):
         return _as_it_came(picture, "decoders repair it in ways of their own")
-    return replace(picture, data=made.data, grid=made.grid.to_bytes())
+    grid = made.grid.to_bytes()
+    return replace(picture, data=made.data, grid=grid, came_bytes=len(picture.data))
 
 
 def _as_it_came(picture: Picture, why: str) -> Picture:

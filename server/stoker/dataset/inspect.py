@@ -25,6 +25,7 @@ class Picture:
         orientation: EXIF orientation, 1..8.
         notes: what its owner should know, such as that it was re-encoded.
         grid: of a JPEG that was rewritten for crops, else empty.
+        came_bytes: of such a JPEG, how many bytes it had before.
     """
 
     data: bytes
@@ -34,6 +35,7 @@ class Picture:
     orientation: int
     notes: tuple[str, ...] = ()
     grid: bytes = b""
+    came_bytes: int = 0
 
 
 def picture_size(data: bytes) -> tuple[int, int]:

@@ -78,7 +78,9 @@ class FieldStatistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         per_class: how often each class is there, as a row's label or as that of an item, where
             classes have names.
         gridded: JPEGs that were rewritten on a grid.
-        by_rows: those of them whose grid has rows alone, as their width does not divide.
+        by_rows: those of them whose grid has rows alone: narrow pictures.
+        came_bytes: bytes of those with a grid as they came.
+        gridded_bytes: as they are stored, grids included.
     """
 
     data_bytes: int
@@ -88,6 +90,8 @@ class FieldStatistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     per_class: tuple[int, ...] | None = None
     gridded: int = 0
     by_rows: int = 0
+    came_bytes: int = 0
+    gridded_bytes: int = 0
 
 
 class Note(msgspec.Struct, frozen=True):

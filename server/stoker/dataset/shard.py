@@ -171,7 +171,7 @@ def _count(seen: FieldSummary, field: Field, cell: Cell) -> None:
     if field.is_picture:
         seen.encodings[cell.encoding] = seen.encodings.get(cell.encoding, 0) + 1
         seen.turned += len(cell.sides) > 2 and cell.sides[2] != 1
-        seen.add_grid(cell.sides[3:])
+        seen.add_grid(cell)
     for value in _classes(field, cell):
         seen.classes[value] = seen.classes.get(value, 0) + 1
 

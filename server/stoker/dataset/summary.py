@@ -5,6 +5,7 @@ Sums are integers, so the result depends on the rows alone, not on how they were
 
 import msgspec
 
+from stoker.dataset.cells import Cell
 from stoker.dataset.jpeg.grid import intervals_of_a_row
 from stoker.dataset.manifest import FieldStatistics, Note, Statistics
 from stoker.dataset.schema import Field
@@ -33,7 +34,8 @@ class SideSummary(msgspec.Struct):
 class FieldSummary(msgspec.Struct):
     """What was seen of one field: bytes, sides, encodings, turned pictures, rows per class.
 
-    Of JPEGs also how many have a grid, and how many of these are cut by rows alone.
+    Of JPEGs also how many have a grid, how many of these are cut by rows alone, and the bytes of
+    these before, and with their grids.
 
     `height` of a field that is no picture counts the first side of its items.
     """
@@ -46,13 +48,17 @@ class FieldSummary(msgspec.Struct):
     classes: dict[int, int] = {}
     gridded: int = 0
     by_rows: int = 0
+    came_bytes: int = 0
+    gridded_bytes: int = 0
 
-    def add_grid(self, sides: tuple[int | bytes, ...]) -> None:
+    def add_grid(self, cell: Cell) -> None:
         """Count the grid of a JPEG, if its field has grids and it has one."""
-        for side in sides:
+        for side in cell.sides:
             if isinstance(side, bytes) and side:
                 self.gridded += 1
                 self.by_rows += intervals_of_a_row(side) == 1
+                self.came_bytes += cell.came_bytes
+                self.gridded_bytes += len(cell.data) + len(side)
 
     def merge(self, other: "FieldSummary") -> None:
         """Add another's counts."""
@@ -62,6 +68,8 @@ class FieldSummary(msgspec.Struct):
         self.turned += other.turned
         self.gridded += other.gridded
         self.by_rows += other.by_rows
+        self.came_bytes += other.came_bytes
+        self.gridded_bytes += other.gridded_bytes
         for name, count in other.encodings.items():
             self.encodings[name] = self.encodings.get(name, 0) + count
         for value, count in other.classes.items():
@@ -152,5 +160,7 @@ def _field(field: Field, seen: FieldSummary, rows: int) -> FieldStatistics:
         turned=seen.turned,
         gridded=seen.gridded,
         by_rows=seen.by_rows,
+        came_bytes=seen.came_bytes,
+        gridded_bytes=seen.gridded_bytes,
         per_class=per_class,
     )

@@ -107,7 +107,9 @@ def _read_parquet(path: Path) -> Table:
             for batch in file.iter_batches(_BATCH_ROWS):
                 values = (column.to_pylist() for column in batch.columns)
                 table.rows += map(list, zip(*values, strict=True))
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the system's, not what pyarrow says of the file's content
         raise UsageError(f"{path} is no Parquet file, or is damaged: {error}") from None
     table.places = list(range(1, len(table.rows) + 1))
     return table

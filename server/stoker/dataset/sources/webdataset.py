@@ -58,7 +58,8 @@ def scan_webdataset(source: Path, request: Request) -> Scan:
         request: its fields are extension -> kind.
 
     Raises:
-        UsageError: there is no tar or no sample, two extensions give one field, or a kind is none.
+        UsageError: there is no tar, no sample that can be read, two extensions give one field, or a
+            kind is none.
     """
     root, files = webdataset_files(source)
     if not request.asked:
@@ -66,6 +67,9 @@ def scan_webdataset(source: Path, request: Request) -> Scan:
     tars = [TarSamples(root / file.path) for file in files]
     names = [file.path for file in files]
     bad = [(name, tar.broken) for name, tar in zip(names, tars, strict=True) if tar.broken]
+    if bad and not any(tar.parts for tar in tars):
+        broken = "\n".join(f"  {name}: {reason}" for name, reason in bad)
+        raise UsageError(f"{source} holds no sample that can be read:\n{broken}")
     groups = _groups(str(source), {name for tar in tars for name in tar.parts}, request.fields)
     items = TarItems(tars, names, groups, bad)
     fields = tuple(_field(group, items.headers(place, root)) for place, group in enumerate(groups))

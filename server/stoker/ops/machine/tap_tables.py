@@ -88,7 +88,7 @@ class _Outputs:
 
 
 def _split(builder: Any, weights: list[Any]) -> list[Any]:
-    """Return the words of four quads, by word, as `stoker.ops.tap_tables.split_weights` has them."""
+    """Return the words of four quads, by word, as `ops.tap_tables.split_weights` has them."""
     carry, sixteen = constant(I32, FOUR, 0x8000), constant(I32, FOUR, 16)
     upper = [builder.ashr(builder.add(weight, carry), sixteen) for weight in weights]
     words = []

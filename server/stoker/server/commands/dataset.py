@@ -342,7 +342,7 @@ def _more(field: dict[str, Any], seen: dict[str, Any]) -> str:
         parts.append(f"{seen['turned']} turned by EXIF")
     if seen.get("gridded"):
         rows = f", {seen['by_rows']} of them by rows alone" if seen.get("by_rows") else ""
-        parts.append(f"{seen['gridded']} JPEGs with a grid for crops{rows}")
+        parts.append(f"{seen['gridded']} JPEGs with a grid for crops{rows}{_change(seen)}")
     if "items" in field:
         fields = [
             f"{name} {dtype}" + (f"[{width}]" if width > 1 else "")
@@ -355,6 +355,16 @@ def _more(field: dict[str, Any], seen: dict[str, Any]) -> str:
         rest = f", ... ({len(shown)} classes)" if len(shown) > 10 else ""
         parts.append(", ".join(shown[:10]) + rest)
     return "; ".join(parts)
+
+
+def _change(seen: dict[str, Any]) -> str:
+    """Say how the grid changed the size of JPEGs; datasets of before do not know."""
+    came = seen.get("came_bytes", 0)
+    if not came:
+        return ""
+    change = seen["gridded_bytes"] / came - 1
+    how = "larger" if change > 0 else "smaller"
+    return f", {_size(came)} before, {abs(change):.1%} {how} now"
 
 
 def _counted(names: list[str], counts: list[int]) -> list[str]:
