@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from stoker.ops import ParameterError, Perspective, State, StateError
+from stoker.ops.projected import row_spans, row_start
+from stoker.ops.projection import plain_projection, projection
+from stoker.ops.warp import BITS
 
 side = st.integers(2, 80)
 
@@ -82,6 +85,52 @@ def test_corners_are_convex_and_in_their_quarters(run_op, height, width, key, am
     edges = np.roll(corners, -1, 0) - corners
     following = np.roll(edges, -1, 0)
     assert (edges[:, 0] * following[:, 1] - edges[:, 1] * following[:, 0] > 0).all()
+
+
+def seen_pixels(corners, height, width):
+    """Return which output pixels have a position, `(H, W) bool`."""
+    across, down, seen = plain_projection(corners, height, width)
+    return seen & (across < width << BITS) & (down < height << BITS)
+
+
+@settings(max_examples=300, deadline=None)
+@given(side, side, st.lists(st.integers(-90, 180), min_size=8, max_size=8))
+def test_spans_of_a_row_hold_for_any_corners(height, width, corners):
+    numbers = projection(corners, height, width)
+    for y, seen in enumerate(seen_pixels(corners, height, width)):
+        (first, end), (low, high) = row_spans(
+            numbers, row_start(numbers, y), (height, width), width
+        )
+        assert 0 <= low <= first <= end <= high <= width
+        assert seen[first:end].all()
+        assert not seen[:low].any()
+        assert not seen[high:].any()
+
+
+def test_spans_of_a_row_are_nearly_all_of_it(run_op):
+    for key in range(20):
+        corners = run_op.draw(Perspective(0.5, 1), key, 375, 500)["corners"].tolist()
+        numbers = projection(corners, 375, 500)
+        for y, seen in enumerate(seen_pixels(corners, 375, 500)):
+            inner, outer = row_spans(numbers, row_start(numbers, y), (375, 500), 500)
+            assert inner[1] - inner[0] >= seen.sum() - 4
+            assert outer[1] - outer[0] <= seen.sum() + 6
+
+
+@settings(max_examples=100, deadline=None)
+@given(side, side, st.lists(st.integers(-90, 180), min_size=8, max_size=8))
+def test_any_corners_of_a_record_give_the_pixels_of_numpy(run_op, noise, height, width, corners):
+    """Also those that no draw gives: folded, behind the eye, far outside."""
+    op = Perspective(0.5, 1, "nearest", fill=(9, 99, 199), mask_fill=7)
+    image, mask = noise((height, width, 3)), noise((height, width))
+    record = run_op.draw(op, 1, height, width)
+    record["corners"] = corners
+    done = run_op(op, [("image", image), ("mask", mask)], record=record)
+    across, down, _ = plain_projection(corners, height, width)
+    seen = seen_pixels(corners, height, width)
+    rows, columns = np.where(seen, down, 0) >> BITS, np.where(seen, across, 0) >> BITS
+    assert (done.outputs[0] == np.where(seen[..., None], image[rows, columns], (9, 99, 199))).all()
+    assert (done.outputs[1] == np.where(seen, mask[rows, columns], 7)).all()
 
 
 def test_corners_that_stay_and_thin_images(run_op, noise):

@@ -17,13 +17,8 @@ from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.fills import FILL_FIELDS, Fills
 from stoker.ops.points import scaled
-from stoker.ops.projection import (
-    forward_projection,
-    plain_projection,
-    projection,
-    projection_bytes,
-    warp_projection,
-)
+from stoker.ops.projected import projection_bytes, warp_projection
+from stoker.ops.projection import forward_projection, plain_projection, projection
 from stoker.ops.registry import register
 from stoker.ops.rules import require_pixels
 from stoker.ops.runs import copy_run

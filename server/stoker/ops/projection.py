@@ -1,17 +1,16 @@
-"""The projective map that takes four output pixels to the corners of the source, and its use.
+"""The projective map that takes four output pixels to the corners of the source.
 
 The map from the unit square to the corners is Heckbert's (Fundamentals of Texture Mapping and Image
 Warping, 1989, section 2.2.3), inverted by its adjugate. float64 gives the position of a pixel;
-rounded to the fixed point of `stoker.ops.warp` it is sampled there.
+rounded to the fixed point of `stoker.ops.warp` it is sampled there, by `stoker.ops.projected`.
 """
 
 from typing import Any
 
 import numpy as np
 
-from stoker.ops.places import pick_row, sample_row
 from stoker.ops.points import inverse
-from stoker.ops.warp import BITS, UNIT
+from stoker.ops.warp import UNIT
 from stoker.rng.jit import kernel
 
 
@@ -61,85 +60,6 @@ def forward_projection(corners: Any, height: int, width: int) -> Any:
     # Of points, where `projection` is of pixels: the middle of pixel 0 is the point 0.5.
     c, f, i = c - 0.5 * (a + b), f - 0.5 * (d + e), i - 0.5 * (g + h)
     return inverse((a, b, c, d, e, f, g, h, i))
-
-
-@kernel
-def projection_bytes(width: int) -> int:
-    """Return the scratch bytes of `warp_projection`: a row of positions."""
-    return 16 * width
-
-
-@kernel
-def warp_projection(
-    src: Any, dst: Any, numbers: Any, bilinear: int, fill: Any, scratch: Any
-) -> None:
-    """Sample at projected positions.
-
-    Args:
-        src: `(H, W, C)` of any dtype, contiguous; uint8 or float32 for bilinear.
-        dst: `(h, w, C)` of the same dtype, contiguous.
-        numbers: from `projection`.
-        bilinear: 1, or 0 for nearest.
-        fill: at least C values.
-        scratch: `(projection_bytes(w),) uint8`.
-    """
-    size_y, size_x, channels = dst.shape
-    image, result = src.reshape(src.size), dst.reshape(dst.size)
-    across = scratch[: 8 * size_x].view(np.int64)
-    down = scratch[8 * size_x : 16 * size_x].view(np.int64)
-    for y in range(size_y):
-        if bilinear == 0 and channels in (1, 3):
-            index_row(numbers, y, src.shape, across)
-            pick_row(image, across, fill, channels, result, y * size_x * channels)
-        else:
-            project_row(numbers, y, src.shape, across, down)
-            sample_row(src, dst, y, (across, down), bilinear, fill)
-
-
-@kernel
-def project_row(numbers: Any, y: int, shape: Any, across: Any, down: Any) -> None:
-    """Write the positions of a row of output pixels; where there is none, -1 into `across`.
-
-    `shape` is the source's.
-    """
-    row = row_numbers(numbers, y)
-    for x in range(np.uint64(len(across))):
-        across[x], down[x] = projected(row, float(x), shape[0], shape[1])
-
-
-@kernel
-def index_row(numbers: Any, y: int, shape: Any, at: Any) -> None:
-    """Write which pixel of the source each of a row of output pixels shows; -1 where there is none.
-
-    Pixels are numbered row by row; `shape` is the source's.
-    """
-    row = row_numbers(numbers, y)
-    for x in range(np.uint64(len(at))):
-        px, py = projected(row, float(x), shape[0], shape[1])
-        at[x] = (py >> BITS) * shape[1] + (px >> BITS) if px >= 0 else -1
-
-
-@kernel
-def row_numbers(numbers: Any, y: int) -> Any:
-    """Return slope and start of X, Y and Z along a row of output pixels."""
-    n0, n1, n2, n3, n4, n5, n6, n7, n8 = numbers
-    return n0, n1 * y + n2, n3, n4 * y + n5, n6, n7 * y + n8
-
-
-@kernel
-def projected(row: Any, x: float, height: int, width: int) -> Any:
-    """Return the position of a pixel of a row, horizontal first; -1 and 0 where there is none."""
-    slope_x, start_x, slope_y, start_y, slope_z, start_z = row
-    z = slope_z * x + start_z
-    seen = z > 0.0
-    part = 1.0 / (z if seen else 1.0)
-    fx, fy = (slope_x * x + start_x) * part, (slope_y * x + start_y) * part
-    seen = seen and 0.0 <= fx < width and 0.0 <= fy < height
-    # As `fixed`, which rounds down: what is not negative is truncated.
-    px, py = int((fx if seen else 0.0) * UNIT + 0.5), int((fy if seen else 0.0) * UNIT + 0.5)
-    # A position that rounding takes to the far edge is outside.
-    seen = seen and px < width << BITS and py < height << BITS
-    return px if seen else -1, py if seen else 0
 
 
 def plain_projection(corners: Any, height: int, width: int) -> Any:
