@@ -186,6 +186,14 @@ def test_values_are_checked(toys):
     )
     raises(r"field 'a' cannot be iterated over", lambda s: {"x": list(s.a)})
     raises(r"fields of a sample cannot be iterated over", lambda s: {"x": [*s]})
+    raises(r"field 'a' has no length yet: `.count` is how many", lambda s: {"x": len(s.a)})
+    raises(r"field 'a' cannot be indexed or cut: use an op", lambda s: {"x": s.a[:8]})
+    raises(r"field 'a' has no 'shape'; it has count, height, max", lambda s: {"x": s.a.shape})
+    for number in (float, int, round, abs, [1, 2].__getitem__, lambda value: value**2):
+        raises(
+            r"field 'a' is decided for each sample, so it is no number of Python's yet",
+            lambda s, number=number: {"x": number(s.a)},
+        )
     raises(r"add: expected a field of the sample.*got str", lambda s: {"x": s.a + "b"})
     raises(
         r"add: expected a finite number of 64 bits, got inf", lambda s: {"x": s.a + float("inf")}

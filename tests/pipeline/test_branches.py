@@ -304,9 +304,46 @@ def unlike_dicts(sample):
 
 def leaks(sample):
     kept = []
+
+    def keep(value):
+        kept.append(value)
+
     if sample.is_night:
-        kept.append(ops.horizontal_flip(sample.image))
+        keep(ops.horizontal_flip(sample.image))
     return {"image": kept[0]}
+
+
+def sets_an_entry(sample):
+    made = {"x": sample.label, "size": 8}
+    if sample.is_night:
+        made["size"] = 16
+    return made
+
+
+def appends(sample):
+    made = [sample.label]
+    if sample.is_night:
+        inner = [sample.weight]
+        inner.append(sample.label)
+        made.extend(inner)
+    return {"x": made[-1]}
+
+
+def changes_below(sample):
+    made = {"x": {"y": sample.label}}
+    if sample.is_night:
+        pass
+    else:
+        made["x"]["y"] += 1
+    return made["x"]
+
+
+def changes_after_a_return(sample):
+    made = {"x": sample.label}
+    if sample.is_night:
+        return made
+    made["x"] = sample.weight
+    return made
 
 
 def unmarked(value):
@@ -349,6 +386,10 @@ def parameter(sample):
             leaks,
             r"output 'image': the result of horizontal_flip was made inside a branch of an",
         ),
+        (sets_an_entry, r"an `if` on field 'is_night'.* changes 'made' in place\. Both branches"),
+        (appends, r"changes 'made' in place.* assign a new one in the branch, such as \{\*\*old"),
+        (changes_below, r"changes 'made' in place"),
+        (changes_after_a_return, r"changes 'made' in place"),
         (helped, r"field 'is_night' is decided for each sample, so Python .* put @branching over"),
         (
             parameter,
@@ -359,6 +400,53 @@ def parameter(sample):
 )
 def test_what_is_refused_by_line(body, message):
     refused(message, body)
+
+
+def calls_itself(sample):
+    return calls_itself(sample)
+
+
+def counts_down(value):
+    return counts_down(value - 1) if value > 0 else value
+
+
+class Named:
+    SIDE = 8
+
+    def define(self, sample):
+        return {"x": sample.label + Named.SIDE}
+
+
+def test_functions_know_their_own_names():
+    """What a function of a module calls by its own name is what the module has under it."""
+    refused(r"calls_itself: it calls itself without end", calls_itself)
+    marked = branching(counts_down)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(globals(), "counts_down", marked)
+        assert marked(3) == 0
+        refused(r"nested deeper than 16", lambda s: {"x": marked(s.label)})
+    (added,) = nodes(pipeline(Named)().graph(), "expr")
+    assert added["op"] == "add"
+
+
+def test_containers_of_a_branch_may_change(toys, varied, photo, both):
+    """What is made inside of a branch is its own, and Python's conditions change what they like."""
+
+    @pipeline
+    def train(sample):
+        made = {"x": sample.label}
+        if len(made) == 1:
+            made["y"] = sample.weight
+        if sample.is_night:
+            made = dict(made)
+            made["x"] = sample.label * 2
+        return made
+
+    plan = bind(train.graph(), varied)
+    for night, label in NIGHT:
+        inputs = inputs_of(plan, photo, night, label)
+        ((x, _),) = both(plan, [Row(0, 1, 2)], inputs)
+        assert x == (2 * label if night else label)
 
 
 def test_joins_that_cannot_be(toys, varied):

@@ -102,8 +102,13 @@ def negation(value: Any) -> Any:
     return ~value if isinstance(value, TracedValue) else not value
 
 
-def plain(condition: Any, word: str) -> Any:
+def plain(condition: Any, word: str, name: str = "") -> Any:
     """Return a condition, unless it is decided for each sample: then Python cannot branch on it.
+
+    Args:
+        condition: of an `if` or `while`.
+        word: "while", "if" (it leaves its branches), or "change" (they change an object).
+        name: the variable that is changed.
 
     Raises:
         BuildError: naming the line.
@@ -114,6 +119,12 @@ def plain(condition: Any, word: str) -> Any:
         raise fault(
             f"`while` on {condition.what}, which is decided for each sample: a pipeline has no "
             f"loops over values of a sample; loop over a Python range, with an `if` inside"
+        )
+    if word == "change":
+        raise fault(
+            f"an `if` on {condition.what}, which is decided for each sample, changes {name!r} in "
+            "place. Both branches are traced, so it would be changed for every sample: assign a "
+            "new one in the branch, such as {**old, 'image': image} or [*old, image]"
         )
     raise fault(
         f"an `if` on {condition.what}, which is decided for each sample, holds break, continue, "

@@ -63,9 +63,16 @@ def outputs_of(engine: Engine, row: Row, fields: Mapping[str, Any]) -> dict[str,
 
 
 def inputs_of(plan: Plan, fields: Mapping[str, Any]) -> list[np.ndarray]:
-    """Return the fields of a sample as an engine takes them."""
-    states = zip(plan.fields, plan.inputs, strict=True)
-    return [_array(fields[name], state) for name, state in states]
+    """Return the fields of a sample as an engine takes them.
+
+    Raises:
+        UsageError: boxes or keypoints lie outside of the sample's pictures, if these have one size.
+    """
+    states = dict(zip(plan.fields, plan.inputs, strict=True))
+    pictures = (name for name, state in states.items() if state.kind in IMAGE_KINDS)
+    sizes = {np.shape(fields[name])[:2] for name in pictures}
+    size = sizes.pop() if len(sizes) == 1 else None
+    return [_array(fields[name], state, size) for name, state in states.items()]
 
 
 def room_for(outputs: Sequence[Output]) -> dict[str, np.ndarray]:
@@ -86,10 +93,13 @@ def unpacked(outputs: Sequence[Output], made: Mapping[str, np.ndarray]) -> dict[
     return found
 
 
-def _array(value: Any, state: State) -> np.ndarray:
+def _array(value: Any, state: State, size: tuple[int, ...] | None) -> np.ndarray:
     if not state.items:
         return np.asarray(value)
-    return pack_items(state.items, _items(value)[1])
+    kind, columns = _items(value)
+    if size is not None:
+        _check_inside(kind, next(iter(columns.values())), size)
+    return pack_items(state.items, columns)
 
 
 def _items(value: Mapping[str, Any]) -> tuple[str, dict[str, np.ndarray]]:
@@ -129,3 +139,16 @@ def _check_coordinates(kind: str, at: np.ndarray) -> None:
     if bad.any():
         number = int(np.flatnonzero(bad)[0])
         raise UsageError(f"{kind}: expected {expected}, got {at[number].tolist()} at {number}")
+
+
+def _check_inside(kind: str, at: np.ndarray, size: tuple[int, ...]) -> None:
+    """Refuse what a dataset would refuse (`stoker.dataset.items`)."""
+    height, width = size
+    most = np.array([width, height] * (at.shape[1] // 2), np.float32)
+    bad = ((at < 0) | (at > most)).any(1)
+    if bad.any():
+        number = int(np.flatnonzero(bad)[0])
+        raise UsageError(
+            f"{kind}: expected places in a picture of {height}x{width} pixels (height x width), "
+            f"got {at[number].tolist()} at {number}; clip them or leave them out"
+        )

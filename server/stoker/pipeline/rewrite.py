@@ -17,8 +17,9 @@ Where the condition is a Python value, each does what Python does. An `if` that 
 which cannot be moved to the end (it stands in a loop, or both branches of its `if` may go on), or
 `break`, `continue`, `yield`, `global`, `nonlocal` or `del`, and every `while`, keeps its form; its
 condition goes through `_stoker_plain`, which refuses a condition that is decided for each sample,
-by line. Lines stay those of the user's file. A function whose source cannot be read is left as it
-is.
+by line. So does an `if` that changes a list, dict or object from outside of it: both branches are
+traced, so both would change it for every sample. Lines stay those of the user's file. A function
+whose source cannot be read is left as it is.
 """
 
 from __future__ import annotations
@@ -47,6 +48,13 @@ _LEAVING = (
     ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom, ast.Await, ast.Global,
     ast.Nonlocal, ast.Delete,
 )  # fmt: skip
+_CHANGING = frozenset(
+    (
+        "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem",
+        "remove", "reverse", "setdefault", "sort", "update",
+    )
+)  # fmt: skip
+"""Methods by which Python's containers are changed."""
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _SIMPLE = (ast.Name, ast.Attribute, ast.Constant)
 
@@ -123,6 +131,8 @@ def _compile(definition: ast.AST, fn: FunctionType, names: tuple[str, ...]) -> C
     body: list[Any] = [definition]
     if outer and outer[-1] != "<locals>":
         body = [ast.ClassDef(outer[-1], [], [], body, [])]
+    if body[0].name not in names:  # what it calls by this name is the module's, not this one
+        body = [ast.Global([body[0].name]), *body]
     arguments = ast.arguments(
         posonlyargs=[],
         args=[ast.arg(name) for name in names if name != "__class__"],
@@ -157,9 +167,11 @@ class _Rewriter(ast.NodeTransformer):
     def visit_If(self, node: ast.If) -> Any:
         leaving = any(isinstance(part, _LEAVING) for part in _own(node.body + node.orelse))
         names = sorted(_assigned(node.body + node.orelse))
+        changed = sorted(_changed(node.body) | _changed(node.orelse))
         self.generic_visit(node)
-        if leaving:
-            node.test = _call("_stoker_plain", node.test, ast.Constant("if"))
+        if leaving or changed:
+            words = ["if"] if leaving else ["change", changed[0]]
+            node.test = _call("_stoker_plain", node.test, *map(ast.Constant, words))
             return node
         self.count += 1
         then, orelse = f"_stoker_then_{self.count}", f"_stoker_else_{self.count}"
@@ -308,6 +320,23 @@ def _assigned(nodes: list[Any]) -> set[str]:
         elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
             names.add(node.name)
     return names
+
+
+def _changed(nodes: list[Any]) -> set[str]:
+    """Return the variables that statements do not assign, but whose parts they set or take away."""
+    found: set[str] = set()
+    for node in _own(nodes):
+        if isinstance(node, ast.Subscript | ast.Attribute):
+            part = node.value if isinstance(node.ctx, ast.Store | ast.Del) else None
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            part = node.func.value if node.func.attr in _CHANGING else None
+        else:
+            continue
+        while isinstance(part, ast.Subscript | ast.Attribute):
+            part = part.value
+        if isinstance(part, ast.Name):
+            found.add(part.id)
+    return found - _assigned(nodes)
 
 
 def _binds(node: ast.AST) -> bool:

@@ -24,6 +24,9 @@ def fault(message: str, site: Site | None = None, **details: str | int) -> Build
     return BuildError(f"{site}: {message}", file=site.file, line=site.line, **details)
 
 
+_FACTS = frozenset({"height", "width", "count", "mean", "max", "min"})
+
+
 class Unusable(Value):
     """Stands for something that may not be used; every use raises the error it carries."""
 
@@ -87,6 +90,30 @@ class TracedValue(Value):
         raise fault(
             f"{self.what} cannot be iterated over: a pipeline describes one sample at a time"
         )
+
+    def __len__(self) -> int:
+        raise fault(
+            f"{self.what} has no length yet: `.count` is how many boxes or keypoints there are, "
+            "`.height` and `.width` are the sides of an image or mask"
+        )
+
+    def __getitem__(self, _: object) -> NoReturn:
+        raise fault(f"{self.what} cannot be indexed or cut: use an op, such as ops.center_crop")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        known = ", ".join(known for known in sorted(vars(TracedValue)) if known in _FACTS)
+        raise fault(f"{self.what} has no {name!r}; it has {known}. Pixels are changed by ops")
+
+    def _as_number(self, *_: object) -> NoReturn:
+        raise fault(
+            f"{self.what} is decided for each sample, so it is no number of Python's yet: it may "
+            "stand in + - * / // %, in comparisons, and in what is returned"
+        )
+
+    __int__ = __float__ = __index__ = __round__ = __abs__ = _as_number
+    __pow__ = __rpow__ = __xor__ = __rxor__ = __lshift__ = __rshift__ = __matmul__ = _as_number
 
     def __array__(self, *_: object, **__: object) -> Any:
         raise fault(
