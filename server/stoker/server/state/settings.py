@@ -56,7 +56,7 @@ class Settings:
     brief_chunk_s: float = 0.005
     brief_row_s: float = 0.00005
     brief_batch_s: float = 0.01
-    rest_s: float = 0.002
+    rest_s: float = 0.001
     outstanding: int = 2
     brief_outstanding: int = 4
     ahead_slot_bytes: int = 2**23
