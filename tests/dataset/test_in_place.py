@@ -224,6 +224,26 @@ def test_what_cannot_be_read_or_written_is_named(tmp_path, tars, monkeypatch):
         open_dataset(tars)
 
 
+@pytest.mark.parametrize("call", ["open", "pread", "posix_fadvise"])
+def test_what_storage_refuses_is_tried_again(tars, monkeypatch, call):
+    with open_dataset(tars) as dataset:
+        expected = bytes(dataset.read("image", 0))
+    calls, real = [], getattr(os, call)
+
+    def failing(path, *arguments):
+        if call != "open" or str(path).endswith(".tar"):
+            calls.append(arguments)
+            if len(calls) < 3:
+                raise OSError(errno.EIO, "Input/output error")
+        return real(path, *arguments)
+
+    with open_dataset(tars) as dataset:
+        monkeypatch.setattr(f"stoker.dataset.source_files.os.{call}", failing)
+        dataset.will_need(("image",), np.array([0]))
+        assert bytes(dataset.read("image", 0)) == expected
+    assert len(calls) == 3
+
+
 def test_replaced_files_go_on_as_they_were(tars):
     with open_dataset(tars) as dataset:
         before = bytes(dataset.read("image", 5))

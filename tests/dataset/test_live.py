@@ -183,6 +183,11 @@ def test_an_input_error_is_tried_again(module):
         class Gone(Source):
             left = 3
             changes = Flaky.changes
+        class Wrong(Source):
+            left = 2
+            def changes(self):
+                Flaky.changes(self)
+                raise ValueError("of no use")
         """
     )
     with open_dataset(name + "Flaky") as dataset:
@@ -191,6 +196,11 @@ def test_an_input_error_is_tried_again(module):
         with pytest.raises(DatasetError, match=r"id 3: 3 tries failed, the last with TimeoutError"):
             dataset.read("weight", 3)
         assert dataset.read("weight", 3) == 1.5
+    with (
+        open_dataset(name + "Wrong") as dataset,
+        pytest.raises(SampleError, match="ValueError: of no use"),
+    ):
+        dataset.read("weight", 3)
 
 
 def test_bounds_that_cannot_be():

@@ -5,6 +5,9 @@ MAX_FILE_BYTES = 2**30
 MAX_SCANS = 500
 """Scans of a progressive JPEG; each costs a pass over the whole picture."""
 
+TRIES = 3
+"""How often a source is read that fails, before the failure counts."""
+
 
 class CodecError(ValueError):
     """A picture cannot be decoded; the text says why. Callers add where it lies."""

@@ -28,7 +28,7 @@ import numpy as np
 from stoker.dataset.cells import Cell, Value, make_cell, make_cells
 from stoker.dataset.fingerprint import dataset_fingerprint, row_digest
 from stoker.dataset.inspect import Scratches
-from stoker.dataset.limits import CodecError
+from stoker.dataset.limits import TRIES, CodecError
 from stoker.dataset.manifest import DataFile, Manifest, Statistics
 from stoker.dataset.reader import Dataset
 from stoker.dataset.schema import UPRIGHT, Field, Schema, check_schema
@@ -36,7 +36,6 @@ from stoker.dataset.sources.peek import peek_picture
 from stoker.ops.named import resolve
 from stoker.protocol.errors import DatasetError, SampleError, StokerError, UsageError
 
-TRIES = 3
 MAX_FINGERPRINT = 1024
 
 
@@ -179,22 +178,20 @@ class LiveDataset(Dataset):
         return cells
 
     def _row_of(self, id: int) -> Any:  # noqa: A002
-        for _ in range(TRIES - 1):
+        last: OSError | None = None
+        for _ in range(TRIES):
             try:
                 return self._source[id]
-            except OSError:
-                continue
+            except OSError as error:
+                last = error
             except Exception as error:
                 raise self._bad(id, f"{type(error).__name__}: {error}") from error
-        try:
-            return self._source[id]
-        except OSError as error:
-            raise DatasetError(
-                f"live source {self.path}, id {id}: {TRIES} tries failed, the last with "
-                f"{type(error).__name__}: {error}",
-                dataset=str(self.path),
-                id=int(id),
-            ) from error
+        raise DatasetError(
+            f"live source {self.path}, id {id}: {TRIES} tries failed, the last with "
+            f"{type(last).__name__}: {last}",
+            dataset=str(self.path),
+            id=int(id),
+        ) from last
 
     def _bad(self, id: int, what: str) -> SampleError:  # noqa: A002
         return SampleError(

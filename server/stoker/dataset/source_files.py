@@ -10,13 +10,16 @@ it.
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
+from stoker.dataset.limits import TRIES
 from stoker.dataset.sources.item import SourceFile
 from stoker.protocol.errors import ClosedError, DatasetError
 
 MAX_OPEN = 64
+Found = TypeVar("Found")
 
 
 class SourceFiles:
@@ -45,12 +48,8 @@ class SourceFiles:
             ClosedError: the source was closed.
         """
         with self._lock:  # another thread must not close the descriptor that this one reads
-            descriptor = self._descriptor(number)
-            try:
-                data = os.pread(descriptor, size_bytes, offset)
-            except OSError as error:
-                raise self._unreadable(number, error) from None
-            self._check(number, descriptor)
+            data = self._tried(number, lambda one: os.pread(one, size_bytes, offset))
+            self._check(number, self._descriptor(number))
         if len(data) != size_bytes:
             raise self._changed(
                 number, f"it ends within its bytes {offset} to {offset}+{size_bytes}"
@@ -65,8 +64,10 @@ class SourceFiles:
             ClosedError: the source was closed.
         """
         with self._lock:
-            descriptor = self._descriptor(number)
-            os.posix_fadvise(descriptor, offset, size_bytes, os.POSIX_FADV_WILLNEED)
+            self._tried(
+                number,
+                lambda one: os.posix_fadvise(one, offset, size_bytes, os.POSIX_FADV_WILLNEED),
+            )
 
     def close(self) -> None:
         """Close all files. Closing twice is allowed."""
@@ -76,17 +77,24 @@ class SourceFiles:
                 os.close(descriptor)
             self._open.clear()
 
+    def _tried(self, number: int, use: Callable[[int], Found]) -> Found:
+        """Open and use a file; what storage refuses may go well in another try."""
+        last: OSError | None = None
+        for _ in range(TRIES):
+            try:
+                return use(self._descriptor(number))
+            except OSError as error:
+                last = error
+        assert last is not None
+        raise self._unreadable(number, last) from None
+
     def _descriptor(self, number: int) -> int:
         if self._closed:
             raise ClosedError(f"the source {self._root} was closed; open it again")
         descriptor = self._open.get(number)
         if descriptor is None:
-            try:
-                descriptor = os.open(
-                    self._root / self._files[number].path, os.O_RDONLY | os.O_CLOEXEC
-                )
-            except OSError as error:
-                raise self._unreadable(number, error) from None
+            path = self._root / self._files[number].path
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             self._open[number] = descriptor
             self._check(number, descriptor)
             if len(self._open) > MAX_OPEN:
