@@ -45,21 +45,18 @@ def forget(folder: Path) -> None:
 def run(kind: str, packed: Path, rows: int) -> dict[str, float]:
     """Compute rows; return rows a second and the major faults."""
     graph = pipelines.w1.graph()
+    spec = make_spec(packed, graph, batch_size=BATCH)
     with open_dataset(packed) as dataset:
-        spec = make_spec(packed, graph, batch_size=BATCH)
-        plan = worker_plan(graph, dataset)
-        layout = slot_layout(plan.outputs, BATCH)
-        computer = RowComputer(spec, dataset, compile_plan(plan), layout, machine=True)
-        if kind == "cold":
-            computer._ahead = None
+        engine = compile_plan(worker_plan(graph, dataset))
+        layout = slot_layout(engine.plan.delivered, BATCH)
         slot = np.zeros(layout.slot_bytes, np.uint8)
-        computer.fill(slot, 0, 0, 0, 4)
+        RowComputer(spec, dataset, engine, layout, machine=True).fill(slot, 0, 0, 0, 4)
     if kind != "warm":
         forget(packed)
     with open_dataset(packed) as dataset:
-        computer._dataset = computer._inputs._dataset = dataset
-        if computer._ahead is not None:
-            computer._ahead._dataset = dataset
+        computer = RowComputer(spec, dataset, engine, layout, machine=True)
+        if kind == "cold":
+            computer._ahead = None
         waits, begun = resource.getrusage(resource.RUSAGE_SELF).ru_majflt, time.perf_counter()
         for step in range(rows // BATCH):
             for low in range(0, BATCH, 16):

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib.util
+import io
 import math
 import os
 import re
@@ -15,6 +16,8 @@ import numpy as np
 import pytest
 import skimage.data
 from PIL import Image
+
+from stoker.dataset import schema, write
 
 
 @pytest.fixture(autouse=True)
@@ -262,6 +265,19 @@ def test_the_processor_time_of_children_is_counted(root: Path) -> None:
     reaped = meter.tree_s(os.getpid()) - before
     assert living >= 0.25
     assert reaped >= living - 0.02
+
+
+@pytest.mark.slow
+def test_rows_are_computed_with_a_cold_cache(root: Path, tmp_path: Path) -> None:
+    file = io.BytesIO()
+    Image.fromarray(skimage.data.coffee()).save(file, "JPEG")
+    rows = [{"image": file.getvalue(), "label": number} for number in range(130)]
+    write(tmp_path / "packed", [schema.image(grid=True), schema.label()], rows)
+    cold = module(root, "cold")
+    for kind in cold.KINDS:
+        found = cold.run(kind, tmp_path / "packed", cold.BATCH)
+        assert found["rows_per_s"] > 0
+        assert found["waits"] >= 0
 
 
 @pytest.mark.slow
