@@ -3,8 +3,11 @@
 import io
 import os
 import re
+import tarfile
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -401,6 +404,58 @@ def test_a_file_that_changes_while_it_is_packed(tmp_path, image_folder):
     message = r"(animals|things)/.*.jpg: it changed while it was packed: it had"
     with pytest.raises(DatasetError, match=message):
         pack(image_folder, tmp_path / "d", ONE, change)
+
+
+def save_parquet(path, pixels):
+    rows = [{"values": row.reshape(-1).tolist()} for row in pixels]
+    pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+def save_arrow(path, pixels):
+    table = pa.Table.from_pylist([{"values": row.reshape(-1).tolist()} for row in pixels])
+    with pa.ipc.new_file(path, table.schema) as file:
+        file.write_table(table)
+
+
+def save_tar(path, pixels):
+    with tarfile.open(path, "w") as tar:
+        for number, row in enumerate(pixels):
+            info, out = tarfile.TarInfo(f"{number}.ppm"), io.BytesIO()
+            Image.fromarray(row).save(out, "PPM")
+            info.size = out.tell()
+            tar.addfile(info, io.BytesIO(out.getvalue()))
+
+
+CONTAINERS = {
+    "x.npy": np.save,
+    "stored.npz": lambda path, pixels: np.savez(path, x=pixels),
+    "deflated.npz": lambda path, pixels: np.savez_compressed(path, x=pixels),
+    "x.tar": save_tar,
+    "rows/x.parquet": save_parquet,
+    "rows/x.arrow": save_arrow,
+}
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_a_file_of_many_samples_that_changes_while_it_is_packed(tmp_path, name):
+    """What was read before the change is not mixed with what was read after it."""
+    path = tmp_path / "s" / name
+    path.parent.mkdir(parents=True)
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 8, 8, 3), np.uint8)
+    CONTAINERS[name](path, pixels)
+    time_ns = path.stat().st_mtime_ns
+
+    def change(progress) -> None:
+        if progress.rows == 2:
+            with open(path, "r+b") as file:
+                file.seek(path.stat().st_size // 2)
+                file.write(b"7")
+            os.utime(path, ns=(time_ns, time_ns + 10**9))
+
+    options = {"kind": "huggingface"} if path.parent.name == "rows" else {}
+    source = path.parent if options else path
+    with pytest.raises(DatasetError, match=r"4 of 6 samples(.|\n)*it changed while it was packed"):
+        pack(source, tmp_path / "d", Options(workers=1, **options), change)
 
 
 def test_links_are_followed_but_not_in_a_circle(tmp_path, image_folder):

@@ -19,7 +19,7 @@ from stoker.dataset.sources.beton import JPEG, RAW, Beton, BetonField
 from stoker.dataset.sources.declare import IGNORE, declare, field_name
 from stoker.dataset.sources.item import Container, Item, Record
 from stoker.dataset.sources.lazy import LazyItems
-from stoker.dataset.sources.readers import BadItemError, open_unchanged
+from stoker.dataset.sources.readers import BadItemError, check_path, open_unchanged
 from stoker.dataset.sources.recipe import Recipe
 from stoker.dataset.sources.scan import Request, Scan
 from stoker.dataset.sources.walk import look_at
@@ -99,6 +99,10 @@ class BetonReader:
                 values[field.name] = self._value(field, place.number)
             except CodecError as error:
                 raise BadItemError(item.name, f"field {field.name!r}: {error}") from None
+        try:
+            check_path(self._root, self._file)
+        except CodecError as error:
+            raise BadItemError(item.name, str(error)) from None
         return values
 
     def close(self) -> None:

@@ -137,6 +137,10 @@ class FileReader:
                     descriptor = inflate(descriptor, container.member)
                 self._open[place.container] = descriptor
             data = os.pread(descriptor, place.size_bytes, place.offset)
+            if container.member:
+                check_path(self._root, container.file)
+            else:
+                check_unchanged(os.fstat(descriptor), container.file)
         except OSError as error:
             raise CodecError(f"{container.file.path}: {error.strerror}") from None
         except CodecError as error:
@@ -177,13 +181,37 @@ def open_unchanged(root: Path, file: SourceFile) -> int:
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         raise CodecError("it cannot be read: it is no plain file")
-    if (status.st_size, status.st_mtime_ns) != (file.size_bytes, file.mtime_ns):
+    try:
+        check_unchanged(status, file)
+    except CodecError:
         os.close(descriptor)
+        raise
+    return descriptor
+
+
+def check_unchanged(status: os.stat_result, file: SourceFile) -> None:
+    """Compare a file with what it was when it was scanned; what is read lies between two checks.
+
+    Raises:
+        CodecError: its size or time of change is another.
+    """
+    if (status.st_size, status.st_mtime_ns) != (file.size_bytes, file.mtime_ns):
         raise CodecError(
             f"it changed while it was packed: it had {file.size_bytes} bytes, and has "
             f"{status.st_size}; let it rest, and run the same command again"
         )
-    return descriptor
+
+
+def check_path(root: Path, file: SourceFile) -> None:
+    """Compare what lies at a file's path with what it was; for whoever has no descriptor of it.
+
+    Raises:
+        CodecError: it is gone, or has changed.
+    """
+    try:
+        check_unchanged(os.stat(root / file.path), file)
+    except OSError as error:
+        raise CodecError(f"it cannot be read: {error.strerror}") from None
 
 
 def read_file(root: Path, file: SourceFile) -> bytes:
@@ -193,4 +221,6 @@ def read_file(root: Path, file: SourceFile) -> bytes:
         CodecError: it is such a file.
     """
     with os.fdopen(open_unchanged(root, file), "rb") as stream:
-        return stream.read(MAX_FILE_BYTES + 1)
+        data = stream.read(MAX_FILE_BYTES + 1)
+        check_unchanged(os.fstat(stream.fileno()), file)
+        return data

@@ -13,7 +13,7 @@ from stoker.dataset.sources.arrow_files import ArrowTable, TableFile, open_table
 from stoker.dataset.sources.declare import field_name
 from stoker.dataset.sources.huggingface import is_picture
 from stoker.dataset.sources.item import Extract, Item, Record
-from stoker.dataset.sources.readers import BadItemError, open_unchanged
+from stoker.dataset.sources.readers import BadItemError, check_path, open_unchanged
 from stoker.dataset.sources.recipe import Recipe
 
 
@@ -47,6 +47,10 @@ class RowReader:
                 values[field.name] = value_of(field, batch.column(self._columns[field.name]), row)
             except CodecError as error:
                 raise BadItemError(item.name, f"field {field.name!r}: {error}") from None
+        try:
+            check_path(self._root, self._containers[place.container].file)
+        except CodecError as error:
+            raise BadItemError(item.name, str(error)) from None
         return values
 
     def locate(self, item: Item) -> dict[str, Value | Extract]:
