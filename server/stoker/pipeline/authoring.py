@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from stoker.ops.contract import State
@@ -25,7 +25,7 @@ from stoker.pipeline.bucketed import given_size
 from stoker.pipeline.context import Context
 from stoker.pipeline.engine import Engine, Freeze, Row
 from stoker.pipeline.frames import is_frames, split_frames
-from stoker.pipeline.given import outputs_of, state_of
+from stoker.pipeline.given import form_of, outputs_of, state_of
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.mixer import Mixer
@@ -139,14 +139,12 @@ class Pipeline:
             return _run(self._define, fields)
         if not isinstance(fields, Mapping):
             raise UsageError(f"{self.name}: expected a dict of fields, got {type(fields).__name__}")
-        frames = split_frames(self.name, fields)
-        states = {name: state_of(value) for name, value in frames[0].items()}
-        engine = self._engine(states, freeze or {}, bucket, compiled)
         row = Row(seed, id, epoch, visit, view, step, progress)
-        self._alone(engine.plan)
-        made = [outputs_of(engine, row, frame) for frame in frames]
         if not any(is_frames(value) for value in fields.values()):
-            return made[0]
+            return outputs_of(self._alone(fields, freeze or {}, bucket, compiled), row, fields)
+        frames = split_frames(self.name, fields)
+        engine = self._alone(frames[0], freeze or {}, bucket, compiled)
+        made = [outputs_of(engine, row, frame) for frame in frames]
         return {name: [outputs[name] for outputs in made] for name in made[0]}
 
     def batch(  # noqa: PLR0913 - the parts of a batch
@@ -191,7 +189,8 @@ class Pipeline:
         chosen = chosen_ids(samples, ids)
         read = read_ids(self.graph(), samples, chosen)
         states = states_of(samples[number] for number in read)
-        engine = self._engine(states, freeze or {}, bucket, compiled)
+        forms = tuple(states.items())
+        engine = self._engine(forms, lambda: states, freeze or {}, bucket, compiled)
         row = Row(seed, 0, epoch, 0, view, step, progress)
         held = Held(engine, samples, chosen, row)
         return list(held.mixed(Mixer(engine, machine=compiled)))
@@ -216,36 +215,46 @@ class Pipeline:
         Raises:
             BuildError: the pipeline does not fit these fields.
         """
-        states = {name: state_of(value) for name, value in fields.items()}
-        return bind(self.graph(), states, bucket=given_size(bucket))
+        return bind(self.graph(), _states(fields), bucket=given_size(bucket))
 
-    def _alone(self, plan: Plan) -> None:
-        """Refuse to run one row of a pipeline that mixes it with others.
+    def _alone(
+        self,
+        fields: Mapping[str, Any],
+        freeze: Freeze,
+        bucket: tuple[int, int] | int | None,
+        compiled: bool,
+    ) -> Engine:
+        """Return what computes one row by itself.
 
         Raises:
-            UsageError: naming the batch op, and what to do.
+            UsageError: the pipeline mixes a row with others; names the batch op, and what to do.
         """
-        if plan.mixes:
-            decision = plan.mixes[0].decision
+        forms = tuple((name, form_of(value)) for name, value in fields.items())
+        engine = self._engine(forms, lambda: _states(fields), freeze, bucket, compiled)
+        if engine.plan.mixes:
+            decision = engine.plan.mixes[0].decision
             raise UsageError(
                 f"{self.name}: {decision.op.name} (at {decision.site}) mixes a row with others, "
                 f"which one sample does not have: run a batch, {self.name}.batch([sample, ...], "
                 "ids=[...])"
             )
+        return engine
 
     def _engine(
         self,
-        states: Mapping[str, State],
+        forms: Hashable,
+        states: Callable[[], Mapping[str, State]],
         freeze: Freeze,
         bucket: tuple[int, int] | int | None,
         compiled: bool,
     ) -> Engine:
+        """Return the engine of fields of some forms, of which `states` makes the states."""
         size = given_size(bucket)
-        key = (tuple(states.items()), tuple(sorted(freeze.items())), size, compiled)
+        key = (forms, tuple(sorted(freeze.items())), size, compiled)
         if key not in self._engines:
             if len(self._engines) >= MAX_ENGINES:  # photographs of many sizes: forget the oldest
                 self._engines.pop(next(iter(self._engines)))
-            plan = bind(self.graph(), states, bucket=size)
+            plan = bind(self.graph(), states(), bucket=size)
             if compiled:
                 from stoker.pipeline.executor import compile_plan  # noqa: PLC0415 - loads numba
 
@@ -314,6 +323,10 @@ def trace(define: Define, name: str) -> Graph:
     except BuildError as error:
         raise fault(f"{name}: {error.message}", _site_of(define)) from None
     return graph
+
+
+def _states(fields: Mapping[str, Any]) -> dict[str, State]:
+    return {name: state_of(value) for name, value in fields.items()}
 
 
 def _from_graph(data: dict[str, Any], name: str, modules: tuple[str, ...]) -> Pipeline:

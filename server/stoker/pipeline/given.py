@@ -7,7 +7,7 @@ fields (n,) or (n, k); so they come back, and so does a row of a batch's `Ragged
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -52,6 +52,11 @@ def state_of(value: Any) -> State:
     if kind in IMAGE_KINDS and 0 in array.shape:
         raise UsageError(f"expected pixels in the {kind}, got shape {array.shape}")
     return State.fixed(kind, array.dtype.name, array.shape)
+
+
+def form_of(value: Any) -> Hashable:
+    """Return what a value's state follows from: of an array without making the state."""
+    return (value.dtype, value.shape) if type(value) is np.ndarray else state_of(value)
 
 
 def outputs_of(engine: Engine, row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:

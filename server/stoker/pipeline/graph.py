@@ -88,14 +88,17 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         """BLAKE2b-128 of the normal form and the contract versions, 32 hex digits."""
         from stoker.pipeline.normal import normalise  # noqa: PLC0415 - it needs the nodes above
 
+        return normalise(self).digest
+
+    @property
+    def digest(self) -> str:
+        """BLAKE2b-128 of the graph as it stands and the contract versions, 32 hex digits."""
         contracts = {
             "random": version.RANDOM,
             "numeric": version.NUMERIC,
             "decoder": version.DECODER,
         }
-        return canonical_digest(
-            {"contracts": contracts, "graph": normalise(self).to_data(sites=False)}
-        )
+        return canonical_digest({"contracts": contracts, "graph": self.to_data(sites=False)})
 
     def site(self, value: int) -> Site:
         """Return where the user wrote the node that defines a value."""

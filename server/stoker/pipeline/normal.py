@@ -28,6 +28,7 @@ from stoker.pipeline.nodes import (
 from stoker.protocol.canonical import canonical_bytes
 
 Made = tuple[Node, int]
+Memo = dict[Node | bytes, int]
 
 
 def normalise(graph: Graph) -> Graph:
@@ -90,7 +91,7 @@ class _Writer:
         self.free: dict[int, list[int]] = {}
 
     def block(
-        self, results: list[int], outer: dict[int, int], memos: list[dict[bytes, int]]
+        self, results: list[int], outer: dict[int, int], memos: list[Memo]
     ) -> tuple[list[Node], dict[int, int]]:
         """Write the nodes that `results` need; return them and old number -> new number."""
         env = dict(outer)
@@ -123,14 +124,14 @@ class _Writer:
         first: int,
         value: int,
         env: dict[int, int],
-        memos: list[dict[bytes, int]],
+        memos: list[Memo],
         written: list[Node],
     ) -> None:
         if isinstance(node, If):
             self.write_if(node, first, env, memos, written)
             return
         new = renumber(node, env, value - first)
-        key = canonical_bytes(msgspec.to_builtins(new))
+        key = _memo_key(new)
         for memo in memos:
             if key in memo:
                 env[value] = memo[key]
@@ -144,7 +145,7 @@ class _Writer:
         node: If,
         first: int,
         env: dict[int, int],
-        memos: list[dict[bytes, int]],
+        memos: list[Memo],
         written: list[Node],
     ) -> None:
         kept = [i for i in range(node.width) if first + i in self.live]
@@ -188,6 +189,13 @@ class _Writer:
         if old in self.old_sites:
             self.sites[self.next] = self.old_sites[old]
         self.next += 1
+
+
+def _memo_key(node: Node) -> Node | bytes:
+    """Return what equal nodes share; bytes where Python takes 1, 1.0 and True for one."""
+    if isinstance(node, Draw | Const):
+        return canonical_bytes(msgspec.to_builtins(node))
+    return node
 
 
 def renumber(node: Node, env: dict[int, int], index: int) -> Node:

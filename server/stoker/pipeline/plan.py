@@ -100,7 +100,7 @@ def bind(
     bound = Binder(shorten(settled, states) if shortcuts else settled, states).bind()
     layout = lay_out(bound)
     plan = Plan(
-        pipeline_id=normal.pipeline_id,
+        pipeline_id=normal.digest,
         graph=bound.graph,
         fields=tuple(bound.fields),
         inputs=tuple(bound.states[value] for value in bound.fields.values()),

@@ -7,6 +7,7 @@ of the user's own is named at the line inside it.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from types import CodeType, FrameType, TracebackType
@@ -51,4 +52,9 @@ def raised_at(trace: TracebackType | None) -> Site:
 
 def _is_user(code: CodeType) -> bool:
     made_by_dataclass = code.co_filename == "<string>" and code.co_name == "__init__"
-    return not code.co_filename.startswith((_HERE, _OPS)) and not made_by_dataclass
+    return not _is_ours(code.co_filename) and not made_by_dataclass
+
+
+@functools.lru_cache(1024)
+def _is_ours(filename: str) -> bool:
+    return filename.startswith((_HERE, _OPS))
