@@ -93,6 +93,24 @@ def test_a_second_process_compiles_nothing_and_the_source_tree_stays_as_it_was(c
     assert sorted(str(path) for path in package.rglob("*")) == before
 
 
+@pytest.mark.slow
+def test_callees_of_stored_code_are_made_when_something_must_be_compiled(python, package):
+    """A second process makes them for other types only."""
+    program = """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        from cached.top import top
+        from stoker.rng import jit
+        fast = jit.compiled(top)
+        for number in (3, 2.5):
+            print(fast(number), sorted(fn.__name__ for fn in jit._done))
+    """
+    run = python(program.replace(", 2.5", ","), str(package.parent))
+    assert run.splitlines() == ["10508 ['leaf', 'middle', 'top', 'twinned']"]
+    run = python(program, str(package.parent))
+    assert run.splitlines() == ["10508 ['top']", "10507.0 ['leaf', 'middle', 'top', 'twinned']"]
+
+
 EDITS = [
     ("top", "SCALE * 1000", "SCALE * 2000", 20508),
     ("middle", "* 2", "* 3", 20512),

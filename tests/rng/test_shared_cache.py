@@ -57,7 +57,7 @@ def lock_is_free(folder):
 
 def test_saving_holds_the_lock_and_gives_it_back(tmp_path):
     inner = FakeCache(tmp_path)
-    cache = SharedCache(inner, tmp_path)
+    cache = SharedCache(inner, tmp_path, dict)
     cache.save_overload("signature", "result")
     assert inner.locked == [True]
     assert lock_is_free(tmp_path)
@@ -67,7 +67,7 @@ def test_saving_holds_the_lock_and_gives_it_back(tmp_path):
 
 def test_a_full_disk_costs_the_entry_only(tmp_path, caplog):
     inner = FakeCache(tmp_path, OSError(28, "No space left on device"))
-    SharedCache(inner, tmp_path).save_overload("signature", "result")
+    SharedCache(inner, tmp_path, dict).save_overload("signature", "result")
     assert lock_is_free(tmp_path)
     assert caplog.record_tuples == [
         (
@@ -80,15 +80,18 @@ def test_a_full_disk_costs_the_entry_only(tmp_path, caplog):
 
 def test_a_damaged_entry_counts_as_absent_and_is_emptied_under_the_lock(tmp_path, caplog):
     inner = FakeCache(tmp_path, EOFError("Ran out of input"))
-    cache = SharedCache(inner, tmp_path)
+    missing = []
+    cache = SharedCache(inner, tmp_path, lambda: missing.append(list(inner.locked)))
     assert cache.load_overload("signature", "target") is None
     assert inner.locked == [True]
+    assert missing == [[True]]
     assert f"damaged kernel cache {tmp_path} is rebuilt" in caplog.text
     assert cache.load_overload("signature", "target") == ("signature", "target")
+    assert len(missing) == 1
 
 
 def test_other_faults_of_saving_are_not_hidden(tmp_path):
     inner = FakeCache(tmp_path, TypeError("cannot pickle"))
     with pytest.raises(TypeError, match="cannot pickle"):
-        SharedCache(inner, tmp_path).save_overload("signature", "result")
+        SharedCache(inner, tmp_path, dict).save_overload("signature", "result")
     assert lock_is_free(tmp_path)

@@ -21,7 +21,7 @@ import shutil
 import stat
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -93,11 +93,21 @@ def kernel_folder(fn: FunctionType, digest: str) -> Path:
         ) from None
 
 
-def dispatcher(fn: FunctionType, folder: Path) -> Any:
+def is_stored(folder: Path) -> bool:
+    """Whether a kernel's folder has machine code for any types."""
+    return any(folder.rglob("*.nbi"))
+
+
+def dispatcher(fn: FunctionType, folder: Path, before_compiling: Callable[[], None]) -> Any:
     """Return the numba dispatcher of a function, its machine code kept in a folder.
 
     No fastmath, no global interpreter lock while it runs. Our own kernels divide as NumPy does;
     those of a user's raise where they divide by zero, as they do in plain Python.
+
+    Args:
+        fn: the function.
+        folder: of `kernel_folder`.
+        before_compiling: called whenever machine code is not in the folder, before it is made.
     """
     numba = importlib.import_module("numba")
     config = numba.core.config
@@ -109,7 +119,7 @@ def dispatcher(fn: FunctionType, folder: Path) -> Any:
             made = numba.njit(cache=True, nogil=True, error_model=model, fastmath=False)(fn)
         finally:
             config.CACHE_DIR = before
-    made._cache = SharedCache(made._cache, folder)
+    made._cache = SharedCache(made._cache, folder, before_compiling)
     return made
 
 
@@ -131,7 +141,7 @@ def load_stored(fast: Any, most: int) -> int:
 
 def _copy_kernel(root: Path | None, folder: Path) -> None:
     """Copy a kernel's files from another cache root, if it has them and they are not there yet."""
-    if root is None or not (root / folder.name).is_dir() or any(folder.rglob("*.nbi")):
+    if root is None or not (root / folder.name).is_dir() or is_stored(folder):
         return
     _check_owner(root)
     without_lock = shutil.ignore_patterns("lock")
@@ -144,9 +154,10 @@ class SharedCache:
     It stands in for the dispatcher's own cache object and passes everything else on to it.
     """
 
-    def __init__(self, inner: Any, folder: Path) -> None:
+    def __init__(self, inner: Any, folder: Path, before_compiling: Callable[[], None]) -> None:
         self._inner = inner
         self._folder = folder
+        self._before_compiling = before_compiling
 
     def __getattr__(self, name: str) -> Any:
         """Pass every other attribute on to numba's cache."""
@@ -160,13 +171,16 @@ class SharedCache:
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         """Return the stored machine code of a signature, or None if there is none that is whole."""
+        found = None
         try:
-            return self._inner.load_overload(signature, target)
+            found = self._inner.load_overload(signature, target)
         except Exception as error:
             _log.warning("damaged kernel cache %s is rebuilt: %r", self._folder, error)
             with contextlib.suppress(OSError), _locked(self._folder):
                 self._inner.flush()
-            return None
+        if found is None:
+            self._before_compiling()
+        return found
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Store machine code; a disk that is full costs time at the next start, nothing else."""

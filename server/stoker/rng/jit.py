@@ -8,7 +8,8 @@
 `compiled` makes a new function of the kernel's code in which every global that is a kernel is
 replaced by its own compiled form, and gives that to numba: no interpreter lock while it runs, no
 fastmath. Machine code lies on disk under `cache_root()`,
-named by a digest of all it depends on, and is shared by processes. numba is imported by the first
+named by a digest of all it depends on, and is shared by processes. Code from there has its callees
+in it, so these are not made before something must be compiled. numba is imported by the first
 call of `compiled`, never by importing this module. With NUMBA_DISABLE_JIT=1 `compiled` returns the
 plain function, which gives the same numbers.
 
@@ -20,6 +21,7 @@ keeps to one of them.
 Any thread may call; the result is memoised for the process.
 """
 
+import functools
 import importlib
 import threading
 from collections.abc import Callable
@@ -30,6 +32,7 @@ from stoker.protocol.errors import BuildError
 from stoker.rng.diskcache import (
     cache_root,
     dispatcher,
+    is_stored,
     kernel_digest,
     kernel_folder,
     set_cache_root,
@@ -86,7 +89,7 @@ def handwritten(fn: Callable[..., Any]) -> Any:
         ResourceError: the kernel cache cannot be written.
     """
     plain = check_plain(fn)
-    return fn if _plain_only() else _dispatch(plain, {}, kernel_digest(plain))
+    return fn if _plain_only() else _dispatch(plain, dict)
 
 
 def _compiled(fn: FunctionType, callers: tuple[FunctionType, ...]) -> Any:
@@ -108,7 +111,7 @@ def _translate(fn: FunctionType, callers: tuple[FunctionType, ...]) -> Any:
         return fn
     if mark.twin is not None:
         return _twin(fn, mark.twin)
-    return _dispatch(fn, _callees(fn, callers), kernel_digest(fn))
+    return _dispatch(fn, functools.partial(_callees, fn, callers))
 
 
 def _callees(fn: FunctionType, callers: tuple[FunctionType, ...]) -> dict[str, Any]:
@@ -142,13 +145,17 @@ def _twin(fn: FunctionType, twin: str) -> Any:
         raise BuildError(f"{where(fn)}: its twin {twin!r} cannot be imported: {error}") from None
 
 
-def _dispatch(fn: FunctionType, callees: dict[str, Any], digest: str) -> Any:
-    made = FunctionType(
-        fn.__code__, {**fn.__globals__, **callees}, fn.__name__, fn.__defaults__, None
-    )
+def _dispatch(fn: FunctionType, callees: Callable[[], dict[str, Any]]) -> Any:
+    """Return the dispatcher of a function, for which `callees` makes what it calls."""
+    digest = kernel_digest(fn)
+    folder = kernel_folder(fn, digest)
+    space = dict(fn.__globals__)
+    made = FunctionType(fn.__code__, space, fn.__name__, fn.__defaults__, None)
     made.__module__ = fn.__module__
     # numba names symbols by qualified name and a counter of the process that compiled: two kernels
     # of one name, cached by two processes, could be linked as one. The digest tells them apart.
     made.__qualname__ = f"{fn.__qualname__}_{digest[:12]}"
     made.__doc__ = fn.__doc__
-    return dispatcher(made, kernel_folder(fn, digest))
+    if not is_stored(folder):
+        space.update(callees())
+    return dispatcher(made, folder, lambda: space.update(callees()))
