@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stoker.ops.runs import SIXTEEN, copy_run, planes16, reverse16
+from stoker.ops.runs import SIXTEEN, THIRTY_TWO, copy_run, planes16, reverse16, reverse32
 from stoker.rng.jit import compiled, kernel
 
 BYTES = 3 * SIXTEEN
@@ -24,6 +24,11 @@ def call_planes(src, at, means, gains, dst, to, plane):
     planes16(
         src, at, (means[0], means[1], means[2]), (gains[0], gains[1], gains[2]), dst, to, plane
     )
+
+
+@kernel
+def call_reverse_values(src, at, dst, to):
+    reverse32(src, at, dst, to)
 
 
 def forms(call):
@@ -49,6 +54,17 @@ def test_sixteen_pixels_are_reversed(noise, dtype):
         painted = np.full(BYTES + 9, 7, dtype)
         expected = painted.copy()
         expected[4 : 4 + BYTES] = source[5 : 5 + BYTES].reshape(-1, 3)[::-1].reshape(-1)
+        form(source, 5, painted, 4)
+        assert (painted == expected).all()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "float32"])
+def test_thirty_two_values_are_reversed(noise, dtype):
+    source = noise((THIRTY_TWO + 9,), 2).astype(dtype)
+    for form in forms(call_reverse_values):
+        painted = np.full(THIRTY_TWO + 9, 7, dtype)
+        expected = painted.copy()
+        expected[4 : 4 + THIRTY_TWO] = source[5 : 5 + THIRTY_TWO][::-1]
         form(source, 5, painted, 4)
         assert (painted == expected).all()
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from stoker.ops.blocks import turn1, turn2, turn3, turn4
 from stoker.ops.contract import State
-from stoker.ops.runs import SIXTEEN, copy_run, reverse16
+from stoker.ops.runs import SIXTEEN, THIRTY_TWO, copy_run, reverse16, reverse32
 from stoker.rng.jit import kernel
 
 TILE: Final = 128
@@ -107,13 +107,18 @@ def mirror1(src: Any, source: Any, dst: Any, target: Any, size: Any) -> None:
         size: (rows, pixels of a row).
     """
     rows, count = size
+    blocks = count // THIRTY_TWO
     for y in range(rows):
-        b, a = (
-            np.uint64(source[0] + y * source[1] + count - 1),
-            np.uint64(target[0] + y * target[1]),
-        )
-        for x in range(np.uint64(count)):
-            dst[a + x] = src[b - x]
+        start, first = source[0] + y * source[1], target[0] + y * target[1]
+        last = start + count - THIRTY_TWO
+        for block in range(blocks):
+            reverse32(src, last - THIRTY_TWO * block, dst, first + THIRTY_TWO * block)
+        if blocks > 0:  # what is left at the end: a block that overlaps those before it
+            reverse32(src, start, dst, first + count - THIRTY_TWO)
+        else:
+            b, a = np.uint64(start + count - 1), np.uint64(first)
+            for x in range(np.uint64(count)):
+                dst[a + x] = src[b - x]
 
 
 @kernel

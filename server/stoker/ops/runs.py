@@ -11,13 +11,21 @@ import numpy as np
 from stoker.rng.jit import kernel
 
 SIXTEEN: Final = 16
-"""Pixels that a block has."""
+"""Pixels of three values that a block has."""
+THIRTY_TWO: Final = 32
+"""Single values that a block has."""
 
 
 @kernel(twin="stoker.ops.machine.runs:copy_run")
 def copy_run(src: Any, at: int, dst: Any, to: int, count: int) -> None:
     """Copy values that lie side by side."""
     dst[to : to + count] = src[at : at + count]
+
+
+@kernel(twin="stoker.ops.machine.runs:reverse32")
+def reverse32(src: Any, at: int, dst: Any, to: int) -> None:
+    """Write thirty-two values in reverse order."""
+    dst[to : to + THIRTY_TWO] = src[at : at + THIRTY_TWO][::-1]
 
 
 @kernel(twin="stoker.ops.machine.runs:reverse16")

@@ -22,6 +22,7 @@ move: Any = cgutils.raw_memmove
 
 WORD = ir.IntType(64)
 SIXTEEN = 16
+THIRTY_TWO = 32
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -39,6 +40,22 @@ def copy_run(_context: Any, src: Any, start: Any, dst: Any, to: Any, count: Any)
         return context.get_dummy_value()
 
     return types.none(src, types.int64, dst, types.int64, types.int64), build
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def reverse32(_context: Any, src: Any, start: Any, dst: Any, to: Any) -> Any:
+    """Write thirty-two values in reverse order."""
+    if src.dtype != dst.dtype or (src.ndim, dst.ndim) != (1, 1):
+        return None
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        a, start, b, to = arguments
+        values = load(builder, address(builder, context, signature.args[0], a, start), THIRTY_TWO)
+        mirrored = shuffle(builder, values, values, list(reversed(range(THIRTY_TWO))))
+        store(builder, mirrored, address(builder, context, signature.args[2], b, to))
+        return context.get_dummy_value()
+
+    return types.none(src, types.int64, dst, types.int64), build
 
 
 def _thirds(builder: Any, source: Any) -> list[Any]:
