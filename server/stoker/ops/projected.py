@@ -2,7 +2,7 @@
 
 What a row needs of its columns is computed once for all rows. Nearest needs only which pixel is
 shown, so its positions never become fixed point; most of a row lies so far inside of the source
-that nothing of a pixel has to be checked, and eight are computed at a time.
+that nothing of a pixel has to be checked, and several are computed at a time.
 """
 
 from typing import Any, Final
@@ -145,8 +145,8 @@ def index_sure(along: Any, start: Any, width: int, run: Any, at: Any) -> None:
     """Do what `index_any` does where all pixels have positions, as `row_spans` says.
 
     A position rounded to units of 2**-24 and then down to a pixel is the pixel of the position plus
-    half a unit: to scale by a power of two rounds nothing. int32 is what all processors make of
-    float64 eight at a time.
+    half a unit: to scale by a power of two rounds nothing. int32 is what processors of any age make
+    of several float64 at a time.
     """
     along_x, along_y, along_z = along
     start_x, start_y, start_z = start
