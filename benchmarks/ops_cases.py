@@ -4,7 +4,9 @@ An entry is one op, its parameters, what it decided (fields of its record), and 
 contenders. Sizes are those of the picture, 500x375 or 224x224.
 """
 
-from dataclasses import dataclass, field, replace
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cv2
@@ -17,7 +19,8 @@ from PIL import Image
 
 from stoker.ops import Op, State, make
 from stoker.ops.contract import storage
-from stoker.rng.jit import compiled
+from stoker.pipeline.calls import kernel_of
+from stoker.pipeline.instructions import LINE
 
 R = Image.Resampling
 PHOTO, SQUARE = (375, 500), (224, 224)
@@ -60,39 +63,60 @@ class Case:
 
 @dataclass
 class Prepared:
-    """A compiled kernel with all that it is called with, as the peers are called: from Python."""
+    """A kernel with all that it is called with, called from Python.
+
+    It is called as the loop of a pipeline does it, by the address of its machine code and those of
+    its values. numba would take a microsecond to unpack each of the two records that no pipeline
+    unpacks, which is longer than many a small mask takes.
+    """
 
     op: Op
     decided: dict[str, Any]
     source: np.ndarray
     kind: str = "image"
-    kernel: Any = field(init=False)
-    arguments: tuple[Any, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         before = State.fixed(self.kind, self.source.dtype.name, self.source.shape)
         (after,), need = self.op.declare((before,))
-        self.kernel = self.op.kernel_of(self.kind, before.dtype)
-        params, record = np.zeros(1, self.op.parameters), np.zeros(1, self.op.record)
-        params[0] = self.op.params()[()]
+        self.states = before, after
+        self.params, self.record = np.zeros(1, self.op.parameters), np.zeros(1, self.op.record)
+        self.params[0] = self.op.params()[()]
         for name, value in self.decided.items():
-            record[name][0] = value
+            self.record[name][0] = value
         height, width = self.source.shape[:2]
-        size = self.op.out_size(params[0], record[0], height, width)
+        size = self.op.out_size(self.params[0], self.record[0], height, width)
         shape = (*size, *self.source.shape[2:]) if after.kind == self.kind else after.bound
-        dst = np.empty(shape, storage(after.dtype))
-        self.run = compiled(self.kernel.run)
-        self.arguments = (self.source, dst, params[0], record[0], aligned(need))
+        self.result = np.empty(shape, storage(after.dtype))
+        self.scratch = aligned(need)
+        self.lines = np.zeros((2, LINE), np.int64)
+
+    @functools.cached_property
+    def call(self) -> Callable[[], None]:
+        """Compile the kernel, or load it; return what runs it."""
+        from stoker.pipeline.by_address import call_kernel  # noqa: PLC0415 - loads numba
+        from stoker.pipeline.machine import address_of  # noqa: PLC0415
+
+        values = []
+        for line, array in zip(self.lines, (self.source, self.result), strict=True):
+            line[: 1 + array.ndim] = (array.ctypes.data, *array.shape)
+            values.append((line.ctypes.data, array.itemsize))
+        return functools.partial(
+            call_kernel,
+            address_of(kernel_of(type(self.op), self.kind, *self.states)),
+            8 * self.source.ndim + self.result.ndim,
+            *values,
+            (self.params.ctypes.data, self.record.ctypes.data),
+            (self.scratch.ctypes.data, self.scratch.size, 1),
+        )
 
     def __call__(self) -> None:
-        self.run(*self.arguments)
+        self.call()
 
     def plain(self) -> np.ndarray:
         """Return what the op's NumPy reference makes of the same."""
-        src, dst, params, record, _ = self.arguments
-        self.kernel.plain(src, dst, params, record, None)
-        made: np.ndarray = dst
-        return made
+        kernel = self.op.kernel_of(self.kind, self.states[0].dtype)
+        kernel.plain(self.source, self.result, self.params[0], self.record[0], None)
+        return self.result
 
 
 def aligned(size: int) -> np.ndarray:

@@ -51,6 +51,19 @@ def test_peers_do_what_the_op_does(benchmark, floats):
             assert apart < 5, (case.op, case.note, name, apart)
 
 
+def test_ours_is_the_machine_code_of_the_op(benchmark):
+    """Images and masks, with parameters and a record."""
+    cases, subject = benchmark("ops_cases"), benchmark("ops_subject")
+    picture = subject.Subject(*cases.PHOTO)
+    for case in (*cases.moves(), *cases.masks()):
+        if case.op in ("random_crop", "horizontal_flip"):
+            ours = case.contenders(picture)["Stoker"]
+            expected = ours.plain().copy()
+            ours.result[...] = 0
+            ours()
+            assert np.array_equal(ours.result, expected), (case.op, case.note)
+
+
 def test_our_time_is_compared_with_the_fastest_that_does_the_same(benchmark):
     times = {"Pillow": 3e-5, "OpenCV": 2e-5, "OpenCV area*": 1e-6}
     assert benchmark("ops").fastest(1e-5, times) == (0.5, "OpenCV")
