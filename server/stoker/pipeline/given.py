@@ -73,10 +73,12 @@ def inputs_of(plan: Plan, fields: Mapping[str, Any]) -> list[np.ndarray]:
     Raises:
         UsageError: boxes or keypoints lie outside of the sample's pictures, if these have one size.
     """
+    size = None
     states = dict(zip(plan.fields, plan.inputs, strict=True))
-    pictures = (name for name, state in states.items() if state.kind in IMAGE_KINDS)
-    sizes = {np.shape(fields[name])[:2] for name in pictures}
-    size = sizes.pop() if len(sizes) == 1 else None
+    if any(state.items for state in plan.inputs):
+        pictures = (name for name, state in states.items() if state.kind in IMAGE_KINDS)
+        sizes = {np.shape(fields[name])[:2] for name in pictures}
+        size = sizes.pop() if len(sizes) == 1 else None
     return [_array(fields[name], state, size) for name, state in states.items()]
 
 
