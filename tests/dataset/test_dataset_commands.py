@@ -54,6 +54,17 @@ def test_pack_sums_up(tmp_path, image_folder, run):
     assert "animals/bad.png: it is empty" in out
 
 
+def test_pack_keeps_the_orientation_on_request(tmp_path, photographs, to_jpeg, run):
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "a.jpg").write_bytes(to_jpeg(photographs["rocket"], 6))
+    assert "1 turned by EXIF" in run("pack", tmp_path / "s", tmp_path / "d")
+    out = run("pack", tmp_path / "s", tmp_path / "e", "--orientation", "keep")
+    note = "EXIF orientation kept: its pixels lie as they are stored: 1 file, such as a.jpg"
+    assert f"note: image: {note}" in out
+    assert "turned by EXIF" not in out
+    assert "EXIF orientation kept" in run("ls", tmp_path / "e").partition("note:")[0]
+
+
 def test_pack_says_what_it_kept_and_what_it_re_encoded(tmp_path, photographs, run):
     (tmp_path / "s").mkdir()
     Image.fromarray(photographs["rocket"]).save(tmp_path / "s" / "a.bmp")

@@ -5,6 +5,7 @@ import textwrap
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from stoker.dataset import open_dataset, schema
 from stoker.dataset.describe import describe
@@ -201,6 +202,22 @@ def test_an_input_error_is_tried_again(module):
         pytest.raises(SampleError, match="ValueError: of no use"),
     ):
         dataset.read("weight", 3)
+
+
+def test_a_picture_that_keeps_its_orientation(module, photographs, to_jpeg, tmp_path):
+    (tmp_path / "a.jpg").write_bytes(to_jpeg(photographs["coffee"], 6))
+    name = module(
+        f"""
+        from pathlib import Path
+        class Kept(Source):
+            fields = (schema.keep_orientation(schema.bounded(schema.image(), 500, 500)),)
+            def __getitem__(self, index):
+                return {{"image": Path({str(tmp_path / "a.jpg")!r}).read_bytes()}}
+        """
+    )
+    with open_dataset(name + "Kept") as dataset:
+        pixels = dataset.decode("image", 0, np.empty(10**6, np.uint8))
+    assert np.array_equal(pixels, np.asarray(Image.open(tmp_path / "a.jpg")))
 
 
 def test_bounds_that_cannot_be():

@@ -156,6 +156,7 @@ def _joined(old: Field, new: Field) -> Field:
         field.column_type,
         {side.name for side in field.side},
         field.items,
+        bool(field.keeps_orientation),
     )
     plain = old.kind == "label" and old.class_ids is UNSET and new.class_ids is UNSET
     if same(old) != same(new) or (old.classes != new.classes and not plain):
@@ -174,7 +175,8 @@ def _joined(old: Field, new: Field) -> Field:
 def _shown(field: Field) -> str:
     sides = ", ".join(side.name.rpartition(".")[2] for side in field.side)
     beside = f" with {sides}" if sides else ""
-    return f"{field.kind} {field.encoding} {field.column_type}{beside}"
+    kept = ", EXIF orientation kept" if field.keeps_orientation else ""
+    return f"{field.kind} {field.encoding} {field.column_type}{beside}{kept}"
 
 
 def _numbers(new: Field, joined: Field) -> dict[int, int]:

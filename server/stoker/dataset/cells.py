@@ -129,7 +129,7 @@ def make_cell(field: Field, value: Value, scratch: Scratches) -> Cell:
 def _picture(field: Field, value: Value, scratch: Scratches) -> Cell:
     if isinstance(value, np.ndarray):
         value = _as_png(field, value)
-    picture = inspect_picture(_file(value), field.kind, scratch)
+    picture = inspect_picture(_file(value), field.kind, scratch, bool(field.keeps_orientation))
     if field.encoding not in ("encoded", picture.encoding):
         raise CodecError(f"expected encoding {field.encoding}, got {picture.encoding}")
     sides: tuple[int | bytes, ...] = (picture.height, picture.width, picture.orientation)
@@ -149,7 +149,8 @@ def _banded(field: Field, value: Value, scratch: Scratches) -> Cell:
         size, pixels = _check_pixels(field, value), np.ascontiguousarray(value)
     else:
         _check_file(field)
-        picture = inspect_picture(_file(value), field.kind, scratch)
+        keep = bool(field.keeps_orientation)
+        picture = inspect_picture(_file(value), field.kind, scratch, keep)
         size, notes = (picture.height, picture.width), picture.notes
         shape = (*size, 3) if field.kind == "image" else size
         pixels = scratch.pixels.take(int(np.prod(shape))).reshape(shape)

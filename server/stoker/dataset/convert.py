@@ -161,7 +161,7 @@ def _pixels(one: Field, value: Value, scratch: Scratches) -> tuple[np.ndarray, t
         return np.ascontiguousarray(value), ()
     if not isinstance(value, bytes | bytearray | memoryview):
         raise CodecError(f"expected the bytes of a picture, got {type(value).__name__}")
-    picture = inspect_picture(bytes(value), one.kind, scratch)
+    picture = inspect_picture(bytes(value), one.kind, scratch, bool(one.keeps_orientation))
     shape = (picture.height, picture.width, *((3,) if one.kind == "image" else ()))
     return scratch.pixels.take(int(np.prod(shape))).reshape(shape), picture.notes
 

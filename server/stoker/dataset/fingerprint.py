@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET
 
 from stoker.dataset.cells import Cell
-from stoker.dataset.schema import Field
+from stoker.dataset.schema import UPRIGHT, Field
 from stoker.dataset.sources.item import SourceFile
 from stoker.protocol.canonical import Canonical, canonical_bytes
 
@@ -62,7 +62,10 @@ def dataset_fingerprint(
 
 
 def _described(field: Field) -> dict[str, Canonical]:
-    """Return what a field means; a field that is not ragged has no `items`."""
+    """Return what a field means; a field that is not ragged has no `items`.
+
+    That an orientation is kept counts where a file's bytes are hashed; pixels say it themselves.
+    """
     described: dict[str, Canonical] = {
         "name": field.name,
         "kind": field.kind,
@@ -73,4 +76,6 @@ def _described(field: Field) -> dict[str, Canonical]:
     }
     if field.items is not UNSET:
         described["items"] = msgspec.to_builtins(field.items)
+    if field.keeps_orientation and field.encoding not in UPRIGHT:
+        described["orientation"] = "keep"
     return described

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from stoker.dataset.codecs import CHANNELS, Scratch, decode_picture, read_jpeg_size, signature
 from stoker.dataset.limits import MAX_FILE_BYTES, MAX_SCANS, CodecError
-from stoker.dataset.orientation import find_orientation, upright_size
+from stoker.dataset.orientation import KEPT, find_orientation, upright_size
 from stoker.dataset.png import PngHeader, check_png_kind, frames_of, read_png_header
 from stoker.dataset.transcode import is_deep_mask, transcode
 
@@ -22,7 +22,7 @@ class Picture:
         data: the bytes to store.
         encoding: "jpeg" or "png".
         height, width: in pixels, after orientation.
-        orientation: EXIF orientation, 1..8.
+        orientation: EXIF orientation, 1..8; 1 where it is kept.
         notes: what its owner should know, such as that it was re-encoded.
         grid: of a JPEG that was rewritten for crops, else empty.
         came_bytes: of such a JPEG, how many bytes it had before.
@@ -38,21 +38,31 @@ class Picture:
     came_bytes: int = 0
 
 
-def picture_size(data: bytes) -> tuple[int, int]:
-    """Return (height, width) of a picture's file, after orientation, without decoding it.
+def picture_size(data: bytes, keep: bool = False) -> tuple[int, int]:
+    """Return (height, width) of a picture's file, without decoding it.
+
+    Args:
+        data: the file's bytes.
+        keep: as it is stored; else after orientation.
 
     Raises:
         CodecError: it is no picture that Stoker knows, or damaged.
     """
     encoding = signature(data)
     if encoding is None:
-        data, _ = transcode(data, "image")
+        data, _ = transcode(data, "image", keep)
         encoding = "png"
-    return upright_size(*_stored_size(data, encoding), find_orientation(data))
+    return upright_size(*_stored_size(data, encoding), 1 if keep else find_orientation(data))
 
 
-def inspect_picture(data: bytes, kind: str, scratch: "Scratches") -> Picture:
+def inspect_picture(data: bytes, kind: str, scratch: "Scratches", keep: bool = False) -> Picture:
     """Look at a picture's file and decode it once.
+
+    Args:
+        data: the file's bytes.
+        kind: "image" or "mask".
+        scratch: memory; `scratch.pixels` then holds the pixels.
+        keep: take the pixels as they are stored; else they are turned upright, as EXIF says.
 
     Raises:
         CodecError: it cannot be stored; the text says why.
@@ -64,8 +74,8 @@ def inspect_picture(data: bytes, kind: str, scratch: "Scratches") -> Picture:
     encoding = signature(data)
     notes: tuple[str, ...] = ()
     if encoding is None or (kind == "mask" and is_deep_mask(data)):
-        data, note = transcode(data, kind)
-        encoding, notes = "png", (note,)
+        data, notes = transcode(data, kind, keep)
+        encoding = "png"
     if encoding == "png":
         header = read_png_header(data)
         check_png_kind(header, kind)
@@ -78,6 +88,8 @@ def inspect_picture(data: bytes, kind: str, scratch: "Scratches") -> Picture:
         if (scans := data.count(b"\xff\xda")) > MAX_SCANS:
             raise CodecError(f"it has {scans} scans, more than the limit of {MAX_SCANS}")
     orientation = find_orientation(data)
+    if keep and orientation != 1:
+        orientation, notes = 1, (*notes, KEPT)
     size = upright_size(*stored, orientation)
     out = scratch.pixels.take(size[0] * size[1] * CHANNELS[kind])
     decode_picture(data, kind, size, orientation, out, scratch.turned)

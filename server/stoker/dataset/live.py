@@ -206,7 +206,8 @@ def _cell(field: Field, value: Value, scratch: Scratches) -> Cell:
     """Return a cell as `make_cell` does, but without decoding a picture's file: reading does."""
     if not isinstance(value, bytes) or field.encoding not in ("encoded", "jpeg", "png"):
         return make_cell(field, value, scratch)
-    seen = peek_picture(len(value), field.kind, lambda size: value[:size])
+    keep = bool(field.keeps_orientation)
+    seen = peek_picture(len(value), field.kind, lambda size: value[:size], keep)
     if field.encoding not in ("encoded", seen.encoding):
         raise CodecError(f"expected encoding {field.encoding}, got {seen.encoding}")
     sides = (seen.height, seen.width, seen.orientation)

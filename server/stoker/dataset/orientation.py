@@ -12,6 +12,8 @@ import numpy as np
 from stoker.dataset.png import SIGNATURE as PNG_SIGNATURE
 from stoker.dataset.png import DamagedPngError, chunks
 
+KEPT = "EXIF orientation kept: its pixels lie as they are stored"
+"""The note for the owner of such a picture."""
 _TAG = 0x0112
 _MAX_ENTRIES = 4096
 _EXIF = b"Exif\0\0"
@@ -41,6 +43,11 @@ def oriented(pixels: np.ndarray, orientation: int) -> np.ndarray:
     if orientation in (2, 3, 6, 7):
         pixels = pixels[:, ::-1]
     return pixels
+
+
+def laid_back(pixels: np.ndarray, orientation: int) -> np.ndarray:
+    """Return the view of upright pixels that lies as they were stored; undoes `oriented`."""
+    return oriented(pixels, {6: 8, 8: 6}.get(orientation, orientation))
 
 
 def upright_size(height: int, width: int, orientation: int) -> tuple[int, int]:

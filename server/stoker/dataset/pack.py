@@ -33,6 +33,7 @@ from stoker.dataset.schema import (
     Schema,
     check_schema,
     encoded_as,
+    keep_orientation,
     may_have_grid,
     referenced,
     with_grid,
@@ -44,6 +45,7 @@ from stoker.dataset.summary import Summary
 from stoker.protocol.errors import DatasetError, UsageError
 
 MASKS = ("semantic", "instance")
+APPLY, KEEP = "apply", "keep"
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ class Options:
         grid: rewrite JPEGs on a grid, with the same pixels, so that crops decode faster.
         append: add samples to the dataset that is there, see `stoker.dataset.append`.
         in_place: make an index: pictures, arrays and bytes stay in the source's files.
+        orientation: of pictures that EXIF turns: "apply" it, so that they are upright, or "keep"
+            their pixels as they are stored.
         bands: store masks in compressed bands of rows in place of their files; the same classes.
     """
 
@@ -91,6 +95,7 @@ class Options:
     bands: bool = True
     append: bool = False
     in_place: bool = False
+    orientation: str = APPLY
 
 
 @dataclass
@@ -185,7 +190,11 @@ def _base(folder: Path, options: Options) -> Base:
 def _stored(scan: Scan, options: Options) -> tuple[Field, ...]:
     """Return a source's fields in the encodings in which they are to be stored."""
     check_conversion(options.conversion)
+    if options.orientation not in (APPLY, KEEP):
+        raise UsageError(f"--orientation: expected apply or keep, got {options.orientation!r}")
     if options.in_place:
+        if options.orientation == KEEP:
+            raise UsageError("an index applies the EXIF orientation; to keep it, pack the source")
         if not scan.in_place:
             raise UsageError(
                 f"{scan.root}: this source ({scan.kind}) cannot be read in place, only tars and "
@@ -200,6 +209,8 @@ def _stored(scan: Scan, options: Options) -> tuple[Field, ...]:
         elif one.kind == "mask" and options.bands:
             encoding = "bands"
         stored = one if encoding == one.encoding else encoded_as(one, encoding)
+        if options.orientation == KEEP and one.is_picture:
+            stored = keep_orientation(stored)
         grid = options.grid and may_have_grid(stored)
         found.append(with_grid(stored) if grid else stored)
     return tuple(found)

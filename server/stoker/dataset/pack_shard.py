@@ -124,14 +124,15 @@ def _cells(recipe: Recipe, item: Item, reader: Reader, scratch: Scratches) -> di
 
 
 def _check_sizes(recipe: Recipe, item: Item, sizes: Mapping[str, tuple[int, int]]) -> None:
-    """Check the sizes (height, width) of an item's pictures in the source, after orientation."""
+    """Check the sizes (height, width) of an item's pictures, after orientation if it is applied."""
     fields = recipe.schema.fields
     pictures = [field for field in fields if field.is_picture]
     if not pictures:
         return
     first, others = pictures[0], pictures[1:]
     size = sizes[first.name]
-    here = f"it has {size[0]}x{size[1]} pixels (height x width, upright)"
+    how = "as stored" if first.keeps_orientation else "upright"
+    here = f"it has {size[0]}x{size[1]} pixels (height x width, {how})"
     if item.size is not None and item.size != size:
         raise BadItemError(
             item.name,

@@ -87,6 +87,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         side: the field's side columns.
         items: of boxes and keypoints: what an item is; its shape is (None, words of an item).
         referenced: of an index: whether the column holds references into the source's files.
+        keeps_orientation: of a picture: whether its pixels are meant as they are stored, whatever
+            EXIF says; else they are turned upright.
     """
 
     name: str
@@ -100,6 +102,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     items: Items | UnsetType = UNSET
     class_ids: tuple[int, ...] | UnsetType = UNSET
     referenced: bool | UnsetType = UNSET
+    keeps_orientation: bool | UnsetType = UNSET
 
     @property
     def is_picture(self) -> bool:
@@ -227,6 +230,17 @@ def bounded(field: Field, *sides: int, fixed: bool = False) -> Field:
 def referenced(field: Field) -> Field:
     """Return the field as an index has it: large values stay where they are."""
     return msgspec.structs.replace(field, referenced=True) if field.kind in REFERABLE else field
+
+
+def keep_orientation(field: Field) -> Field:
+    """Return an image or mask whose pixels are meant as they are stored, whatever EXIF says.
+
+    Raises:
+        UsageError: the field is no picture.
+    """
+    kept = msgspec.structs.replace(field, keeps_orientation=True)
+    _check_orientation(kept)
+    return kept
 
 
 def may_have_grid(field: Field) -> bool:
@@ -382,6 +396,7 @@ def _check_field(field: Field) -> None:
     expect(all(1 <= side <= MAX_SIDE for side in sides), f"sides of 1 to {MAX_SIDE}", field.shape)
     expect(all(0 <= side <= MAX_SIDE for side in field.bound), "bounds from 0", field.bound)
     _check_classes(field, expect)
+    _check_orientation(field)
     if field.is_picture:
         model = _picture(field.name, field.kind, field.encoding)
         raw = field.encoding in UPRIGHT
@@ -407,6 +422,13 @@ def _check_field(field: Field) -> None:
     expect((field.items is not UNSET) == (field.kind in COORDINATES), "items", field.items)
     if field.items is not UNSET:
         _check_items(field, field.items.fields)
+
+
+def _check_orientation(field: Field) -> None:
+    if field.keeps_orientation and not field.is_picture:
+        raise UsageError(
+            f"field {field.name!r}: only pictures have an orientation to keep, got a {field.kind}"
+        )
 
 
 def _check_classes(field: Field, expect: Callable[[bool, str, object], None]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from PIL import (
     BmpImagePlugin,
+    ExifTags,
     GifImagePlugin,
     Image,
     ImageFile,
@@ -22,6 +23,7 @@ from PIL import (
 )
 
 from stoker.dataset.limits import CodecError, check_pixels
+from stoker.dataset.orientation import KEPT, laid_back
 from stoker.dataset.png import SIGNATURE, mask_values, read_png_header
 
 _FORMATS: tuple[tuple[bytes, str, Callable[[io.BytesIO], ImageFile.ImageFile]], ...] = (
@@ -44,11 +46,16 @@ def is_deep_mask(data: bytes) -> bool:
     return header.depth == 16 and header.colour == 0
 
 
-def transcode(data: bytes, kind: str) -> tuple[bytes, str]:
-    """Turn a file into a PNG of 8 bits with the same pixels, upright.
+def transcode(data: bytes, kind: str, keep: bool = False) -> tuple[bytes, tuple[str, ...]]:
+    """Turn a file into a PNG of 8 bits with the same pixels.
+
+    Args:
+        data: the file's bytes.
+        kind: "image" or "mask".
+        keep: leave the pixels as they are stored; else they are turned upright, as EXIF says.
 
     Returns:
-        The PNG, and a note that says what was done.
+        The PNG, and notes that say what was done.
 
     Raises:
         CodecError: it is no picture that Stoker knows, is damaged, or would lose.
@@ -62,6 +69,7 @@ def transcode(data: bytes, kind: str) -> tuple[bytes, str]:
             raise CodecError(
                 f"it is a {name} of {frames} frames; store the frame you want by itself"
             )
+        turn = _orientation(picture)
         upright = ImageOps.exif_transpose(picture)
         pixels = _mask_pixels(upright, name) if kind == "mask" else _image_pixels(upright, name)
     except CodecError:
@@ -69,9 +77,17 @@ def transcode(data: bytes, kind: str) -> tuple[bytes, str]:
     except Exception as error:  # Pillow raises a dozen types on damaged files
         raise CodecError(f"it is damaged: {name}: {error}") from None
     out = io.BytesIO()
-    Image.fromarray(pixels).save(out, "PNG", compress_level=6)
+    stored = np.ascontiguousarray(laid_back(pixels, turn)) if keep else pixels
+    Image.fromarray(stored).save(out, "PNG", compress_level=6)
     depth = "16-bit PNG" if name == "PNG" else name
-    return out.getvalue(), f"{depth} re-encoded as PNG without loss"
+    note = f"{depth} re-encoded as PNG without loss"
+    return out.getvalue(), (note, KEPT) if keep and turn != 1 else (note,)
+
+
+def _orientation(picture: ImageFile.ImageFile) -> int:
+    """Return how EXIF turns a picture that is not loaded yet: Pillow turns a TIFF by loading it."""
+    value = picture.getexif().get(ExifTags.Base.Orientation, 1)
+    return value if value in range(1, 9) else 1
 
 
 def _format(data: bytes) -> tuple[str, Callable[[io.BytesIO], ImageFile.ImageFile]]:

@@ -26,13 +26,16 @@ class Peeked(NamedTuple):
     orientation: int
 
 
-def peek_picture(size_bytes: int, kind: str, read: Callable[[int], bytes]) -> Peeked:
+def peek_picture(
+    size_bytes: int, kind: str, read: Callable[[int], bytes], keep: bool = False
+) -> Peeked:
     """Look at a picture.
 
     Args:
         size_bytes: of its file.
         kind: "image" or "mask".
         read: gives so many bytes from the file's start.
+        keep: take the picture as it is stored; else upright.
 
     Raises:
         CodecError: it is neither a JPEG nor a PNG, its header is damaged, or it is too large.
@@ -55,7 +58,7 @@ def peek_picture(size_bytes: int, kind: str, read: Callable[[int], bytes]) -> Pe
             raise CodecError("it is a JPEG, which changes values, but a mask holds exact classes")
         data = head if _has_header(head) or len(head) == size_bytes else read(size_bytes)
         stored = read_jpeg_size(data)
-    orientation = find_orientation(data)
+    orientation = 1 if keep else find_orientation(data)
     return Peeked(encoding, *upright_size(*stored, orientation), orientation)
 
 

@@ -119,8 +119,12 @@ class FileReader:
         """Return the size that an item's outlines are for: as told, or that of its picture."""
         if item.size is not None:
             return item.size
-        file = next(place.file for place in item.places if isinstance(place, WholeFile))
-        return picture_size(read_file(self._root, file))
+        field, file = next(
+            (field, place.file)
+            for field, place in zip(self._fields, item.places, strict=True)
+            if isinstance(place, WholeFile)
+        )
+        return picture_size(read_file(self._root, file), bool(field.keeps_orientation))
 
     def extract(self, place: Extract) -> bytes:
         """Return a range of bytes of a container.

@@ -28,7 +28,7 @@ from stoker.dataset import open_dataset
 from stoker.dataset.convert import Conversion
 from stoker.dataset.describe import describe
 from stoker.dataset.in_place import index_folder, make_index
-from stoker.dataset.pack import Options, PackReport
+from stoker.dataset.pack import APPLY, Options, PackReport
 from stoker.dataset.pack import Progress as PackProgress
 from stoker.dataset.pack import pack as pack_dataset
 from stoker.dataset.sources.classes import read_classes
@@ -85,6 +85,10 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
         int | None, typer.Option(help="Store images as JPEG of this quality, with loss.")
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Store images as raw pixels.")] = False,
+    orientation: Annotated[
+        str,
+        typer.Option(help="Of pictures that EXIF turns: apply it, or keep pixels as stored."),
+    ] = APPLY,
     grid: Annotated[
         bool,
         typer.Option(
@@ -115,6 +119,7 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
         conversion=Conversion(resize, quality, raw),
         fields=dict(_assignment(text) for text in field or []),
         grid=grid,
+        orientation=orientation,
         bands=bands,
     )
     with _bar("packing") as bar:
@@ -338,6 +343,8 @@ def _side(low: int, high: int, mean: float) -> str:
 
 def _more(field: dict[str, Any], seen: dict[str, Any]) -> str:
     parts = []
+    if field.get("keeps_orientation"):
+        parts.append("EXIF orientation kept")
     if seen.get("turned"):
         parts.append(f"{seen['turned']} turned by EXIF")
     if seen.get("gridded"):
