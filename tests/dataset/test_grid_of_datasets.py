@@ -97,6 +97,27 @@ def test_what_has_a_grid_and_what_has_none_is_told(dataset, files):
     assert note.examples == ("row 8",)
 
 
+def test_what_lies_behind_the_end_of_a_picture_is_kept(tmp_path, photographs, to_jpeg):
+    first, second = (Image.fromarray(photographs[name]) for name in ("coffee", "china"))
+    out = io.BytesIO()
+    first.save(out, "MPO", save_all=True, append_images=[second])
+    files = [out.getvalue(), to_jpeg(photographs["rocket"]) + bytes(7)]
+    (tmp_path / "s").mkdir()
+    for number, data in enumerate(files):
+        (tmp_path / "s" / f"{number}.jpg").write_bytes(data)
+    seen = pack(tmp_path / "s", tmp_path / "d", Options(workers=1)).manifest.statistics
+    (note,) = seen.notes
+    assert note.what.startswith("image: JPEG stored as it came")
+    assert note.what.endswith("bytes behind its end, such as further pictures (MPO)")
+    assert note.examples == ("0.jpg", "1.jpg")
+    with open_dataset(tmp_path / "d") as opened:
+        for number, data in enumerate(files):
+            assert opened.read("image", number) == data
+            assert opened.grid("image", number) is None
+            pixels = opened.decode("image", number, np.empty(10**6, np.uint8))
+            assert np.array_equal(pixels, simplejpeg.decode_jpeg(data))
+
+
 def test_packing_makes_grids_unless_told_not_to(tmp_path, image_folder):
     with_grids = pack(image_folder, tmp_path / "a", Options(workers=2)).manifest
     without = pack(image_folder, tmp_path / "b", Options(workers=1, grid=False)).manifest

@@ -24,7 +24,7 @@ LISTING = "listing"
 _PIECES = 64
 _SMALLEST = 4 * 2**20
 _FEWEST = 4096
-_WRITER = 4
+_WRITER = 5
 """Version of what `pack_shard` writes: a change makes files kept from older runs unfit."""
 
 

@@ -156,6 +156,8 @@ def test_other_sorts_are_refused_with_the_reason(photographs):
     Image.fromarray(pixels).convert("CMYK").save(out, "JPEG")
     with pytest.raises(UnindexableError, match="4 components"):
         rewrite(out.getvalue())
+    with pytest.raises(UnindexableError, match="bytes behind its end"):
+        rewrite(simplejpeg.encode_jpeg(np.ascontiguousarray(pixels)) + b"\0")
     baseline = bytearray(simplejpeg.encode_jpeg(np.ascontiguousarray(pixels)))
     frame = baseline.index(b"\xff\xc0")
     for marker, why in ((0xC9, "frame type 0xc9"), (0xC3, "frame type 0xc3")):

@@ -136,6 +136,8 @@ class _Reader:
             self._segment(marker, body, data[self._place - 2 : self._place + length])
         if not found.scans:
             raise CodecError("it is damaged: it has no scan")
+        if self._place != len(data):
+            raise UnindexableError("bytes behind its end, such as further pictures (MPO)")
         return found
 
     def _marker(self) -> int:
