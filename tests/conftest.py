@@ -16,6 +16,7 @@ import dataclasses
 import gc
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -236,6 +237,23 @@ def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("XDG_CACHE_HOME", str(home))
         set_cache_root(kernels)
         yield kernels
+
+
+@pytest.fixture(scope="session")
+def loaded_by() -> Callable[..., set[str]]:
+    """Run code in a fresh interpreter; return those of the named modules that it has loaded then.
+
+    `loaded_by("import stoker.ops", "numba", "torch")`: what the code prints is thrown away.
+    """
+
+    def run(code: str, *names: str) -> set[str]:
+        script = f"{code}\nimport sys\nprint(*{{*{names}}} & {{*sys.modules}}, file=sys.stderr)"
+        command = [sys.executable, "-W", "error", "-c", script]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return set(done.stderr.split())
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -142,16 +142,6 @@ def test_the_command_says_what_to_install(bare: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_daemon_imports_no_compiler_and_no_tensors(tmp_path: Path) -> None:
-    code = (
-        "import stoker.server.daemon, stoker.server.supervisor, stoker.server.broker, sys;"
-        "print(sorted({'numba', 'llvmlite', 'torch', 'pyarrow', 'cv2'} & set(sys.modules)))"
-    )
-    done = run(Path(sys.executable), code, tmp_path)
-    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
-
-
-@pytest.mark.slow
 def test_the_client_knows_no_server(tmp_path: Path) -> None:
     code = (
         "import stoker.client, sys;"
