@@ -171,9 +171,10 @@ def encoded(pixels: np.ndarray, form: str) -> bytes:
 
 
 @contextmanager
-def _daemon(
-    folder: Path, datasets: dict[str, Path], workers: int, fail_points: str, more: str
+def serving(
+    folder: Path, datasets: dict[str, Path], workers: int, fail_points: str = "", more: str = ""
 ) -> Iterator[SimpleNamespace]:
+    """Run a daemon of which everything lies in a folder; `more` is further configuration."""
     address = f"ipc://{folder}/stoker.sock"
     names = (
         "crops", "floats", "training", "padded", "evaluation", "scheduled", "detection", "mixed",
@@ -236,7 +237,7 @@ def daemon(tmp_path: Path, dataset: Path) -> Callable[..., object]:
         number = len(list(tmp_path.glob("d*")))
         folder = tmp_path / f"d{number}"
         folder.mkdir(mode=0o700)
-        return _daemon(folder, datasets or {"photos": dataset}, workers, fail_points, more)
+        return serving(folder, datasets or {"photos": dataset}, workers, fail_points, more)
 
     return run
 

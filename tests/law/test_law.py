@@ -16,7 +16,7 @@ from pathlib import Path
 
 import law_pipelines
 import pytest
-from law_rig import children
+from law_rig import children, serving
 
 from stoker.client import Buckets, LengthBuckets, Loader
 from stoker.protocol.spec import OrderSpec
@@ -149,6 +149,13 @@ def daemon_of_all(daemon, datasets):
 
 
 @pytest.fixture(scope="module")
+def address(tmp_path_factory, datasets):
+    """Where a daemon with two workers serves all datasets, to tests that kill nothing."""
+    with serving(tmp_path_factory.mktemp("shared"), datasets, workers=2) as running:
+        yield running.address
+
+
+@pytest.fixture(scope="module")
 def expected(datasets: dict[str, Path], law) -> dict[str, list[str]]:
     """Digests of every stream of the table, by the interpreter in this process."""
     return {
@@ -195,32 +202,26 @@ def test_any_number_of_workers(daemon, law, expected, workers, names):
 
 
 @pytest.mark.slow
-def test_any_number_of_ranks_and_any_prefetch(daemon, law, expected):
-    with daemon(2) as running:
-        for name in STREAMS:
-            for ranks, prefetch in ((2, 1), (3, 3), (1, 9)):
-                got = law.delivered(
-                    running.address, EPOCHS, ranks, prefetch=prefetch, **_options(name)
-                )
-                assert got == expected[name], (name, ranks, prefetch)
+def test_any_number_of_ranks_and_any_prefetch(address, law, expected):
+    for name in STREAMS:
+        for ranks, prefetch in ((2, 1), (3, 3), (1, 9)):
+            got = law.delivered(address, EPOCHS, ranks, prefetch=prefetch, **_options(name))
+            assert got == expected[name], (name, ranks, prefetch)
 
 
 @pytest.mark.slow
-def test_ranks_at_the_same_time(daemon, law, expected):
+def test_ranks_at_the_same_time(address, law, expected):
     parts: dict[int, list] = {}
 
     def train(rank: int) -> None:
-        parts[rank] = law.one_rank(
-            running.address, EPOCHS, rank=rank, world_size=3, **_options("training")
-        )
+        parts[rank] = law.one_rank(address, EPOCHS, rank=rank, world_size=3, **_options("training"))
 
-    with daemon(2) as running:
-        threads = [threading.Thread(target=train, args=(rank,)) for rank in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(DEADLINE_S)
-        assert law.merged([parts[rank] for rank in range(3)]) == expected["training"]
+    threads = [threading.Thread(target=train, args=(rank,)) for rank in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    assert law.merged([parts[rank] for rank in range(3)]) == expected["training"]
 
 
 @pytest.mark.slow
@@ -327,43 +328,35 @@ def _lengths(address: str, name: str) -> list[int]:
         "live",
     ],
 )
-def test_resume_anywhere_with_another_rank_count(daemon, law, expected, name):
+def test_resume_anywhere_with_another_rank_count(address, law, expected, name):
     rng = random.Random(name)
-    with daemon(2) as running:
-        lengths = _lengths(running.address, name)
-        for ranks, later in ((1, 3), (2, 1), (3, 2)):
-            epoch, states = rng.choice(EPOCHS), []
-            stop = rng.randrange(1, lengths[epoch] + 1)
-            for rank in range(ranks):
-                with Loader(
-                    running.address, device="numpy", rank=rank, world_size=ranks, **_options(name)
-                ) as loader:
-                    loader.set_epoch(epoch)
-                    for step, _batch in enumerate(loader, 1):
-                        if step == stop:
-                            break
-                    states.append(loader.state_dict())
-            assert all(state == states[0] for state in states), "a cursor holds no rank"
-            left = range(epoch if stop < lengths[epoch] else epoch + 1, EPOCHS.stop)
-            parts = [
-                law.one_rank(
-                    running.address,
-                    left,
-                    states[0],
-                    rank=rank,
-                    world_size=later,
-                    **_options(name),
-                )
-                for rank in range(later)
-            ]
-            assert law.merged(parts) == expected[name][sum(lengths[:epoch]) + stop :]
+    lengths = _lengths(address, name)
+    for ranks, later in ((1, 3), (2, 1), (3, 2)):
+        epoch, states = rng.choice(EPOCHS), []
+        stop = rng.randrange(1, lengths[epoch] + 1)
+        for rank in range(ranks):
+            with Loader(
+                address, device="numpy", rank=rank, world_size=ranks, **_options(name)
+            ) as loader:
+                loader.set_epoch(epoch)
+                for step, _batch in enumerate(loader, 1):
+                    if step == stop:
+                        break
+                states.append(loader.state_dict())
+        assert all(state == states[0] for state in states), "a cursor holds no rank"
+        left = range(epoch if stop < lengths[epoch] else epoch + 1, EPOCHS.stop)
+        parts = [
+            law.one_rank(address, left, states[0], rank=rank, world_size=later, **_options(name))
+            for rank in range(later)
+        ]
+        assert law.merged(parts) == expected[name][sum(lengths[:epoch]) + stop :]
 
 
 @pytest.mark.slow
-def test_two_jobs_do_not_disturb_each_other(daemon, law, expected):
-    with daemon(2) as running, Loader(running.address, device="numpy", **_options("crops")) as one:
+def test_two_jobs_do_not_disturb_each_other(address, law, expected):
+    with Loader(address, device="numpy", **_options("crops")) as one:
         steps = iter(one)
         held = [next(steps)]
-        assert law.delivered(running.address, EPOCHS, **_options("padded")) == expected["padded"]
+        assert law.delivered(address, EPOCHS, **_options("padded")) == expected["padded"]
         held.append(next(steps))
         assert [batch.step for batch in held] == [0, 1]
