@@ -6,6 +6,7 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -86,6 +87,16 @@ def serve(folder: Path, dataset: Path) -> Callable[..., object]:
     return lambda *more: running(folder, dataset, *more)
 
 
+@pytest.fixture(scope="module")
+def shared(session_folder: Path, dataset: Path) -> Iterator[Path]:
+    """The folder of a daemon for all tests that leave it alive."""
+    folder = session_folder / "shared"
+    folder.mkdir()
+    with running(folder, dataset):
+        yield folder
+    shutil.rmtree(folder)
+
+
 def load(folder: Path, **more) -> Loader:
     arguments = {"dataset": "photos", "pipeline": "train", "batch_size": BATCH, "device": "numpy"}
     return Loader(f"ipc://{folder}/stoker.sock", **{**arguments, **more})
@@ -113,29 +124,26 @@ def reference(dataset: Path) -> list[str]:
     return found
 
 
-def test_named_object_and_private_pipelines_are_one_stream(
-    serve, folder, dataset, reference
-) -> None:
+def test_named_object_and_private_pipelines_are_one_stream(shared, dataset, reference) -> None:
     client_pipelines = importlib.import_module("client_pipelines")
-    with serve():
-        with load(folder) as loader:
-            assert digests(loader, 2) == reference
-        with load(folder, pipeline=client_pipelines.train, dataset=None, prefetch=1) as loader:
-            assert digests(loader, 2) == reference
+    with load(shared) as loader:
+        assert digests(loader, 2) == reference
+    with load(shared, pipeline=client_pipelines.train, dataset=None, prefetch=1) as loader:
+        assert digests(loader, 2) == reference
     with Loader(
         dataset, pipeline=client_pipelines.train, global_batch_size=BATCH, as_numpy=True, workers=2
     ) as loader:
         assert digests(loader, 2) == reference
 
 
-def test_tensors_and_arrays_are_the_same_bytes(serve, folder, reference) -> None:
-    with serve(), load(folder, device="cpu") as loader:
+def test_tensors_and_arrays_are_the_same_bytes(shared, reference) -> None:
+    with load(shared, device="cpu") as loader:
         assert digests(loader) == reference[:STEPS]
 
 
-def test_hoarding_over_seeks_copies_and_never_overwrites(serve, folder, reference) -> None:
+def test_hoarding_over_seeks_copies_and_never_overwrites(shared) -> None:
     """Batches kept over early leaves, seeks and whole epochs keep their bytes."""
-    with serve(), load(folder, batch_size=4, prefetch=3) as loader:
+    with load(shared, batch_size=4, prefetch=3) as loader:
         kept = []
         for epoch in (0, 1, 0, 5, 0, 1):
             loader.set_epoch(epoch)
@@ -151,9 +159,9 @@ def test_hoarding_over_seeks_copies_and_never_overwrites(serve, folder, referenc
             assert by_place.setdefault((batch.epoch, batch.step), digest) == digest
 
 
-def test_no_slot_is_lost_over_many_seeks(serve, folder) -> None:
+def test_no_slot_is_lost_over_many_seeks(shared) -> None:
     """Hundreds of early leaves; if announced slots were not given back, delivery would stop."""
-    with serve(), load(folder, prefetch=4, timeout_s=30) as loader:
+    with load(shared, prefetch=4, timeout_s=30) as loader:
         for epoch in range(200):
             batch = next(iter(loader))
             assert (batch.epoch, batch.step) == (epoch, 0)
@@ -191,10 +199,10 @@ def test_shut_down_says_so(serve, folder) -> None:
             consume(loader)
 
 
-def test_ranks_share_a_batch(serve, folder) -> None:
-    with serve(), load(folder) as whole:
+def test_ranks_share_a_batch(shared) -> None:
+    with load(shared) as whole:
         loaders = [
-            load(folder, batch_size=None, global_batch_size=BATCH, rank=rank, world_size=3)
+            load(shared, batch_size=None, global_batch_size=BATCH, rank=rank, world_size=3)
             for rank in range(3)
         ]
         for batch, *parts in zip(whole, *loaders, strict=True):
@@ -346,20 +354,19 @@ dist.destroy_process_group()
 """
 
 
-def test_ranks_come_from_torch_distributed(serve, folder, tmp_path) -> None:
-    with serve():
-        address = f"ipc://{folder}/stoker.sock"
-        ranks = [
-            subprocess.Popen(
-                [sys.executable, "-c", DISTRIBUTED, address, str(rank), str(tmp_path / "rdv")],
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for rank in range(2)
-        ]
-        said = [rank.communicate(timeout=120)[0].split(maxsplit=1) for rank in ranks]
-        with load(folder) as loader:
-            expected = sorted(i for batch in loader for i in batch.index.tolist())
+def test_ranks_come_from_torch_distributed(shared, tmp_path) -> None:
+    address = f"ipc://{shared}/stoker.sock"
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", DISTRIBUTED, address, str(rank), str(tmp_path / "rdv")],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [rank.communicate(timeout=120)[0].split(maxsplit=1) for rank in ranks]
+    with load(shared) as loader:
+        expected = sorted(i for batch in loader for i in batch.index.tolist())
     assert [batch_size for batch_size, _ in said] == ["8", "8"]
     parts = [json.loads(ids) for _, ids in said]
     assert not set(parts[0]) & set(parts[1])
