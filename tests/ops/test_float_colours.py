@@ -277,6 +277,23 @@ def test_autocontrast_passes_over_what_is_no_number(run_op):
         assert got.tobytes() == flat.astype(np.float32).tobytes()
 
 
+@pytest.mark.parametrize("shape", [(1, 2, 3), (30, 40, 1), (61, 67, 2), (90, 71, 3), (45, 51, 4)])
+def test_autocontrast_stretches_each_channel_to_0_and_1(run_op, shape):
+    image = np.random.default_rng(2).normal(3, 50, shape).astype(np.float32)
+    low, high = image.min((0, 1)), image.max((0, 1))
+    (got,) = run_op(make("autocontrast", {"p": 1}), [("image", image)]).outputs
+    assert (got == (image - low) / (high - low)).all()
+    assert (got.min((0, 1)) == 0).all()
+    assert (got.max((0, 1)) == 1).all()
+
+
+def test_grey_of_what_is_infinite_is_the_same_in_all_channels(run_op):
+    image = np.full((1, 4, 3), 0.5, np.float32)
+    image[0, [0, 1, 2], [0, 1, 2]] = np.float32([np.inf, -np.inf, np.nan])
+    (got,) = run_op(make("grayscale", {"p": 1}), [("image", image)]).outputs
+    assert np.array_equal(got[0, :3], np.float32([[1] * 3, [0] * 3, [0] * 3]))
+
+
 def test_the_mean_of_a_large_image(run_op):
     """Lanes of float64: no digit is lost where float32 would lose most."""
     image = np.full((1000, 700, 3), 0.1, np.float32)

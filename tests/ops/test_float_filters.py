@@ -3,6 +3,7 @@
 import cv2
 import numpy as np
 import pytest
+from scipy.ndimage import convolve1d, median_filter
 
 from stoker.ops import StateError, make
 
@@ -104,6 +105,27 @@ def test_median_blur_is_opencvs(channels, size, run_op):
     image = normal((40, 57, channels))
     got = run("median_blur", {"size_range": (size, size)}, image, run_op)
     assert (got == opencv(cv2.medianBlur(image, size))).all()
+
+
+@pytest.mark.parametrize("size", [3, 5, 7])
+def test_median_blur_of_wide_images_is_scipys(size, run_op):
+    image = normal((9, 531, 3))
+    image[:4] = abs(image[:4])
+    for part in (image, abs(image)):
+        got = run("median_blur", {"size_range": (size, size)}, part, run_op)
+        assert (got == median_filter(part, (size, size, 1), mode="nearest")).all()
+
+
+@pytest.mark.parametrize("width", [1, 2, 5, 16, 17, 21, 22, 30, 200])
+def test_blurs_of_any_width_are_scipys(width, run_op):
+    """Runs of 15 values and fewer, up to 63, and longer are summed in ways of their own."""
+    image = normal((12, width, 3))
+    got = run("gaussian_blur", {"kernel_size": 5, "sigma_range": (1.1, 1.1)}, image, run_op)
+    bell = np.exp(-0.5 * (np.arange(-2, 3) / 1.1) ** 2)
+    wide = np.float64(image)
+    for axis in (0, 1):
+        wide = convolve1d(wide, bell / bell.sum(), axis, mode="mirror")
+    assert np.abs(got - wide).max() < 1e-6
 
 
 @pytest.mark.parametrize("size", [3, 5, 7, 9, 15])

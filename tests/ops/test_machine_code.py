@@ -124,7 +124,7 @@ print(json.dumps([found, faults]))
 LOOPS = {
     "tap_sums": ["blend_rows", "blend_group"],
     "color": ["blend_with", "grey_sum", "saturate", "rotate_hue"],
-    "grayscale": ["write_grey"],
+    "grayscale": ["write_grey", "write_grey_floats", "write_grey_floats_into"],
     "reorder": ["mirror1", "mirror3", "turn_tile"],
     "cut": ["fill_values", "fill_colours"],
     "channel_shuffle": ["permute3"],
@@ -132,7 +132,7 @@ LOOPS = {
     "half": ["narrow_run"],
     "means": ["blend_bytes", "blend_halves"],
     "normalize": ["line_hwc", "line_chw"],
-    "invert": ["invert_levels", "invert_into", "invert_floats"],
+    "invert": ["invert_levels", "invert_into", "invert_floats", "invert_floats_into"],
     "solarize": ["invert_from", "invert_floats_from"],
     "posterize": ["mask_levels", "mask_into"],
     "sharpness": ["sharpen_row", "sharpen_floats"],
@@ -146,7 +146,9 @@ LOOPS = {
     "color_floats": ["blend_run", "write_greys", "saturate_run", "rotate_run"],
     "hsv_floats": ["floats_to_hsv", "hsv_to_floats"],
     "ycbcr_floats": ["floats_to_ycbcr", "ycbcr_to_floats"],
+    "autocontrast": ["widen", "stretch_line"],
     "float_levels": ["settle"],
+    "float_sums": ["begin_run", "add_run", "blend_group"],
     "powers": ["raise_all"],
     "median_floats": [
         "are_keys",
@@ -156,7 +158,7 @@ LOOPS = {
         "count_two",
         "keep_trial",
     ],
-    "windows_floats": ["begin_floats", "add_floats", "store_floats"],
+    "windows_floats": ["weigh"],
     "windows": ["begin_sums", "add_pair", "store_row", "store_levels"],
 }
 SUMS_IN_FLOAT64 = {"warp.mix_run"}

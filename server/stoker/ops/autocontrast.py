@@ -16,16 +16,21 @@ from stoker.ops.contract import Kernel, State, Value
 from stoker.ops.float_levels import (
     BELOW,
     NO_NUMBER,
+    ONE,
+    ZERO,
     float_of,
     key_of,
     plain_unit,
     unit,
 )
-from stoker.ops.pixelwise import LEVELS, ByChance, begin, look_up, plain_floats
+from stoker.ops.pixelwise import LEVELS, ByChance, begin, bring, look_up, plain_floats
 from stoker.ops.registry import register
+from stoker.ops.rules import FLOAT
 from stoker.rng.jit import kernel
 
 LEAST: Final = np.int32(-(1 << 31))
+PIXELS: Final = 512
+"""Pixels of floats that are looked at together."""
 
 
 @kernel
@@ -79,35 +84,63 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 @kernel
-def extreme_keys(image: Any, channel: int, channels: int) -> tuple[Any, Any]:
-    """Return the least and the greatest key of one channel's numbers; see `float_levels`."""
-    step, base = np.uint64(channels), np.uint64(channel)
-    low, high = BELOW, LEAST
-    for i in range(np.uint64(image.size // channels)):
-        key = key_of(image[step * i + base])
-        low = min(low, key)
-        high = max(high, LEAST if key == NO_NUMBER else key)
-    return low, high
+def widen(image: Any, at: Any, lows: Any, highs: Any, n: Any) -> None:
+    """Bring the keys of `n` values, from index `at` on, into the least and greatest of each place.
+
+    See `stoker.ops.float_levels`; what is no number counts for nothing.
+    """
+    for j in range(n):
+        key = key_of(image[at + j])
+        lows[j] = min(lows[j], key)
+        highs[j] = max(highs[j], LEAST if key == NO_NUMBER else key)
 
 
 @kernel
-def stretch_floats(image: Any, channel: int, channels: int) -> None:
-    """Stretch one channel of a flat image to the range from 0 to 1, in place."""
-    step, base = np.uint64(channels), np.uint64(channel)
-    least, greatest = extreme_keys(image, channel, channels)
-    low, high = float_of(least), float_of(greatest)
-    if high > low:
-        extent = high - low
-        for i in range(np.uint64(image.size // channels)):
-            image[step * i + base] = unit((image[step * i + base] - low) / extent)
+def stretch_line(image: Any, at: Any, lows: Any, extents: Any, n: Any) -> None:
+    """Stretch `n` values, from index `at` on, by each place's least value and extent, if any."""
+    for j in range(n):
+        x = image[at + j]
+        image[at + j] = unit((x - lows[j]) / extents[j]) if extents[j] > ZERO else x
+
+
+@kernel
+def find_extents(channels: int, lows: Any, highs: Any) -> Any:
+    """Make each channel's least value and extent, -1 where it stays, of the keys of its places.
+
+    Args:
+        channels: values of a pixel.
+        lows: least keys, places in a line; gets the values, as float32.
+        highs: greatest keys; gets the extents, as float32.
+    """
+    least, extents = lows.view(np.float32), highs.view(np.float32)
+    for c in range(channels):
+        low, high = lows[c], highs[c]
+        for j in range(c, lows.size, channels):
+            low, high = min(low, lows[j]), max(high, highs[j])
+        bottom, top = float_of(low), float_of(high)
+        extent = top - bottom if top > bottom else -ONE
+        for j in range(c, lows.size, channels):
+            least[j], extents[j] = bottom, extent
+    return least, extents
 
 
 @kernel
 def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    image = begin(src, dst)
-    if record["apply"]:
-        for c in range(src.shape[2]):
-            stretch_floats(image, c, src.shape[2])
+    if not record["apply"]:
+        begin(src, dst)
+        return
+    source, image = src.reshape(src.size), dst.reshape(dst.size)
+    line = PIXELS * src.shape[2]
+    lows, highs = scratch[: 4 * line].view(np.int32), scratch[4 * line : 8 * line].view(np.int32)
+    lows[:] = BELOW
+    highs[:] = LEAST
+    for at in range(0, source.size, line):
+        widen(source, np.uint64(at), lows, highs, np.uint64(min(line, source.size - at)))
+    least, extents = find_extents(src.shape[2], lows, highs)
+    for at in range(0, source.size, line):
+        n = min(line, source.size - at)
+        bring(src, dst, at, n)
+        stretch_line(image, np.uint64(at), least, extents, np.uint64(n))
 
 
 @plain_floats
@@ -135,8 +168,8 @@ class Autocontrast(ByChance):
     }
 
     def scratch(self, state: State) -> int:
-        """Return the bytes of a table for each channel."""
-        return LEVELS * state.bound[2]
+        """Return the bytes of a table for each channel, of floats of two lines of four bytes."""
+        return (8 * PIXELS if state.dtype == FLOAT else LEVELS) * state.bound[2]
 
 
 def autocontrast(*values: Value, p: float = 0.5, stream: str | None = None) -> Any:

@@ -132,7 +132,7 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
         end = 4 * (size // 2 + 1)
         weights = scratch[:end].view(np.float32)
         fill_box(size, weights)
-        smooth_floats(src, dst, weights, scratch[end:])
+        smooth_floats(src, dst, weights, scratch[padded(end) :])
     else:
         begin(src, dst)
 
@@ -160,7 +160,7 @@ class BoxBlur(BlurOp):
         """Return the bytes of the image with its border, a line of sums and of running sums."""
         radius, (_, width, channels) = self.size_range[1] // 2, state.bound
         if state.dtype == FLOAT:
-            return 4 * (radius + 1) + smooth_bytes(width, channels, radius)
+            return padded(4 * (radius + 1)) + smooth_bytes(width, channels, radius)
         count = (width + 2 * radius) * channels
         return self.border(state) + padded(2 * count) + 4 * (count + channels)
 

@@ -105,10 +105,10 @@ def fit_scratch(state: State, size: tuple[int, int], interpolation: str) -> int:
         return need
     bicubic = int(interpolation == "bicubic")
     height, width, channels = state.bound
+    taps = max(tap_bound(height, 1, bicubic), tap_bound(width, 1, bicubic))
     if state.dtype == FLOAT:
-        itemsize, work = 8, float_work_bytes(height, width, channels, *size)
+        itemsize, work = 8, float_work_bytes(height, width, channels, *size, taps)
     else:
-        taps = max(tap_bound(height, 1, bicubic), tap_bound(width, 1, bicubic))
         itemsize, work = 4, work_bytes(height, width, channels, *size, taps)
     tables = table_most(width, size[1], bicubic, itemsize)
     return max(need, tables + table_most(height, size[0], bicubic, itemsize) + work)

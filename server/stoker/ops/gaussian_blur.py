@@ -17,6 +17,7 @@ from stoker.ops import checks
 from stoker.ops.contract import Kernel, State, Value
 from stoker.ops.pixelwise import APPLY, PixelOp, begin, plain_floats
 from stoker.ops.registry import register
+from stoker.ops.resample import padded
 from stoker.ops.rules import FLOAT
 from stoker.ops.windows import UNIT, plain_smooth, smooth
 from stoker.ops.windows_floats import plain_smooth_floats, smooth_bytes, smooth_floats
@@ -97,10 +98,10 @@ def fill_bell_floats(sigma: float, weights: Any) -> None:
 @kernel
 def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     if record["apply"]:
-        end = 4 * (np.int64(params["radius"]) + 1)
+        end = 4 * (int(params["radius"]) + 1)
         weights = scratch[:end].view(np.float32)
         fill_bell_floats(record["sigma"], weights)
-        smooth_floats(src, dst, weights, scratch[end:])
+        smooth_floats(src, dst, weights, scratch[padded(end) :])
     else:
         begin(src, dst)
 
@@ -155,7 +156,7 @@ class GaussianBlur(PixelOp):
         """Return the bytes of the weights, a row of sums, and a row with both ends mirrored."""
         radius, line = self.kernel_size // 2, state.bound[1] * state.bound[2]
         if state.dtype == FLOAT:
-            return 4 * (radius + 1) + smooth_bytes(state.bound[1], state.bound[2], radius)
+            return padded(4 * (radius + 1)) + smooth_bytes(state.bound[1], state.bound[2], radius)
         return 4 * (radius + 1) + 4 * line + 2 * (line + 2 * radius * state.bound[2])
 
 

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoker.ops.color import K1, K2, K3, luma, plain_luma
-from stoker.ops.color_floats import plain_blend_unit, plain_grey, saturate_unit
+from stoker.ops.color_floats import grey_of, plain_grey
 from stoker.ops.contract import Kernel, State, Value
+from stoker.ops.float_levels import plain_unit, unit
 from stoker.ops.pixelwise import ByChance, begin, plain_floats
 from stoker.ops.registry import register
 from stoker.ops.rules import require_colours
@@ -41,15 +42,41 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 @kernel
+def write_grey_floats(image: Any) -> None:
+    """Set all three channels of a pixel of floats to its grey, clipped."""
+    for i in range(np.uint64(image.size // 3)):
+        k = K3 * i
+        grey = unit(grey_of(image[k], image[k + K1], image[k + K2]))
+        image[k] = grey
+        image[k + K1] = grey
+        image[k + K2] = grey
+
+
+@kernel
+def write_grey_floats_into(source: Any, image: Any) -> None:
+    """Write a pixel's grey, clipped, into all three channels in other memory."""
+    for i in range(np.uint64(image.size // 3)):
+        k = K3 * i
+        grey = unit(grey_of(source[k], source[k + K1], source[k + K2]))
+        image[k] = grey
+        image[k + K1] = grey
+        image[k + K2] = grey
+
+
+@kernel
 def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    image = begin(src, dst)
-    if record["apply"] and src.shape[2] == 3:
-        saturate_unit(image, 0.0)
+    applied = record["apply"] and src.shape[2] == 3
+    if applied and src.ctypes.data != dst.ctypes.data:
+        write_grey_floats_into(src.reshape(src.size), dst.reshape(dst.size))
+    else:
+        image = begin(src, dst)
+        if applied:
+            write_grey_floats(image)
 
 
 @plain_floats
 def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
-    return image if image.shape[2] == 1 else plain_blend_unit(image, 0.0, plain_grey(image))
+    return image if image.shape[2] == 1 else plain_unit(plain_grey(image))
 
 
 @register

@@ -53,10 +53,20 @@ def invert_floats(image: Any) -> None:
 
 
 @kernel
+def invert_floats_into(source: Any, image: Any) -> None:
+    """Write a flat image of floats inverted to other memory."""
+    for i in range(np.uint64(image.size)):
+        image[i] = number(ONE - source[i])
+
+
+@kernel
 def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    image = begin(src, dst)
-    if record["apply"]:
-        invert_floats(image)
+    if record["apply"] and src.ctypes.data != dst.ctypes.data:
+        invert_floats_into(src.reshape(src.size), dst.reshape(dst.size))
+    else:
+        image = begin(src, dst)
+        if record["apply"]:
+            invert_floats(image)
 
 
 @plain_floats

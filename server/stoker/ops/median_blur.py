@@ -29,12 +29,15 @@ from stoker.rng.jit import kernel
 
 NONE: Final = np.uint8(0)
 ONE: Final = np.uint8(1)
+PART: Final = 768
+"""Floats of a row that are done in all rows before the next: what they need is in a near cache."""
 
 
 @kernel
-def sort_columns(image: Any, at: Any, stride: Any, low: Any, mid: Any, high: Any) -> None:
-    """Sort the three levels of each column of a line of windows, from index `at` on."""
-    for j in range(np.uint64(low.size)):
+def sort_columns(image: Any, at: Any, stride: Any, lines: Any, n: Any) -> None:
+    """Sort the three levels of `n` columns, from index `at` on, into (low, mid, high)."""
+    low, mid, high = lines
+    for j in range(n):
         k = at + j
         a, b, c = image[k], image[k + stride], image[k + stride + stride]
         low[j] = min(a, b, c)
@@ -142,7 +145,7 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
             line_of(rest, 2, stride),
         )
         for y in range(height):
-            sort_columns(image, np.uint64(y * stride), row, low, mid, high)
+            sort_columns(image, np.uint64(y * stride), row, (low, mid, high), row)
             store_middles(low, mid, high, step, result, np.uint64(y * count), np.uint64(count))
     elif size == 5:
         fives = (
@@ -153,7 +156,7 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
             line_of(rest, 4, stride),
         )
         for y in range(height):
-            sort_fives(image, np.uint64(y * stride), row, fives)
+            sort_fives(image, np.uint64(y * stride), row, fives, row)
             store_fives(fives, step, result, np.uint64(y * count), np.uint64(count))
     else:
         lines = (line_of(rest, 0, count), line_of(rest, 1, count))
@@ -190,26 +193,30 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
         write_keys(floats, image)
     rest = scratch[bordered_bytes(height, width, 4 * channels, radius) :]
     result = dst.reshape(dst.size).view(np.int32)
-    step, row, n = np.uint64(channels), np.uint64(stride), np.uint64(count)
+    step, row = np.uint64(channels), np.uint64(stride)
     l0, l1, l2 = (
         keys_of_line(rest, 0, stride),
         keys_of_line(rest, 1, stride),
         keys_of_line(rest, 2, stride),
     )
     l3, l4 = keys_of_line(rest, 3, stride), keys_of_line(rest, 4, stride)
-    for y in range(height):
-        at, to = np.uint64(y * stride), np.uint64(y * count)
-        if size == 3:
-            sort_columns(image, at, row, l0, l1, l2)
-            store_middles(l0, l1, l2, step, result, to, n)
-        elif size == 5:
-            sort_fives(image, at, row, (l0, l1, l2, l3, l4))
-            store_fives((l0, l1, l2, l3, l4), step, result, to, n)
-        else:
-            line = result[y * count : (y + 1) * count]
-            median_keys(image, y * stride, size, (channels, stride), line, l0[:count])
-        if not same:
-            read_keys(result[y * count : (y + 1) * count])
+    for part in range(0, count, PART):
+        n = np.uint64(min(PART, count - part))
+        for y in range(height):
+            first = y * stride + part
+            at, to = np.uint64(first), np.uint64(y * count + part)
+            if size == 3:
+                sort_columns(image, at, row, (l0, l1, l2), n + step + step)
+                store_middles(l0, l1, l2, step, result, to, n)
+            elif size == 5:
+                fives = (l0, l1, l2, l3, l4)
+                sort_fives(image, at, row, fives, n + step + step + step + step)
+                store_fives(fives, step, result, to, n)
+            else:
+                line = result[to : to + n]
+                median_keys(image, first, size, (channels, stride), line, l0[:n])
+    if not same:
+        read_keys(result)
 
 
 @plain_floats

@@ -8,8 +8,6 @@ both are dropped and one that was not yet looked at is taken in, until three are
 
 from typing import Any
 
-import numpy as np
-
 from stoker.rng.jit import kernel
 
 
@@ -83,17 +81,18 @@ def middle(a: Any, b: Any, c: Any) -> Any:
 
 
 @kernel
-def sort_fives(image: Any, at: Any, stride: Any, lines: Any) -> None:
-    """Sort the five levels of each column of a line of windows, from index `at` on.
+def sort_fives(image: Any, at: Any, stride: Any, lines: Any, n: Any) -> None:
+    """Sort the five levels of each of some columns.
 
     Args:
         image: the image with its border, flat.
         at: index of the first column's first level.
         stride: values from row to row.
         lines: five lines of sorted levels, least first.
+        n: columns.
     """
     l0, l1, l2, l3, l4 = lines
-    for j in range(np.uint64(l0.size)):
+    for j in range(n):
         a = at + j
         b, c = a + stride, a + stride + stride
         d, e = c + stride, c + stride + stride

@@ -32,8 +32,9 @@ from stoker.ops.float_levels import plain_number
 from stoker.ops.pixelwise import APPLY, begin, plain_floats
 from stoker.ops.registry import register
 from stoker.ops.resample import padded
+from stoker.ops.rules import FLOAT
 from stoker.ops.windows import HALF24, add_pair, begin_sums, store_levels
-from stoker.ops.windows_floats import add_floats, begin_floats, store_floats
+from stoker.ops.windows_floats import weigh
 from stoker.rng.draws import uniform_range
 from stoker.rng.jit import kernel
 from stoker.rng.maths import cos, floor, sin
@@ -135,18 +136,22 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
     rest = scratch[bordered_bytes(height, width, 4 * channels, radius) :]
     weights = rest[: 8 * size * size].view(np.int64)
     at = padded(8 * size * size)
-    sums = rest[at : at + 4 * count].view(np.float32)
+    places = rest[at : 2 * at].view(np.int64)[: size * size]
+    parts = rest[2 * at : 2 * at + 4 * (middle + 1)].view(np.float32)
     fill_line(record["angle"], size, weights)
+    places[0], parts[0] = radius * stride + radius * channels, np.float32(weights[middle]) * PART
+    pairs = 0
+    for n in range(middle):
+        if weights[n] > 0:
+            pairs += 1
+            away = (radius - n // size) * stride + (radius - n % size) * channels
+            places[2 * pairs - 1], places[2 * pairs] = places[0] - away, places[0] + away
+            parts[pairs] = np.float32(weights[n]) * PART
     result = dst.reshape(dst.size)
     for y in range(height):
-        centre = (y + radius) * stride + radius * channels
-        begin_floats(image, np.uint64(centre), np.float32(weights[middle]) * PART, sums)
-        for n in range(middle):
-            if weights[n] > 0:
-                away = (radius - n // size) * stride + (radius - n % size) * channels
-                a, b = np.uint64(centre - away), np.uint64(centre + away)
-                add_floats(image, a, b, np.float32(weights[n]) * PART, sums)
-        store_floats(sums, result, np.uint64(y * count))
+        weigh(image, places, parts, pairs, result, y * count, count)
+        for i in range(2 * pairs + 1):
+            places[i] += stride
 
 
 @plain_floats
@@ -199,9 +204,14 @@ class MotionBlur(BlurOp):
         return np.array((*self.degrees, *self.size_range, self.p), self.parameters)
 
     def scratch(self, state: State) -> int:
-        """Return the bytes of the image with its border, the weights and a line of sums."""
+        """Return the bytes of the image with its border, the weights and a line of sums.
+
+        Of floats there are places of pixels and float32 weights in the place of the line.
+        """
         side, (_, width, channels) = self.size_range[1], state.bound
-        return self.border(state) + padded(8 * side * side) + 4 * width * channels
+        weights = padded(8 * side * side)
+        rest = weights + 4 * side * side if state.dtype == FLOAT else 4 * width * channels
+        return self.border(state) + weights + rest
 
 
 def motion_blur(

@@ -15,6 +15,7 @@ from stoker.ops import checks
 from stoker.ops.contract import Op, State
 from stoker.ops.lookup import map64, map192
 from stoker.ops.rules import require_pixels
+from stoker.ops.runs import copy_run
 from stoker.rng.draws import bernoulli
 from stoker.rng.jit import kernel
 
@@ -40,6 +41,16 @@ def begin(src: Any, dst: Any) -> Any:
         for i in range(np.uint64(source.size)):
             image[i] = source[i]
     return image
+
+
+@kernel
+def bring(src: Any, dst: Any, at: int, count: int) -> None:
+    """Copy `count` values of the source, from index `at` on, as `begin` does.
+
+    A loop that works on such parts, one after the other, finds them in the nearest cache.
+    """
+    if src.ctypes.data != dst.ctypes.data:
+        copy_run(src.reshape(src.size), at, dst.reshape(dst.size), at, count)
 
 
 @kernel

@@ -3,8 +3,8 @@
 For each of `size_out` outputs: the first tap's index and `count` integer weights in units of
 2**-PRECISION. Support, window, filter and rounding are those of Pillow's antialiased convolution
 (Resample.c): the filter is stretched by max(1, scale), the window is clipped to the source, the
-weights are divided by their sum and rounded, halves away from zero; for images of floats they stay
-float64.
+weights are divided by their sum and rounded, halves away from zero; for images of floats to
+float32.
 All in float64 with + - * / and truncation, so the tables have the same bits everywhere.
 
 Windows differ in length by a pixel; in tables of integers the shorter ones are filled up with
@@ -112,9 +112,9 @@ def fill_taps(
 
 @kernel
 def fill_float_taps(
-    size_in: int, size_out: int, bicubic: int, most: int, spans: Any, weights: Any
+    size_in: int, size_out: int, bicubic: int, most: int, spans: Any, weights: Any, row: Any
 ) -> None:
-    """Write the table of one axis for images of floats: weights in float64, of sum 1.
+    """Write the table of one axis for images of floats.
 
     Args:
         size_in: source pixels.
@@ -122,7 +122,8 @@ def fill_float_taps(
         bicubic: 1 for the cubic filter, 0 for the triangle.
         most: weights from one output pixel to the next, from `tap_bound`.
         spans: `(2 * size_out,) int32`, first tap and count of every output pixel.
-        weights: `(size_out * most,) float64`; beyond the count undefined.
+        weights: `(size_out * most,) float32`; beyond the count undefined.
+        row: `(most,) float64`, contents undefined.
     """
     scale = size_in / size_out
     stretch = max(scale, 1.0)
@@ -130,18 +131,17 @@ def fill_float_taps(
     shrink = 1.0 / stretch
     for index in range(size_out):
         low, end = window(index, scale, support, size_in)
-        row = weights[index * most : index * most + end - low]
         total = fill_values(low, end, (index + 0.5) * scale, shrink, bicubic, row)
         spans[2 * index] = low
         spans[2 * index + 1] = end - low
         for k in range(end - low):
-            row[k] /= total
+            weights[index * most + k] = np.float32(row[k] / total)
 
 
 def plain_float_taps(size_in: int, size_out: int, bicubic: int) -> tuple[np.ndarray, ...]:
     """Return first `(size_out,)`, count and weights `(size_out, taps)`; as `fill_float_taps`."""
     first, count, weights, total = _plain_values(size_in, size_out, bicubic)
-    return first, count, weights / total[:, None]
+    return first, count, (weights / total[:, None]).astype(np.float32)
 
 
 def plain_taps(size_in: int, size_out: int, bicubic: int) -> tuple[np.ndarray, np.ndarray]:

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from stoker.ops.pixels import pick3
 from stoker.ops.reorder import reorder
 from stoker.rng.jit import kernel
 
 TILE: Final = 16
 """Pixels of a side of a tile: its rows and its columns lie in the nearest cache."""
 K1: Final = np.uint64(1)
-K2: Final = np.uint64(2)
 
 
 @kernel
@@ -50,11 +50,10 @@ def turn_pixels(src: Any, dst: Any, tile: Any, width: int, channels: int, walk: 
     for y in range(top, bottom):
         a = np.uint64((first + y * step_y + left * step_x) * channels)
         b = np.uint64((y * width + left) * channels)
-        for _ in range(np.uint64(right - left)):
-            if channels == 3:
-                dst[b] = src[a]
-                dst[b + K1] = src[a + K1]
-                dst[b + K2] = src[a + K2]
+        for x in range(np.uint64(right - left)):
+            # Of three words `pick3` writes four, which the last pixel may not.
+            if channels == 3 and x + K1 < np.uint64(right - left):
+                pick3(src, np.int64(a), dst, np.int64(b))
             else:
                 for c in range(count):
                     dst[b + c] = src[a + c]

@@ -7,48 +7,73 @@ is mirrored as there. Nothing is clipped, and what is no number becomes one NaN
 (`stoker.ops.float_levels`).
 """
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from stoker.ops.extend import place
 from stoker.ops.float_levels import number, plain_number
+from stoker.ops.resample import padded
 from stoker.ops.windows import mirror_ends
 from stoker.rng.jit import kernel
 
-
-@kernel
-def begin_floats(line: Any, at: Any, weight: Any, sums: Any) -> None:
-    """Set the sums to a line's values, from index `at` on, times the weight."""
-    for j in range(np.uint64(sums.size)):
-        sums[j] = weight * line[at + j]
+WIDE: Final = 64
+NARROW: Final = 16
+"""Values of a block that `weigh64` and `weigh16` sum at once."""
 
 
 @kernel
-def add_floats(line: Any, a: Any, b: Any, weight: Any, sums: Any) -> None:
-    """Add the values at index `a` and at index `b`, times the weight."""
-    for j in range(np.uint64(sums.size)):
-        sums[j] = sums[j] + weight * (line[a + j] + line[b + j])
+def weigh(line: Any, places: Any, weights: Any, count: int, dst: Any, to: int, n: int) -> None:
+    """Write weighted sums of runs, value by value.
+
+    Args:
+        line: flat float32.
+        places: int64, indices of the runs' first values: the middle one, then pairs that share a
+            weight.
+        weights: float32 of the middle run, then of each pair.
+        count: pairs.
+        dst: flat float32, other memory.
+        to: first index written.
+        n: values of a run.
+    """
+    if n >= WIDE:
+        weigh64(line, places, weights, count, dst, to, n)
+    elif n >= NARROW:
+        weigh16(line, places, weights, count, dst, to, n)
+    else:
+        for j in range(n):
+            total = weights[0] * line[places[0] + j]
+            for i in range(1, count + 1):
+                both = line[places[2 * i - 1] + j] + line[places[2 * i] + j]
+                total = total + weights[i] * both
+            dst[to + j] = number(total)
 
 
-@kernel
-def store_floats(sums: Any, image: Any, at: Any) -> None:
-    """Write sums, from index `at` on."""
-    for j in range(np.uint64(sums.size)):
-        image[at + j] = number(sums[j])
+@kernel(twin="stoker.ops.machine.float_windows:weigh64")
+def weigh64(line: Any, places: Any, weights: Any, count: int, dst: Any, to: int, n: int) -> None:
+    """Do as `weigh` for runs of at least 64 values."""
+    plain_weigh(line, places, weights, count, dst[to : to + n])
 
 
-@kernel
-def copy_sums(sums: Any, row: Any, at: Any) -> None:
-    """Write sums of columns, from index `at` on."""
-    for j in range(np.uint64(sums.size)):
-        row[at + j] = sums[j]
+@kernel(twin="stoker.ops.machine.float_windows:weigh16")
+def weigh16(line: Any, places: Any, weights: Any, count: int, dst: Any, to: int, n: int) -> None:
+    """Do as `weigh` for runs of at least 16 values."""
+    plain_weigh(line, places, weights, count, dst[to : to + n])
+
+
+def plain_weigh(line: Any, places: Any, weights: Any, count: int, out: np.ndarray) -> None:
+    """Write weighted sums of runs with NumPy."""
+    runs = [line[start : start + out.size] for start in places[: 2 * count + 1]]
+    total = weights[0] * runs[0]
+    for i in range(1, count + 1):
+        total = total + weights[i] * (runs[2 * i - 1] + runs[2 * i])
+    out[...] = plain_number(total)
 
 
 @kernel
 def smooth_bytes(width: int, channels: int, radius: int) -> int:
     """Return the scratch bytes that `smooth_floats` needs besides the weights."""
-    return 4 * (2 * width + 2 * radius) * channels
+    return 2 * padded(8 * (2 * radius + 1)) + 4 * (width + 2 * radius) * channels
 
 
 @kernel
@@ -59,26 +84,26 @@ def smooth_floats(src: Any, dst: Any, weights: Any, scratch: Any) -> None:
         src: `(H, W, C) float32`.
         dst: the same shape, other memory.
         weights: `(radius + 1,) float32`.
-        scratch: `smooth_bytes` bytes, contents undefined.
+        scratch: `smooth_bytes` bytes, aligned to 64, contents undefined.
     """
     height, width, channels = src.shape
     image, result = src.reshape(src.size), dst.reshape(dst.size)
     stride, radius = width * channels, len(weights) - 1
-    sums = scratch[: 4 * stride].view(np.float32)
-    row = scratch[4 * stride : smooth_bytes(width, channels, radius)].view(np.float32)
+    count = 2 * radius + 1
+    down, at = scratch[: 8 * count].view(np.int64), padded(8 * count)
+    across, start = scratch[at : at + 8 * count].view(np.int64), 2 * at
+    row = scratch[start : start + 4 * (width + 2 * radius) * channels].view(np.float32)
+    across[0] = radius * channels
+    for i in range(1, radius + 1):
+        across[2 * i - 1], across[2 * i] = (radius - i) * channels, (radius + i) * channels
     for y in range(height):
-        begin_floats(image, np.uint64(y * stride), weights[0], sums)
+        down[0] = y * stride
         for i in range(1, radius + 1):
-            above = np.uint64(place(y - i, height, 1) * stride)
-            below = np.uint64(place(y + i, height, 1) * stride)
-            add_floats(image, above, below, weights[i], sums)
-        copy_sums(sums, row, np.uint64(radius * channels))
+            down[2 * i - 1] = place(y - i, height, 1) * stride
+            down[2 * i] = place(y + i, height, 1) * stride
+        weigh(image, down, weights, radius, row, radius * channels, stride)
         mirror_ends(row, width, channels, radius)
-        begin_floats(row, np.uint64(radius * channels), weights[0], sums)
-        for i in range(1, radius + 1):
-            left, right = (radius - i) * channels, (radius + i) * channels
-            add_floats(row, np.uint64(left), np.uint64(right), weights[i], sums)
-        store_floats(sums, result, np.uint64(y * stride))
+        weigh(row, across, weights, radius, result, y * stride, stride)
 
 
 def plain_smooth_floats(image: np.ndarray, weights: np.ndarray) -> np.ndarray:
