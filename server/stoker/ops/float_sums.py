@@ -74,25 +74,21 @@ def add_run(s: Any, start: Any, weights: Any, k: Any, dst: Any, to: Any, n: Any)
 
 
 @kernel
-def blend_run(
-    s: Any, source: Any, table: Any, index: int, origin: int, out: Any, to: int, line: int
-) -> None:
+def blend_run(s: Any, source: Any, weights: Any, window: Any, out: Any, to: int, line: int) -> None:
     """Write the weighted sums of runs, for one output pixel of an axis.
 
     Args:
         s: flat float32 source.
-        source: (index of the run of tap `origin`, values from run to run).
-        table: see above.
-        index: number of the output pixel.
-        origin: tap that the source begins with.
+        source: (index of run 0, values from run to run).
+        weights: flat float32.
+        window: (number of the first run, how many, number of the first weight).
         out: flat float32.
         to: first index written.
         line: values of a run.
     """
-    spans, weights, most = table
     at, stride = source
-    low, taps = np.int64(spans[2 * index]) - origin, np.int64(spans[2 * index + 1])
-    begun, step, k = np.uint64((taps - 1) % 4 + 1), np.uint64(stride), np.uint64(index * most)
+    low, taps, place = window
+    begun, step, k = np.uint64((taps - 1) % 4 + 1), np.uint64(stride), np.uint64(place)
     for first in range(0, line, BLOCK):
         n, b = np.uint64(min(BLOCK, line - first)), np.uint64(to + first)
         a = np.uint64(at + low * stride + first)
@@ -102,15 +98,28 @@ def blend_run(
 
 
 @kernel
+def window_of(table: Any, index: int, origin: int) -> Any:
+    """Return (first tap, counted from `origin`, how many, first weight) of an output pixel."""
+    spans, _, most = table
+    return np.int64(spans[2 * index]) - origin, np.int64(spans[2 * index + 1]), index * most
+
+
+@kernel
 def blend_rows(s: Any, source: Any, table: Any, part: Any, out: Any, line: int) -> None:
     """Write the weighted sums of runs, for some output pixels of an axis.
 
-    `part` is (first output pixel, how many, origin), `out` flat float32, runs without gaps; the
-    rest as of `blend_run`.
+    Args:
+        s: flat float32 source.
+        source: (index of the run of tap `origin`, values from run to run).
+        table: see above.
+        part: (first output pixel, how many, origin).
+        out: flat float32, runs without gaps.
+        line: values of a run.
     """
     first, count, origin = part
     for i in range(count):
-        blend_run(s, source, table, first + i, origin, out, i * line, line)
+        window = window_of(table, first + i, origin)
+        blend_run(s, source, table[1], window, out, i * line, line)
 
 
 @kernel(twin="stoker.ops.machine.float_sums:blend_fours")
@@ -172,19 +181,22 @@ def blend_pixels(s: Any, at: int, channels: int, table: Any, part: Any, out: Any
 
 
 @kernel
-def like_taps(spans: Any, first: int, begun: int, end: int) -> Any:
-    """Return where a run of pixels ends, and how many taps each has: 2, 4, or 0 for any number."""
-    taps = kind_of(spans[2 * (first + begun) + 1])
-    at = begun + 1
-    while at < end and kind_of(spans[2 * (first + at) + 1]) == taps:
-        at += 1
-    return at, taps
+def alike(table: Any, first: int, count: int) -> Any:
+    """Find the pixels round the middle of a part that have the same number of taps, 2 or 4.
 
-
-@kernel
-def kind_of(taps: int) -> int:
-    """Return the number of taps where it is 2 or 4, else 0."""
-    return taps if taps in (2, 4) else 0
+    Returns:
+        (first of them, end, taps), counted from the part's first pixel; taps are 0 for others.
+    """
+    spans = table[0]
+    begin, end = count // 2, count // 2
+    taps = np.int64(spans[2 * (first + begin) + 1])
+    if taps not in (2, 4):
+        return begin, end, np.int64(0)
+    while begin > 0 and spans[2 * (first + begin) - 1] == taps:
+        begin -= 1
+    while end < count and spans[2 * (first + end) + 1] == taps:
+        end += 1
+    return begin, end, taps
 
 
 @kernel
@@ -194,7 +206,7 @@ def blend_group(
     """Write the weighted sums of pixels beside each other, in `ROWS` rows; see `blend_columns`."""
     spans = table[0]
     at, stride, width = source
-    first, count, origin = part
+    first, count, origin, (begin, end, taps) = part
     line = count * channels
     # Four values are read of a tap and written: the last pixel is not, nor what ends the array.
     whole = count - 1 if channels >= 3 else 0
@@ -202,17 +214,15 @@ def blend_group(
     limit = origin + width - (0 if fits else 1)
     while whole > 0 and spans[2 * (first + whole) - 2] + spans[2 * (first + whole) - 1] > limit:
         whole -= 1
-    begun = 0
-    while begun < whole:
-        end, taps = like_taps(spans, first, begun, whole)
-        place, steps = at - origin * channels, (channels, stride, line)
-        run, begin = (first + begun, end - begun), to + begun * channels
-        blend_fours(s, place, steps, table, run, taps, out, begin)
-        begun = end
+    begin, end = min(begin, whole), min(end, whole)
+    place, steps = at - origin * channels, (channels, stride, line)
+    for some in ((0, begin, 0), (begin, end, taps), (end, whole, 0)):
+        run, there = (first + some[0], some[1] - some[0]), to + some[0] * channels
+        blend_fours(s, place, steps, table, run, some[2], out, there)
     rest = (first + whole, count - whole, origin)
     for y in range(ROWS):
-        begin = to + y * line + whole * channels
-        blend_pixels(s, at + y * stride, channels, table, rest, out, begin)
+        there = to + y * line + whole * channels
+        blend_pixels(s, at + y * stride, channels, table, rest, out, there)
 
 
 @kernel
@@ -228,15 +238,16 @@ def blend_columns(
         rows: rows to do.
         channels: values of a pixel.
         table: see above.
-        part: (first output pixel, how many, origin).
+        part: (first output pixel, how many, origin, what `alike` found).
         out: flat float32, rows without gaps.
         to: first index written.
     """
     at, stride, width = source
     line = part[1] * channels
     if rows < ROWS:
+        some = (part[0], part[1], part[2])
         for y in range(rows):
-            blend_pixels(s, at + y * stride, channels, table, part, out, to + y * line)
+            blend_pixels(s, at + y * stride, channels, table, some, out, to + y * line)
         return
     for group in range(0, rows, ROWS):
         y = min(group, rows - ROWS)  # the last group overlaps the one before it

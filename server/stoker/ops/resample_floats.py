@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from stoker.ops.float_levels import plain_number
-from stoker.ops.float_sums import ROWS, blend_columns, blend_rows, blend_run
+from stoker.ops.float_sums import ROWS, alike, blend_columns, blend_rows, blend_run, window_of
 from stoker.ops.part import source_part
 from stoker.ops.reorder import copy_rows
 from stoker.ops.resample import line_bytes, padded, vertical_first
@@ -90,13 +90,12 @@ def blend_both(
     at, stride, width = source
     rows, channels = sizes
     table, (first, count, origin) = down
-    spans, line = table[0], across[1][1] * channels
+    weights, line = table[1], across[1][1] * channels
     kept = rows_kept(table[2], rows)
     begin, end = 0, 0  # rows of the source that are there
     for y in range(count):
-        index = first + y
-        low = np.int64(spans[2 * index]) - origin
-        while end < low + np.int64(spans[2 * index + 1]):
+        low, taps, k = window_of(table, first + y, origin)
+        while end < low + taps:
             if end == begin + kept:
                 still = min(low, rows - ROWS)
                 copy_run(between, (still - begin) * line, between, 0, (end - still) * line)
@@ -107,7 +106,8 @@ def blend_both(
             begun = (at + new * stride, stride, width)
             to = (new - begin) * line
             blend_columns(s, begun, end - new, channels, across[0], across[1], between, to)
-        blend_run(between, (np.int64(0), line), table, index, origin + begin, out, y * line, line)
+        window = (low - begin, taps, k)
+        blend_run(between, (np.int64(0), line), weights, window, out, y * line, line)
 
 
 @kernel
@@ -149,7 +149,7 @@ def resample_floats(
     row = scratch[b : b + 8 * taps].view(np.float64)
     across = float_table(width, size_x, bicubic, scratch[:a], row)
     down = float_table(height, size_y, bicubic, scratch[a:b], row)
-    of_x, of_y = (left, wide, x0), (top, tall, y0)
+    of_x, of_y = (left, wide, x0, alike(across, left, wide)), (top, tall, y0)
     source = (at + y0 * stride + x0 * channels, stride, columns)
     if height == size_y:
         blend_columns(image, source, tall, channels, across, of_x, dst, start)
