@@ -3,15 +3,19 @@
 A process of its own, for `stoker bench`: a private daemon with that many workers, one client that
 reads one element of each row and gives the batch back. What arrives before the loader has its
 buffers full is not counted. Prints one JSON line: rows, seconds, wait_s (the consumer waited),
-client_cpu_s (of this process), first_batch_s (from the loader's making to the first batch).
+client_cpu_s (of this process), daemon_cpu_s (of the daemon, workers apart), first_batch_s (from the
+loader's making to the first batch).
 """
 
 import argparse
 import json
+import os
 import sys
 import time
+from pathlib import Path
 
 from stoker.client.loader import Loader
+from stoker.client.private import daemon_pids
 from stoker.protocol.lengths import request_from_bytes
 
 WARM_S = 0.5
@@ -49,7 +53,7 @@ def main() -> int:
 
 def _measure(loader: Loader, begun: float, seconds: float) -> dict[str, float]:
     rows, batches, first_batch_s = 0, 0, 0.0
-    start = cpu = waited = 0.0
+    start = cpu = daemon = waited = 0.0
     while True:
         for batch in loader:
             now = time.perf_counter()
@@ -57,7 +61,7 @@ def _measure(loader: Loader, begun: float, seconds: float) -> dict[str, float]:
             batches += 1
             rows += len(batch["index"])
             if not start and batches > PREFETCH and now - begun - first_batch_s > WARM_S:
-                start, cpu, rows = now, time.process_time(), 0
+                start, cpu, daemon, rows = now, time.process_time(), _daemon_cpu_s(), 0
                 waited = loader.statistics().wait_s
             elif start and now - start >= seconds:
                 return {
@@ -65,8 +69,18 @@ def _measure(loader: Loader, begun: float, seconds: float) -> dict[str, float]:
                     "seconds": now - start,
                     "wait_s": loader.statistics().wait_s - waited,
                     "client_cpu_s": time.process_time() - cpu,
+                    "daemon_cpu_s": _daemon_cpu_s() - daemon,
                     "first_batch_s": first_batch_s,
                 }
+
+
+def _daemon_cpu_s() -> float:
+    """Return the CPU seconds that the private daemon has used; its children are not in it."""
+    ticks = 0
+    for pid in daemon_pids():
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])  # utime and stime, see proc(5)
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

@@ -226,6 +226,11 @@ def _read_line(reader: int, deadline: float) -> bytes | None:
     return data
 
 
+def daemon_pids() -> list[int]:
+    """Return the process ids of the private daemons that this process has started and not ended."""
+    return [child.pid for child in _children.values()]
+
+
 def _end(child: "subprocess.Popen[bytes]", deadline: float) -> None:
     """Wait for a child's end; ask it to end after the deadline, and make it at last."""
     for stop in (child.terminate, child.kill):

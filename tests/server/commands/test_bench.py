@@ -20,7 +20,7 @@ from stoker.protocol.lengths import request_from_json
 from stoker.server.bench.plot import plot
 from stoker.server.bench.rates import Rate
 from stoker.server.bench.stages import STAGES, Stages
-from stoker.server.bench.verdict import deliver_s, judge
+from stoker.server.bench.verdict import deliver_s, estimate, judge
 
 PIPELINE = """
 from stoker import ops
@@ -96,7 +96,11 @@ def test_stages_rates_and_a_plot(place, tmp_path):
         assert one["rows_per_s"] > 0
         assert 0 <= one["waited"] <= 1
         assert one["first_batch_s"] > 0
-    assert found["verdict"]["saturating"] == 1
+    estimated = found["verdict"]["estimated"]
+    assert 1 <= estimated <= max(1, len(os.sched_getaffinity(0)))
+    assert found["verdict"]["saturating"] == (1 if estimated == 1 else None)
+    assert rate["client_s"] > 0
+    assert rate["daemon_s"] >= 0
     assert found["verdict"]["bottleneck"] in (*STAGES, "deliver")
     with Image.open(tmp_path / "rates.png") as picture:
         assert picture.size == (640, 400)
@@ -180,12 +184,14 @@ def stages(**seconds):
     return Stages(given, 100, 1000.0, in_chunks=False)
 
 
-def rates(*pairs):
-    return [Rate(workers, rows_per_s, 1.0, 1e-6, 0.5) for workers, rows_per_s in pairs]
+def rates(*pairs, client_s=1e-6, daemon_s=1e-6):
+    return [
+        Rate(workers, rows_per_s, 1.0, client_s, daemon_s, 0.5) for workers, rows_per_s in pairs
+    ]
 
 
 def test_the_bottleneck_is_the_longest_stage():
-    verdict = judge(stages(decode=1e-3), rates((1, 990), (2, 1900)), target=None)
+    verdict = judge(stages(decode=1e-3), rates((1, 990), (2, 1900)), target=None, cores=2)
     assert verdict.bottleneck == "decode"
     assert verdict.share == pytest.approx(1e-3 / (1e-3 + 4e-5 + 1 / 990 - 1 / 1000), rel=1e-9)
     assert verdict.for_target is None
@@ -193,15 +199,37 @@ def test_the_bottleneck_is_the_longest_stage():
 
 def test_delivery_can_be_the_bottleneck():
     assert deliver_s(stages(), rates((1, 500))) == pytest.approx(1e-3)
-    assert judge(stages(), rates((1, 500)), None).bottleneck == "deliver"
+    assert judge(stages(), rates((1, 500)), None, 2).bottleneck == "deliver"
     assert deliver_s(stages(), rates((1, 1100))) == 0
     assert deliver_s(stages(), rates((2, 1100))) == 0
 
 
 def test_how_many_workers_saturate_and_reach_a_target():
-    verdict = judge(stages(), rates((1, 1000), (2, 1900), (4, 1950), (8, 1990)), target=4500)
+    verdict = judge(
+        stages(), rates((1, 1000), (2, 1900), (4, 1950), (8, 1990)), target=4500, cores=2
+    )
     assert verdict.saturating == 2
     assert verdict.for_target == 5
+
+
+def test_one_count_alone_does_not_say_what_saturates():
+    """A worker of 1,000 rows a second on 16 cores: more of them would do more, so try them."""
+    verdict = judge(stages(), rates((1, 990)), target=None, cores=16)
+    assert (verdict.saturating, verdict.estimated) == (None, 16)
+    assert judge(stages(), rates((1, 990)), target=None, cores=1).saturating == 1
+    verdict = judge(stages(), rates((8, 7900), (16, 15800)), target=None, cores=16)
+    assert (verdict.saturating, verdict.estimated) == (16, 16)
+    verdict = judge(stages(), rates((1, 990), (4, 3900)), target=None, cores=16)
+    assert (verdict.saturating, verdict.estimated) == (None, 16)
+
+
+def test_client_and_daemon_need_cores_and_are_one_thread_each():
+    half = rates((1, 900), client_s=1e-3, daemon_s=0.0)  # the client eats what a worker makes
+    assert estimate(stages(), half, cores=16) == 1
+    assert estimate(stages(), rates((1, 900), daemon_s=2e-4), cores=16) == 5
+    assert estimate(stages(), rates((1, 900), client_s=5e-4, daemon_s=5e-4), cores=3) == 2
+    assert estimate(stages(), rates((1, 900), client_s=5e-4, daemon_s=5e-4), cores=2) == 1
+    assert estimate(stages(), rates((1, 900), (2, 1700), client_s=1e-5), cores=4) == 4
 
 
 def test_a_plot_shows_both(tmp_path):

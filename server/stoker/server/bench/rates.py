@@ -26,6 +26,7 @@ class Rate:
         rows_per_s: as they arrived.
         first_batch_s: from the start of the loader to its first batch.
         client_s: CPU seconds of the consumer's process for each row.
+        daemon_s: CPU seconds of the daemon's process for each row, its workers apart.
         waited: part of the time in which the consumer waited for a batch, 0 to 1.
     """
 
@@ -33,6 +34,7 @@ class Rate:
     rows_per_s: float
     first_batch_s: float
     client_s: float
+    daemon_s: float
     waited: float
 
 
@@ -97,5 +99,6 @@ def _run(
         rows_per_s=found["rows"] / found["seconds"],
         first_batch_s=found["first_batch_s"],
         client_s=found["client_cpu_s"] / max(found["rows"], 1),
+        daemon_s=found.get("daemon_cpu_s", 0.0) / max(found["rows"], 1),
         waited=min(found["wait_s"] / found["seconds"], 1.0),
     )

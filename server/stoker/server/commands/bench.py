@@ -94,7 +94,7 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
         rates.append(through_daemon(dataset, pipeline, python_path or (), options))
         if torch:
             beside.append(through_torch(dataset, pipeline, python_path or (), options))
-    verdict = judge(stages, rates, target)
+    verdict = judge(stages, rates, target, cores()[0])
     if plot_file is not None:
         plot(plot_file, rates, beside, stages.rows_per_s)
     if as_json:
@@ -155,6 +155,13 @@ def _print(stages: Stages, rates: list[Rate], beside: list[Rate], verdict: Verdi
     console.print(
         f"bottleneck: {verdict.bottleneck}, {verdict.share:.0%} of a row. It is {verdict.advice}."
     )
-    console.print(f"Workers that saturate this host: {verdict.saturating}.")
+    console.print(_saturating(verdict))
     if verdict.for_target is not None:
         console.print(f"Workers that would reach the target: {verdict.for_target}.")
+
+
+def _saturating(verdict: Verdict) -> str:
+    about = f"about {verdict.estimated}, an estimate from the CPU seconds of a row"
+    if verdict.saturating is None:
+        return f"Workers that would saturate this host: {about}; --workers tries more of them."
+    return f"Workers that saturate this host: {verdict.saturating}, as measured; {about}."
