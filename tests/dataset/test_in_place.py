@@ -224,6 +224,18 @@ def test_what_cannot_be_read_or_written_is_named(tmp_path, tars, monkeypatch):
         open_dataset(tars)
 
 
+def test_an_index_takes_the_bytes_that_the_page_says(tars, rows):
+    with open_dataset(tars) as dataset:
+        names = [dataset.source(number).encode() for number in range(len(dataset))]
+        columns = [place for file in dataset.manifest.files for place in file.columns.values()]
+    taken = sum(place.data.length for place in columns)
+    taken += sum(place.offsets.length - 8 for place in columns if place.offsets is not None)
+    pictures, arrays_and_text, labels = 2, 2, 1
+    each = 24 + 25 * pictures + 16 * arrays_and_text + 8 * labels
+    assert taken == len(rows) * each + sum(map(len, names))
+    assert names[0] == b"0.tar/0000"
+
+
 @pytest.mark.parametrize("call", ["open", "pread", "posix_fadvise"])
 def test_what_storage_refuses_is_tried_again(tars, monkeypatch, call):
     with open_dataset(tars) as dataset:
