@@ -8,8 +8,10 @@ import pytest
 from stoker import ops
 from stoker.ops.contract import State, StateError
 from stoker.pipeline import Pipeline, branching, pipeline, scope
+from stoker.pipeline.graph import Graph
 from stoker.pipeline.plan import bind
 from stoker.protocol.errors import BuildError, SampleError, UsageError
+from stoker.protocol.items import ItemField
 
 
 def raises(message, body, states=None):
@@ -213,6 +215,89 @@ def test_kinds_are_checked(toys):
         states,
     )
     assert isinstance(error, StateError)
+
+
+def drops_one_of_a_call(s):
+    return {"x": ops.elastic(s.image, s.boxes)[0]}
+
+
+def drops_a_whole_call(s):
+    ops.elastic(s.image, s.boxes)
+    return {"x": s.image}
+
+
+def drops_a_call_behind_others(s):
+    image, boxes = ops.resize(*ops.horizontal_flip(s.image, s.boxes), size=8)
+    return {"x": ops.elastic(image, boxes)[0]}
+
+
+def drops_in_a_branch(s, ctx):
+    image = s.image
+    if s.label > 3:
+        image, other = ops.rotate(s.image, s.boxes, degrees=1 + ctx.epoch)
+        image, other = ops.elastic(image, other)
+    return {"x": image}
+
+
+def drops_what_joins(s):
+    boxes = ops.vertical_flip(s.image, s.boxes)[1] if s.label > 3 else s.boxes
+    return {"x": ops.elastic(s.image, boxes)[0]}
+
+
+def drops_what_is_mixed(s):
+    return {"x": ops.cutmix(s.image, s.boxes)[0]}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        drops_one_of_a_call,
+        drops_a_whole_call,
+        drops_a_call_behind_others,
+        drops_in_a_branch,
+        drops_what_joins,
+        drops_what_is_mixed,
+    ],
+)
+def test_kinds_are_checked_where_nothing_needs_the_result(body):
+    """Also where the pipeline travelled as data; and all of these are good without boxes."""
+    states = {
+        "image": State.fixed("image", "uint8", (16, 16, 3)),
+        "boxes": State.ragged("boxes", (ItemField("xyxy", "float32", 4),), 8),
+        "label": State.fixed("label", "int64", ()),
+    }
+    message = r"test_authoring.py:\d+: (elastic|cutmix) on boxes.*has no rule for boxes; it has"
+    error = raises(message, body, states)
+    assert isinstance(error, StateError)
+    assert error.details["line"] > body.__code__.co_firstlineno
+    sent = Graph.from_data(pipeline(body).graph().to_data())
+    with pytest.raises(StateError, match=message):
+        bind(sent, states)
+    bind(sent, {**states, "boxes": State.fixed("mask", "uint8", (16, 16))})
+
+
+def test_what_nothing_needs_is_no_part_of_the_identity():
+    def lean(s):
+        return {"x": ops.elastic(s.image)}
+
+    def with_more(s):
+        ops.normalize(s.nothing)
+        return {"x": ops.elastic(s.image, s.nothing)[0]}
+
+    graphs = [pipeline(body).graph() for body in (lean, with_more)]
+    assert [len(graph.unneeded) for graph in graphs] == [0, 2]
+    assert graphs[0].pipeline_id == graphs[1].pipeline_id
+    for graph in graphs:
+        bind(graph, {"image": State.fixed("image", "uint8", (16, 16, 3))})
+
+
+def test_a_call_twice_is_needed_if_one_is():
+    def twice(s):
+        flip = ops.HorizontalFlip()
+        flip(s.image)
+        return {"x": flip(s.image)}
+
+    assert pipeline(twice).graph().unneeded == ()
 
 
 def test_parameters_name_the_line():

@@ -23,6 +23,8 @@ from stoker.protocol.errors import BuildError, StokerError, UnknownNameError, Ve
 VECTORS = Path(__file__).parents[2] / "docs" / "contracts" / "vectors" / "graph.json"
 FLIP = {"op": "horizontal_flip", "version": 1, "params": {"p": 0.5}}
 
+CALL = {"op": "horizontal_flip", "params": {"p": 0.5}, "file": "a.py", "line": 3}
+
 
 def data_of(*nodes, outputs=None):
     last = sum(len(n["to"]) if n["node"] == "apply" else 1 for n in nodes) - 1
@@ -258,6 +260,11 @@ def nested(depth):
             ),
             "same number of values, got 2 and 1",
         ),
+        (
+            {**data_of(image()), "unneeded": [{**CALL, "of": ["image"]}, {**CALL, "of": [1]}]},
+            "unneeded call 1 uses a call that is not before it",
+        ),
+        ({**data_of(image()), "unneeded": [{**CALL, "of": [0.5]}]}, "unneeded"),
     ],
 )
 def test_malformed_data_is_refused(data, message):

@@ -394,7 +394,7 @@ class Op:
         """
         for state in states:
             if state.kind not in self.kernels:
-                raise self._no_rule(state)
+                raise self.no_rule(state)
 
     @classmethod
     def kernel_of(cls, kind: str, dtype: str) -> Kernel:
@@ -422,7 +422,7 @@ class Op:
                 ops transform.
         """
         if state.kind not in self.kinds():
-            raise self._no_rule(state)
+            raise self.no_rule(state)
         native = COORDINATES[state.kind][0]
         if state.items[0].name != native:
             raise StateError(
@@ -432,11 +432,13 @@ class Op:
             )
         return state
 
-    def _no_rule(self, state: State) -> StateError:
+    @classmethod
+    def no_rule(cls, state: State) -> StateError:
+        """Return the error of a kind that the op has no rule for."""
         some = "" if state.kind in ITEM_KINDS else "an " if state.kind[0] in "aeiou" else "a "
         return StateError(
-            f"{self.name} has no rule for {some}{state.kind}; it has rules for: "
-            f"{', '.join(self.kinds())}. Leave the {state.kind} out of this call"
+            f"{cls.name} has no rule for {some}{state.kind}; it has rules for: "
+            f"{', '.join(cls.kinds())}. Leave the {state.kind} out of this call"
         )
 
     def __call__(self, *values: Value, stream: str | None = None) -> Any:

@@ -80,12 +80,12 @@ class Cutmix(Partnered):
                 op=self.name,
             )
         if state.kind not in KINDS:
-            raise self._no_rule(state)
+            raise self.no_rule(state)
         require_fixed(self.name, state)
         if len(state.shape) < 2:
             require_weights(self.name, state)
         elif picture_size(state) is None:
-            raise self._no_rule(state)
+            raise self.no_rule(state)
         return state
 
     def resolve(self, record: np.ndarray, size: tuple[int, int], ids: Sequence[int]) -> None:

@@ -31,7 +31,7 @@ class Fold(Op):
         first = states[0]
         for state in states:
             if state.kind not in self.folds:
-                raise self._no_rule(state)
+                raise self.no_rule(state)
         if not 2 <= len(states) <= MOST:
             raise StateError(
                 f"{self.name} makes one value of several: expected 2 to {MOST} values in one call, "

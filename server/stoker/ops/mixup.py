@@ -70,7 +70,7 @@ class Mixup(Partnered):
         if state.items:
             return bounded(state, 2)
         if state.kind not in KINDS:
-            raise self._no_rule(state)
+            raise self.no_rule(state)
         require_fixed(self.name, state)
         if len(state.shape) < 2:
             require_weights(self.name, state)

@@ -105,7 +105,7 @@ class Mosaic(BatchOp):
             )
         require_fixed(self.name, state)
         if state.kind not in KINDS or picture_size(state) is None:
-            raise self._no_rule(state)
+            raise self.no_rule(state)
         return state
 
     def resolve(self, record: np.ndarray, size: tuple[int, int], ids: Sequence[int]) -> None:

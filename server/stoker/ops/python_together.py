@@ -116,7 +116,7 @@ class PythonTogether(PythonCall):
         """
         for state in states:
             if state.kind not in self.folds:
-                raise self._no_rule(state)
+                raise self.no_rule(state)
         if not max(2, self.result + 1) <= len(states) <= MOST:
             raise StateError(
                 f"{self.function}: expected 2 to {MOST} values together, got {len(states)}"

@@ -11,10 +11,10 @@ which decision it follows. A joint op, an op instance used twice and a shared st
 therefore one thing: several applies of one draw.
 
 The pipeline id is the BLAKE2b-128 of the canonical form of the normal form
-(`stoker.pipeline.normal`) and the contract versions. Source lines (`sites`) are carried beside,
-outside the identity. Reading refuses what is too large, too deep, of another version, or not
-well-formed. Specified with vectors in docs/contracts/graph.md. Plain data, no code: safe to
-receive.
+(`stoker.pipeline.normal`) and the contract versions. Source lines (`sites`) and calls that no
+output needs (`unneeded`) are carried beside, outside the identity. Reading refuses what is too
+large, too deep, of another version, or not well-formed. Specified with vectors in
+docs/contracts/graph.md. Plain data, no code: safe to receive.
 """
 
 from __future__ import annotations
@@ -23,7 +23,17 @@ from typing import Annotated, Any
 
 import msgspec
 
-from stoker.pipeline.nodes import MAX_NODES, MAX_OUTPUTS, Form, Name, Node, Number
+from stoker.pipeline.nodes import (
+    MAX_NODES,
+    MAX_OUTPUTS,
+    MAX_TRACED,
+    Form,
+    Name,
+    Node,
+    Number,
+    Path,
+    Unneeded,
+)
 from stoker.pipeline.sites import NOWHERE, Site
 from stoker.pipeline.wellformed import check, check_depth
 from stoker.protocol import version
@@ -41,6 +51,7 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         forms: how outputs make a batch, in the order of the outputs; those that are stacked, as
             most are, have none.
         sites: (value number, file, line): where the user wrote it; outside the identity.
+        unneeded: calls that no output needs, which are checked and never run; outside the identity.
     """
 
     version: int = version.GRAPH
@@ -48,17 +59,24 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     outputs: Annotated[tuple[tuple[Name, Number], ...], msgspec.Meta(max_length=MAX_OUTPUTS)]
     forms: Annotated[tuple[Form, ...], msgspec.Meta(max_length=MAX_OUTPUTS)] = ()
     sites: Annotated[
-        tuple[tuple[Number, Annotated[str, msgspec.Meta(max_length=4096)], Number], ...],
+        tuple[tuple[Number, Path, Number], ...],
         msgspec.Meta(max_length=MAX_NODES * 2),
     ] = ()
+    unneeded: Annotated[tuple[Unneeded, ...], msgspec.Meta(max_length=MAX_TRACED)] = ()
 
     def to_data(self, *, sites: bool = True) -> dict[str, Any]:
-        """Return the graph as plain data: dict, list, text, numbers; without sites if asked."""
+        """Return the graph as plain data: dict, list, text, numbers.
+
+        Args:
+            sites: whether with what stands outside of the identity: sites and unneeded calls.
+        """
         data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         if not self.forms:
             data.pop("forms")
         if not sites or not self.sites:
             data.pop("sites")
+        if not sites or not self.unneeded:
+            data.pop("unneeded")
         return data
 
     @staticmethod

@@ -12,6 +12,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 MAX_NODES: Final = 2048
+MAX_TRACED: Final = 32 * MAX_NODES
+"""Values that one run of a pipeline function may make; what no output needs is left out later."""
 MAX_DEPTH: Final = 16
 MAX_PARAMS_BYTES: Final = 65536
 MAX_OUTPUTS: Final = 256
@@ -22,6 +24,7 @@ MAX_INT: Final = 2**63 - 1
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 Number = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+Path = Annotated[str, msgspec.Meta(max_length=4096)]
 Numbers = Annotated[tuple[Number, ...], msgspec.Meta(max_length=MAX_ARGS)]
 Nodes = Annotated[tuple["Node", ...], msgspec.Meta(max_length=MAX_NODES)]
 
@@ -161,6 +164,25 @@ class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     multiple: Annotated[int, msgspec.Meta(ge=1, le=MAX_MULTIPLE)] = 1
     fill: int | float = 0
     to: Literal["longest", "bound"] = "longest"
+
+
+class Unneeded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A call that no output needs, or one that such a call needs: one op applied once.
+
+    Attributes:
+        op: as in `Draw`.
+        params: as in `Draw`; None where a parameter follows a schedule.
+        of: what it is applied to: the field of that name, the result of the unneeded call of that
+            number, or None for a number.
+        file: where the user wrote it.
+        line: the line there.
+    """
+
+    op: Name
+    params: dict[str, Any] | None
+    of: Annotated[tuple[Name | Number | None, ...], msgspec.Meta(max_length=MAX_ARGS)]
+    file: Path
+    line: Number
 
 
 Node = Input | Context | Const | Draw | Apply | Expr | If

@@ -32,14 +32,17 @@ Memo = dict[Node | bytes, int]
 
 
 def normalise(graph: Graph) -> Graph:
-    """Return the normal form; sites are carried along."""
+    """Return the normal form; sites and unneeded calls are carried along."""
     writer = _Writer(graph)
     nodes, env = writer.block([v for _, v in graph.outputs], {}, [{}])
     outputs = tuple((name, env[value]) for name, value in graph.outputs)
     sites = tuple((new, *writer.sites[new]) for new in sorted(writer.sites))
     order = [name for name, _ in outputs]
     forms = tuple(sorted(graph.forms, key=lambda form: order.index(form.output)))
-    return Graph(nodes=tuple(nodes), outputs=outputs, forms=forms, sites=sites)
+    normal: Graph = msgspec.structs.replace(
+        graph, nodes=tuple(nodes), outputs=outputs, forms=forms, sites=sites
+    )
+    return normal
 
 
 def values_of(node: Node) -> tuple[int, ...]:
@@ -86,8 +89,8 @@ class _Writer:
         self.next = 0
         self.old_sites = {number: (file, line) for number, file, line in graph.sites}
         self.sites: dict[int, tuple[str, int]] = {}
-        self.places = _Places(graph)
-        self.live = _live(graph, self.places)
+        self.places = Places(graph)
+        self.live = live_values(graph, self.places)
         self.free: dict[int, list[int]] = {}
 
     def block(
@@ -215,7 +218,7 @@ def renumber(node: Node, env: dict[int, int], index: int) -> Node:
             return node
 
 
-class _Places:
+class Places:
     """Where the values of a graph are made.
 
     Attributes:
@@ -243,7 +246,7 @@ class _Places:
         return start
 
 
-def _live(graph: Graph, places: _Places) -> set[int]:
+def live_values(graph: Graph, places: Places) -> set[int]:
     """Return the old numbers of all values that an output needs."""
     live: set[int] = set()
     pending = [value for _, value in graph.outputs]

@@ -25,6 +25,7 @@ from stoker.pipeline.normal import normalise
 from stoker.pipeline.shortcuts import shorten
 from stoker.pipeline.sizing import sizing_of
 from stoker.pipeline.steps import Check, Decision, Place, Step
+from stoker.pipeline.unneeded import check_unneeded
 from stoker.protocol.layout import Output
 
 
@@ -89,15 +90,16 @@ def bind(
             `stoker.pipeline.shortcuts`.
 
     Raises:
-        BuildError: a field is unknown, an op has no rule, sizes or branches do not fit, or an
-            output has no fixed shape or no form that fits it; names the user's file and line, op,
-            states and remedy.
+        BuildError: a field is unknown, an op has no rule (even where nothing needs its result),
+            sizes or branches do not fit, or an output has no fixed shape or no form that fits it;
+            names the user's file and line, op, states and remedy.
         UnknownNameError: there is no op of that name.
         VersionError: the graph was made for another version of an op.
     """
     normal = normalise(graph)
     settled = in_bucket(normal, bucket)
     bound = Binder(shorten(settled, states) if shortcuts else settled, states).bind()
+    check_unneeded(normal.unneeded, states)
     layout = lay_out(bound)
     plan = Plan(
         pipeline_id=normal.digest,

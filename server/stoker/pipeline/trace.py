@@ -19,6 +19,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
+import msgspec
+
 from stoker.ops.contract import Op, Value
 from stoker.ops.numbers import settled
 from stoker.ops.registry import name_of
@@ -27,7 +29,7 @@ from stoker.pipeline.naming import Names, views_are_shared
 from stoker.pipeline.nodes import (
     MAX_DEPTH,
     MAX_INT,
-    MAX_NODES,
+    MAX_TRACED,
     MIN_INT,
     Apply,
     Block,
@@ -44,13 +46,12 @@ from stoker.pipeline.nodes import (
 from stoker.pipeline.normal import normalise, renumber
 from stoker.pipeline.schedule import FACTS, OF_BUCKET, OF_VALUES, not_a_schedule
 from stoker.pipeline.sites import Site, user_site
+from stoker.pipeline.unneeded import unneeded_calls
 from stoker.pipeline.values import TracedValue, Unusable, fault
 from stoker.protocol.canonical import canonical_bytes
 
 T = TypeVar("T")
 CONTEXT: Final = ("epoch", "view", "step", "progress", "id", *OF_BUCKET)
-MAX_TRACED: Final = 32 * MAX_NODES
-"""Values that one run of a pipeline function may make; what no output needs is left out later."""
 
 Written = tuple[Node, int]
 """A node and the number of its first value, in the order of tracing."""
@@ -232,7 +233,8 @@ class Tracer:
         nodes = self._in_order([*self._inputs, *self._open[0].written], env, [0])
         given = tuple((name, env[value.number]) for name, value in outputs.items())
         sites = tuple((env[number], *site) for number, site in self._sites.items())
-        return normalise(Graph(nodes=nodes, outputs=given, forms=forms, sites=sites))
+        traced = Graph(nodes=nodes, outputs=given, forms=forms, sites=sites)
+        return msgspec.structs.replace(normalise(traced), unneeded=unneeded_calls(traced))
 
     def _in_order(
         self, written: list[Written], env: dict[int, int], following: list[int]

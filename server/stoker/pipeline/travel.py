@@ -11,18 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stoker.pipeline.graph import Graph
-from stoker.pipeline.nodes import Draw, draws_of
+from stoker.pipeline.nodes import Draw, Unneeded, draws_of
 
 
 def code_modules(graph: Graph) -> tuple[str, ...]:
     """Return the modules that the ops and functions of users in a graph are imported from."""
-    names = [name for draw in draws_of(graph.nodes) for name in _names(draw)]
+    calls: tuple[Draw | Unneeded, ...] = (*draws_of(graph.nodes), *graph.unneeded)
+    names = [name for call in calls for name in _names(call)]
     return tuple(sorted({name.partition(":")[0] for name in names}))
 
 
-def _names(draw: Draw) -> Iterator[str]:
-    if ":" in draw.op:
-        yield draw.op
-    function = draw.params.get("function")
-    if draw.op in ("python", "python_together") and isinstance(function, str):
+def _names(call: Draw | Unneeded) -> Iterator[str]:
+    if ":" in call.op:
+        yield call.op
+    function = (call.params or {}).get("function")
+    if call.op in ("python", "python_together") and isinstance(function, str):
         yield function

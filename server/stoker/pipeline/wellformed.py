@@ -60,6 +60,9 @@ def check(graph: Graph) -> None:
             )
         if not abs(form.fill) <= MAX_INT:
             raise BuildError(f"graph: output {form.output!r}: its fill {form.fill} is no number")
+    for number, call in enumerate(graph.unneeded):
+        if any(isinstance(source, int) and source >= number for source in call.of):
+            raise BuildError(f"graph: unneeded call {number} uses a call that is not before it")
     if not graph.outputs:
         raise BuildError("graph: there are no outputs; return at least one named value")
 
