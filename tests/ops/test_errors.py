@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 
+import numpy as np
 import pytest
 
 from stoker import ops
@@ -166,6 +167,17 @@ def test_states(op, states, message):
     with pytest.raises(StateError) as caught:
         op.declare(states)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("given", [b"a", bytearray(b"ab"), memoryview(b"abc"), np.bytes_(b"a")])
+def test_bytes_are_no_numbers(given):
+    for op, name in (
+        (lambda: ops.CenterCrop(8, fill=given), "center_crop: expected fill"),
+        (lambda: ops.Normalize(mean=given), "normalize: expected mean"),
+        (lambda: ops.Rotate(degrees=given), "rotate: expected degrees"),
+    ):
+        with pytest.raises(ParameterError, match=f"{name} to be numbers or text, got "):
+            op()
 
 
 def test_unknown_op():

@@ -81,6 +81,52 @@ def test_call_in_process(toys, photo):
         train(photo[0])
 
 
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"id": 1.5}, "id: expected an integer from 0 to 18446744073709551615, got 1.5"),
+        ({"id": True}, "id: expected an integer from 0 to 18446744073709551615, got True"),
+        ({"seed": -1}, "seed: expected an integer from 0 to 18446744073709551615, got -1"),
+        ({"epoch": np.float32(2)}, "epoch: expected an integer from 0 .*, got np.float32"),
+        ({"view": 65536}, "view: expected an integer from 0 to 65535, got 65536"),
+        ({"step": "3"}, "step: expected an integer from 0 .*, got '3'"),
+        ({"progress": 2.0}, "progress: expected a number from 0 to 1, got 2.0"),
+        ({"progress": True}, "progress: expected a number from 0 to 1, got True"),
+    ],
+)
+def test_the_numbers_of_a_row_are_checked(row, message):
+    train = pipeline(lambda sample: {"label": sample.label})
+    with pytest.raises(UsageError, match=message):
+        train({"label": 3}, **row)
+    (name,) = row
+    if name not in ("id", "visit"):
+        with pytest.raises(UsageError, match=message):
+            train.batch([{"label": 3}], **row)
+    else:
+        with pytest.raises(UsageError, match=message):
+            train.batch([{"label": 3}] * 2, ids=[row[name]])
+    if name not in ("step", "progress"):
+        with pytest.raises(UsageError, match=message):
+            ops.HorizontalFlip().sample(8, 8, **row)
+
+
+def test_numbers_of_numpy_are_those_of_a_row(toys, photo):
+    train = pipeline(lambda sample: {"x": toys.crop(sample.image, side=32)})
+    numbers = {"seed": 5, "epoch": 2, "id": 7, "view": 1}
+    own = train({"image": photo[0]}, **numbers)
+    other = train({"image": photo[0]}, **{name: np.int64(n) for name, n in numbers.items()})
+    assert np.array_equal(own["x"], other["x"])
+
+
+@pytest.mark.parametrize("dtype", ["u2", "i4", "f4", "f8"])
+def test_arrays_of_another_byte_order_are_converted(dtype):
+    train = pipeline(lambda sample: {"x": sample.x})
+    native = (np.arange(12) * 300).astype(dtype).reshape(3, 4)
+    swapped = native.astype(native.dtype.newbyteorder())
+    assert np.array_equal(train({"x": swapped})["x"], native)
+    assert train({"x": swapped})["x"].dtype.isnative
+
+
 def test_sites_name_the_users_line(toys):
     def helper(value):
         return toys.Flip()(value)  # this line
@@ -205,6 +251,13 @@ def test_values_are_checked(toys):
 
     value = used_elsewhere()
     raises(r"field 'image' belongs to another pipeline", lambda s: {"x": s.a + value})
+
+
+@pytest.mark.parametrize("name", ["mean", "max", "min"])
+def test_statistics_are_methods(name):
+    message = rf"test_authoring.py:\d+: field 'image': NumPy cannot be .* as in .*image.{name}\(\)"
+    raises(message, lambda s: {"x": getattr(np, name)(s.image)})
+    raises(message, lambda s: {"x": getattr(s.image, name)(axis=0)})
 
 
 def test_kinds_are_checked(toys):

@@ -508,11 +508,12 @@ def gray(image, cond):
     }
 
 
-def test_flat_joins_one_channel(both):
+@pytest.mark.parametrize("kind", ["image", "array"])
+def test_flat_joins_one_channel(both, kind):
     states = {
         "cond": State.fixed("scalar", "bool", ()),
-        "flat": State.fixed("image", "uint8", (5, 6)),
-        "deep": State.fixed("image", "uint8", (5, 6, 1)),
+        "flat": State.fixed(kind, "uint8", (5, 6)),
+        "deep": State.fixed(kind, "uint8", (5, 6, 1)),
     }
     plan = bind(Graph.from_data(gray(None, None)), states)
     assert plan.outputs[0].shape == (5, 6, 1)
@@ -524,6 +525,23 @@ def test_flat_joins_one_channel(both):
     fields["cond"] = np.bool_(False)
     ((x,),) = both(plan, [Row(0, 0, 0)], [fields[n] for n in plan.fields])
     assert np.array_equal(x, deep)
+
+
+def test_flat_arrays_join_with_their_dtypes():
+    """As a caller in process gives them; more than one channel is no array of two sides."""
+
+    def choose(cond, flat, deep):
+        return {"x": flat if cond else deep}
+
+    train = pipeline(lambda s: branching(choose)(s.label > 0, s.flat, s.deep))
+    flat = np.arange(20, dtype=np.float32).reshape(4, 5)
+    deep = np.arange(20.0).reshape(4, 5, 1) + 0.1
+    for label, expected in ((1, flat[..., None].astype(np.float64)), (0, deep)):
+        x = train({"label": label, "flat": flat, "deep": deep})["x"]
+        assert x.dtype == np.float64
+        assert np.array_equal(x, expected)
+    with pytest.raises(BuildError, match="their shapes differ"):
+        train({"label": 1, "flat": flat, "deep": np.repeat(deep, 2, 2)})
 
 
 TWIN = """

@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stoker.ops.contract import State
 from stoker.pipeline import pipeline
 from stoker.pipeline.decisions import decide
+from stoker.pipeline.engine import Row
 from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.explain import explain
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plan import bind
 from stoker.protocol.errors import SampleError, UsageError
+from stoker.protocol.items import ItemField
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +59,21 @@ def test_decide_says_what_is_missing(plan, toys, varied):
         decide(plan, row, {"image": (50, 50), "mask": (50, 50)})
     with pytest.raises(UsageError, match=r"field 'image' is image .*: give its height and width"):
         decide(plan, row, {}, {"label": 1})
+
+
+@pytest.mark.parametrize("given", [2, {"xyxy": []}, np.zeros((2, 4), np.float32), np.zeros(4)])
+def test_decide_takes_items_as_records(given):
+    items = (ItemField("xyxy", "float32", 4),)
+    plan = bind(
+        pipeline(lambda s: {"boxes": s.boxes, "label": s.label}).graph(),
+        {"boxes": State.ragged("boxes", items, 8), "label": State.fixed("label", "int64", ())},
+    )
+    message = r"field 'boxes' is .*: expected its records in items, \(n, 4\) uint32, got .* scalars"
+    with pytest.raises(UsageError, match=message):
+        decide(plan, (1, 2, 3), {}, {"label": 1}, items={"boxes": given})
+    with pytest.raises(UsageError, match=r"field 'label' is .*: items are boxes or keypoints"):
+        decide(plan, (1, 2, 3), {}, {"label": 1}, items={"label": given})
+    decide(plan, Row(1, 2, 3), {}, {"label": 1}, items={"boxes": np.zeros((2, 4), np.uint32)})
 
 
 def test_decide_checks_sizes(plan, rows):

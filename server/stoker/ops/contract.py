@@ -26,6 +26,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from stoker.ops.numbers import settled
+from stoker.ops.row_numbers import row_number
 from stoker.protocol.canonical import Canonical
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.protocol.items import COORDINATES, WORD, ItemField, item_words
@@ -276,12 +277,20 @@ class Op:
     def __post_init__(self) -> None:
         """Settle NumPy scalars to Python numbers, then check the parameters.
 
-        Those that follow a schedule are checked once they are numbers.
+        Bytes are refused: Python would take them for a sequence of small numbers. Parameters that
+        follow a schedule are checked once they are numbers.
 
         Raises:
             ParameterError: a parameter is of the wrong type or out of bounds.
         """
-        self.settle(**{f.name: settled(getattr(self, f.name)) for f in dataclasses.fields(self)})
+        for field in dataclasses.fields(self):
+            value = settled(getattr(self, field.name))
+            if isinstance(value, bytes | bytearray | memoryview):
+                raise ParameterError(
+                    f"{self.name}: expected {field.name} to be numbers or text, got {value!r}",
+                    op=self.name,
+                )
+            self.settle(**{field.name: value})
         if not self.varying():
             self.check()
 
@@ -359,7 +368,14 @@ class Op:
             np.zeros(1, np.dtype((np.record, d))) for d in (self.parameters, self.record)
         )
         params[0] = self.params()[()]
-        key = make_key(seed, stream_key(name), id, epoch, visit, view)
+        key = make_key(
+            row_number("seed", seed),
+            stream_key(name),
+            row_number("id", id),
+            row_number("epoch", epoch),
+            row_number("visit", visit),
+            row_number("view", view),
+        )
         type(self).draw(key, params[0], height, width, record[0], *self._looked_at(items))
         drawn = record[0]
         return {field: drawn[field].tolist() for field in drawn.dtype.names if field != "none"}

@@ -23,7 +23,7 @@ from stoker.ops.named import allow_modules
 from stoker.pipeline.batches import Held, Samples, chosen_ids, read_ids, states_of
 from stoker.pipeline.bucketed import given_size
 from stoker.pipeline.context import Context
-from stoker.pipeline.engine import Engine, Freeze, Row
+from stoker.pipeline.engine import Engine, Freeze, Row, given_row
 from stoker.pipeline.frames import is_frames, split_frames
 from stoker.pipeline.given import form_of, outputs_of, state_of
 from stoker.pipeline.graph import Graph
@@ -133,13 +133,14 @@ class Pipeline:
         Raises:
             BuildError: the pipeline does not fit these fields.
             SampleError: their sizes do not match each other.
-            UsageError: the fields are no dict, or frames do not fit each other.
+            UsageError: the fields are no dict, frames do not fit each other, or a number of the
+                row is none or out of its range.
         """
         if isinstance(fields, Sample):
             return _run(self._define, fields)
         if not isinstance(fields, Mapping):
             raise UsageError(f"{self.name}: expected a dict of fields, got {type(fields).__name__}")
-        row = Row(seed, id, epoch, visit, view, step, progress)
+        row = given_row(Row(seed, id, epoch, visit, view, step, progress))
         if not any(is_frames(value) for value in fields.values()):
             return outputs_of(self._alone(fields, freeze or {}, bucket, compiled), row, fields)
         frames = split_frames(self.name, fields)
@@ -184,14 +185,15 @@ class Pipeline:
         Raises:
             BuildError: the pipeline does not fit these fields.
             SampleError: their sizes do not match each other.
-            UsageError: there is no row, or no sample of an id; samples differ in their fields.
+            UsageError: there is no row, or no sample of an id; samples differ in their fields; a
+                number of the rows is none or out of its range.
         """
         chosen = chosen_ids(samples, ids)
         read = read_ids(self.graph(), samples, chosen)
         states = states_of(samples[number] for number in read)
         forms = tuple(states.items())
         engine = self._engine(forms, lambda: states, freeze or {}, bucket, compiled)
-        row = Row(seed, 0, epoch, 0, view, step, progress)
+        row = given_row(Row(seed, 0, epoch, 0, view, step, progress))
         held = Held(engine, samples, chosen, row)
         return list(held.mixed(Mixer(engine, machine=compiled)))
 

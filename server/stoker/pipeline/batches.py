@@ -16,6 +16,7 @@ import numpy as np
 from stoker.ops.batch import GROUP, BatchOp
 from stoker.ops.contract import State
 from stoker.ops.registry import lookup
+from stoker.ops.row_numbers import row_number
 from stoker.pipeline.engine import Engine, Row
 from stoker.pipeline.given import inputs_of, room_for, state_of, unpacked
 from stoker.pipeline.graph import Graph
@@ -111,7 +112,7 @@ def chosen_ids(samples: Samples, ids: Sequence[int] | None) -> list[int]:
         UsageError: there is no row, or no sample of an id.
     """
     known = list(samples if isinstance(samples, Mapping) else range(len(samples)))
-    chosen = known if ids is None else [int(number) for number in ids]
+    chosen = known if ids is None else [row_number("id", number) for number in ids]
     missing = sorted(set(chosen).difference(known))
     if missing or not chosen:
         said = f"id {missing[0]}" if missing else "no row"

@@ -53,12 +53,13 @@ def decide(
             them; these need no count.
 
     Raises:
-        UsageError: a size or scalar is missing, a decision looks at items that are not given, or a
-            condition depends on pixels.
+        UsageError: a size or scalar is missing, items are no records, a decision looks at items
+            that are not given, or a condition depends on pixels.
         SampleError: the sizes do not fit, or do not match each other.
     """
     engine = Interpreter(plan, freeze)
     known: Mapping[str, np.ndarray] = items or {}
+    _check_items(plan, known)
     columns = [
         known[name] if name in known else _stand_in(plan, index, name, sizes, scalars or {})
         for index, name in enumerate(plan.fields)
@@ -66,6 +67,21 @@ def decide(
     engine.drawn = []
     _Dry(engine, row, columns, scalars or {}, known).steps(plan.steps)
     return engine.records()
+
+
+def _check_items(plan: Plan, items: Mapping[str, np.ndarray]) -> None:
+    for name, state in zip(plan.fields, plan.inputs, strict=True):
+        if name not in items:
+            continue
+        if not state.items:
+            raise UsageError(f"decide: field {name!r} is {state}: items are boxes or keypoints")
+        given, words = np.asarray(items[name]), state.bound[1]
+        if given.shape[1:] != (words,) or given.ndim != 2 or given.dtype.name != state.dtype:
+            raise UsageError(
+                f"decide: field {name!r} is {state}: expected its records in items, (n, {words}) "
+                f"{state.dtype}, got {given.dtype} of shape {given.shape}; if only how many there "
+                "are is known, give that number in scalars"
+            )
 
 
 def _stand_in(

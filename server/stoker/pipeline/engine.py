@@ -12,6 +12,9 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from stoker.ops.checks import is_number
+from stoker.ops.numbers import settled
+from stoker.ops.row_numbers import row_number
 from stoker.pipeline.plan import Plan
 from stoker.protocol.errors import UnknownNameError, UsageError
 
@@ -46,6 +49,26 @@ class Row(NamedTuple):
 def write_row(words: np.ndarray, row: Row) -> None:
     """Write a row as the loop reads it, (4,) uint64: seed, id, epoch, visit * 2**16 + view."""
     _WORDS.pack_into(words.data, 0, row.seed, row.id, row.epoch, row.visit << 16 | row.view)
+
+
+def given_row(row: Row) -> Row:
+    """Return a row that a caller in this process gave, as Python numbers.
+
+    Raises:
+        UsageError: naming the number that is out of its range or no number.
+    """
+    progress: Any = settled(row.progress)
+    if progress is not None and not (is_number(progress) and 0 <= progress <= 1):
+        raise UsageError(f"progress: expected a number from 0 to 1, got {row.progress!r}")
+    return Row(
+        row_number("seed", row.seed),
+        row_number("id", row.id),
+        row_number("epoch", row.epoch),
+        row_number("visit", row.visit),
+        row_number("view", row.view),
+        None if row.step is None else row_number("step", row.step),
+        None if progress is None else float(progress),
+    )
 
 
 class Engine(Protocol):

@@ -2,7 +2,8 @@
 
 Arrays are given as they are, and what they are follows from dtype and shape. Boxes and keypoints
 are given as a dict of arrays, the coordinates (n, 4) as `xyxy` or (n, 2) as `xy`, and any other
-fields (n,) or (n, k); so they come back, and so does a row of a batch's `Ragged`.
+fields (n,) or (n, k); so they come back, and so does a row of a batch's `Ragged`. Arrays of another
+byte order than the machine's are converted.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def unpacked(outputs: Sequence[Output], made: Mapping[str, np.ndarray]) -> dict[
 
 def _array(value: Any, state: State, size: tuple[int, ...] | None) -> np.ndarray:
     if not state.items:
-        return np.asarray(value)
+        return np.asarray(value, state.dtype)
     kind, columns = _items(value)
     if size is not None:
         _check_inside(kind, next(iter(columns.values())), size)

@@ -1,10 +1,10 @@
 """Where branches meet: which state has a value that came from one of two blocks.
 
 dtypes are promoted as NumPy promotes them (uint8 with float32 gives float32, values unchanged),
-scalars to bool, int64 or float64. An image (H, W) joins (H, W, 1). Images and masks of different
-heights and widths join to a size that differs from sample to sample. Everything else that differs
-is refused, but for a value that nothing reads and that is delivered as a list: its rows may differ
-in any side, so gray may join red, green and blue there.
+scalars to bool, int64 or float64. An image or array (H, W) joins (H, W, 1). Images and masks of
+different heights and widths join to a size that differs from sample to sample. Everything else that
+differs is refused, but for a value that nothing reads and that is delivered as a list: its rows may
+differ in any side, so gray may join red, green and blue there.
 """
 
 from __future__ import annotations
@@ -75,9 +75,11 @@ def join_states(left: State, right: State, *, listed: bool = False) -> State:
 
 
 def _with_channel(state: State, other: State, listed: bool) -> State:
-    channels = other.shape[2:] == (1,) or (listed and len(other.shape) == 3)
-    gray = state.kind == "image" and len(state.shape) == 2 and channels
-    return State(state.kind, state.dtype, (*state.shape, 1), (*state.bound, 1)) if gray else state
+    gray = state.kind == "image" and listed and len(other.shape) == 3
+    one = state.kind in ("image", "array") and other.shape[2:] == (1,)
+    if len(state.shape) != 2 or not (gray or one):
+        return state
+    return State(state.kind, state.dtype, (*state.shape, 1), (*state.bound, 1))
 
 
 def _promoted(left: str, right: str) -> str:

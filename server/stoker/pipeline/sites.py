@@ -1,8 +1,8 @@
 """Where in the user's source a step of a pipeline was written.
 
 A site is beside a graph, never part of its identity: moving a line changes no stream. The
-innermost frame that lies outside `stoker.ops` and `stoker.pipeline` counts, so a helper function
-of the user's own is named at the line inside it.
+innermost frame that lies outside `stoker.ops`, `stoker.pipeline` and NumPy counts, so a helper
+function of the user's own is named at the line inside it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ import sys
 from types import CodeType, FrameType, TracebackType
 from typing import NamedTuple
 
+import numpy as np
+
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _OPS = os.path.join(os.path.dirname(os.path.dirname(_HERE)), "ops") + os.sep
+_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 
 
 class Site(NamedTuple):
@@ -57,4 +60,4 @@ def _is_user(code: CodeType) -> bool:
 
 @functools.lru_cache(1024)
 def _is_ours(filename: str) -> bool:
-    return filename.startswith((_HERE, _OPS))
+    return filename.startswith((_HERE, _OPS, _NUMPY))

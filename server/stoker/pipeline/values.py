@@ -67,17 +67,26 @@ class TracedValue(Value):
         """Number of boxes or keypoints of each sample."""
         return self.tracer.expr("count", self)
 
-    def mean(self) -> TracedValue:
+    def mean(self, *given: object, **named: object) -> TracedValue:
         """Mean level of an image or mask, over all pixels and channels; a float64."""
-        return self.tracer.expr("mean", self)
+        return self._statistic("mean", given, named)
 
-    def max(self) -> TracedValue:
+    def max(self, *given: object, **named: object) -> TracedValue:
         """Greatest level of an image or mask; an int64."""
-        return self.tracer.expr("max", self)
+        return self._statistic("max", given, named)
 
-    def min(self) -> TracedValue:
+    def min(self, *given: object, **named: object) -> TracedValue:
         """Least level of an image or mask; an int64."""
-        return self.tracer.expr("min", self)
+        return self._statistic("min", given, named)
+
+    def _statistic(self, name: str, given: object, named: object) -> TracedValue:
+        """NumPy's function of that name calls the method, with arguments that mean nothing here."""
+        if given or named:
+            raise fault(
+                f"{self.what}: NumPy cannot be called inside a pipeline, and {name} takes no "
+                f"argument: it is that of the whole value, as in sample.image.{name}()"
+            )
+        return self.tracer.expr(name, self)
 
     def __bool__(self) -> bool:
         raise fault(
