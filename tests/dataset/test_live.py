@@ -220,6 +220,70 @@ def test_a_picture_that_keeps_its_orientation(module, photographs, to_jpeg, tmp_
     assert np.array_equal(pixels, np.asarray(Image.open(tmp_path / "a.jpg")))
 
 
+PILLOW = """
+import io, urllib.error
+from PIL import Image
+
+JPEG = io.BytesIO()
+Image.fromarray(np.tile(PIXELS, (9, 9, 1))).save(JPEG, "JPEG")
+
+class Slow(io.BytesIO):
+    def read(self, size=-1):
+        raise urllib.error.URLError("the archive is asleep")
+
+class Reading(Source):
+    def changes(self):
+        return {"image": np.asarray(Image.open(self.file()).convert("RGB"))}
+
+class Truncated(Reading):
+    def file(self):
+        return io.BytesIO(JPEG.getvalue()[:1000])
+
+class Unknown(Reading):
+    def file(self):
+        return io.BytesIO(b"no picture")
+
+class Remote(Reading):
+    def file(self):
+        return Slow()
+
+class Missing(Reading):
+    def file(self):
+        return "no/such/file.jpg"
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        ("Truncated", r"id 2: OSError: image file is truncated"),
+        ("Unknown", r"id 2: UnidentifiedImageError: cannot identify image file"),
+    ],
+)
+def test_a_file_that_pillow_cannot_decode_is_a_bad_sample(module, made, reason):
+    with (
+        open_dataset(module(PILLOW) + made) as dataset,
+        pytest.raises(SampleError, match=reason) as found,
+    ):
+        dataset.read("weight", 2)
+    assert found.value.details["id"] == 2
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        ("Remote", r"3 tries failed, the last with URLError: .*the archive is asleep"),
+        ("Missing", r"3 tries failed, the last with FileNotFoundError"),
+    ],
+)
+def test_a_file_that_pillow_cannot_read_is_tried_again(module, made, reason):
+    with (
+        open_dataset(module(PILLOW) + made) as dataset,
+        pytest.raises(DatasetError, match=reason),
+    ):
+        dataset.read("weight", 2)
+
+
 def test_bounds_that_cannot_be():
     for sides in [(), (1,), (1, 2, 3), (0, 5), (1.5, 2)]:
         with pytest.raises(

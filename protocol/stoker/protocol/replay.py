@@ -46,6 +46,9 @@ class ReplayValue(msgspec.Struct, frozen=True, array_like=True, eq=False):
         of: number of the recorded value that it was made of; None for a field, and for an output
             that no op made.
         array: the value; read-only.
+        damage: of a field whose file is damaged, but not in the part that the row reads: how. The
+            picture is black outside of that part, and what is made of it is as if it were. Else
+            empty.
     """
 
     name: Name
@@ -53,6 +56,7 @@ class ReplayValue(msgspec.Struct, frozen=True, array_like=True, eq=False):
     number: int
     of: int | None
     array: np.ndarray
+    damage: Path = ""
 
 
 Values = Annotated[tuple[ReplayValue, ...], msgspec.Meta(max_length=4096)]
@@ -153,6 +157,7 @@ def _described(value: ReplayValue) -> dict[str, Any]:
         "dtype": value.array.dtype.name,
         "shape": list(value.array.shape),
         "blake2b": hashlib.blake2b(_little(value.array).tobytes(), digest_size=16).hexdigest(),
+        **({"damage": value.damage} if value.damage else {}),
     }
 
 

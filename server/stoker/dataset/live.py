@@ -14,10 +14,12 @@ and the fingerprint is what the class declares: it must be changed with anything
 depends on, for the law holds only as long as equal fingerprints mean equal samples.
 
 A sample that cannot be made follows the bad-sample policy; an OSError is tried again, then ends the
-stream, since another try might go well.
+stream, since another try might go well. Pillow says by an OSError too that a file is damaged, but
+without a number of the system's: that is a bad sample like any other.
 """
 
 import threading
+import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -178,14 +180,14 @@ class LiveDataset(Dataset):
         return cells
 
     def _row_of(self, id: int) -> Any:  # noqa: A002
-        last: OSError | None = None
+        last: Exception | None = None
         for _ in range(TRIES):
             try:
                 return self._source[id]
-            except OSError as error:
-                last = error
             except Exception as error:
-                raise self._bad(id, f"{type(error).__name__}: {error}") from error
+                if not isinstance(error, OSError) or _is_of_pillow(error):
+                    raise self._bad(id, f"{type(error).__name__}: {error}") from error
+                last = error
         raise DatasetError(
             f"live source {self.path}, id {id}: {TRIES} tries failed, the last with "
             f"{type(last).__name__}: {last}",
@@ -200,6 +202,16 @@ class LiveDataset(Dataset):
             id=int(id),
             reason=what,
         )
+
+
+def _is_of_pillow(error: OSError) -> bool:
+    """Whether an error is Pillow's own word on the content of a file.
+
+    What storage or a network says while Pillow reads is raised elsewhere, or has a number.
+    """
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    module = str(frame.f_globals.get("__name__"))
+    return error.errno is None and module.partition(".")[0] == "PIL"
 
 
 def _cell(field: Field, value: Value, scratch: Scratches) -> Cell:

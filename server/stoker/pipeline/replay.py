@@ -39,7 +39,13 @@ from stoker.protocol.ragged import unpack_items
 from stoker.protocol.replay import Replay, ReplayStep, ReplayValue
 
 
-def replay(plan: Plan, row: Row, inputs: Sequence[Any], freeze: Freeze | None = None) -> Replay:
+def replay(
+    plan: Plan,
+    row: Row,
+    inputs: Sequence[Any],
+    freeze: Freeze | None = None,
+    damage: Mapping[str, str] | None = None,
+) -> Replay:
     """Compute a row and return all that happened to it, before batch ops.
 
     Args:
@@ -47,6 +53,7 @@ def replay(plan: Plan, row: Row, inputs: Sequence[Any], freeze: Freeze | None = 
         row: which row.
         inputs: one for each of `plan.fields`, as `Engine.run` takes them; not kept, but copied.
         freeze: stream name -> the integer that replaces (id, epoch, visit, view), or "epoch".
+        damage: field -> why a picture is black outside of what the row reads.
 
     Raises:
         SampleError: the sample does not fit the plan.
@@ -63,7 +70,10 @@ def replay(plan: Plan, row: Row, inputs: Sequence[Any], freeze: Freeze | None = 
         epoch=row.epoch,
         visit=row.visit,
         view=row.view,
-        fields=tuple(engine.run_of_row.fields),
+        fields=tuple(
+            msgspec.structs.replace(value, damage=(damage or {}).get(value.name, ""))
+            for value in engine.run_of_row.fields
+        ),
         steps=tuple(engine.steps()),
         outputs=tuple(engine.outputs(outputs)),
     )

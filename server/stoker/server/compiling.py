@@ -32,7 +32,7 @@ def compiled_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) ->
     engine = compile_plan(plan, {})
     if plan.mixes:
         Mixer(engine, machine=True)
-    SampleReader(dataset, plan.fields).read_boxes_alone(plan, None)
+    SampleReader(dataset, plan.fields).read_boxes(plan, None, machine=True)
     compile_permutation()
     read = [field for field in dataset.schema.fields if field.name in plan.fields]
     if any(field.grid_column for field in read):

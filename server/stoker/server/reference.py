@@ -1,7 +1,10 @@
 """The law's oracle: the same stream in one process, by the interpreter, without any daemon.
 
-No numba, no worker, no slot that is shared: order, draws, plain NumPy kernels, one row after the
-other. Slow on purpose. The law says that whatever a daemon delivers equals this, byte for byte.
+No numba (but where a window is cut out of a gridded JPEG), no worker, no slot that is shared:
+order, draws, plain NumPy kernels, one row after the other. A row is bad where what it reads cannot
+be decoded, as in a worker, but crops are made of the whole picture, if that can be decoded; see
+`SampleReader.read_boxes`. Slow on purpose. The law says that whatever a daemon delivers equals
+this, byte for byte.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator

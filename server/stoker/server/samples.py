@@ -16,11 +16,13 @@ from stoker.order.substitutes import MAX_ATTEMPTS
 from stoker.pipeline.drawing import Recorder
 from stoker.pipeline.engine import Engine, Freeze, Row
 from stoker.pipeline.faults import TOO_LONG
+from stoker.pipeline.plain_windows import PlainWindows
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.windows import Box, Windows
 from stoker.protocol.errors import SampleError
 from stoker.protocol.spec import StreamSpec
 from stoker.server.places import Place, RowCounts
+from stoker.server.states import worker_plan
 from stoker.server.work import BadSample
 
 ENCODED = ("jpeg", "png", "encoded", "bands")
@@ -72,8 +74,7 @@ class SampleRows:
         self._order = order
         reader: SampleReader | None = beside._inputs if beside is not None else None
         self._inputs: SampleReader = SampleReader(dataset, engine.plan.fields, reader)
-        if machine:
-            self._inputs.read_boxes_alone(engine.plan, spec.freeze)
+        self._inputs.read_boxes(engine.plan, spec.freeze, machine=machine)
         self.drawn = Recorder(engine) if params else None
         self.begun: Begun = nothing
         self.crashed: Collection[int] = ()
@@ -165,6 +166,10 @@ class SampleReader:
 
     What was decoded last stays: the views of a position come one after the other, and a sample of
     which they need the same is decoded once for all of them. Engines never write their inputs.
+
+    Attributes:
+        damage: field -> why it could not be decoded outside of the box that was read last, of those
+            that were shown nevertheless; see `read_boxes`.
     """
 
     def __init__(
@@ -184,13 +189,33 @@ class SampleReader:
         for name in names:
             if fields[name].encoding in ENCODED and name not in self._buffers:
                 self._buffers[name] = np.empty(fields[name].bound_bytes, np.uint8)
-        self._windows: Windows | None = None
+        self._windows: Windows | PlainWindows | None = None
+        self._alone = False
         self._decoded: dict[str, tuple[int, Box | None, Any]] = beside._decoded if beside else {}
+        self.damage: dict[str, str] = {}
 
-    def read_boxes_alone(self, plan: Plan, freeze: Freeze | None) -> None:
-        """From now on decode only what the plan reads of a row, where the encoding allows it."""
-        fields = self._dataset.schema.fields
-        windows = Windows(plan, [field.name for field in fields if field.has_parts], freeze)
+    def read_boxes(self, plan: Plan, freeze: Freeze | None, *, machine: bool = False) -> None:
+        """From now on a picture is bad where what a row reads of it is bad, and nowhere else.
+
+        The boxes are those that workers read, with the shortcuts of their plans. Machine code
+        decodes nothing besides; in plain Python a picture is decoded whole, and only if that fails
+        the box alone, with black around it.
+
+        Args:
+            plan: whose rows are computed; for machine code that of workers.
+            freeze: of the stream.
+            machine: as above.
+        """
+        parts = [field.name for field in self._dataset.schema.fields if field.has_parts]
+        self._alone = machine
+        self._windows = None
+        if set(parts).isdisjoint(self._names):
+            return
+        windows = (
+            Windows(plan, parts, freeze)
+            if machine
+            else PlainWindows(worker_plan(plan.graph, self._dataset), parts, freeze)
+        )
         self._windows = windows if windows.fields else None
 
     def read(self, number: int, row: Row | None = None) -> list[Any]:
@@ -218,6 +243,15 @@ class SampleReader:
         return last[2]
 
     def _decode(self, name: str, number: int, buffer: np.ndarray, box: Box | None) -> Any:
-        if box is not None:
-            return self._dataset.decode_box(name, number, box, buffer)
-        return self._dataset.decode(name, number, buffer)
+        self.damage.pop(name, None)
+        if box is None:
+            return self._dataset.decode(name, number, buffer)
+        read = self._dataset.decode_box(name, number, box, buffer)
+        if self._alone:
+            return read
+        try:
+            return self._dataset.decode(name, number, buffer)
+        except SampleError as error:
+            self.damage[name] = str(error.details["reason"])
+        buffer[:] = 0
+        return self._dataset.decode_box(name, number, box, buffer)

@@ -96,7 +96,7 @@ class Subject:
         """
         self._check_id(row.id)
         if not self.plan.mixes:
-            return replay(self.plan, row, self._reader.read(row.id), freeze)
+            return self._replay_alone(row, freeze)
         spec = spec or self.stream(row.seed, freeze=dict(freeze or {}))
         order = order or PlainOrder(spec, excluded=self.excluded)
         return self._replay_mixed(row, spec, order, crashed)
@@ -115,6 +115,12 @@ class Subject:
             **{"tail": "pad", "exclude": self.excluded.digest, **fields},
         )
 
+    def _replay_alone(self, row: Row, freeze: Freeze | None) -> Replay:
+        """Replay a row before batch ops."""
+        self._reader.read_boxes(self.plan, freeze)
+        inputs = self._reader.read(row.id, row)
+        return replay(self.plan, row, inputs, freeze, self._reader.damage)
+
     def _replay_mixed(
         self, row: Row, spec: StreamSpec, order: StreamOrder, crashed: Collection[int]
     ) -> Replay:
@@ -128,7 +134,7 @@ class Subject:
         number = int(np.argmax(same & (whole.views == row.view)))
         if row.step is None:
             row = row._replace(step=step, progress=order.progress(epoch, step))
-        found = replay(self.plan, row, self._reader.read(row.id), spec.freeze)
+        found = self._replay_alone(row, spec.freeze)
         samples = SampleRows(spec, self.dataset, Interpreter(self.plan, spec.freeze), order)
         samples.crashed = crashed
         mixed = MixedRows(samples, order)

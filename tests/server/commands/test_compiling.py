@@ -28,7 +28,7 @@ plan = compiled_plan(train.graph(), dataset)
 known = [list(f.signatures) for f in functions]
 assert all(known), known
 reader = SampleReader(dataset, plan.fields)
-reader.read_boxes_alone(plan, None)
+reader.read_boxes(plan, None, machine=True)
 reader.read(3, Row(seed=0, id=3, epoch=0))
 order = permutation.Permutation(len(dataset), 0, 0, machine=True)
 order(1), order.many(np.arange(3))

@@ -11,9 +11,11 @@ from stoker import ops
 from stoker.dataset import open_dataset, schema
 from stoker.dataset.build import write_dataset
 from stoker.pipeline import pipeline, shared_views
+from stoker.pipeline.engine import Row
 from stoker.pipeline.executor import compile_plan
+from stoker.pipeline.plain_windows import PlainWindows
 from stoker.pipeline.plan import bind
-from stoker.pipeline.windows import windowed
+from stoker.pipeline.windows import Windows, windowed
 from stoker.protocol.layout import slot_layout
 from stoker.server.reference import make_spec, reference_batches
 from stoker.server.rows import RowComputer
@@ -185,6 +187,27 @@ def count_calls(dataset, name, counts):
         return method(*args)
 
     setattr(dataset, name, counting)
+
+
+@pytest.mark.parametrize(
+    "made", [one_crop, two_crops, crop_in_branches, far_outside, resize_and_crop]
+)
+@pytest.mark.parametrize("freeze", [None, "epoch"])
+def test_boxes_are_those_of_plain_python(gridded, made, freeze):
+    with open_dataset(gridded) as dataset:
+        plan = bind(made.graph(), field_states(dataset), shortcuts=True)
+    frozen = dict.fromkeys(plan.streams, freeze) if freeze else None
+    fast, plain = (kind(plan, ["image"], frozen) for kind in (Windows, PlainWindows))
+    assert fast.fields == plain.fields == ("image",)
+    rng = np.random.default_rng(4)
+    for number, size in enumerate(rng.integers(1, 400, (300, 2)).tolist()):
+        row = Row(7, number, number % 3, number % 2, number % 5)
+        sizes = {"image": (size[0], size[1])}
+        found = fast.boxes(row, sizes)
+        assert found == plain.boxes(row, sizes)
+        top, left, height, width = found["image"]
+        assert 0 <= top < top + height <= size[0]
+        assert 0 <= left < left + width <= size[1]
 
 
 def test_which_fields_are_read_in_boxes(gridded):

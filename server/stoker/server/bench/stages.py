@@ -93,7 +93,7 @@ def _row_stages(
     spec: StreamSpec, dataset: Dataset, engine: Executor, seconds: float, order: _Ids
 ) -> Stages:
     plan, reader = engine.plan, SampleReader(dataset, engine.plan.fields)
-    reader.read_boxes_alone(plan, None)
+    reader.read_boxes(plan, None, machine=True)
     splicer = _Splicer(dataset, plan)
     outputs = [np.zeros(output.shape, output.dtype) for output in plan.outputs]
     cold = _Cold(outputs)

@@ -125,7 +125,12 @@ def _print(found: Replay, subject: Subject) -> None:
         f"{found.visit}, view {found.view}, seed {found.seed}"
     )
     _say(f"pipeline {found.pipeline_id}")
-    _step(0, "fields", _shapes(found.fields))
+    damaged = (
+        f"{value.name} is damaged, and black, where this row reads nothing: {value.damage}"
+        for value in found.fields
+        if value.damage
+    )
+    _step(0, "fields", _shapes(found.fields), *damaged)
     for number, step in enumerate(found.steps, 1):
         _step(
             number,

@@ -1,0 +1,90 @@
+"""Damage outside of what a row reads: the row is good, for workers, reference and replay alike.
+
+Photographs on a grid and masks in bands, of which a worker decodes only the part that a crop reads.
+In some of them a few bytes are wrong, at places from the first line to the last.
+"""
+
+import law_pipelines
+import numpy as np
+import pytest
+from law_rig import encoded
+
+from stoker.client import Loader
+from stoker.dataset import open_dataset, schema, write
+
+pytestmark = pytest.mark.slow
+
+ROWS, B, EPOCHS = 40, 8, range(2)
+DAMAGED = {
+    ("image", 2): 0.97, ("image", 5): 0.8, ("image", 11): 0.6, ("image", 14): 0.4,
+    ("image", 17): 0.2, ("image", 23): 0.9, ("image", 31): 0.01, ("image", 36): 0.98,
+    ("mask", 8): 0.9, ("mask", 20): 0.1, ("mask", 36): 0.9,
+}  # fmt: skip
+"""(field, id) -> where in the stored bytes, as a part of their length."""
+BAD = {number for _, number in DAMAGED}
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory, photographs):
+    """Cuts of photographs with a grid, and masks of four bands each."""
+    rng, rows = np.random.default_rng(9), []
+    for number in range(ROWS):
+        photo = photographs[number % len(photographs)]
+        height, width = rng.integers(220, 290, 2)
+        cut = np.ascontiguousarray(photo[5 : 5 + height, 9 : 9 + width])
+        mask = (cut.astype(int).sum(2) // 192).astype(np.uint8)
+        rows.append({"image": encoded(cut, "JPEG"), "mask": mask, "label": number % 2})
+    dest = tmp_path_factory.mktemp("law") / "damaged"
+    fields = [schema.image(grid=True), schema.mask(encoding="bands"), schema.label()]
+    write(dest, fields, rows)
+    with open_dataset(dest) as dataset:
+        for (field, number), part in DAMAGED.items():
+            file, offset = dataset.locate(field, number)
+            size = len(dataset.read(field, number))
+            with (dest / file.name).open("r+b") as data:
+                data.seek(offset + int(part * size))
+                data.write(bytes(max(size // 200, 4)))
+    return dest
+
+
+@pytest.mark.parametrize("name", ["crops", "evaluation", "mixed"])
+@pytest.mark.parametrize("policy", ["mask", "replace"])
+def test_rows_are_those_of_the_reference_and_of_replay(daemon, damaged, law, name, policy):
+    """Of any number of workers, and resumed by another number of ranks.
+
+    `evaluation` reads the part that a centre crop leaves of a resized picture.
+    """
+    graph = getattr(law_pipelines, name).graph()
+    digests = law.reference(damaged, graph, EPOCHS, batch_size=B, seed=3, on_error=policy)
+    options = {
+        "pipeline": name, "dataset": "damaged", "seed": 3, "global_batch_size": B,
+        "on_error": policy,
+    }  # fmt: skip
+    with daemon(1, datasets={"damaged": damaged}) as running:
+        assert law.delivered(running.address, EPOCHS, **options) == digests
+    with daemon(3, datasets={"damaged": damaged}) as running:
+        assert law.delivered(running.address, EPOCHS, **options) == digests
+        refused, replayed = set(), set()
+        with Loader(running.address, device="numpy", **options) as loader:
+            for batch in loader:
+                if batch.step == 1:
+                    state = loader.state_dict()
+                refused |= set(batch.requested[batch.index != batch.requested].tolist())
+                for row in np.flatnonzero(np.isin(batch.index, list(BAD))):
+                    found = loader.replay_row(batch, int(row))
+                    for output in found.outputs:
+                        assert output.array.tobytes() == batch[output.name][row].tobytes()
+                    number = int(batch.index[row])
+                    told = {value.name for value in found.fields if value.damage}
+                    assert told == {field for field, other in DAMAGED if other == number}
+                    replayed.add(number)
+        rest = law.merged(
+            [
+                law.one_rank(running.address, EPOCHS, state, rank=rank, world_size=2, **options)
+                for rank in range(2)
+            ]
+        )
+    assert rest == digests[2:]
+    assert refused | replayed == BAD
+    assert refused
+    assert replayed
