@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from stoker.dataset import open_dataset
+from stoker.dataset import open_dataset, schema, write
 from stoker.pipeline.engine import Row
 from stoker.protocol.errors import BuildError, UnknownNameError, UsageError
 from stoker.server.builder import load_pipeline
@@ -55,6 +55,32 @@ def test_json_has_every_step_and_the_hashes_of_the_delivered_bytes(photos, run, 
             name: hashlib.blake2b(array.tobytes(), digest_size=16).hexdigest()
             for name, array in expected.items()
         }
+
+
+def test_damage_outside_of_what_the_row_reads_is_told_and_shown_black(run, tmp_path):
+    """A centre crop of 32 pixels reads none of the picture's last lines."""
+    pixels = np.random.default_rng(0).integers(1, 256, (200, 300, 3), np.uint8)
+    write(tmp_path / "d", [schema.image(encoding="bands")], [{"image": pixels}])
+    command = (replay, "command_pipelines:called", tmp_path / "d", "--id", 0, "--epoch", 0)
+    whole = json.loads(run(*command, "--json"))
+    with open_dataset(tmp_path / "d") as dataset:
+        file, offset = dataset.locate("image", 0)
+        end = offset + len(dataset.read("image", 0))
+    with (tmp_path / "d" / file.name).open("r+b") as data:
+        data.seek(end - 4)
+        data.write(b"xxxx")
+    found = json.loads(run(*command, "--json", "--out", tmp_path / "o"))
+    reason = "cannot decode it: the checksum of a band differs: it is damaged"
+    assert found["fields"][0]["damage"] == reason
+    assert "damage" not in whole["fields"][0]
+    assert (found["outputs"], found["steps"]) == (whole["outputs"], whole["steps"])
+    with Image.open(tmp_path / "o" / "000-field-image.png") as shown:
+        black = np.asarray(shown).copy()
+    assert np.array_equal(black[84:116, 134:166], pixels[84:116, 134:166])
+    black[84:116, 134:166] = 0
+    assert not black.any()
+    printed = " ".join(run(*command).split())
+    assert f"image is damaged, and black, where this row reads nothing: {reason}" in printed
 
 
 def test_out_has_every_value_as_a_file(photos, run, tmp_path, delivered):
