@@ -16,9 +16,11 @@ from stoker.pipeline.executor import compile_plan
 from stoker.pipeline.plain_windows import PlainWindows
 from stoker.pipeline.plan import bind
 from stoker.pipeline.windows import Windows, windowed
+from stoker.protocol.errors import SampleError
 from stoker.protocol.layout import slot_layout
 from stoker.server.reference import make_spec, reference_batches
 from stoker.server.rows import RowComputer
+from stoker.server.samples import SampleReader
 from stoker.server.states import field_states
 
 
@@ -208,6 +210,18 @@ def test_boxes_are_those_of_plain_python(gridded, made, freeze):
         top, left, height, width = found["image"]
         assert 0 <= top < top + height <= size[0]
         assert 0 <= left < left + width <= size[1]
+
+
+@pytest.mark.parametrize("machine", [False, True])
+def test_a_size_of_nothing_is_a_bad_sample(gridded, machine):
+    with open_dataset(gridded) as dataset:
+        plan = bind(resize_and_crop.graph(), field_states(dataset), shortcuts=True)
+        reader = SampleReader(dataset, plan.fields)
+        reader.read_boxes(plan, None, machine=machine)
+        reader.read(3, Row(0, 3, 0))
+        dataset.size = lambda field, number: (0, 9)
+        with pytest.raises(SampleError, match="its size 0x9 or orientation 1 is damaged"):
+            reader.read(3, Row(0, 3, 0))
 
 
 def test_which_fields_are_read_in_boxes(gridded):
