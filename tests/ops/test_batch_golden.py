@@ -30,7 +30,11 @@ OPS = {
 BOXES = (ItemField("xyxy", "float32", 4), ItemField("label", "int32", 1))
 STATES = [
     State.fixed("image", "uint8", (30, 44, 3)),
+    State.fixed("image", "uint8", (30, 44, 1)),
+    State.fixed("image", "float32", (30, 44, 3)),
+    State.fixed("mask", "uint8", (30, 44)),
     State.fixed("mask", "uint16", (30, 44)),
+    State.fixed("mask", "int32", (30, 44)),
     State.fixed("array", "float16", (3, 30, 44)),
     State.fixed("array", "float32", (30, 44, 3)),
     State.fixed("array", "float32", (10,)),
