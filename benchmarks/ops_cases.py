@@ -27,6 +27,12 @@ PHOTO, SQUARE = (375, 500), (224, 224)
 BOTH = (PHOTO, SQUARE)
 APPLIED = {"apply": 1}
 FACTOR = {"factor": colour.FACTOR, **APPLIED}
+JITTERED = {
+    **dict.fromkeys(("brightness", "contrast", "saturation"), colour.FACTOR),
+    "hue": colour.TURN,
+    "order": (0, 1, 2, 3),
+}
+LIMITED = {"limit": colour.CLIP_LIMIT, **APPLIED}
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,7 @@ class Case:
         peers: makes the other contenders.
         note: what tells it from other lines of the op.
         sizes: pictures it is measured on.
-        kind: image or mask.
+        form: of the picture: image, grey (an image of one channel) or mask.
         dtype: of the picture, uint8 or float32.
     """
 
@@ -50,14 +56,15 @@ class Case:
     peers: Any
     note: str = ""
     sizes: tuple[tuple[int, int], ...] = BOTH
-    kind: str = "image"
+    form: str = "image"
     dtype: str = "uint8"
 
     def contenders(self, subject: Subject) -> Peers:
         """Return all contenders, ours as `Stoker`."""
-        shown = subject if self.kind == "image" else subject.mask
+        shown = {"image": subject, "grey": subject.grey, "mask": subject.mask}[self.form]
         shown = shown.floats if self.dtype == "float32" else shown
-        ours = Prepared(make(self.op, self.parameters), self.decided, shown.array, self.kind)
+        kind = "mask" if self.form == "mask" else "image"
+        ours = Prepared(make(self.op, self.parameters), self.decided, shown.array, kind)
         return {"Stoker": ours, **self.peers(shown)}
 
 
@@ -85,7 +92,7 @@ class Prepared:
             self.record[name][0] = value
         height, width = self.source.shape[:2]
         size = self.op.out_size(self.params[0], self.record[0], height, width)
-        shape = (*size, *self.source.shape[2:]) if after.kind == self.kind else after.bound
+        shape = (*size, *after.bound[2:]) if after.kind == self.kind else after.bound
         self.result = np.empty(shape, storage(after.dtype))
         self.scratch = aligned(need)
         self.lines = np.zeros((2, LINE), np.int64)
@@ -242,13 +249,17 @@ def levels() -> list[Case]:
         Case("contrast", {}, FACTOR, colour.contrast),
         Case("saturation", {}, FACTOR, colour.saturation),
         Case("hue", {}, {"turn": colour.TURN, **APPLIED}, colour.hue),
+        Case("color_jitter", {}, JITTERED, colour.color_jitter, "all four"),
         Case("grayscale", {}, APPLIED, colour.grayscale),
+        Case("to_gray", {}, {}, colour.to_gray),
+        Case("to_rgb", {}, {}, colour.to_rgb, "of grey", form="grey"),
         Case("invert", {}, APPLIED, colour.invert),
         Case("solarize", {"threshold": 128}, APPLIED, colour.solarize),
         Case("posterize", {"bits": 4}, APPLIED, colour.posterize),
         Case("gamma", {}, {"gamma": colour.GAMMA, **APPLIED}, colour.gamma),
         Case("equalize", {}, APPLIED, colour.equalize),
         Case("autocontrast", {}, APPLIED, colour.autocontrast),
+        Case("clahe", {"tiles": colour.TILES}, LIMITED, colour.clahe, "8x8 tiles"),
         Case("channel_shuffle", {}, {"order": (2, 0, 1, 3), **APPLIED}, colour.channel_shuffle),
         Case("sharpness", {}, FACTOR, colour.sharpness),
         *(
@@ -341,7 +352,7 @@ def filtered() -> list[Case]:
 def masks() -> list[Case]:
     """Return the ops that move pixels, on masks: nearest, one channel."""
     return [
-        replace(case, note=f"mask{', ' * bool(case.note)}{case.note}", kind="mask")
+        replace(case, note=f"mask{', ' * bool(case.note)}{case.note}", form="mask")
         for case in (*resizes(), *moves())
         if case.parameters.get("interpolation", "nearest") == "nearest"
         and case.op not in ("resize_long", "resize_short")

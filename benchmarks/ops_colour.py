@@ -5,6 +5,7 @@ functions that does the same: a table (`cv2.LUT`) made for the call, or a blend 
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import cv2
 import numpy as np
@@ -16,6 +17,8 @@ FACTOR = 1.3
 TURN = 0.1
 GAMMA = 1.4
 SIGMA = 20.0
+CLIP_LIMIT = 3.0
+TILES = 8
 LEVELS = np.arange(256)
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
@@ -38,57 +41,107 @@ def brightness(s: Subject) -> Peers:
     }
 
 
+def contrast_of(image: np.ndarray, grey: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Change the contrast with OpenCV; `grey` is memory."""
+    cv2.cvtColor(image, cv2.COLOR_RGB2GRAY, grey)
+    rest = (1.0 - FACTOR) * cv2.mean(grey)[0]
+    return cv2.LUT(image, table(LEVELS * FACTOR + rest), out)
+
+
 def contrast(s: Subject) -> Peers:
     out, grey = s.blank(), np.empty(s.size, np.uint8)
-
-    def opencv() -> np.ndarray:
-        cv2.cvtColor(s.array, cv2.COLOR_RGB2GRAY, grey)
-        rest = (1.0 - FACTOR) * cv2.mean(grey)[0]
-        return cv2.LUT(s.array, table(LEVELS * FACTOR + rest), out)
-
     return {
-        "OpenCV": opencv,
+        "OpenCV": lambda: contrast_of(s.array, grey, out),
         "Pillow": lambda: ImageEnhance.Contrast(s.picture).enhance(FACTOR),
         **s.torchvision(lambda f, x: f.adjust_contrast(x, FACTOR)),
         **s.albumentations(lambda f, x: f.adjust_contrast_torchvision(x, FACTOR)),
     }
 
 
+def saturation_of(
+    image: np.ndarray, grey: np.ndarray, wide: np.ndarray, out: np.ndarray
+) -> np.ndarray:
+    """Change the saturation with OpenCV; `grey` and `wide` are memory."""
+    cv2.cvtColor(image, cv2.COLOR_RGB2GRAY, grey)
+    cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB, wide)
+    return cv2.addWeighted(image, FACTOR, wide, 1.0 - FACTOR, 0.0, out)
+
+
 def saturation(s: Subject) -> Peers:
     out, wide, grey = s.blank(), s.blank(), np.empty(s.size, np.uint8)
-
-    def opencv() -> np.ndarray:
-        cv2.cvtColor(s.array, cv2.COLOR_RGB2GRAY, grey)
-        cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB, wide)
-        return cv2.addWeighted(s.array, FACTOR, wide, 1.0 - FACTOR, 0.0, out)
-
     return {
-        "OpenCV": opencv,
+        "OpenCV": lambda: saturation_of(s.array, grey, wide, out),
         "Pillow": lambda: ImageEnhance.Color(s.picture).enhance(FACTOR),
         **s.torchvision(lambda f, x: f.adjust_saturation(x, FACTOR)),
     }
 
 
+def hue_of(image: np.ndarray, turned: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Turn the hue with OpenCV; `turned` is memory."""
+    cv2.cvtColor(image, cv2.COLOR_RGB2HSV, turned)
+    hues = cv2.LUT(turned[..., 0], ((LEVELS + int(TURN * 180)) % 180).astype(np.uint8))
+    cv2.insertChannel(hues, turned, 0)
+    return cv2.cvtColor(turned, cv2.COLOR_HSV2RGB, out)
+
+
+def pillow_hue(picture: Image.Image) -> Image.Image:
+    """Turn the hue with Pillow."""
+    move = int(TURN * 255)
+    h, s, v = picture.convert("HSV").split()
+    moved = h.point([(i + move) % 256 for i in range(256)])
+    return Image.merge("HSV", (moved, s, v)).convert("RGB")
+
+
 def hue(s: Subject) -> Peers:
     out, turned = s.blank(), s.blank()
-    move = int(TURN * 255)
-
-    def opencv() -> np.ndarray:
-        cv2.cvtColor(s.array, cv2.COLOR_RGB2HSV, turned)
-        hues = cv2.LUT(turned[..., 0], ((LEVELS + int(TURN * 180)) % 180).astype(np.uint8))
-        cv2.insertChannel(hues, turned, 0)
-        return cv2.cvtColor(turned, cv2.COLOR_HSV2RGB, out)
-
-    def pillow() -> Image.Image:
-        h, s_, v = s.picture.convert("HSV").split()
-        moved = h.point([(i + move) % 256 for i in range(256)])
-        return Image.merge("HSV", (moved, s_, v)).convert("RGB")
-
     return {
-        "OpenCV": opencv,
-        "Pillow": pillow,
+        "OpenCV": lambda: hue_of(s.array, turned, out),
+        "Pillow": lambda: pillow_hue(s.picture),
         **s.torchvision(lambda f, x: f.adjust_hue(x, TURN)),
         **s.albumentations(lambda f, x: f.adjust_hue_torchvision(x, TURN)),
+    }
+
+
+def color_jitter(s: Subject) -> Peers:
+    """Brightness, contrast, saturation and hue, in this order."""
+    one, two, wide, grey = s.blank(), s.blank(), s.blank(), np.empty(s.size, np.uint8)
+
+    def opencv() -> np.ndarray:
+        bright = cv2.LUT(s.array, table(LEVELS * FACTOR), one)
+        contrasted = contrast_of(bright, grey, two)
+        return hue_of(saturation_of(contrasted, grey, wide, one), wide, two)
+
+    def pillow() -> Image.Image:
+        picture = s.picture
+        for enhance in (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color):
+            picture = enhance(picture).enhance(FACTOR)
+        return pillow_hue(picture)
+
+    return {"OpenCV": opencv, "Pillow": pillow, **s.torchvision(torchvision_jitter)}
+
+
+def torchvision_jitter(f: Any, image: Any) -> Any:
+    """Change all four with torchvision."""
+    for change in (f.adjust_brightness, f.adjust_contrast, f.adjust_saturation):
+        image = change(image, FACTOR)
+    return f.adjust_hue(image, TURN)
+
+
+def to_gray(s: Subject) -> Peers:
+    out = np.empty(s.size, s.array.dtype)
+    return {
+        "OpenCV": lambda: cv2.cvtColor(s.array, cv2.COLOR_RGB2GRAY, out)[..., np.newaxis],
+        "Pillow": lambda: np.asarray(s.picture.convert("L"))[..., np.newaxis],
+        **s.torchvision(lambda f, x: f.rgb_to_grayscale(x, 1)),
+    }
+
+
+def to_rgb(s: Subject) -> Peers:
+    out = np.empty((*s.size, 3), s.array.dtype)
+    return {
+        "OpenCV": lambda: cv2.cvtColor(s.array, cv2.COLOR_GRAY2RGB, out),
+        "Pillow": lambda: s.picture.convert("RGB"),
+        **s.torchvision(lambda f, x: f.grayscale_to_rgb(x)),
     }
 
 
@@ -176,6 +229,20 @@ def autocontrast(s: Subject) -> Peers:
         "Pillow": lambda: ImageOps.autocontrast(s.picture),
         **s.torchvision(lambda f, x: f.autocontrast(x)),
     }
+
+
+def clahe(s: Subject) -> Peers:
+    """Equalize the luma of tiles; blue and red difference stay."""
+    out, wide, luma = s.blank(), s.blank(), np.empty(s.size, np.uint8)
+    equalizer = cv2.createCLAHE(CLIP_LIMIT, (TILES, TILES))
+
+    def opencv() -> np.ndarray:
+        cv2.cvtColor(s.array, cv2.COLOR_RGB2YCrCb, wide)
+        cv2.extractChannel(wide, 0, luma)
+        cv2.insertChannel(equalizer.apply(luma, luma), wide, 0)
+        return cv2.cvtColor(wide, cv2.COLOR_YCrCb2RGB, out)
+
+    return {"OpenCV": opencv}
 
 
 def channel_shuffle(s: Subject) -> Peers:

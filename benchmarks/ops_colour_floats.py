@@ -6,7 +6,7 @@ that does the same. Results stay within 0 to 1 where the op clips, so contenders
 
 import cv2
 import numpy as np
-from ops_colour import FACTOR, GAMMA, MEAN, SIGMA, STD, TURN, Maker
+from ops_colour import FACTOR, GAMMA, MEAN, SIGMA, STD, TURN, Maker, torchvision_jitter
 from ops_subject import Peers, Subject
 
 REST = 1.0 - FACTOR
@@ -26,39 +26,65 @@ def brightness(s: Subject) -> Peers:
     }
 
 
+def contrast_of(image: np.ndarray, grey: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Change the contrast with OpenCV and NumPy; `grey` is memory."""
+    cv2.cvtColor(image, cv2.COLOR_RGB2GRAY, grey)
+    np.multiply(image, np.float32(FACTOR), out=out)
+    return clipped(np.add(out, np.float32(REST * cv2.mean(grey)[0]), out=out))
+
+
 def contrast(s: Subject) -> Peers:
     out, grey = s.blank(), np.empty(s.size, np.float32)
+    return {
+        "OpenCV, NumPy": lambda: contrast_of(s.array, grey, out),
+        **s.torchvision(lambda f, x: f.adjust_contrast(x, FACTOR)),
+    }
 
-    def numpy() -> np.ndarray:
-        cv2.cvtColor(s.array, cv2.COLOR_RGB2GRAY, grey)
-        np.multiply(s.array, np.float32(FACTOR), out=out)
-        return clipped(np.add(out, np.float32(REST * cv2.mean(grey)[0]), out=out))
 
-    return {"OpenCV, NumPy": numpy, **s.torchvision(lambda f, x: f.adjust_contrast(x, FACTOR))}
+def saturation_of(
+    image: np.ndarray, grey: np.ndarray, wide: np.ndarray, out: np.ndarray
+) -> np.ndarray:
+    """Change the saturation with OpenCV; `grey` and `wide` are memory."""
+    cv2.cvtColor(image, cv2.COLOR_RGB2GRAY, grey)
+    cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB, wide)
+    return clipped(cv2.addWeighted(image, FACTOR, wide, REST, 0.0, out))
 
 
 def saturation(s: Subject) -> Peers:
     out, wide, grey = s.blank(), s.blank(), np.empty(s.size, np.float32)
+    return {
+        "OpenCV": lambda: saturation_of(s.array, grey, wide, out),
+        **s.torchvision(lambda f, x: f.adjust_saturation(x, FACTOR)),
+    }
 
-    def opencv() -> np.ndarray:
-        cv2.cvtColor(s.array, cv2.COLOR_RGB2GRAY, grey)
-        cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB, wide)
-        return clipped(cv2.addWeighted(s.array, FACTOR, wide, REST, 0.0, out))
 
-    return {"OpenCV": opencv, **s.torchvision(lambda f, x: f.adjust_saturation(x, FACTOR))}
+def hue_of(image: np.ndarray, turned: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Turn the hue with OpenCV; `turned` is memory."""
+    cv2.cvtColor(image, cv2.COLOR_RGB2HSV, turned)
+    hues = turned[..., 0] + np.float32(TURN * 360)
+    hues[hues >= 360] -= 360
+    cv2.insertChannel(hues, turned, 0)
+    return cv2.cvtColor(turned, cv2.COLOR_HSV2RGB, out)
 
 
 def hue(s: Subject) -> Peers:
     out, turned = s.blank(), s.blank()
+    return {
+        "OpenCV": lambda: hue_of(s.array, turned, out),
+        **s.torchvision(lambda f, x: f.adjust_hue(x, TURN)),
+    }
+
+
+def color_jitter(s: Subject) -> Peers:
+    """Brightness, contrast, saturation and hue, in this order."""
+    one, two, wide, grey = s.blank(), s.blank(), s.blank(), np.empty(s.size, np.float32)
 
     def opencv() -> np.ndarray:
-        cv2.cvtColor(s.array, cv2.COLOR_RGB2HSV, turned)
-        hues = turned[..., 0] + np.float32(TURN * 360)
-        hues[hues >= 360] -= 360
-        cv2.insertChannel(hues, turned, 0)
-        return cv2.cvtColor(turned, cv2.COLOR_HSV2RGB, out)
+        bright = clipped(cv2.multiply(s.array, (FACTOR,) * 4, one))
+        contrasted = contrast_of(bright, grey, two)
+        return hue_of(saturation_of(contrasted, grey, wide, one), wide, two)
 
-    return {"OpenCV": opencv, **s.torchvision(lambda f, x: f.adjust_hue(x, TURN))}
+    return {"OpenCV, NumPy": opencv, **s.torchvision(torchvision_jitter)}
 
 
 def grayscale(s: Subject) -> Peers:

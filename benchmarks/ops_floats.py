@@ -16,6 +16,7 @@ PEERS = {
     "contrast": floats.contrast,
     "saturation": floats.saturation,
     "hue": floats.hue,
+    "color_jitter": floats.color_jitter,
     "grayscale": floats.grayscale,
     "invert": floats.invert,
     "solarize": floats.solarize,
@@ -28,7 +29,15 @@ PEERS = {
     "rgb_to_ycbcr": floats.to_ycbcr,
 }
 """Peers that do something else to floats than to levels."""
-WITHOUT = ("equalize", "posterize", "jpeg_compression", "cast", "letterbox", "ycbcr_to_rgb")
+WITHOUT = (
+    "equalize",
+    "clahe",
+    "posterize",
+    "jpeg_compression",
+    "cast",
+    "letterbox",
+    "ycbcr_to_rgb",
+)
 """Ops without a rule for floats, or whose peers have none."""
 
 

@@ -70,8 +70,19 @@ class Subject:
     @property
     def mask(self) -> "Subject":
         """A mask of eight classes (0, 32, ..., 224), of the same size, in the same forms."""
+        return self.flat(self.array[..., 1] // 32 * 32)
+
+    @property
+    def grey(self) -> "Subject":
+        """An image of one channel, of the same size, in the same forms."""
+        found = self.flat(self.array[..., 1])
+        found.array = found.array[..., np.newaxis]
+        return found
+
+    def flat(self, levels: np.ndarray) -> "Subject":
+        """Levels of two sides in the forms of a picture."""
         found = Subject.__new__(Subject)
-        found.array = np.ascontiguousarray(self.array[..., 1] // 32 * 32)
+        found.array = np.ascontiguousarray(levels)
         found.picture = Image.fromarray(found.array)
         found.tensor = self.as_tensor(found.array)
         return found

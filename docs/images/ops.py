@@ -38,7 +38,17 @@ BOXES: Final = State.ragged("boxes", (ItemField("xyxy", "float32", 4),), 1, "ima
 CUP: Final = np.array([[64, 16, 176, 128]], np.float32)
 """Where the cup is, for ops that decide from boxes."""
 UNSEEN: Final = frozenset(
-    ("cast", "fit_length", "from_float", "layout", "normalize", "one_hot", "stack", "to_float")
+    (
+        "cast",
+        "fit_length",
+        "from_float",
+        "layout",
+        "normalize",
+        "one_hot",
+        "stack",
+        "to_float",
+        "to_rgb",
+    )
 )
 PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "affine": {"degrees": (20, 20), "scale": (0.8, 0.8), "shear": (12, 12)},
@@ -107,7 +117,7 @@ def draw(name: str) -> Image.Image:
     after = result(make(name, {**PARAMETERS.get(name, {}), **chance}), before)
     page = Image.new("RGB", (2 * SIDES[1] + GAP, SIDES[0]), (255, 255, 255))
     page.paste(Image.fromarray(before), (0, 0))
-    shown = Image.fromarray(after)
+    shown = Image.fromarray(after[..., 0] if after.shape[2] == 1 else after)
     shown.thumbnail(SIDES[::-1])
     page.paste(shown, (SIDES[1] + GAP, 0))
     return page

@@ -74,6 +74,7 @@ PARAMS = {
     "hsv_to_rgb": lambda r: {},
     "rgb_to_ycbcr": lambda r: {},
     "ycbcr_to_rgb": lambda r: {},
+    "to_rgb": lambda r: {},
 }
 CONVERSIONS = {"uint8": "to_float", FLOAT: "from_float"}
 """The op that makes floats of levels, and levels of floats."""

@@ -136,6 +136,8 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "sharpness": [{"p": 0.9}, {"factor_range": (0, 5), "p": 0.5}],
     "solarize": [{"p": 0.5}, {"threshold": 200, "p": 1}],
     "to_float": [{}],
+    "to_gray": [{}],
+    "to_rgb": [{}],
     "transpose": [{"p": 0.5}, {"p": 1}],
     "vertical_flip": [{"p": 0.5}, {"p": 1}],
     "ycbcr_to_rgb": [{}],

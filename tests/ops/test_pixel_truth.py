@@ -40,6 +40,8 @@ ONE_KIND = {
     "sharpness",
     "solarize",
     "to_float",
+    "to_gray",
+    "to_rgb",
     "ycbcr_to_rgb",
 }
 

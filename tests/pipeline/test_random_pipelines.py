@@ -43,11 +43,12 @@ TOYS = {
 
 
 def test_examples_cover_all_ops():
-    """An op that is added joins this test, unless it needs boxes or labels."""
+    """An op that is added joins this test, unless it needs boxes or labels, or takes colours."""
     terminal = {
         "fit_length",
         "iou_crop",
         "one_hot",
+        "to_gray",
         "toy_scale",
         "edited",
         "broken_kernel",

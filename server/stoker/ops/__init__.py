@@ -88,6 +88,8 @@ from stoker.ops.sharpness import Sharpness, sharpness
 from stoker.ops.solarize import Solarize, solarize
 from stoker.ops.stack import Stack, stack
 from stoker.ops.to_float import ToFloat, to_float
+from stoker.ops.to_gray import ToGray, to_gray
+from stoker.ops.to_rgb import ToRgb, to_rgb
 from stoker.ops.track_visible import TrackVisible, track_visible
 from stoker.ops.transpose import Transpose, transpose
 from stoker.ops.vertical_flip import VerticalFlip, vertical_flip
@@ -173,6 +175,8 @@ __all__ = [
     "State",
     "StateError",
     "ToFloat",
+    "ToGray",
+    "ToRgb",
     "TrackVisible",
     "Transpose",
     "Uniform",
@@ -254,6 +258,8 @@ __all__ = [
     "stack",
     "ten_crop",
     "to_float",
+    "to_gray",
+    "to_rgb",
     "track_visible",
     "transpose",
     "vertical_flip",

@@ -185,8 +185,9 @@ def state_of(kind: str, array: np.ndarray, bound: tuple[int, int] | None = None)
 
 
 def sides_of(shape: Sequence[Any]) -> tuple[Any, Any]:
-    """Return height and width as an op is told them; a sequence is (n, 1)."""
-    return shape[0], shape[1] if len(shape) > 1 else 1
+    """Return height and width as an op is told them; a sequence is (n, 1), a number (1, 1)."""
+    height, width = (*shape, 1, 1)[:2]
+    return height, width
 
 
 def check_op(op: Op, values: Sequence[Values] | None = None, *, rows: int = 12) -> None:

@@ -63,7 +63,7 @@ def join_states(left: State, right: State, *, listed: bool = False) -> State:
     alike = listed or left.shape[2:] == right.shape[2:]
     if len(left.shape) != len(right.shape) or not alike:
         raise BuildError(
-            "their shapes differ; convert one branch with an op (gray, to_rgb, ...), or deliver "
+            "their shapes differ; convert one branch with an op (to_gray, to_rgb, ...), or deliver "
             "what comes of them by outputs.as_list, with no op behind"
         )
     if left.kind not in IMAGE_KINDS and left.shape != right.shape and not listed:
