@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kept_code import Kept
 from numba import int32, uint8
 from scipy import stats
 
@@ -223,21 +224,6 @@ def test_golden_folds(run_op):
     if os.environ.get("STOKER_WRITE_GOLDEN"):
         GOLDEN.write_text(json.dumps(found, indent=1) + "\n")
     assert json.loads(GOLDEN.read_text()) == found
-
-
-class Kept:
-    """A compiled function with the text of its code, whether it was cached or not."""
-
-    def __init__(self, fast):
-        self.py_func = fast.py_func
-        libraries = {types: made.library for types, made in fast.overloads.items()}
-        self.texts = {types: str(lib._get_module_for_linking()) for types, lib in libraries.items()}
-
-    def inspect_llvm(self):
-        return self.texts
-
-    def inspect_asm(self):
-        return {}
 
 
 def test_no_fold_calls_libm_or_allocates_and_mixes_are_vectors():

@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -16,15 +17,21 @@ pytestmark = pytest.mark.timeout(1200)
 
 SCRIPT = """
 import json, sys
+sys.path.insert(0, sys.argv[4])
 import numpy as np
+from kept_code import Kept
 from stoker import ops
 from stoker.ops import State, StateError, make
 from stoker.ops.contract import storage
 from stoker.ops.records import machine_record
+from stoker.ops.registry import choices as ops_of_choice, registered
 from stoker.pipeline import pipeline
+from stoker.pipeline.calls import draw_of
 from stoker.pipeline.loop import compile_loop
 from stoker.pipeline.machine import address_of
 from stoker.pipeline.program import write_program
+from stoker.pipeline.signature import call_types
+from stoker.pipeline.warm import batch_calls, op_calls
 from stoker.rng.jit import compiled, set_cache_root
 from stoker.rng.machine_code import violations
 from stoker.rng.streams import machine_key, make_key
@@ -37,20 +44,6 @@ def record_of(dtype, value=None):
     if value is not None:
         array[0] = value[()]
     return array[0]
-
-class Kept:
-    # A compiled function, with the text of its optimised code whether it was cached or not.
-
-    def __init__(self, fast):
-        self.py_func = fast.py_func
-        found = {types: made.library for types, made in fast.overloads.items()}
-        self.texts = {types: str(lib._get_module_for_linking()) for types, lib in found.items()}
-
-    def inspect_llvm(self):
-        return self.texts
-
-    def inspect_asm(self):
-        return {}
 
 def all_of(fn):
     # The code of a function for all types that the cache has it for.
@@ -111,16 +104,40 @@ for train in (branches, sizes):
         compiled_in[f"{call} in {train.name}"] = compiled(call.function)
 
 compiled_in["loop"] = compile_loop()
-faults = {name: violations(Kept(fast)) for name, fast in compiled_in.items()}
+
+# What is compiled ahead, but for the functions of ops that are here already.
+here = {op.draw for op in registered().values()} | {op.out_size for op in registered().values()}
+for op in registered().values():
+    here |= {kernel.run for kernel in (*op.kernels.values(), *op.floats.values())}
+ahead = [*batch_calls(), *(call for call in op_calls() if call[0] not in here)]
+drawn = [call for op in ops_of_choice().values() if (call := draw_of(op)) is not None]
+ahead += [(call.function, call_types(call)) for call in drawn]
+for number, (fn, types) in enumerate(dict.fromkeys(ahead)):
+    fast = compiled(fn)
+    fast.compile(types)
+    compiled_in[f"{fn.__module__}.{fn.__name__} #{number}"] = fast
+
+kept = {name: Kept(fast) for name, fast in compiled_in.items()}
+faults = {name: violations(code) for name, code in kept.items()}
+multiply = [name for name, code in kept.items() if code.multiplies]
 
 found = {}
 for module, names in json.loads(sys.argv[3]).items():
     loaded = importlib.import_module("stoker.ops." + module)
     for fn in names:
         found[module + "." + fn] = list(all_of(getattr(loaded, fn)).inspect_llvm().values())
-print(json.dumps([found, faults]))
+print(json.dumps([found, faults, multiply]))
 """
 
+AHEAD = {
+    *(f"ops.{op}._draw" for op in ("cutmix", "mixup", "mosaic")),
+    *(f"ops.choices._draw_{what}" for what in ("chance", "uniform", "integer", "one", "some")),
+    *("ops.means.blend_bytes", "ops.means.blend_floats", "ops.means.blend_halves"),
+    *("ops.paste.paste", "ops.points.move_boxes", "ops.points.move_keypoints"),
+    *(f"pipeline.adapters.move_by_move_{kind}" for kind in ("boxes", "keypoints")),
+    "pipeline.adapters.map_by__forward",
+}
+"""Some of what is compiled ahead: batch ops, choices, boxes and keypoints."""
 LOOPS = {
     "tap_sums": ["blend_rows", "blend_group"],
     "color": ["blend_with", "grey_sum", "saturate", "rotate_hue"],
@@ -170,11 +187,16 @@ VECTOR = re.compile(r"<\d+ x (i8|i16|i32|float)>|@llvm\.memset")
 
 @pytest.fixture(scope="module")
 def machine(examples, tmp_path_factory, kernel_cache):
-    """LLVM IR by function, and faults by kernel, rule or loop."""
+    """LLVM IR by function, faults by kernel, rule or loop, and which of these multiply floats."""
     chosen = {name: choices[:2] for name, choices in examples.items()}
     folder = tmp_path_factory.mktemp("ir")
     (folder / "compile_all.py").write_text(SCRIPT)
-    arguments = [str(kernel_cache), json.dumps(chosen), json.dumps(LOOPS)]
+    arguments = [
+        str(kernel_cache),
+        json.dumps(chosen),
+        json.dumps(LOOPS),
+        str(Path(__file__).parent),
+    ]
     done = subprocess.run(
         [sys.executable, str(folder / "compile_all.py"), *arguments],
         check=True,
@@ -182,9 +204,9 @@ def machine(examples, tmp_path_factory, kernel_cache):
         stdout=subprocess.PIPE,
         text=True,
     )
-    found, faults = json.loads(done.stdout)
+    found, faults, multiply = json.loads(done.stdout)
     assert all(found.values()), [name for name, ir in found.items() if not ir]
-    return found, faults
+    return found, faults, multiply
 
 
 @pytest.fixture(scope="module")
@@ -231,9 +253,16 @@ def test_pixel_loops_have_no_float64(code):
 
 
 @pytest.mark.slow
-def test_no_kernel_and_no_loop_calls_libm_or_allocates(machine, examples):
-    _, faults = machine
+def test_nothing_calls_libm_allocates_or_fuses(machine, examples):
+    """Kernels, draws and sizes of ops; what batch ops, boxes, keypoints and choices run; the loop.
+
+    Assembly is read of what multiplies floats.
+    """
+    _, faults, multiply = machine
     for name in examples:
         assert {f"{name} draw", f"{name} size"} < faults.keys()
     assert {"loop", "out_size of random_short_side_scale in sizes"} < faults.keys()
+    functions = {name.partition(" #")[0].removeprefix("stoker.") for name in faults}
+    assert not AHEAD - functions
+    assert {"normalize image uint8", "rotate draw", "loop"} <= set(multiply)
     assert {name: found for name, found in faults.items() if found} == {}

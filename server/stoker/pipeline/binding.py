@@ -244,7 +244,8 @@ class Binder:
         if op.version != node.version:
             raise VersionError(
                 f"{site}: {node.op}: the pipeline was made for version {node.version}, here is "
-                f"version {op.version}; use the same version of Stoker on both sides",
+                f"version {op.version}. Use the same version of Stoker on both sides; a saved "
+                "pipeline runs with the version that made it, or is made anew, as another stream",
                 op=node.op,
             )
         of = node.of[0] if node.of else None
