@@ -10,7 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
+from kept_code import Kept
+from llvmlite.binding import get_host_cpu_features
+
+from stoker.rng.machine_code import violations
 
 # Where the cache is cold, every kernel is compiled: minutes on a busy machine.
 pytestmark = pytest.mark.timeout(1200)
@@ -266,3 +271,15 @@ def test_nothing_calls_libm_allocates_or_fuses(machine, examples):
     assert not AHEAD - functions
     assert {"normalize image uint8", "rotate draw", "loop"} <= set(multiply)
     assert {name: found for name, found in faults.items() if found} == {}
+
+
+def test_a_fused_operation_is_seen():
+    @numba.njit(fastmath=True)
+    def fused(a, b, c):
+        return a * b + c
+
+    fused(1.0, 2.0, 3.0)
+    found = violations(Kept(fused))
+    assert "lets fmul be reordered or rounded otherwise: fast" in found
+    if get_host_cpu_features().get("fma"):
+        assert any(fault.startswith("fuses a multiplication and an addition: ") for fault in found)

@@ -135,7 +135,8 @@ def _run_boxes(src: Any, dst: Any, params: Any, record: Any, sizes: Any, visible
         if beyond(left, right, wide) or beyond(top, bottom, tall):
             continue
         item = dst[kept : kept + 1]
-        item[0, :] = src[n, :]
+        for word in range(src.shape[1]):
+            item[0, word] = src[n, word]
         to[kept, 0], to[kept, 1], to[kept, 2], to[kept, 3] = left, top, right, bottom
         kept += move_boxes(item, item, scaled(1.0, 1.0, 0.0, 0.0), sizes, visible)
     return kept
@@ -150,7 +151,8 @@ def _run_keypoints(src: Any, dst: Any, params: Any, record: Any, sizes: Any) -> 
         x, y = _moved(at, n, 0, params, record, sizes)
         if beyond(x, x, wide) or beyond(y, y, tall):
             continue
-        dst[kept, :] = src[n, :]
+        for word in range(src.shape[1]):
+            dst[kept, word] = src[n, word]
         to[kept, 0], to[kept, 1] = x, y
         kept += 1
     return kept
