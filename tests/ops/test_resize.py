@@ -88,15 +88,19 @@ def exact_floats(
     return exact, taps * 2.0**-24 * sums + positions
 
 
-@pytest.mark.slow
-@settings(max_examples=200, deadline=None)
-@given(
+any_resize = given(
     st.tuples(side, side),
     st.tuples(side, side),
     st.sampled_from(["bilinear", "bicubic"]),
     st.integers(1, 4),
     st.integers(0, 99),
 )
+"""Draws size_in, size, name, channels and seed."""
+
+
+@pytest.mark.slow
+@settings(max_examples=200, deadline=None)
+@any_resize
 def test_floats_are_within_their_bound(run_op, size_in, size, name, channels, seed):
     draw = np.random.default_rng(seed)
     image = draw.normal(0, 2.0 ** draw.integers(-20, 20), (*size_in, channels)).astype(np.float32)
@@ -109,13 +113,7 @@ def test_floats_are_within_their_bound(run_op, size_in, size, name, channels, se
 
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None)
-@given(
-    st.tuples(side, side),
-    st.tuples(side, side),
-    st.sampled_from(["bilinear", "bicubic"]),
-    st.integers(1, 4),
-    st.integers(0, 99),
-)
+@any_resize
 def test_floats_compiled_are_the_plain_ones(run_op, size_in, size, name, channels, seed):
     image = np.random.default_rng(seed).normal(size=(*size_in, channels)).astype(np.float32)
     image.reshape(-1)[:: 1 + seed] = np.float32([np.nan, np.inf, -np.inf, 3e38])[seed % 4]
