@@ -20,14 +20,20 @@ from stoker.rng.jit import kernel
 
 
 @kernel
+def fill_pixel(image: Any, k: Any, grey: Any) -> None:
+    """Write a value three times, from index `k` on."""
+    image[k] = grey
+    image[k + K1] = grey
+    image[k + K2] = grey
+
+
+@kernel
 def write_grey(image: Any) -> None:
     """Set all three channels of a pixel to its grey."""
     for i in range(np.uint64(image.size // 3)):
         k = K3 * i
         grey = np.uint8(luma(image[k], image[k + K1], image[k + K2]))
-        image[k] = grey
-        image[k + K1] = grey
-        image[k + K2] = grey
+        fill_pixel(image, k, grey)
 
 
 @kernel
@@ -47,9 +53,7 @@ def write_grey_floats(image: Any) -> None:
     for i in range(np.uint64(image.size // 3)):
         k = K3 * i
         grey = unit(grey_of(image[k], image[k + K1], image[k + K2]))
-        image[k] = grey
-        image[k + K1] = grey
-        image[k + K2] = grey
+        fill_pixel(image, k, grey)
 
 
 @kernel
@@ -58,9 +62,7 @@ def write_grey_floats_into(source: Any, image: Any) -> None:
     for i in range(np.uint64(image.size // 3)):
         k = K3 * i
         grey = unit(grey_of(source[k], source[k + K1], source[k + K2]))
-        image[k] = grey
-        image[k + K1] = grey
-        image[k + K2] = grey
+        fill_pixel(image, k, grey)
 
 
 @kernel

@@ -11,19 +11,12 @@ import numpy as np
 
 from stoker.ops.color import K1, K2, K3
 from stoker.ops.contract import Kernel, Op, State, Value
+from stoker.ops.grayscale import fill_pixel
 from stoker.ops.registry import register
 from stoker.ops.rules import require_image
 from stoker.ops.runs import copy_run
 from stoker.ops.to_gray import K4, of_channels
 from stoker.rng.jit import kernel
-
-
-@kernel
-def fill_pixel(image: Any, k: Any, grey: Any) -> None:
-    """Write a value three times, from index `k` on."""
-    image[k] = grey
-    image[k + K1] = grey
-    image[k + K2] = grey
 
 
 @kernel
