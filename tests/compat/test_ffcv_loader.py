@@ -105,6 +105,7 @@ def test_only_the_samples_asked_for(packed):
 
 
 def test_the_same_bytes_for_any_number_of_workers_compiled_or_not(packed, monkeypatch):
+    monkeypatch.setattr("stoker.compat.ffcv.loader.cores", lambda: (3, "said by the test"))
     results = []
     for workers, ahead in ((1, 1), (3, 4)):
         monkeypatch.setattr(Compiler, "_enabled", workers > 1)
@@ -116,6 +117,13 @@ def test_the_same_bytes_for_any_number_of_workers_compiled_or_not(packed, monkey
         results.append([images.numpy().tobytes() for _ in range(2) for images, _ in loader])
     assert results[0] == results[1]
     assert len(set(results[0])) == 4
+
+
+def test_no_more_threads_than_cores(packed, monkeypatch):
+    monkeypatch.setattr("stoker.compat.ffcv.loader.cores", lambda: (3, "said by the test"))
+    asked = (-1, 2, 8)
+    loaders = [Loader(packed, batch_size=10, num_workers=workers) for workers in asked]
+    assert [loader.workers for loader in loaders] == [3, 2, 3]
 
 
 def test_one_operation_in_two_pipelines_makes_one_decision(two_views, interpreted):

@@ -29,6 +29,7 @@ from stoker.order.epoch import EpochOrder
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import UnknownNameError, UsageError
 from stoker.protocol.spec import OrderSpec, StreamSpec
+from stoker.server.cgroup import cores
 
 BLOCK: Final = 4096
 """Samples whose neighbourhood `QUASI_RANDOM` keeps together."""
@@ -48,7 +49,8 @@ class Loader:
     Args:
         fname: folder of a Stoker dataset.
         batch_size: rows of a batch, of each rank.
-        num_workers: threads; -1 for as many as there are cores.
+        num_workers: threads; -1 for as many as there are cores, which are also the most that are
+            used: threads that share a core spin against each other.
         os_cache: has no meaning here: files are mapped.
         order: of an epoch.
         distributed: this process is a rank of a torch.distributed job and gets its part.
@@ -98,7 +100,8 @@ class Loader:
         self.next_epoch = 0
         self._dataset = open_dataset(fname)
         self._chosen = np.arange(len(self._dataset)) if indices is None else np.asarray(indices)
-        self._workers = num_workers if num_workers > 0 else len(os.sched_getaffinity(0))
+        available, _ = cores()
+        self._workers = min(num_workers, available) if num_workers > 0 else available
         self._ahead = batches_ahead
         self._rank, self._ranks = _rank_of_job() if distributed else (0, 1)
         self._lines = self._build(dict(pipelines or {}))
