@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import threading
 
 import numpy as np
 import pytest
@@ -303,14 +304,10 @@ def unlike_dicts(sample):
 
 
 def leaks(sample):
-    kept = []
-
-    def keep(value):
-        kept.append(value)
-
+    kept = threading.local()  # what Python's library keeps for itself is not looked at
     if sample.is_night:
-        keep(ops.horizontal_flip(sample.image))
-    return {"image": kept[0]}
+        setattr(kept, "image", ops.horizontal_flip(sample.image))  # noqa: B010
+    return {"image": kept.image}
 
 
 def sets_an_entry(sample):
@@ -386,7 +383,7 @@ def parameter(sample):
             leaks,
             r"output 'image': the result of horizontal_flip was made inside a branch of an",
         ),
-        (sets_an_entry, r"an `if` on field 'is_night'.* changes 'made' in place\. Both branches"),
+        (sets_an_entry, r"a branch on field 'is_night'.* changes 'made' in place\. Every branch"),
         (appends, r"changes 'made' in place.* assign a new one in the branch, such as \{\*\*old"),
         (changes_below, r"changes 'made' in place"),
         (changes_after_a_return, r"changes 'made' in place"),

@@ -18,8 +18,9 @@ which cannot be moved to the end (it stands in a loop, or both branches of its `
 `break`, `continue`, `yield`, `global`, `nonlocal` or `del`, and every `while`, keeps its form; its
 condition goes through `_stoker_plain`, which refuses a condition that is decided for each sample,
 by line. So does an `if` that changes a list, dict or object from outside of it: both branches are
-traced, so both would change it for every sample. Lines stay those of the user's file. A function
-whose source cannot be read is left as it is.
+traced, so both would change it for every sample. (What a function changes that a branch calls is
+seen while it is traced: `stoker.pipeline.untouched`.) Lines stay those of the user's file. A
+function whose source cannot be read is left as it is.
 """
 
 from __future__ import annotations
