@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 
 import numpy as np
@@ -276,9 +277,42 @@ def test_what_choices_refuse(toys):
     )
     refused(line + r"one_of: .* got Invert", lambda s, c: one_of(s.a, choices=ops.Invert()))
     refused(
-        line + r"one_of: expected a weight for each of 2 choices, got \(1,\)",
+        line + r"one_of: .* numbers, one for each of 2 choices, got \[1\]",
         lambda s, c: one_of(s.a, choices=[None, None], weights=[1]),
     )
+    for none, told in (
+        (b"\1\2", r"b'.x01.x02'"),
+        ("12", "'12'"),
+        ({1, 2}, r"\{1, 2\}"),
+        (np.array(3), ""),
+    ):
+        refused(
+            line + rf"one_of: expected weights to be a list or tuple of numbers, .* got {told}",
+            lambda s, c, none=none: one_of(s.a, choices=[None, None], weights=none),
+        )
+    for bad in ((1, -1), (1, math.nan), (1, math.inf), ("1", 2), (True, 1), ([1], [2])):
+        refused(
+            line + r"one_of: expected weights to be 1 to 62 numbers that are not negative, got ",
+            lambda s, c, bad=bad: one_of(s.a, choices=[None, None], weights=bad),
+        )
+    refused(
+        line + r"one_of: expected weights to be not all 0, got \(0.0, 0.0\)",
+        lambda s, c: one_of(s.a, choices=[None, None], weights=np.zeros(2)),
+    )
+    refused(
+        line + r"some_of: expected n to be an integer, or \(least, most\), got \(1, 2, 2\)",
+        lambda s, c: some_of(s.a, choices=[None, None], n=(1, 2, 2)),
+    )
+    for bad in (b"\1\2", "1", True, 1.0, None):
+        refused(
+            line + r"some_of: expected (fewest to be an|\w+ to be numbers or text)",
+            lambda s, c, bad=bad: some_of(s.a, choices=[None, None], n=bad),
+        )
+    for bad in (b"\1", "0.5", math.nan, -0.1, None, True):
+        refused(
+            line + r"chance: expected p to be (a number from 0 to 1|numbers or text), got ",
+            lambda s, c, bad=bad: random_apply(s.a, apply=None, p=bad),
+        )
     refused(
         line
         + r"one_of/1: expected an op, a function of 1 values, a list of those or None, got int",

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from stoker.ops.choices import MAX_CHOICES, Chance, OneOf, SomeOf
 from stoker.ops.contract import Op, Value
 from stoker.pipeline.branches import choose
@@ -32,7 +34,7 @@ Values = tuple[Value, ...]
 def one_of(
     *values: Value,
     choices: Sequence[Alternative] | Mapping[str, Alternative],
-    weights: Sequence[float] | None = None,
+    weights: Sequence[float] | np.ndarray | None = None,
     stream: str | None = None,
 ) -> Any:
     """Apply one of several alternatives, drawn for each sample.
@@ -40,22 +42,29 @@ def one_of(
     Args:
         values: what is transformed; one decision for all of them.
         choices: the alternatives, or name -> alternative; 1 to 62.
-        weights: how likely each is, relative to the sum; by default all alike.
+        weights: how likely each is, relative to the sum: a list, tuple or array of finite numbers
+            that are not negative, not all 0; by default all alike.
         stream: stream name of the decision, and first part of the alternatives' names.
 
     Returns:
         As many values as came in; one value alone, not in a tuple.
 
     Raises:
-        BuildError: there is no value or alternative, or one returns something else.
+        BuildError: there is no value or alternative, or one returns something else; there is not
+            one weight for each.
+        ParameterError: a weight is none.
     """
     where = stream or "one_of"
     tracer = tracer_for(values, where)
     named = _named(choices, where)
-    chances = tuple(weights) if weights is not None else (1.0,) * len(named)
-    if len(chances) != len(named):
-        raise fault(f"{where}: expected a weight for each of {len(named)} choices, got {chances}")
-    choice = tracer.choose(OneOf(chances), "choice", stream, "one_of")
+    chances = weights.tolist() if isinstance(weights, np.ndarray) else weights
+    chances = (1.0,) * len(named) if chances is None else chances
+    if not isinstance(chances, list | tuple) or len(chances) != len(named):
+        raise fault(
+            f"{where}: expected weights to be a list or tuple of numbers, one for each of "
+            f"{len(named)} choices, got {weights!r}"
+        )
+    choice = tracer.choose(OneOf(tuple(chances)), "choice", stream, "one_of")
     with scope(where):
         return given(among(choice, list(named.items()), values, where))
 
@@ -79,12 +88,15 @@ def some_of(
 
     Raises:
         BuildError: there is no value or alternative, or one returns something else.
-        ParameterError: more are wanted than there are.
+        ParameterError: more are wanted than there are, or n is no whole number.
     """
     where = stream or "some_of"
     tracer = tracer_for(values, where)
     named = _named(choices, where)
-    fewest, most = n if isinstance(n, tuple) else (n, n)
+    given_n = tuple(n) if isinstance(n, list | tuple) else (n, n)
+    if len(given_n) != 2:
+        raise fault(f"{where}: expected n to be an integer, or (least, most), got {n!r}")
+    fewest, most = given_n
     chosen = tracer.choose(SomeOf(len(named), fewest, most), "chosen", stream, "some_of")
     with scope(where):
         for index, (name, choice) in enumerate(named.items()):
