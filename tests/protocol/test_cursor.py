@@ -104,7 +104,7 @@ def test_another_stream_says_what_changed() -> None:
         cursor.check(other)
     assert str(caught.value) == (
         "the cursor is of another stream, so resuming would change the data:\n"
-        f"  dataset: was 'content:{HEX}', is 'content:{'0' * 32}'\n"
+        f"  dataset: was 'content:{HEX}', is 'content:{'0' * 32}' (the samples and their fields)\n"
         "  seed: was 0, is 1\n"
         "use the same arguments as the run that saved it, or start without the cursor"
     )

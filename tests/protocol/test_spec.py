@@ -172,3 +172,19 @@ def test_differences_name_the_fields() -> None:
     assert differences(before, now) == ["seed: was 0, is 3", "views: was 1, is 2"]
     assert differences(before, before) == []
     assert differences({}, {"a": 1}) == ["a: was None, is 1"]
+
+
+@pytest.mark.parametrize(
+    ("field", "told"),
+    [
+        (
+            "pipeline",
+            "(its steps, their parameters, the version of each op, and code of yours in it)",
+        ),
+        ("dataset", "(the samples and their fields)"),
+        ("exclude", "(how many samples are left out, and which)"),
+        ("buckets", "(sizes of the samples, and options of the buckets)"),
+    ],
+)
+def test_differences_say_what_a_digest_is_made_of(field: str, told: str) -> None:
+    assert differences({field: "a"}, {field: "b"}) == [f"{field}: was 'a', is 'b' {told}"]

@@ -26,6 +26,12 @@ MAX_EXCLUDED = 2**17
 _DIGEST = re.compile("[0-9a-f]{32}")
 _FINGERPRINT = re.compile("(content|stat|declared):[0-9a-f]{32}")
 _EXCLUDE = re.compile("[1-9][0-9]{0,5}:[0-9a-f]{32}")
+_MADE_OF = {
+    "buckets": " (sizes of the samples, and options of the buckets)",
+    "dataset": " (the samples and their fields)",
+    "exclude": " (how many samples are left out, and which)",
+    "pipeline": " (its steps, their parameters, the version of each op, and code of yours in it)",
+}
 
 
 class Contracts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -154,9 +160,12 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 def differences(before: dict[str, object], now: dict[str, object]) -> list[str]:
-    """Name what differs between two specs in plain data form, one line a field."""
+    """Name what differs between two specs in plain data form, one line a field.
+
+    Of a field that is a digest the line says what went into it.
+    """
     return [
-        f"{key}: was {before.get(key)!r}, is {now.get(key)!r}"
+        f"{key}: was {before.get(key)!r}, is {now.get(key)!r}{_MADE_OF.get(key, '')}"
         for key in sorted(before.keys() | now.keys())
         if before.get(key) != now.get(key)
     ]
