@@ -3,59 +3,74 @@
 import numpy as np
 import pytest
 
-from stoker.ops.lookup import map64, map192
-from stoker.ops.pixelwise import look_up
+from stoker.ops.lookup import map_colours, map_levels
+from stoker.ops.pixelwise import look_up, look_up_all
 from stoker.rng.jit import compiled, kernel
 
 
-@kernel(twin="stoker.ops.machine.lookup:slow64")
-def slow64(image, at, tables):
-    image[at : at + 64] = tables[image[at : at + 64]]
+@kernel(twin="stoker.ops.machine.lookup:slow_levels")
+def slow_levels(source, image, blocks, tables):
+    map_levels(source, image, blocks, tables)
 
 
-@kernel(twin="stoker.ops.machine.lookup:slow192")
-def slow192(image, at, tables):
-    map192(image, at, tables)
-
-
-@kernel
-def call_map64(image, at, tables):
-    map64(image, at, tables)
+@kernel(twin="stoker.ops.machine.lookup:slow_colours")
+def slow_colours(source, image, blocks, tables):
+    map_colours(source, image, blocks, tables)
 
 
 @kernel
-def call_map192(image, at, tables):
-    map192(image, at, tables)
+def call_map_levels(source, image, blocks, tables):
+    map_levels(source, image, blocks, tables)
 
 
 @kernel
-def call_slow64(image, at, tables):
-    slow64(image, at, tables)
+def call_map_colours(source, image, blocks, tables):
+    map_colours(source, image, blocks, tables)
 
 
 @kernel
-def call_slow192(image, at, tables):
-    slow192(image, at, tables)
+def call_slow_levels(source, image, blocks, tables):
+    slow_levels(source, image, blocks, tables)
 
 
-@pytest.mark.parametrize("call", [map64, call_map64, call_slow64])
-def test_a_block_of_levels(noise, call):
-    image, tables = noise((80,)), noise((256,), 1)
-    image[8:72:7] = np.arange(0, 256, 27)
-    expected = image.copy()
-    expected[8:72] = tables[image[8:72]]
-    (call if call is map64 else compiled(call))(image, 8, tables)
+@kernel
+def call_slow_colours(source, image, blocks, tables):
+    slow_colours(source, image, blocks, tables)
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 3])
+@pytest.mark.parametrize("call", [map_levels, call_map_levels, call_slow_levels])
+def test_blocks_of_levels(noise, call, blocks):
+    source, tables = noise((200,)), noise((256,), 1)
+    source[8:72:7] = np.arange(0, 256, 27)
+    image, count = noise((200,), 2), 64 * blocks
+    expected = np.concatenate([tables[source[:count]], image[count:]])
+    map_ = call if call is map_levels else compiled(call)
+    map_(source, image, blocks, tables)
     assert (image == expected).all()
+    map_(source, source, blocks, tables)
+    assert (source[:count] == expected[:count]).all()
 
 
-@pytest.mark.parametrize("call", [map192, call_map192, call_slow192])
-def test_a_block_of_colours(noise, call):
-    image, tables = noise((200,)), noise((768,), 1)
+@pytest.mark.parametrize("blocks", [0, 1, 2])
+@pytest.mark.parametrize("call", [map_colours, call_map_colours, call_slow_colours])
+def test_blocks_of_colours(noise, call, blocks):
+    source, tables = noise((400,)), noise((768,), 1)
+    image = noise((400,), 2)
     expected = image.copy()
     for c in range(3):
-        expected[3 + c : 195 : 3] = tables[256 * c + image[3 + c : 195 : 3].astype(int)]
-    (call if call is map192 else compiled(call))(image, 3, tables)
+        own = slice(c, 192 * blocks, 3)
+        expected[own] = tables[256 * c + source[own].astype(int)]
+    (call if call is map_colours else compiled(call))(source, image, blocks, tables)
     assert (image == expected).all()
+
+
+def test_one_table_for_every_length(noise):
+    fast, table = compiled(look_up_all), noise((256,), 1)
+    for count in (1, 63, 64, 65, 127, 128, 200):
+        source, image = noise((count,), count), np.zeros(count, np.uint8)
+        fast(source, image, table)
+        assert (image == table[source]).all(), count
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])

@@ -14,7 +14,7 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, State, Value
-from stoker.ops.pixelwise import APPLY, LEVELS, PixelOp, begin, look_up, plain_floats
+from stoker.ops.pixelwise import APPLY, LEVELS, PixelOp, begin, look_up_all, plain_floats
 from stoker.ops.powers import plain_raised, raise_all
 from stoker.ops.registry import register
 from stoker.rng.draws import bernoulli, uniform_range
@@ -40,10 +40,11 @@ def fill_powers(gamma: float, table: Any) -> None:
 
 @kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    image = begin(src, dst)
     if record["apply"]:
         fill_powers(record["gamma"], scratch)
-        look_up(image, scratch, 1)
+        look_up_all(src.reshape(src.size), dst.reshape(dst.size), scratch)
+    else:
+        begin(src, dst)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
@@ -82,7 +83,9 @@ class Gamma(PixelOp):
     takes_floats: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype([("gamma", "f8"), APPLY])
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run, _plain, in_place=True, by_level=True)
+    }
     floats: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_floats, _plain_floats, in_place=True)
     }

@@ -1,7 +1,8 @@
-"""Blocks of levels replaced through tables, 64 or 192 at a time.
+"""Runs of levels replaced through tables, 64 or 192 at a time.
 
-Compiled for a processor with byte permutations over 256 entries (AVX-512 VBMI) a table is held in
-registers (`stoker.ops.machine.lookup`); elsewhere the twins look up one level after the other.
+Compiled for a processor with byte permutations over 256 entries (AVX-512 VBMI) the tables are held
+in registers (`stoker.ops.machine.lookup`); elsewhere the twins look up one level after the other.
+Source and image may be the same memory.
 """
 
 from typing import Any
@@ -9,14 +10,15 @@ from typing import Any
 from stoker.rng.jit import kernel
 
 
-@kernel(twin="stoker.ops.machine.lookup:map64")
-def map64(image: Any, at: int, tables: Any) -> None:
-    """Replace 64 levels x of a flat image, from index `at` on, by `tables[x]`."""
-    image[at : at + 64] = tables[image[at : at + 64]]
+@kernel(twin="stoker.ops.machine.lookup:map_levels")
+def map_levels(source: Any, image: Any, blocks: int, tables: Any) -> None:
+    """Write to an image `tables[x]` for each level x of a flat source, in blocks of 64 levels."""
+    image[: 64 * blocks] = tables[source[: 64 * blocks]]
 
 
-@kernel(twin="stoker.ops.machine.lookup:map192")
-def map192(image: Any, at: int, tables: Any) -> None:
-    """Replace 64 pixels of three channels: level x of channel c by `tables[256 * c + x]`."""
+@kernel(twin="stoker.ops.machine.lookup:map_colours")
+def map_colours(source: Any, image: Any, blocks: int, tables: Any) -> None:
+    """Write `tables[256 * c + x]` for each level x of channel c of three, 64 pixels a block."""
     for c in range(3):
-        image[at + c : at + 192 : 3] = tables[256 * c : 256 * c + 256][image[at + c : at + 192 : 3]]
+        own = slice(c, 192 * blocks, 3)
+        image[own] = tables[256 * c : 256 * c + 256][source[own]]

@@ -13,7 +13,7 @@ import numpy as np
 
 from stoker.ops import checks
 from stoker.ops.contract import Op, State
-from stoker.ops.lookup import map64, map192
+from stoker.ops.lookup import map_colours, map_levels
 from stoker.ops.rules import require_pixels
 from stoker.ops.runs import copy_run
 from stoker.rng.draws import bernoulli
@@ -54,17 +54,24 @@ def bring(src: Any, dst: Any, at: int, count: int) -> None:
 
 
 @kernel
+def look_up_all(source: Any, image: Any, table: Any) -> None:
+    """Write to a flat image `table[x]` for every level x of a flat source, which it may be."""
+    blocks = source.size // 64
+    map_levels(source, image, blocks, table)
+    for i in range(np.uint64(64 * blocks), np.uint64(source.size)):
+        image[i] = table[source[i]]
+
+
+@kernel
 def look_up(image: Any, tables: Any, channels: int) -> None:
     """Replace every level x of channel c by `tables[256 * c + x]`, in a flat image."""
-    done = 0
     if channels == 1:
-        done = image.size // 64 * 64
-        for at in range(0, done, 64):
-            map64(image, at, tables)
-    elif channels == 3:
+        look_up_all(image, image, tables)
+        return
+    done = 0
+    if channels == 3:
         done = image.size // 192 * 192
-        for at in range(0, done, 192):
-            map192(image, at, tables)
+        map_colours(image, image, done // 192, tables)
     for c in range(np.uint64(channels)):
         base = np.uint64(LEVELS) * np.uint64(c)
         for i in range(np.uint64(done // channels), np.uint64(image.size // channels)):

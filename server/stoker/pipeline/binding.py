@@ -121,7 +121,7 @@ class Binder:
             self._store(self._output(name, value), value, steps)
             delivered.append(mixed)
             if self.states[value].items:
-                count = self._new_value()
+                count = self.new_value()
                 self._scalar(count, int)
                 steps.append(ExprStep(count, "count", (value,), ("",)))
                 self._store(Output(f"{name}.{COUNT}", "int64", (), "count"), count, steps)
@@ -167,7 +167,7 @@ class Binder:
         self.outputs += [output, sizes]
         self.stores += [value, value]
 
-    def _new_value(self) -> int:
+    def new_value(self) -> int:
         """Return the number of a value that the graph does not have."""
         self._next += 1
         return self._next - 1
@@ -521,7 +521,7 @@ class Binder:
 
     def _convert(self, src: int, state: State, steps: list[Step], *, register: bool) -> int:
         """Append a copy of a value with the dtype and rank of a state; it keeps its own sides."""
-        own, dst = self.states[src], self._new_value()
+        own, dst = self.states[src], self.new_value()
         extra = (1,) * (len(state.shape) - len(own.shape))
         self.states[dst] = State(
             state.kind, state.dtype, (*own.shape, *extra), (*own.bound, *extra)

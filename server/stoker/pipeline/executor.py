@@ -78,7 +78,9 @@ class Executor:
     ) -> None:
         """Compile what the plan calls, or load it; see `compile_plan`."""
         self.plan = plan
-        program = write_program(plan)
+        from stoker.ops.machine import lookup  # noqa: PLC0415 - loads numba
+
+        program = write_program(plan, as_tables=lookup.IN_REGISTERS)
         prove(plan, program)
         self._steps, self._progress = program.step, program.progress
         params = params_table(plan.decisions)

@@ -12,7 +12,9 @@ from typing import Any
 import msgspec
 
 from stoker.ops.python_call import PythonCall
+from stoker.ops.resize_center_crop import ResizeCenterCrop
 from stoker.pipeline.graph import Graph
+from stoker.pipeline.levels import levels_steps
 from stoker.pipeline.nodes import Form, If, Node
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.steps import (
@@ -26,6 +28,7 @@ from stoker.pipeline.steps import (
     IfStep,
     InputStep,
     ItemsStep,
+    LevelsStep,
     RecordStep,
     SameSizeStep,
     Step,
@@ -51,6 +54,19 @@ def explain(plan: Plan) -> str:
     ]
     lines += [f"  {o.name}: {o.kind} {o.dtype} {_shape(o)}" for o in plan.delivered]
     return "\n".join(lines) + "\n"
+
+
+def joined(plan: Plan) -> list[str]:
+    """Say what a plan with shortcuts does at once, of which the pipeline has several steps."""
+    lines = [
+        f"{d.op.by} and center_crop: only what is kept is computed"
+        for d in plan.decisions
+        if isinstance(d.op, ResizeCenterCrop)
+    ]
+    for step in levels_steps(plan.steps):
+        names = ", ".join(f"{one.decision.op.name} ({one.site})" for one in step.applies)
+        lines.append(f"{names}: one table of levels, where tables are quick and images not small")
+    return lines or ["nothing"]
 
 
 def mixes(plan: Plan) -> list[str]:
@@ -173,15 +189,22 @@ def _line(plan: Plan, step: Step) -> str:
             return f"d{d.index} = draw {d.op.name}{of}, {stream}{more} ({d.site})"
         case SameSizeStep():
             return f"check: v{step.left} and v{step.right} have one size"
-        case ApplyStep(decision=d) | FoldStep(decision=d) | ItemsStep(decision=d):
-            of = ", ".join(f"v{src}" for src in step.srcs)
-            return f"v{step.dst} = {d.op.name} d{d.index} of {of}{about(plan, step.dst)}"
+        case ApplyStep() | LevelsStep() | FoldStep() | ItemsStep():
+            return _applied(plan, step)
         case StoreStep() | StoreSizedStep():
             form = ""
             if isinstance(step, StoreSizedStep):
                 form = f" and its size, {_form(step.form)}"
             return f"output {plan.outputs[step.output].name!r} = v{step.src}{form}"
     return _scalar_line(plan, step)
+
+
+def _applied(plan: Plan, step: ApplyStep | LevelsStep | FoldStep | ItemsStep) -> str:
+    run = step.applies if isinstance(step, LevelsStep) else (step,)
+    ops = ", ".join(f"{one.decision.op.name} d{one.decision.index}" for one in run)
+    of = ", ".join(f"v{src}" for src in step.srcs)
+    how = " as one table" * isinstance(step, LevelsStep)
+    return f"v{step.dst} = {ops} of {of}{how}{about(plan, step.dst)}"
 
 
 def _scalar_line(plan: Plan, step: Step) -> str:

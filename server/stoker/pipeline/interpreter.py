@@ -35,6 +35,7 @@ from stoker.pipeline.steps import (
     IfStep,
     InputStep,
     ItemsStep,
+    LevelsStep,
     RecordStep,
     SameSizeStep,
     Step,
@@ -201,6 +202,8 @@ class Run:
                 self.same_size(step)
             case ApplyStep() | FoldStep():
                 self.apply(step)
+            case LevelsStep():
+                self.steps(step.applies)
             case ItemsStep():
                 self.items(step)
             case IfStep():

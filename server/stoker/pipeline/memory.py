@@ -28,6 +28,7 @@ from stoker.pipeline.steps import (
     FoldStep,
     IfStep,
     ItemsStep,
+    LevelsStep,
     Place,
     Step,
     StoreSizedStep,
@@ -35,8 +36,10 @@ from stoker.pipeline.steps import (
 )
 from stoker.protocol.layout import ALIGN
 
-_Makers = ApplyStep | FoldStep | ItemsStep | ConvertStep
+_Makers = ApplyStep | LevelsStep | FoldStep | ItemsStep | ConvertStep
 """Steps whose result has memory of its own."""
+_Kernels = ApplyStep | LevelsStep | FoldStep
+"""Those that run kernels of images, masks and arrays, with scratch memory."""
 
 
 Path = tuple[tuple[int, int], ...]
@@ -103,7 +106,7 @@ class _Planner:
         for event in self.events:
             self.trace_roots(event)
         for event in self.events:
-            for value in _reads(event.step):
+            for value in reads(event.step):
                 for root in self.roots.get(value, ()):
                     self.last[root] = event.time
         for event in self.events:
@@ -132,7 +135,12 @@ class _Planner:
         if not isinstance(step, _Makers) or step.dst not in self.roots:
             return
         death = self.last[step.dst]
-        if isinstance(step, ApplyStep):
+        if isinstance(step, LevelsStep):
+            self.regions[step.table] = Region(
+                self.bound.states[step.table].bound_bytes,
+                *(event.time, event.time, event.path, [step.table]),
+            )
+        if isinstance(step, ApplyStep | LevelsStep):
             shared = self.in_place(step, event.time)
             if shared is not None:
                 shared.death = max(shared.death, death)
@@ -142,15 +150,16 @@ class _Planner:
         size = self.bound.states[step.dst].bound_bytes
         self.regions[step.dst] = Region(size, event.time, death, event.path, [step.dst])
 
-    def in_place(self, step: ApplyStep, time: int) -> Region | None:
-        """Return the region that the kernel may write while it reads it, if there is one."""
+    def in_place(self, step: ApplyStep | LevelsStep, time: int) -> Region | None:
+        """Return the region that a step may write while it reads it, if there is one."""
         states, roots = self.bound.states, self.roots.get(step.src, frozenset())
-        if not step.kernel.in_place or len(roots) != 1 or self._is_input_alias(step.src):
+        last = step.applies[-1] if isinstance(step, LevelsStep) else step
+        if not last.kernel.in_place or len(roots) != 1 or self._is_input_alias(step.src):
             return None
         (root,) = roots
         src, dst = states[step.src], states[step.dst]
         same = src.dtype == dst.dtype and src.shape == dst.shape and src.bound == dst.bound
-        keeps = step.decision.op.out_size is same_size or dst.is_fixed
+        keeps = last.decision.op.out_size is same_size or dst.is_fixed
         return self.regions[root] if same and keeps and self.last[root] == time else None
 
     def _is_input_alias(self, value: int) -> bool:
@@ -171,8 +180,7 @@ class _Planner:
         return False
 
     def place_outputs(self) -> set[Step]:
-        kernels = ApplyStep | FoldStep
-        made = {e.step.dst for e in self.events if isinstance(e.step, kernels) and not e.path}
+        made = {e.step.dst for e in self.events if isinstance(e.step, _Kernels) and not e.path}
         stored: set[Step] = set()
         taken: set[int] = set()
         for step in self.bound.steps:
@@ -193,7 +201,7 @@ class _Planner:
         needs: dict[int, Region] = {}
         for event in self.events:
             step = event.step
-            if isinstance(step, ApplyStep | FoldStep) and step.scratch_bytes:
+            if isinstance(step, _Kernels) and step.scratch_bytes:
                 needs[step.dst] = Region(step.scratch_bytes, event.time, event.time, event.path)
         wanted += needs.values()
         offsets, size = _pack(wanted)
@@ -247,10 +255,10 @@ def _events(steps: tuple[Step, ...], path: Path, clock: list[int]) -> Iterator[_
         clock[0] += 1
 
 
-def _reads(step: Step) -> tuple[int, ...]:
+def reads(step: Step) -> tuple[int, ...]:
     """Values whose memory a step reads; looking at a size reads no memory."""
     match step:
-        case ApplyStep() | FoldStep() | ItemsStep():
+        case ApplyStep() | LevelsStep() | FoldStep() | ItemsStep():
             return step.srcs
         case ConvertStep() | StoreStep() | StoreSizedStep():
             return (step.src,)

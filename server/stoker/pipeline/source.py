@@ -31,6 +31,7 @@ from stoker.pipeline.steps import (
     IfStep,
     InputStep,
     ItemsStep,
+    LevelsStep,
     RecordStep,
     SameSizeStep,
     Step,
@@ -151,6 +152,8 @@ class _Writer:
                 yield f'assert size_of(v{step.left}) == size_of(v{step.right}), "{what}"'
             case ApplyStep() | FoldStep():
                 yield from self._apply(step)
+            case LevelsStep(applies=applies):
+                yield from self.block(applies)
             case ItemsStep():
                 yield from self._items(step)
             case ConvertStep():

@@ -85,3 +85,9 @@ def mosaics(sample):
 @pipeline
 def fitted(sample):
     return {"image": ops.fit_bucket(sample.image, crop="random")}
+
+
+@pipeline
+def levels(sample):
+    image = ops.center_crop(ops.resize_short(sample.image, size=40, max_size=80), size=32)
+    return {"image": ops.invert(ops.gamma(image))}

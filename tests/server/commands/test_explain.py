@@ -42,6 +42,16 @@ def test_calls_of_python_are_told(photos, run):
     assert "image, so rows are computed one by one; a call of command_pipelines:doubled, out" in out
 
 
+def test_what_workers_join_is_told(photos, run):
+    out = run(explain, "command_pipelines:levels", photos)
+    told = out[out.index("\nJoined by workers\n") :].splitlines()[2:4]
+    assert told[0].strip() == "resize_short and center_crop: only what is kept is computed"
+    assert "gamma (" in told[1]
+    assert "), invert (" in told[1]
+    assert told[1].endswith("one table of levels, where tables are quick and images not small")
+    assert "Joined by workers\n  nothing\n" in run(explain, "command_pipelines:labels", photos)
+
+
 def test_items_and_schedules_are_told(boxed, photos, run):
     out = run(explain, "command_pipelines:boxed", boxed)
     assert "  boxes: boxes[<=3: xyxy, label int64], mapped as it is stored" in out

@@ -1,8 +1,8 @@
 """`stoker explain`: what a pipeline becomes over a dataset; nothing is compiled, no pixel is read.
 
 The graph in its normal form, the fields and how each is read, the steps with the state and place of
-every value, the memory plan, the conditions, and the program that the machine executes; or with
-`--source` the program alone, as Python that can be run.
+every value, the memory plan, the conditions, the steps that workers join, and the program as it is
+without that; or with `--source` the program alone, as Python that can be run.
 """
 
 from typing import Annotated
@@ -13,13 +13,14 @@ from rich.text import Text
 
 from stoker.ops.python_call import PythonCall
 from stoker.pipeline.explain import explain as plan_text
-from stoker.pipeline.explain import graph_text
+from stoker.pipeline.explain import graph_text, joined
 from stoker.pipeline.listing import listing
 from stoker.pipeline.program import write_program
 from stoker.pipeline.source import source
 from stoker.pipeline.steps import Decision
 from stoker.pipeline.windows import windowed
 from stoker.server.samples import ENCODED
+from stoker.server.states import worker_plan
 from stoker.server.subject import Subject, open_subject
 
 
@@ -45,6 +46,8 @@ def explain(
         _section(console, "Fields", "\n".join(field_lines(subject)))
         _section(console, "Graph", graph_text(subject.plan.graph))
         _section(console, "Plan", plan_text(subject.plan))
+        short = worker_plan(subject.plan.graph, subject.dataset, subject.bucket)
+        _section(console, "Joined by workers", "\n".join(joined(short)))
         _section(console, "Program", listing(write_program(subject.plan)))
 
 
