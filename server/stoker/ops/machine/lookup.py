@@ -34,7 +34,7 @@ def _quarters(builder: Any, table: Any) -> list[Any]:
     return [load(builder, place, LANES) for place in places]
 
 
-def _picked(builder: Any, levels: Any, quarters: list[Any]) -> Any:
+def picked(builder: Any, levels: Any, quarters: list[Any]) -> Any:
     """Look 64 levels up in a table."""
     kind = ir.FunctionType(BYTES, [BYTES, BYTES, BYTES])
     pick = function(builder.module, kind, PICK)
@@ -52,10 +52,10 @@ def _by_permutation(builder: Any, source: Any, image: Any, blocks: Any, tables: 
         for part in range(count):
             at = builder.add(first, ir.Constant(INDEX, LANES * part))
             levels = load(builder, builder.gep(source, [at]), LANES)
-            done = _picked(builder, levels, held[0])
+            done = picked(builder, levels, held[0])
             for c in range(1, count):
                 own = [LANES + n if (LANES * part + n) % count == c else n for n in range(LANES)]
-                done = shuffle(builder, done, _picked(builder, levels, held[c]), own)
+                done = shuffle(builder, done, picked(builder, levels, held[c]), own)
             store(builder, done, builder.gep(image, [at]))
 
 
