@@ -7,6 +7,7 @@ Prints one JSON line: CPU seconds up to the row's end, imports not counted, and 
 worker, it imports NumPy, numba and the pipeline, and no library of images.
 """
 
+import argparse
 import json
 import os
 import sys
@@ -36,7 +37,9 @@ def chain(sample: Any) -> dict[str, Any]:
 
 
 def main() -> int:
-    set_cache_root(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("cache", metavar="CACHE", help="folder of compiled kernels; is made")
+    set_cache_root(parser.parse_args().cache)
     image, out = np.zeros((375, 500, 3), np.uint8), np.empty((3, SIDE, SIDE), np.float16)
     begun = time.process_time()
     compile_plan(chain.plan_for({"image": image})).run(Row(1, 2, 3), (image,), (out,))

@@ -92,9 +92,16 @@ def test_what_cannot_be_read_is_named(root):
     assert bad(root, Extract(0, 50, 9), [Container(table)]) == (
         "the item: table ends within it: expected 9 bytes at 50, got 2"
     )
-    os.utime(root / "table", ns=(1, table.mtime_ns + 1))
-    assert "the item: table: it changed while it was packed: it had 52 bytes, and has 52" in bad(
-        root, Extract(0, 0, 4), [Container(table)]
+    os.utime(root / "table", ns=(1, 1_700_000_000_000_000_001))
+    old = SourceFile("table", table.size_bytes, 1_600_000_000_000_000_000)
+    assert bad(root, Extract(0, 0, 4), [Container(old)]) == (
+        "the item: table: it changed while it was packed: it was written at "
+        "2023-11-14T22:13:20.000000001 UTC, and before at 2020-09-13T12:26:40.000000000 UTC; "
+        "let it rest, and run the same command again"
+    )
+    shorter = SourceFile("table", 51, 1_600_000_000_000_000_000)
+    assert "it changed while it was packed: it had 51 bytes, and has 52; let" in bad(
+        root, Extract(0, 0, 4), [Container(shorter)]
     )
 
 

@@ -318,3 +318,14 @@ def test_what_was_measured_is_what_the_page_says(root: Path) -> None:
     assert results
     text = (root / "docs/performance.md").read_text()
     assert report.put(report.page(results), text) == text
+
+
+def test_help_of_the_build_makes_nothing(root: Path, tmp_path: Path) -> None:
+    """It takes a folder to make, which once was called --help."""
+    script = root / "benchmarks/ops_build.py"
+    asked = subprocess.run(
+        [sys.executable, str(script), "--help"],
+        cwd=tmp_path, check=True, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert "CACHE" in asked.stdout
+    assert not list(tmp_path.iterdir())

@@ -199,11 +199,20 @@ def check_unchanged(status: os.stat_result, file: SourceFile) -> None:
     Raises:
         CodecError: its size or time of change is another.
     """
-    if (status.st_size, status.st_mtime_ns) != (file.size_bytes, file.mtime_ns):
-        raise CodecError(
-            f"it changed while it was packed: it had {file.size_bytes} bytes, and has "
-            f"{status.st_size}; let it rest, and run the same command again"
+    if (status.st_size, status.st_mtime_ns) == (file.size_bytes, file.mtime_ns):
+        return
+    what = f"it had {file.size_bytes} bytes, and has {status.st_size}"
+    if status.st_size == file.size_bytes:
+        what = (
+            f"it was written at {_told(status.st_mtime_ns)}, and before at {_told(file.mtime_ns)}"
         )
+    raise CodecError(
+        f"it changed while it was packed: {what}; let it rest, and run the same command again"
+    )
+
+
+def _told(time_ns: int) -> str:
+    return f"{np.datetime64(min(time_ns, 2**63 - 1), 'ns')} UTC"
 
 
 def check_path(root: Path, file: SourceFile) -> None:
