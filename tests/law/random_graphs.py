@@ -39,6 +39,7 @@ class Writer:
         by_seed = stored == FLOAT or np.random.default_rng([seed, 2]).uniform() < 0.4
         self.floats = by_seed if floats is None else floats
         self.dtypes = {0: stored}
+        self.wide = set()  # images of floats that may have levels of 0 to 255, not of 0 to 1
         self.rng = np.random.default_rng(seed)
         self.next = 4
         self.streams = []
@@ -68,9 +69,15 @@ class Writer:
         return [name for name in names if takes_floats(name, self.params[name])]
 
     def converted(self, nodes, flow):
-        """The flow with floats in the place of the image's levels, or levels of its floats."""
-        op = lookup(CONVERSIONS[self.dtypes[flow[0]]])
-        return self.apply(nodes, op, {}, flow[:1])[0], flow[1]
+        """The flow with floats in the place of the image's levels, or levels of its floats.
+
+        Floats of 0 to 255 are brought into 0 to 1 first: nearly all would be the same white.
+        """
+        image, mask = flow
+        op = lookup(CONVERSIONS[self.dtypes[image]])
+        if image in self.wide:
+            (image,) = self.apply(nodes, lookup("autocontrast"), {"p": 1.0}, [image])
+        return self.apply(nodes, op, {}, [image])[0], mask
 
     def call(self, nodes, name, flow, params=None):
         if name in BEFORE:
@@ -104,6 +111,8 @@ class Writer:
             nodes.append({"node": "apply", "draw": decision, "to": to, "results": 1})
             results.append(self.number())
             self.dtypes[results[-1]] = MADE.get(op.name, self.dtypes.get(to[0]))
+            if op.name not in MADE and not self.wide.isdisjoint(to):
+                self.wide.add(results[-1])
         return results
 
     def stream(self):
@@ -125,8 +134,11 @@ class Writer:
             blocks.append({"nodes": inner, "results": list(results)})
         nodes.append({"node": "if", "cond": cond, "then": blocks[0], "else": blocks[1]})
         joined = self.number(), self.number()
-        images = {self.dtypes[block["results"][0]] for block in blocks}
-        self.dtypes[joined[0]] = FLOAT if FLOAT in images else "uint8"
+        images = [block["results"][0] for block in blocks]
+        dtypes = {self.dtypes[image] for image in images}
+        self.dtypes[joined[0]] = FLOAT if FLOAT in dtypes else "uint8"
+        if len(dtypes) == 2 or not self.wide.isdisjoint(images):
+            self.wide.add(joined[0])
         return joined
 
     def ends(self):
