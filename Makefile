@@ -10,11 +10,20 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
+# What freezes results: hashes of ops and pipelines, vectors of the contracts, one case of the law.
+OLDER  := .venv-older
+FROZEN := tests/ops/test_golden.py tests/ops/test_batch_golden.py tests/ops/test_folds.py \
+          tests/ops/test_points.py::test_golden tests/pipeline/test_golden.py \
+          tests/rng/test_philox.py tests/rng/test_draws.py tests/rng/test_maths.py \
+          tests/rng/test_random_vectors.py tests/rng/test_key_quality.py \
+          tests/order/test_order_vectors.py tests/dataset/test_dataset_vectors.py \
+          tests/dataset/test_pixels.py "tests/law/test_law.py::test_any_number_of_workers[8-names2]"
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check bench golden-older clean
 
 help:            ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(STAMP)   ## make a dataset of photographs, pack it, serve it, train on it (about 2 minutes)
 	$(BIN)/python examples/segmentation/demo.py --out demo
@@ -32,8 +41,11 @@ check: $(STAMP)  ## style, types, layers, links of the documentation
 bench: $(STAMP)  ## compare with torch.utils.data.DataLoader on the same files (about 10 minutes)
 	$(BIN)/python benchmarks/throughput.py
 
+golden-older: $(OLDER)/.installed ## the frozen results with the oldest numba and NumPy (about an hour)
+	$(OLDER)/bin/python -m pytest -n $(PROCESSES) --dist loadscope --timeout 3600 $(FROZEN)
+
 clean:           ## remove all that the other targets made
-	rm -rf $(VENV) build dist demo benchmarks/data benchmarks/results/*.json
+	rm -rf $(VENV) $(OLDER) build dist demo benchmarks/data benchmarks/results/*.json
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -44,4 +56,12 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PIP) install --quiet -c constraints.txt pip
 	$(PIP) install --quiet -c constraints.txt hatchling editables
 	$(PIP) install --quiet -c constraints.txt --no-build-isolation -e '.[server,torch]' --group dev
+	touch $@
+
+$(OLDER)/.installed: pyproject.toml constraints.txt constraints-older.txt
+	test -x $(OLDER)/bin/python || "$(PYTHON)" -m venv $(OLDER)
+	awk -F== 'NR == FNR {older[$$1]} NR == FNR || !($$1 in older)' constraints-older.txt constraints.txt > $(OLDER)/constraints.txt
+	$(OLDER)/bin/python -m pip install --quiet -c $(OLDER)/constraints.txt pip
+	$(OLDER)/bin/python -m pip install --quiet -c $(OLDER)/constraints.txt hatchling editables
+	$(OLDER)/bin/python -m pip install --quiet -c $(OLDER)/constraints.txt --no-build-isolation -e '.[server]' --group dev
 	touch $@

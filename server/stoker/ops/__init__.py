@@ -74,7 +74,7 @@ from stoker.ops.random_blend import RandomBlend, random_blend
 from stoker.ops.random_crop import RandomCrop, random_crop
 from stoker.ops.random_resized_crop import RandomResizedCrop, random_resized_crop
 from stoker.ops.random_short_side_scale import RandomShortSideScale, random_short_side_scale
-from stoker.ops.registry import lookup, make, register, registered
+from stoker.ops.registry import at, lookup, make, register, register_earlier, registered
 from stoker.ops.resize import Resize, resize
 from stoker.ops.resize_long import ResizeLong, resize_long
 from stoker.ops.resize_short import ResizeShort, resize_short
@@ -185,6 +185,7 @@ __all__ = [
     "YcbcrToRgb",
     "ZoomOut",
     "affine",
+    "at",
     "augmix_transform",
     "autocontrast",
     "blend",
@@ -243,6 +244,7 @@ __all__ = [
     "random_resized_crop",
     "random_short_side_scale",
     "register",
+    "register_earlier",
     "registered",
     "resize",
     "resize_long",

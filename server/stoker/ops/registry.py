@@ -1,8 +1,9 @@
 """The registry: op name -> op class. Filled by the op modules on import, read by everybody else.
 
-A name can be registered once. The contract tests run over everything that is registered here. An
-op of a user's is not registered: its name is `module:Class` (`stoker.ops.named`), and its contract
-tests are `stoker.ops.testing.check_op`.
+A name can be registered once. Earlier versions of an op may stay beside it (`register_earlier`): a
+graph that names one is bound to it, and authors choose it by `at`. The contract tests run over all
+that is registered here. An op of a user's is not: its name is `module:Class` (`stoker.ops.named`),
+and its contract tests are `stoker.ops.testing.check_op`.
 """
 
 import difflib
@@ -12,9 +13,10 @@ from typing import TypeVar
 from stoker.ops.contract import Op, ParameterError
 from stoker.ops.named import reference, resolve
 from stoker.protocol.canonical import Canonical
-from stoker.protocol.errors import BuildError, UnknownNameError
+from stoker.protocol.errors import BuildError, UnknownNameError, VersionError
 
 _OPS: dict[str, type[Op]] = {}
+_EARLIER: dict[tuple[str, int], type[Op]] = {}
 _UNLISTED: set[str] = set()
 _BATCH: set[str] = set()
 T = TypeVar("T", bound=type[Op])
@@ -54,6 +56,18 @@ def register_batch(cls: T) -> T:
     return register(cls)
 
 
+def register_earlier(cls: T) -> T:
+    """Register an earlier version of an op, for graphs and authors that name it.
+
+    Raises:
+        ValueError: that version is registered already.
+    """
+    held = _EARLIER.setdefault((cls.name, cls.version), cls)
+    if held is not cls or getattr(_OPS.get(cls.name), "version", None) == cls.version:
+        raise ValueError(f"version {cls.version} of op {cls.name!r} is registered twice")
+    return cls
+
+
 def name_of(op: Op) -> str:
     """Return the name that stands in a graph: that of the registry, or `module:Class`.
 
@@ -61,18 +75,24 @@ def name_of(op: Op) -> str:
         BuildError: the class of a user's op cannot be imported by name, by a worker for example.
     """
     cls = type(op)
-    if _OPS.get(cls.name) is cls:
+    if cls in (_OPS.get(cls.name), _EARLIER.get((cls.name, cls.version))):
         return cls.name
     return reference(cls, f"op {cls.name!r}")
 
 
-def lookup(name: str) -> type[Op]:
+def lookup(name: str, version: int | None = None) -> type[Op]:
     """Return the op class of that name, registered or `module:Class`.
+
+    Args:
+        name: of the op.
+        version: an earlier version if that is registered; the present one for all other numbers.
 
     Raises:
         UnknownNameError: there is none; the message has the nearest name.
         BuildError: `module:Class` may not be imported here, cannot be, or is no op.
     """
+    if version is not None and (name, version) in _EARLIER:
+        return _EARLIER[name, version]
     if ":" in name:
         return _custom(name)
     if name not in _OPS:
@@ -86,6 +106,21 @@ def _custom(name: str) -> type[Op]:
     found = resolve(name)
     if not (isinstance(found, type) and issubclass(found, Op)):
         raise BuildError(f"{name!r} is no op: expected a class made of stoker.ops.Op", op=name)
+    return found
+
+
+def at(name: str, version: int) -> type[Op]:
+    """Return a version of an op, to be used as its class is: `at("invert", 1)(p=1.0)(image)`.
+
+    Raises:
+        UnknownNameError: there is no such op.
+        VersionError: this version is not registered.
+    """
+    found = lookup(name, version)
+    if found.version != version:
+        there = sorted([found.version, *(v for n, v in _EARLIER if n == name)])
+        versions = ", ".join(map(str, there))
+        raise VersionError(f"op {name!r} has no version {version}; it has {versions}", op=name)
     return found
 
 
@@ -109,16 +144,16 @@ def batch_ops() -> Mapping[str, type[Op]]:
     return {name: _OPS[name] for name in sorted(_BATCH)}
 
 
-def make(name: str, params: Mapping[str, Canonical]) -> Op:
+def make(name: str, params: Mapping[str, Canonical], version: int | None = None) -> Op:
     """Build an op from its name and the plain parameters that a graph holds.
 
-    Lists become tuples, because op parameters are hashable.
+    Lists become tuples, because op parameters are hashable. `version` is as for `lookup`.
 
     Raises:
         UnknownNameError: there is no such op.
         ParameterError: a parameter is unknown, missing or out of bounds.
     """
-    cls = lookup(name)
+    cls = lookup(name, version)
     values = {key: tuple(v) if isinstance(v, list) else v for key, v in params.items()}
     try:
         return cls(**values)

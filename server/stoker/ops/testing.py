@@ -230,7 +230,7 @@ def _check_graph_form(op: Op) -> None:
             f"{op.name}: its parameters cannot stand in a graph ({error}): params_data() returns "
             "text, numbers, truth values, None, lists and dicts of them"
         ) from None
-    again = make(name_of(op), data)
+    again = make(name_of(op), data, op.version)
     _hold(again == op, op, f"made again of its plain parameters {data} it is another op: {again}")
     _hold(hash(again) == hash(op), op, "an equal op has another hash")
     same = again.params().tobytes() == op.params().tobytes()

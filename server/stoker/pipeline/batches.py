@@ -126,7 +126,7 @@ def read_ids(graph: Graph, samples: Samples, chosen: Sequence[int]) -> Sequence[
     Raises:
         UsageError: a mosaic draws from samples whose ids are not 0, 1, 2, ...
     """
-    drawn = (lookup(draw.op) for draw in draws_of(graph.nodes))
+    drawn = (lookup(draw.op, draw.version) for draw in draws_of(graph.nodes))
     if not any(issubclass(op, BatchOp) and op.of_dataset for op in drawn):
         return chosen
     whole = range(len(samples))

@@ -238,7 +238,7 @@ class Binder:
         site = self.graph.site(value)
         schedule = self._within(value, node.op, lambda: self._formulas.schedule(node))
         params = schedule.at(FIRST) if schedule else node.params
-        op = self._within(value, node.op, lambda: make(node.op, params))
+        op = self._within(value, node.op, lambda: make(node.op, params, node.version))
         self._within(value, op.name, lambda: check_class(type(op)))
         self._within(value, op.name, lambda: check_purity(type(op)))
         if op.version != node.version:

@@ -84,7 +84,7 @@ def scheduled_ops(plan: Plan, place: Moment) -> Iterator[tuple[Decision, Op]]:
                 require(place, fact)
             params = decision.schedule.at(place)
             try:
-                op = make(name_of(decision.op), params)
+                op = make(name_of(decision.op), params, decision.op.version)
                 _check_states(plan, decision, op)
             except StokerError as error:
                 raise _refused(decision, place, params, error) from None

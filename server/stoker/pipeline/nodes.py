@@ -176,6 +176,7 @@ class Unneeded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             number, or None for a number.
         file: where the user wrote it.
         line: the line there.
+        version: as in `Draw`; None for the present one.
     """
 
     op: Name
@@ -183,6 +184,7 @@ class Unneeded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     of: Annotated[tuple[Name | Number | None, ...], msgspec.Meta(max_length=MAX_ARGS)]
     file: Path
     line: Number
+    version: Number | None = None
 
 
 Node = Input | Context | Const | Draw | Apply | Expr | If

@@ -40,9 +40,10 @@ def unneeded_calls(graph: Graph) -> tuple[Unneeded, ...]:
             continue
         of = tuple(_source(v, places, made_by) for v in node.made_of(value - first))
         match places.owners[node.draw][0]:
-            case Draw(op=op, params=params, varies=varies):
-                call = Unneeded(op, None if varies else params, of, *sites.get(value, ("", 0)))
-        key = canonical_bytes(msgspec.to_builtins((call.op, call.params, call.of)))
+            case Draw(op=op, params=params, varies=varies, version=version):
+                given = None if varies else params
+                call = Unneeded(op, given, of, *sites.get(value, ("", 0)), version)
+        key = canonical_bytes(msgspec.to_builtins((call.op, call.version, call.params, call.of)))
         made_by[value] = numbers.setdefault(key, len(calls))
         if made_by[value] == len(calls):
             calls.append(call)
@@ -105,7 +106,7 @@ def check_unneeded(calls: tuple[Unneeded, ...], fields: Mapping[str, State]) -> 
 
 
 def _check_kinds(call: Unneeded, given: tuple[State, ...]) -> None:
-    cls = lookup(call.op)
+    cls = lookup(call.op, call.version)
     for state in given:
         if state.kind not in cls.kinds():
             error = cls.no_rule(state)
@@ -114,9 +115,9 @@ def _check_kinds(call: Unneeded, given: tuple[State, ...]) -> None:
 
 def _result(call: Unneeded, given: tuple[State, ...]) -> State:
     """Return what comes out; of what declares nothing yet, and of what is refused, what went in."""
-    if call.params is None or issubclass(lookup(call.op), BatchOp):
+    if call.params is None or issubclass(lookup(call.op, call.version), BatchOp):
         return given[0]
-    op = make(call.op, call.params)
+    op = make(call.op, call.params, call.version)
     try:
         if given[0].kind in ITEM_KINDS and not op.folds:
             return declared_items(op, given[0])

@@ -37,6 +37,8 @@ MAX_JSON_BYTES = 2**20
 _MASKS = re.compile(r"(^|_)(masks?|segmentations?|annotations?|gt)($|_)", re.IGNORECASE)
 _PACKED = re.compile(r"[0-9]{5,}-[0-9a-f]{8}\.arrow")
 _ORDER = {"image": 0, "mask": 1, "label": 2}
+_FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}
+"""What pyarrow calls otherwise than NumPy; its own conversion asks for pandas in version 18."""
 
 
 def is_huggingface(source: Path) -> bool:
@@ -174,7 +176,7 @@ def _field(column: Any, feature: Mapping[str, Any]) -> schema.Field | None:
     if feature.get("_type") == "ClassLabel" or (name == "label" and pa.types.is_integer(kind)):
         names = feature.get("names")
         return schema.label(name, tuple(map(str, names)) if isinstance(names, list) else None)
-    dtype = _dtype(kind)
+    dtype = dtype_of(kind)
     return schema.scalar(name, dtype) if dtype else None
 
 
@@ -184,7 +186,7 @@ def _fits(kind: Any, field: schema.Field) -> bool:
         return is_picture(kind) or _is_bytes(kind)
     if field.kind == "bytes":
         return _is_bytes(kind)
-    return _is_list(kind) if field.kind == "array" else bool(_dtype(kind))
+    return _is_list(kind) if field.kind == "array" else bool(dtype_of(kind))
 
 
 def _array(name: str, kind: Any, feature: Mapping[str, Any]) -> schema.Field | None:
@@ -196,7 +198,7 @@ def _array(name: str, kind: Any, feature: Mapping[str, Any]) -> schema.Field | N
     said = feature.get("shape")
     if isinstance(said, list) and len(said) == len(sides):
         sides = [side if type(side) is int and side > 0 else None for side in said]
-    dtype = _dtype(kind)
+    dtype = dtype_of(kind)
     if not dtype or not sides or None in sides[1:]:
         return None
     return schema.array(name, dtype, tuple(sides))
@@ -231,13 +233,13 @@ def _is_list(kind: Any) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
-def _dtype(kind: Any) -> str:
+def dtype_of(kind: Any) -> str:
     """Return the dtype of a pyarrow number, "" for anything else."""
     import pyarrow as pa  # noqa: PLC0415
 
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         return ""
-    return str(np.dtype(kind.to_pandas_dtype()).name)
+    return _FLOATS.get(str(kind), str(kind))
 
 
 def huggingface_files(source: Path) -> tuple[Path, list[SourceFile]]:

@@ -11,7 +11,7 @@ from stoker.dataset.limits import CodecError
 from stoker.dataset.schema import Field
 from stoker.dataset.sources.arrow_files import ArrowTable, TableFile, open_table
 from stoker.dataset.sources.declare import field_name
-from stoker.dataset.sources.huggingface import is_picture
+from stoker.dataset.sources.huggingface import dtype_of, is_picture
 from stoker.dataset.sources.item import Extract, Item, Record
 from stoker.dataset.sources.readers import BadItemError, check_path, open_unchanged
 from stoker.dataset.sources.recipe import Recipe
@@ -136,7 +136,7 @@ def buffer_of(field: Field, column: Any, row: int) -> Any:
         return _bytes_of(column, row)
     numbers, sides = _numbers_of(_cell(column, row).values, field)
     fits = all(want in (None, got) for want, got in zip(field.shape, sides, strict=True))
-    found = np.dtype(numbers.type.to_pandas_dtype()).name
+    found = dtype_of(numbers.type)
     if not fits or found != field.dtype or field.dtype == "bool":  # Arrow packs bools into bits
         raise CodecError(
             f"expected {field.dtype} {field.shape} as it lies, got {numbers.type} {sides}"
