@@ -6,11 +6,15 @@ The samples are JPEGs of one photograph or another, most of them small and 1.5 i
 as makes them cost fifty times as much, in an order that is shuffled. Each is decoded and resized to
 64x64: real work, and it differs by the sample. Measured first, one by one: what a row costs.
 
-Two contenders take turns: Stoker's daemon and client, batches of 128 in order, four under way; and
-the same compiled rows in plain loops that take whatever comes next, wait for nobody and deliver
-nothing. Each call costs some tens of microseconds, so the loops take `TAKEN` rows at a time. Timed
-are some epochs as a whole, after one that warms up. Each contender is a session of its own
-(setsid), for Linux shares a busy processor between sessions, and a private daemon is one.
+Two contenders: Stoker's daemon and client, batches of 128 in order, four under way; and the same
+compiled rows in plain loops that take whatever comes next, wait for nobody and deliver nothing.
+Each call costs some tens of microseconds, so the loops take `TAKEN` rows at a time. Their ratio
+holds what order costs and what delivery costs. So both run on a second dataset too, whose rows all
+cost about the heavy one's mean: there order has nothing to wait for, and the ratio is that of
+delivery alone. `order` is the first ratio over the second: what is left of the rate where rows
+differ. The four take turns. Timed are some epochs as a whole, after one that warms up. Each
+contender is a session of its own (setsid), for Linux shares a busy processor between sessions, and
+a private daemon is one.
 
 The last columns are the daemon's own decisions in virtual time, with the costs that were measured
 (`virtual_time.py`): the share of the workers' time in which they work, exact on a busy machine too.
@@ -47,6 +51,8 @@ from stoker.server.rows import RowComputer
 from stoker.server.states import worker_plan
 
 SMALL, LARGE, LARGE_SHARE = (256, 192), (2600, 1950), 0.015
+EVEN = (336, 252)
+"""Of the dataset whose rows cost alike: about the mean of the others."""
 BATCH, PREFETCH, TURN_S = 128, 4, 5e-4
 TAKEN = 16
 TIMED = 3
@@ -64,19 +70,22 @@ def encoded(image: Image.Image) -> bytes:
     return out.getvalue()
 
 
-def make_dataset(folder: Path, images: int) -> Path:
-    """Windows of photographs as JPEGs, 1.5 in a hundred of them large."""
+def make_dataset(folder: Path, images: int, size: tuple[int, int], large_share: float) -> Path:
+    """Windows of photographs as JPEGs of a size, and a share of whole ones that are large."""
     rng = np.random.default_rng(9)
     photos = [Image.fromarray(photo) for photo in (skimage.data.astronaut(), skimage.data.coffee())]
     large = [encoded(photo.resize(LARGE, Image.Resampling.LANCZOS)) for photo in photos]
     rows = []
     for number in range(images):
-        if rng.random() < LARGE_SHARE:
+        if rng.random() < large_share:
             rows.append({"image": large[number % 2]})
             continue
         photo = photos[number % 2]
-        left, top = (int(rng.integers(0, whole - SMALL[0])) for whole in photo.size)
-        rows.append({"image": encoded(photo.crop((left, top, left + SMALL[0], top + SMALL[1])))})
+        left, top = (
+            int(rng.integers(0, whole - part + 1))
+            for whole, part in zip(photo.size, size, strict=True)
+        )
+        rows.append({"image": encoded(photo.crop((left, top, left + size[0], top + size[1])))})
     write(folder, [schema.image()], rows)
     return folder
 
@@ -174,6 +183,13 @@ def seconds(contender: str, packed: Path, rows: int, workers: int, epochs: int) 
     return float(done.stdout)
 
 
+def ratio(packed: Path, rows: int, workers: int, epochs: int) -> float:
+    """Return the rate in order over that without one, of both contenders in turn."""
+    loose, ordered = (seconds(name, packed, rows, workers, epochs) for name in CONTENDERS)
+    print(f"{packed.name}, {workers} workers: {loose / ordered:.3f}", file=sys.stderr, flush=True)
+    return loose / ordered
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
@@ -187,30 +203,33 @@ def main() -> int:
         print(CONTENDERS[contender](Path(packed), *map(int, numbers)))
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        packed = make_dataset(Path(folder) / "packed", arguments.images)
-        costs = Rows(packed).costs_s()
+        heavy = make_dataset(Path(folder) / "heavy", arguments.images, SMALL, LARGE_SHARE)
+        even = make_dataset(Path(folder) / "even", arguments.images, EVEN, 0.0)
+        costs, alike = Rows(heavy).costs_s(), Rows(even).costs_s()
         half, most = np.percentile(costs, [50, 99])
         print(
             f"{len(costs)} rows; p50 {half * 1e6:.0f} us, p99 {most * 1e6:.0f} us "
-            f"(p99/p50 {most / half:.0f}), mean {costs.mean() * 1e6:.0f} us\n"
+            f"(p99/p50 {most / half:.0f}), mean {costs.mean() * 1e6:.0f} us; of the even ones "
+            f"{alike.mean() * 1e6:.0f} us\n"
         )
         print(
-            "| workers | in order / unordered, median of rounds (min..max) "
-            "| virtual time: share at work | bound | chunks a batch |\n|---|---|---|---|---|"
+            "| workers | order, median of rounds (min..max) | in order / unordered: heavy | even "
+            "| virtual time: share at work | bound | chunks a batch |\n" + "|---" * 7 + "|"
         )
         many = np.tile(costs, 8)
         for workers in arguments.workers:
-            ratios = []
-            for _ in range(arguments.rounds):
-                size = (len(costs), workers, arguments.epochs)
-                loose, ordered = (seconds(name, packed, *size) for name in CONTENDERS)
-                ratios.append(loose / ordered)
-                print(f"{workers} workers: {ratios[-1]:.3f}", file=sys.stderr, flush=True)
+            size = (len(costs), workers, arguments.epochs)
+            rounds = [
+                [ratio(packed, *size) for packed in (heavy, even)] for _ in range(arguments.rounds)
+            ]
+            orders = [of_heavy / of_even for of_heavy, of_even in rounds]
+            of_heavy, of_even = (statistics.median(kind) for kind in zip(*rounds, strict=True))
             share, chunks = scheduled(many, workers, BATCH, PREFETCH, TURN_S)
             bound = row_by_row(many.tolist(), workers, BATCH, PREFETCH)
             print(
-                f"| {workers} | {statistics.median(ratios):.3f} ({min(ratios):.3f}.."
-                f"{max(ratios):.3f}) | {share:.3f} | {bound:.3f} | {chunks:.1f} |",
+                f"| {workers} | {statistics.median(orders):.3f} ({min(orders):.3f}.."
+                f"{max(orders):.3f}) | {of_heavy:.3f} | {of_even:.3f} | {share:.3f} | {bound:.3f} "
+                f"| {chunks:.1f} |",
                 flush=True,
             )
     return 0

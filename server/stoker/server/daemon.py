@@ -7,7 +7,7 @@ carries out its instructions; then it sleeps until something happens, at most `T
 turn waits: memory is reserved and given back in the reserver's thread, pipelines are built in
 one-off processes, log lines and metrics are written by threads of their own, sends that would wait
 end the session they were for. What one session is told in a turn goes out as one message. Before a
-turn the loop rests while nobody needs an answer (`Core.rest_s`, at most 1 ms): where batches are
+turn the loop rests while nobody needs an answer (`Core.rest_s`, at most 3 ms): where batches are
 little work, a turn for each report would cost more than they do. A turn stops taking events after
 `BUDGET_S`; the next one goes on without sleeping, and takes nothing from clients while `BACKLOG`
 events wait. How long turns take is measured and exported.

@@ -53,6 +53,7 @@ from stoker.server.work import (
 
 OnEvent = Callable[[Event], None]
 _MAX_READS = 256
+_TURN_READS = 8
 _DEATH_MS = 1000
 
 
@@ -345,8 +346,11 @@ class Supervisor:
         self._await_death(child)
         self._ended(child, "killed with the template process", False)
 
-    def _read_child(self, child: _Child, packets: int = 1) -> None:
-        """Take packets of a child, one by one: the poll is level-triggered and comes back."""
+    def _read_child(self, child: _Child, packets: int = _TURN_READS) -> None:
+        """Take packets of a child; what is left comes in the next turn, the poll tells of it.
+
+        More than one, for a turn that follows a rest answers all that came meanwhile.
+        """
         kinds = FromWorker if child.role == "worker" else BuildResult | ReplayMade | Failed
         for _ in range(packets):
             try:

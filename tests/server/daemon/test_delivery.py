@@ -101,7 +101,7 @@ def test_memory_that_the_host_does_not_have_is_refused_with_the_numbers(
     client.send(open_record())
     error = client.receive(messages.Error)
     assert error.code == "resource"
-    assert "the slab needs 40.0 KiB, but only 4.0 KiB may be used (a full host)" in error.message
+    assert "the slab needs 56.0 KiB, but only 4.0 KiB may be used (a full host)" in error.message
 
 
 def test_status_has_the_counters_of_core_and_loop(connect):

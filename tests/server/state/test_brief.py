@@ -21,6 +21,14 @@ def rig(make_rig):
     return made
 
 
+@pytest.fixture
+def roomy(make_rig):
+    """With slots for batches ahead of credits."""
+    made = make_rig(min_chunk_s=0.0, ahead_slot_bytes=2**20)
+    made.up(1, 2)
+    return made
+
+
 def warm(rig, row_s=ROW_S, workers=(1, 2)):
     """Open a stream, let the core learn what a row costs, and begin an idle run."""
     token = rig.open(batch_size=50, prefetch=4, leases=2)
@@ -56,17 +64,15 @@ def test_it_is_cut_where_workers_would_have_none(make_rig):
     assert {len(rig.claims(worker)) for worker in range(1, 9)} == {1, 2}
 
 
-def test_it_is_not_cut_where_few_credits_are_left(rig):
-    token = warm(rig)
-    assert sizes(rig.run(token, run=3, granted=1)) == [50] * (1 + AHEAD_OF_CREDITS)
+def test_it_is_not_cut_where_few_credits_are_left(roomy):
+    token = warm(roomy)
+    assert sizes(roomy.run(token, run=3, granted=1)) == [50] * (1 + AHEAD_OF_CREDITS)
 
 
-def test_a_worker_has_more_chunks_of_brief_batches(make_rig):
-    rig = make_rig(min_chunk_s=0.0, ahead_slot_bytes=2**20)
-    rig.up(1, 2)
-    token = warm(rig)
+def test_a_worker_has_more_chunks_of_brief_batches(roomy):
+    rig, token = roomy, warm(roomy)
     rig.run(token, run=3, granted=4)
-    assert [len(rig.claims(worker)) for worker in (1, 2)] == [4, 4]
+    assert [len(rig.claims(worker)) for worker in (1, 2)] == [6, 6]
     while rig.claims(1) or rig.claims(2):
         for worker in (1, 2):
             if rig.claims(worker):
@@ -81,8 +87,8 @@ def test_chunks_of_costly_rows_are_as_ever(rig):
     assert set(sizes(rig.run(token, run=3, granted=4))) == {25}
 
 
-def test_batches_are_computed_ahead_of_credits_and_announced_against_them(rig):
-    token = warm(rig)
+def test_batches_are_computed_ahead_of_credits_and_announced_against_them(roomy):
+    rig, token = roomy, warm(roomy)
     rig.run(token, run=3, granted=2)
     assert rig.counters()["batches_under_way"] == 2 + AHEAD_OF_CREDITS
     for _ in range(2):
@@ -116,19 +122,19 @@ def test_nobody_needs_an_answer_while_each_worker_has_a_second_chunk(rig):
     token = warm(rig)
     assert rig.core.rest_s() == 0.0
     rig.run(token, run=3, granted=4)
-    assert rig.core.rest_s() == pytest.approx(2 * 50 * ROW_S)
+    assert rig.core.rest_s() == pytest.approx(2 * 50 * ROW_S / 2)
     finish(rig, 1)
-    assert rig.core.rest_s() == pytest.approx(50 * ROW_S)
+    assert rig.core.rest_s() == pytest.approx(50 * ROW_S / 2)
     for _ in range(2):
         finish(rig, 2)
     assert rig.core.rest_s() == 0.0  # it has one chunk left
 
 
 def test_a_rest_has_a_bound(make_rig):
-    rig = make_rig(min_chunk_s=0.0, rest_s=0.0007)
+    rig = make_rig(min_chunk_s=0.0, rest_s=0.0003)
     rig.up(1, 2)
     rig.run(warm(rig), run=3, granted=4)
-    assert rig.core.rest_s() == 0.0007
+    assert rig.core.rest_s() == 0.0003
 
 
 def test_there_is_no_rest_where_rows_are_costly(rig):

@@ -275,7 +275,7 @@ def test_memory_does_not_suffice(make_rig, make_open, make_result):
 
 @pytest.mark.parametrize(
     ("small", "memory", "slots"),
-    [(BYTES, 2**20, 10), (BYTES - 1, 2**20, 6), (BYTES, 10 * BYTES, 10), (BYTES, 9 * BYTES, 6)],
+    [(BYTES, 2**20, 14), (BYTES - 1, 2**20, 6), (BYTES, 14 * BYTES, 14), (BYTES, 13 * BYTES, 6)],
 )
 def test_small_slots_are_more_where_there_is_memory(make_rig, small, memory, slots):
     rig = make_rig(ahead_slot_bytes=small, memory_limit_bytes=memory)

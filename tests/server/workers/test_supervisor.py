@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from stoker.order.stream import PlainOrder
-from stoker.server import template
+from stoker.server import channel, template
 from stoker.server.state.events import (
     BuildFailed,
     Built,
@@ -24,7 +24,7 @@ from stoker.server.state.events import (
     WorkerDown,
     WorkerUp,
 )
-from stoker.server.work import AddSlab, BuildRequest, CloseStream, DropSlab
+from stoker.server.work import AddSlab, BuildRequest, CloseStream, Done, DropSlab
 
 pytestmark = pytest.mark.slow
 SLAB_BYTES = 65536
@@ -76,6 +76,16 @@ def test_a_worker_fills_a_slot_and_ends_with_the_supervisor(rig, stream_of, work
     one.supervisor.send(0, DropSlab(1))
     one.supervisor.close()
     assert not alive(pid)
+
+
+def test_all_that_a_worker_has_said_is_heard_in_one_turn(rig):
+    one = rig()
+    hire(one)
+    (child,) = one.supervisor._children.values()
+    for claim in (7, 8, 9):
+        channel.send(child.far, Done(claim, 0.1, 0))
+    one.supervisor.descriptors()[child.sock.fileno()]()
+    assert [event.done.claim for event in one.events] == [7, 8, 9]
 
 
 def test_work_is_recalled_until_it_is_begun(rig, stream_of, work_of, slab):

@@ -26,7 +26,7 @@ from stoker.server.state.streams import Stream, Streams
 
 MAX_CREDITS = 2**48
 AHEAD = 64
-AHEAD_OF_CREDITS = 4
+AHEAD_OF_CREDITS = 8
 _serial = attrgetter("serial")
 
 

@@ -71,15 +71,16 @@ class Scheduler:
     def rest_s(self) -> float:
         """Return for how long nobody needs an answer: 0, or up to `Settings.rest_s`.
 
-        It is the least that any worker has behind its head, of rows that cost little: whatever they
-        report meanwhile, none runs out of work, and one turn answers all of it.
+        It is half of the least that any worker has behind its head, of rows that cost little:
+        whatever they report meanwhile, none runs out of work, even where the daemon then has to
+        wait for a processor, and one turn answers all of it.
         """
         rest_s = self._context.settings.rest_s if self.claims else 0.0
         for worker in self._pool.workers.values():
             if not rest_s:
                 break
             if worker.up and worker.killed_at is None:
-                rest_s = min(rest_s, _queued_s(worker))
+                rest_s = min(rest_s, _queued_s(worker) / 2)
         return rest_s
 
     def done(self, number: int, done: Done) -> None:

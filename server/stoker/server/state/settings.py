@@ -20,7 +20,8 @@ class Settings:
             every worker then still has its chunks.
         brief_row_s: see there.
         brief_batch_s: of batches that are less work, some are computed before there is a credit.
-        rest_s: the daemon looks at no report for so long at most, while workers have work.
+        rest_s: the daemon looks at no report for so long at most, while workers have twice that
+            work.
         outstanding: chunks that a worker has at a time, so that it never waits for the next.
         brief_outstanding: the same of batches that are less work than `brief_batch_s`, so that one
             turn answers several.
@@ -56,9 +57,9 @@ class Settings:
     brief_chunk_s: float = 0.005
     brief_row_s: float = 0.00005
     brief_batch_s: float = 0.01
-    rest_s: float = 0.001
+    rest_s: float = 0.003
     outstanding: int = 2
-    brief_outstanding: int = 4
+    brief_outstanding: int = 6
     ahead_slot_bytes: int = 2**23
     worker_start_s: float = 60.0
     confirm_death_s: float = 5.0
