@@ -1,25 +1,20 @@
 """Real folders, the real command line, and what a user sees of a mistake."""
 
-import json
-import os
-import select
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import skimage.data
+from daemons import serving
 from PIL import Image
 
 
-@pytest.fixture
-def photos(tmp_path: Path) -> Path:
-    """A small class folder of real photographs."""
-    root = tmp_path / "photos"
+def write_photos(root: Path) -> Path:
+    """Write a small class folder of real photographs."""
     photo = skimage.data.astronaut()
     for number in range(6):
         folder = root / ("even", "odd")[number % 2]
@@ -29,10 +24,8 @@ def photos(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.fixture
-def pairs(tmp_path: Path) -> Path:
-    """Parallel folders: images and masks."""
-    root = tmp_path / "pairs"
+def write_pairs(root: Path) -> Path:
+    """Write parallel folders: images and masks."""
     photo = skimage.data.coffee()
     for number in range(6):
         crop = photo[number * 20 : number * 20 + 96, 60:180]
@@ -44,51 +37,45 @@ def pairs(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.fixture
-def stoker():
-    """Run the command line; returns code, out and err, and checks that no traceback shows."""
-
-    def run(*arguments: object, timeout: float = 60) -> SimpleNamespace:
-        done = subprocess.run(
-            [sys.executable, "-m", "stoker.server", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-        assert "Traceback" not in done.stderr + done.stdout, done.stderr
-        return SimpleNamespace(code=done.returncode, out=done.stdout, err=done.stderr)
-
-    return run
+def run_stoker(*arguments: object, timeout: float = 60) -> SimpleNamespace:
+    """Run the command line; return code, out and err, and check that no traceback shows."""
+    done = subprocess.run(
+        [sys.executable, "-m", "stoker.server", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr + done.stdout, done.stderr
+    return SimpleNamespace(code=done.returncode, out=done.stdout, err=done.stderr)
 
 
 @pytest.fixture
-def daemon_for(tmp_path: Path):
-    """A context manager: `daemon_for(dataset, *flags)` runs a real daemon, yields its address."""
+def photos(tmp_path: Path) -> Path:
+    """A small class folder of real photographs."""
+    return write_photos(tmp_path / "photos")
 
-    @contextmanager
-    def run(dataset: Path, *flags: str) -> Iterator[str]:
-        folder = tmp_path / "run"
-        folder.mkdir(mode=0o700)
-        address = f"ipc://{folder}/stoker.sock"
-        read, write = os.pipe()
-        command = [sys.executable, "-m", "stoker.server", "serve", "--address", address]
-        command += ["--dataset", f"photos={dataset}", "--workers", "1", "--ready-fd", str(write)]
-        process = subprocess.Popen(
-            [*command, *flags],
-            pass_fds=[write],
-            stderr=subprocess.PIPE,
-        )
-        os.close(write)
-        try:
-            with os.fdopen(read) as ready:
-                assert select.select([ready], [], [], 60)[0], "the daemon did not come up"
-                assert "address" in json.loads(ready.readline())
-            yield address
-        finally:
-            process.terminate()
-            log = process.communicate(timeout=30)[1].decode()
-        assert process.returncode == 0, log
-        assert "Traceback" not in log, log
 
-    return run
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    """Parallel folders: images and masks."""
+    return write_pairs(tmp_path / "pairs")
+
+
+@pytest.fixture
+def stoker() -> Callable[..., SimpleNamespace]:
+    """Run the command line: `stoker(*arguments)` has code, out and err."""
+    return run_stoker
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where a daemon of little memory serves both, packed, to tests that leave it alive."""
+    folder = tmp_path_factory.mktemp("served")
+    flags = []
+    for name, write in (("photos", write_photos), ("pairs", write_pairs)):
+        done = run_stoker("pack", write(folder / name), folder / "packed" / name)
+        assert done.code == 0, done.err
+        flags.append(f"--dataset={name}={folder}/packed/{name}")
+    with serving(folder, *flags, "--workers=1", "--memory-limit=1MiB") as daemon:
+        yield daemon.address

@@ -44,18 +44,10 @@ def packed(stoker, photos, tmp_path):
     return dest
 
 
-@pytest.fixture
-def packed_pairs(stoker, pairs, tmp_path):
-    dest = tmp_path / "packed-pairs"
-    done = stoker("pack", pairs, dest)
-    assert done.code == 0, done.err
-    return dest
-
-
-def first(dataset: Path, what: object, **options: object):
-    """Take the first batch through a private daemon."""
+def first(where: object, what: object, **options: object):
+    """Take the first batch of a dataset, through a private daemon, or of the one at an address."""
     options = {"batch_size": 2, "device": "numpy", "shuffle": False, **options}
-    with Loader(str(dataset), pipeline=what, **options) as loader:
+    with Loader(str(where), pipeline=what, **options) as loader:
         return next(iter(loader))
 
 
@@ -156,7 +148,7 @@ def test_an_unknown_op():
         ops.horizontal_flop  # noqa: B018
 
 
-def test_an_unknown_op_in_graph_data(packed):
+def test_an_unknown_op_in_graph_data(address):
     graph = plain.graph().to_data()
 
     class Foreign:
@@ -169,28 +161,27 @@ def test_an_unknown_op_in_graph_data(packed):
             return json.loads(json.dumps(graph).replace('"resize"', '"resizes"'))
 
     with pytest.raises(UnknownNameError, match=r"no op 'resizes'; did you mean 'resize'\?"):
-        first(packed, Foreign)
+        first(address, Foreign, dataset="photos")
 
 
-def test_an_unknown_field(packed):
+def test_an_unknown_field(address):
     @pipeline
     def wrong(sample):
         return {"image": ops.resize(sample.imagge, size=32)}  # the unknown field
 
     with pytest.raises(BuildError, match=r"no field .imagge.; did you mean .image.\?") as caught:
-        first(packed, wrong)
+        first(address, wrong, dataset="photos")
     assert f"{THIS}:{line_of('# the unknown field')}" in str(caught.value)
 
 
-def test_an_unknown_pipeline_and_dataset(stoker, packed, tmp_path, daemon_for):
-    with daemon_for(packed) as address:
-        with pytest.raises(UnknownNameError, match="no pipeline 'trains'"):
-            Loader(address, pipeline="trains", batch_size=2, device="numpy")
-        with pytest.raises(UnknownNameError, match=r"no dataset 'fotos'(.|\n)*photos"):
-            Loader(address, dataset="fotos", pipeline=plain, batch_size=2, device="numpy")
+def test_an_unknown_pipeline_and_dataset(address):
+    with pytest.raises(UnknownNameError, match="no pipeline 'trains'"):
+        first(address, "trains", dataset="photos")
+    with pytest.raises(UnknownNameError, match=r"no dataset 'fotos'(.|\n)*photos"):
+        first(address, plain, dataset="fotos")
 
 
-def test_a_mask_given_to_color_jitter(packed_pairs):
+def test_a_mask_given_to_color_jitter(address):
     @pipeline
     def wrong(sample):
         image, mask = ops.resize(sample.image, sample.mask, size=32)
@@ -198,7 +189,7 @@ def test_a_mask_given_to_color_jitter(packed_pairs):
         return {"image": image, "mask": mask}
 
     with pytest.raises(BuildError, match=r"color_jitter has no rule for a mask") as caught:
-        first(packed_pairs, wrong)
+        first(address, wrong, dataset="pairs")
     assert f"{THIS}:{line_of('# the mask is jittered')}" in str(caught.value)
 
 
@@ -233,25 +224,24 @@ def test_an_address_where_nobody_listens(tmp_path):
     assert time.monotonic() - began < 20
 
 
-def test_too_little_memory(packed, daemon_for):
-    with daemon_for(packed, "--memory-limit", "1MiB") as address:
-        with pytest.raises(ResourceError, match="memory") as caught:
-            Loader(address, pipeline=plain, batch_size=6, prefetch=200, device="numpy")
-        assert re.search(r"\d", str(caught.value))
-        # The refusal cost nobody anything: a smaller request is served.
-        with Loader(address, pipeline=plain, batch_size=2, prefetch=1, device="numpy") as loader:
-            assert next(iter(loader)).image.shape == (2, 32, 32, 3)
+def test_too_little_memory(address):
+    with pytest.raises(ResourceError, match="memory") as caught:
+        Loader(address, dataset="photos", pipeline=plain, batch_size=6, prefetch=200)
+    assert re.search(r"\d", str(caught.value))
+    # The refusal cost nobody anything: a smaller request is served.
+    assert first(address, plain, dataset="photos", prefetch=1).image.shape == (2, 32, 32, 3)
 
 
-def test_more_ranks_than_rows(packed, daemon_for):
-    with daemon_for(packed) as address, pytest.raises(UsageError):
-        Loader(address, pipeline=plain, global_batch_size=2, rank=2, world_size=5, device="numpy")
+def test_more_ranks_than_rows(address):
+    ranks = {"global_batch_size": 2, "rank": 2, "world_size": 5, "device": "numpy"}
+    with pytest.raises(UsageError):
+        Loader(address, dataset="photos", pipeline=plain, **ranks)
 
 
-def test_a_stream_that_is_frozen_and_does_not_exist(packed):
+def test_a_stream_that_is_frozen_and_does_not_exist(address):
     @pipeline
     def flips(sample):
         return {"image": ops.resize(ops.horizontal_flip(sample.image), size=16)}
 
     with pytest.raises(UnknownNameError, match=r"no stream 'horizontal_flop'.*horizontal_flip"):
-        first(packed, flips, freeze={"horizontal_flop": 3})
+        first(address, flips, dataset="photos", freeze={"horizontal_flop": 3})

@@ -1,12 +1,13 @@
 """`loader.replay` and `batch.params` through the real daemon: the batch's own bytes and draws."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import law_pipelines
 import numpy as np
 import pytest
-from law_rig import daemon, dataset, photographs, source
+from law_rig import daemon, dataset, photographs, serving, source
 
 from stoker.client import Loader
 from stoker.dataset import open_dataset
@@ -39,14 +40,21 @@ def broken(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def address(dataset: Path, broken: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where a daemon serves the photographs, whole and broken, to tests that leave it alive."""
+    datasets = {"photos": dataset, "broken": broken}
+    with serving(tmp_path_factory.mktemp("shared"), datasets, workers=2) as served:
+        yield served.address
+
+
 def load(address: str, **more) -> Loader:
-    arguments = {"pipeline": "crops", "batch_size": BATCH, "device": "numpy", "seed": 11, **more}
-    return Loader(address, **arguments)
+    usual = {"dataset": "photos", "pipeline": "crops", "batch_size": BATCH, "seed": 11}
+    return Loader(address, device="numpy", **{**usual, **more})
 
 
-def test_outputs_are_the_bytes_of_the_batches(daemon) -> None:
-    freeze = {"horizontal_flip": "epoch"}
-    with daemon(2) as served, load(served.address, views=2, freeze=freeze) as loader:
+def test_outputs_are_the_bytes_of_the_batches(address) -> None:
+    with load(address, views=2, freeze={"horizontal_flip": "epoch"}) as loader:
         applied = set()
         for epoch in (0, 1):
             for batch in loader:
@@ -70,13 +78,10 @@ def test_outputs_are_the_bytes_of_the_batches(daemon) -> None:
         assert applied == {True, False}
 
 
-def test_mixed_rows_are_replayed_with_their_partners(daemon) -> None:
+def test_mixed_rows_are_replayed_with_their_partners(address) -> None:
     """Rank 1 of 2 gets rows 6 to 11 of 12: both groups are cut."""
     arguments = {"pipeline": "mixed", "batch_size": None, "global_batch_size": 12, "params": True}
-    with (
-        daemon(2) as served,
-        load(served.address, rank=1, world_size=2, **arguments) as loader,
-    ):
+    with load(address, rank=1, world_size=2, **arguments) as loader:
         mixed = 0
         for batch in loader:
             for row in (0, 4):
@@ -97,16 +102,15 @@ def test_mixed_rows_are_replayed_with_their_partners(daemon) -> None:
 
 
 @pytest.mark.parametrize("policy", ["replace", "mask"])
-def test_rows_beside_a_bad_sample_are_those_of_the_reference(daemon, broken, policy) -> None:
+def test_rows_beside_a_bad_sample_are_those_of_the_reference(address, broken, policy) -> None:
     """Sample 5 cannot be decoded: it is no partner, whichever worker meets it."""
     graph = law_pipelines.mixed.graph()
     spec = make_spec(broken, graph, batch_size=9, seed=11, on_error=policy)
-    options = {"batch_size": None, "global_batch_size": 9, "on_error": policy, "world_size": 2}
-    with daemon(2, datasets={"photos": broken}) as served:
-        parts = []
-        for rank in range(2):
-            with load(served.address, pipeline="mixed", rank=rank, **options) as loader:
-                parts.append([{name: np.array(batch[name]) for name in batch} for batch in loader])
+    options = {"dataset": "broken", "pipeline": "mixed", "on_error": policy, "world_size": 2}
+    parts = []
+    for rank in range(2):
+        with load(address, batch_size=None, global_batch_size=9, rank=rank, **options) as loader:
+            parts.append([{name: np.array(batch[name]) for name in batch} for batch in loader])
     expected = [batch for _, batch in reference_batches(broken, graph, spec)]
     assert len(expected) == len(parts[0]) == len(parts[1])
     other = 0
@@ -117,13 +121,11 @@ def test_rows_beside_a_bad_sample_are_those_of_the_reference(daemon, broken, pol
     assert other == 1
 
 
-def test_substitutes_and_cut_rows_are_replayed_as_they_were_computed(daemon, broken) -> None:
+def test_substitutes_and_cut_rows_are_replayed_as_they_were_computed(address) -> None:
     """Sample 5 cannot be decoded; rank 1 of 2 gets rows 3 to 5 of 6, of two views each."""
     arguments = {"on_error": "replace", "views": 2, "rank": 1, "world_size": 2, "seed": 3}
-    with (
-        daemon(2, datasets={"photos": broken}) as served,
-        load(served.address, batch_size=None, global_batch_size=3, **arguments) as loader,
-    ):
+    sizes = {"batch_size": None, "global_batch_size": 3}
+    with load(address, dataset="broken", **sizes, **arguments) as loader:
         substitutes = 0
         for batch in (batch for _ in range(4) for batch in loader):
             assert loader._connection.stream.opened.first_row == 3
@@ -140,8 +142,8 @@ def test_substitutes_and_cut_rows_are_replayed_as_they_were_computed(daemon, bro
             loader.replay_row(batch, 3)
 
 
-def test_a_row_without_a_sample_cannot_be_replayed(daemon) -> None:
-    with daemon(2) as served, load(served.address, drop_last=False) as loader:
+def test_a_row_without_a_sample_cannot_be_replayed(address) -> None:
+    with load(address, drop_last=False) as loader:
         *_, last = loader
         with pytest.raises(UsageError, match="row 7 holds no sample: its index is -1"):
             loader.replay_row(last, 7)
@@ -190,45 +192,43 @@ def test_a_private_daemon_replays_too(dataset) -> None:
         assert {value.name for value in found.fields} == {"label", "image", "mask"}
 
 
-def test_params_are_the_draws_of_every_row_and_change_nothing_else(daemon) -> None:
-    with daemon(2) as served:
-        with load(served.address, views=2) as plain:
-            expected = [batch_digest(batch, batch.epoch, batch.step) for batch in plain]
-            assert not hasattr(next(iter(plain)), "params")
-        with load(served.address, views=2, params=True) as loader:
-            assert loader.spec == plain.spec
-            found = []
-            for batch in loader:
-                assert list(batch) == ["image", "mask", "label", "index", "requested", "valid"]
-                found.append(batch_digest(batch, batch.epoch, batch.step))
-                assert set(batch.params) == {"random_resized_crop", "horizontal_flip"}
-                flips = batch.params["horizontal_flip"]
-                assert flips.shape == (2 * BATCH,)
-                assert flips["made"].all()
-                for row in (1, 4):
-                    step = loader.replay(int(batch.index[row]), 0, view=row % 2).steps[1]
-                    assert step.parameters == {"flip": flips["flip"][row]}
-            assert found == expected
+def test_params_are_the_draws_of_every_row_and_change_nothing_else(address) -> None:
+    with load(address, views=2) as plain:
+        expected = [batch_digest(batch, batch.epoch, batch.step) for batch in plain]
+        assert not hasattr(next(iter(plain)), "params")
+    with load(address, views=2, params=True) as loader:
+        assert loader.spec == plain.spec
+        found = []
+        for batch in loader:
+            assert list(batch) == ["image", "mask", "label", "index", "requested", "valid"]
+            found.append(batch_digest(batch, batch.epoch, batch.step))
+            assert set(batch.params) == {"random_resized_crop", "horizontal_flip"}
+            flips = batch.params["horizontal_flip"]
+            assert flips.shape == (2 * BATCH,)
+            assert flips["made"].all()
+            for row in (1, 4):
+                step = loader.replay(int(batch.index[row]), 0, view=row % 2).steps[1]
+                assert step.parameters == {"flip": flips["flip"][row]}
+        assert found == expected
 
 
-def test_params_through_seeks_and_hoarding_and_without_draws(daemon, dataset) -> None:
+def test_params_through_seeks_and_hoarding_and_without_draws(address, dataset) -> None:
     graph = law_pipelines.crops.graph()
     spec = make_spec(dataset, graph, batch_size=BATCH, seed=11)
     with open_dataset(dataset) as opened:
         drawn = drawn_by(bind(graph, field_states(opened)))
-    with daemon(2) as served:
-        with load(served.address, params=True) as loader:
-            kept = {}
-            for epoch in (0, 3, 0, 1):
-                loader.set_epoch(epoch)
-                for batch in loader:
-                    kept[epoch, batch.step] = batch.params
-            assert not loader._connection.delivery.params
-        for step, arrays in reference_batches(dataset, graph, spec, epoch=3, params=True):
-            for name, table in read_params(drawn, arrays["params"]).items():
-                assert np.array_equal(kept[3, step][name], table)
-        with load(served.address, pipeline=plain_labels(), params=True) as loader:
-            assert next(iter(loader)).params == {}
+    with load(address, params=True) as loader:
+        kept = {}
+        for epoch in (0, 3, 0, 1):
+            loader.set_epoch(epoch)
+            for batch in loader:
+                kept[epoch, batch.step] = batch.params
+        assert not loader._connection.delivery.params
+    for step, arrays in reference_batches(dataset, graph, spec, epoch=3, params=True):
+        for name, table in read_params(drawn, arrays["params"]).items():
+            assert np.array_equal(kept[3, step][name], table)
+    with load(address, pipeline=plain_labels(), params=True) as loader:
+        assert next(iter(loader)).params == {}
 
 
 def plain_labels() -> object:

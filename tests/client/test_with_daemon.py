@@ -11,11 +11,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
 import pytest
+from daemons import Daemon, serving
 from PIL import Image
 
 from stoker.client import Loader
@@ -60,26 +61,10 @@ def pipelines_module() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def running(folder: Path, dataset: Path, *more: str) -> Iterator[subprocess.Popen[bytes]]:
+def running(folder: Path, dataset: Path, *more: str) -> AbstractContextManager[Daemon]:
     """A daemon at folder/stoker.sock."""
-    reader, writer = os.pipe()
-    command = [sys.executable, "-m", "stoker.server", "serve", "--address"]
-    command += [f"ipc://{folder}/stoker.sock", "--dataset", f"photos={dataset}"]
-    command += ["--pipeline", "train=client_pipelines:train", "--python-path", str(HERE)]
-    command += ["--workers", "2", "--ready-fd", str(writer), *more]
-    with open(f"{folder}/log", "wb") as log:
-        process = subprocess.Popen(command, pass_fds=[writer], stderr=log)
-    os.close(writer)
-    try:
-        with os.fdopen(reader) as ready:
-            assert select.select([ready], [], [], 60)[0]
-            assert "address" in json.loads(ready.readline())
-        yield process
-    finally:
-        if process.poll() is None:
-            process.terminate()
-        process.wait(30)
+    served = [f"--dataset=photos={dataset}", "--pipeline=train=client_pipelines:train"]
+    return serving(folder, *served, f"--python-path={HERE}", "--workers=2", *more)
 
 
 @pytest.fixture
@@ -170,15 +155,14 @@ def test_no_slot_is_lost_over_many_seeks(shared) -> None:
 
 
 def test_killed_in_mid_epoch_and_resumed_elsewhere(serve, folder, reference) -> None:
-    with serve() as process, load(folder) as loader:
+    with serve() as served, load(folder) as loader:
         found = []
         for batch in loader:
             found.append(batch_digest(batch, batch.epoch, batch.step))
             state = loader.state_dict()
             if batch.step == 1:
                 break
-        process.kill()
-        process.wait()
+        served.stop(signal.SIGKILL)
         rest = iter(loader)
         with pytest.raises(DaemonLostError, match="went away"):
             list(rest)
@@ -190,11 +174,10 @@ def test_killed_in_mid_epoch_and_resumed_elsewhere(serve, folder, reference) -> 
 
 
 def test_shut_down_says_so(serve, folder) -> None:
-    with serve() as process, load(folder) as loader:
+    with serve() as served, load(folder) as loader:
         batches = iter(loader)
         next(batches)
-        process.terminate()
-        process.wait(30)
+        served.stop()
         with pytest.raises(DaemonLostError, match="it shut down: the daemon shuts down"):
             consume(loader)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from daemons import children
 from PIL import Image
 
 from stoker.dataset import open_dataset
@@ -103,10 +104,6 @@ SOURCES = {
     "tars": as_tars,
     "parquet": as_parquet,
 }
-
-
-def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def wait_for_end(pidfds: list[int]) -> None:

@@ -2,21 +2,21 @@
 
 import io
 import json
-import os
-import select
 import subprocess
 import sys
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import SimpleNamespace
 
+import daemons
 import numpy as np
 import pyarrow as pa
 import pytest
 import skimage.data
 import sklearn.datasets
+from daemons import Daemon
 from PIL import Image
 
 from stoker.client import Loader
@@ -25,7 +25,6 @@ from stoker.protocol.digest import batch_digest, digest_parts
 from stoker.server.reference import make_spec, reference_batches
 
 HERE = Path(__file__).parent
-START_S = 60.0
 
 
 @pytest.fixture(scope="session")
@@ -170,12 +169,10 @@ def encoded(pixels: np.ndarray, form: str) -> bytes:
     return file.getvalue()
 
 
-@contextmanager
 def serving(
     folder: Path, datasets: dict[str, Path], workers: int, fail_points: str = "", more: str = ""
-) -> Iterator[SimpleNamespace]:
+) -> AbstractContextManager[Daemon]:
     """Run a daemon of which everything lies in a folder; `more` is further configuration."""
-    address = f"ipc://{folder}/stoker.sock"
     names = (
         "crops", "floats", "training", "padded", "evaluation", "scheduled", "detection", "mixed",
         "mosaics", "fitted", "fitted_mixed", "fitted_forms", "sentences", "folded", "varying",
@@ -192,37 +189,11 @@ def serving(
         more,
     ]
     (folder / "stoker.toml").write_text("\n".join(config))
-    read, write = os.pipe()
-    command = [sys.executable, "-m", "stoker.server", "serve", "--config", f"{folder}/stoker.toml"]
-    command += ["--address", address, "--workers", str(workers), "--ready-fd", str(write)]
-    log = (folder / "log").open("w+")
-    process = subprocess.Popen(
-        command,
-        pass_fds=[write],
-        stderr=log,
-    )
-    os.close(write)
-    try:
-        with os.fdopen(read) as ready:
-            assert select.select([ready], [], [], START_S)[0], "the daemon did not come up"
-            line = ready.readline()
-        assert "address" in json.loads(line or "{}"), line + (folder / "log").read_text()
-        yield SimpleNamespace(address=address, process=process, pid=process.pid, log=folder / "log")
-    finally:
-        process.terminate()
-        try:
-            code = process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            raise
-        finally:
-            log.close()
-    assert code == 0, (folder / "log").read_text()
+    return daemons.serving(folder, f"--config={folder}/stoker.toml", f"--workers={workers}")
 
 
 @pytest.fixture
-def daemon(tmp_path: Path, dataset: Path) -> Callable[..., object]:
+def daemon(tmp_path: Path, dataset: Path) -> Callable[..., AbstractContextManager[Daemon]]:
     """A context manager: `daemon(workers, fail_points="")` runs a real daemon.
 
     `datasets` are served instead of the photographs; `more` is further configuration.
@@ -233,7 +204,7 @@ def daemon(tmp_path: Path, dataset: Path) -> Callable[..., object]:
         fail_points: str = "",
         datasets: dict[str, Path] | None = None,
         more: str = "",
-    ) -> object:
+    ) -> AbstractContextManager[Daemon]:
         number = len(list(tmp_path.glob("d*")))
         folder = tmp_path / f"d{number}"
         folder.mkdir(mode=0o700)
@@ -305,12 +276,3 @@ def law() -> SimpleNamespace:
     return SimpleNamespace(
         reference=reference, delivered=delivered, merged=merged, one_rank=one_rank
     )
-
-
-def children(pid: int) -> list[int]:
-    """Return the pids of a process's children; a thread that ends meanwhile has none."""
-    found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(FileNotFoundError):
-            found += [int(child) for child in (task / "children").read_text().split()]
-    return found

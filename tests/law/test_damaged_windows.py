@@ -4,10 +4,12 @@ Photographs on a grid and masks in bands, of which a worker decodes only the par
 In some of them a few bytes are wrong, at places from the first line to the last.
 """
 
+from contextlib import ExitStack
+
 import law_pipelines
 import numpy as np
 import pytest
-from law_rig import encoded
+from law_rig import encoded, serving
 
 from stoker.client import Loader
 from stoker.dataset import open_dataset, schema, write
@@ -48,6 +50,17 @@ def damaged(tmp_path_factory, photographs):
     return dest
 
 
+@pytest.fixture(scope="module")
+def addresses(tmp_path_factory, damaged):
+    """Where daemons with one and with three workers serve them."""
+    with ExitStack() as stack:
+        started = [
+            serving(tmp_path_factory.mktemp("damaged"), {"damaged": damaged}, workers)
+            for workers in (1, 3)
+        ]
+        yield [stack.enter_context(daemon).address for daemon in started]
+
+
 BUCKETS = {"buckets": Buckets(max_area=96 * 96, divisor=32), "total_epochs": len(EPOCHS)}
 
 
@@ -57,7 +70,7 @@ BUCKETS = {"buckets": Buckets(max_area=96 * 96, divisor=32), "total_epochs": len
     ids=lambda value: value if isinstance(value, str) else "",
 )
 @pytest.mark.parametrize("policy", ["mask", "replace"])
-def test_rows_are_those_of_the_reference_and_of_replay(daemon, damaged, law, name, more, policy):
+def test_rows_are_those_of_the_reference_and_of_replay(addresses, damaged, law, name, more, policy):
     """Of any number of workers, and resumed by another number of ranks.
 
     `evaluation` reads the part that a centre crop leaves of a resized picture; `fitted` the part
@@ -69,31 +82,29 @@ def test_rows_are_those_of_the_reference_and_of_replay(daemon, damaged, law, nam
         "pipeline": name, "dataset": "damaged", "seed": 3, "global_batch_size": B,
         "on_error": policy, **more,
     }  # fmt: skip
-    with daemon(1, datasets={"damaged": damaged}) as running:
-        assert law.delivered(running.address, EPOCHS, **options) == digests
-    with daemon(3, datasets={"damaged": damaged}) as running:
-        assert law.delivered(running.address, EPOCHS, **options) == digests
-        refused, replayed, ordered = set(), set(), set()
-        with Loader(running.address, device="numpy", **options) as loader:
-            for batch in loader:
-                if batch.step == 1:
-                    state = loader.state_dict()
-                ordered |= set(batch.requested.tolist())
-                refused |= set(batch.requested[batch.index != batch.requested].tolist())
-                for row in np.flatnonzero(np.isin(batch.index, list(BAD))):
-                    found = loader.replay_row(batch, int(row))
-                    for output in found.outputs:
-                        assert output.array.tobytes() == batch[output.name][row].tobytes()
-                    number = int(batch.index[row])
-                    told = {value.name for value in found.fields if value.damage}
-                    assert told == {field for field, other in DAMAGED if other == number}
-                    replayed.add(number)
-        rest = law.merged(
-            [
-                law.one_rank(running.address, EPOCHS, state, rank=rank, world_size=2, **options)
-                for rank in range(2)
-            ]
-        )
+    for address in addresses:
+        assert law.delivered(address, EPOCHS, **options) == digests
+    refused, replayed, ordered = set(), set(), set()
+    with Loader(address, device="numpy", **options) as loader:
+        for batch in loader:
+            if batch.step == 1:
+                state = loader.state_dict()
+            ordered |= set(batch.requested.tolist())
+            refused |= set(batch.requested[batch.index != batch.requested].tolist())
+            for row in np.flatnonzero(np.isin(batch.index, list(BAD))):
+                found = loader.replay_row(batch, int(row))
+                for output in found.outputs:
+                    assert output.array.tobytes() == batch[output.name][row].tobytes()
+                number = int(batch.index[row])
+                told = {value.name for value in found.fields if value.damage}
+                assert told == {field for field, other in DAMAGED if other == number}
+                replayed.add(number)
+    rest = law.merged(
+        [
+            law.one_rank(address, EPOCHS, state, rank=rank, world_size=2, **options)
+            for rank in range(2)
+        ]
+    )
     assert rest == digests[2:]
     assert refused | replayed == BAD & ordered  # buckets carry some on into the next epoch
     assert more or ordered == set(range(ROWS))

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import law_pipelines
 import pytest
-from law_rig import children, serving
+from daemons import children
+from law_rig import serving
 
 from stoker.client import Buckets, LengthBuckets, Loader
 from stoker.protocol.spec import OrderSpec
@@ -226,19 +227,22 @@ def test_ranks_at_the_same_time(address, law, expected):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "point"),
+    ("name", "points"),
     [
         *itertools.product(
             ["crops", "views", "boxes", "mixed", "buckets", "lengths", "forms"],
-            ["worker.row", "worker.row_done", "worker.chunk_done"],
+            [("worker.row", "worker.row_done", "worker.chunk_done")],
         ),
-        *((name, "worker.row") for name in ("excluded", "tars", "arrows", "live")),
+        *((name, ("worker.row",)) for name in ("excluded", "tars", "arrows", "live")),
     ],
 )
-def test_worker_that_dies_at_a_point(daemon, law, expected, name, point):
-    with daemon(2, f"{point}:kill:2:1,{point}:kill:2:2") as running:
+def test_workers_that_die_at_points(daemon, law, expected, name, points):
+    """Two workers die at the first point, those that take their places at the next, and so on."""
+    twice = [point for point in points for _ in range(2)]
+    plan = [f"{point}:kill:2:{worker}" for worker, point in enumerate(twice, 1)]
+    with daemon(2, ",".join(plan)) as running:
         assert law.delivered(running.address, EPOCHS, **_options(name)) == expected[name]
-        assert "SIGKILL" in running.log.read_text()
+        assert running.log.read_text().count("SIGKILL") == len(plan)
 
 
 def _workers(daemon_pid: int) -> list[int]:

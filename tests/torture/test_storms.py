@@ -19,7 +19,7 @@ from types import SimpleNamespace
 import law_pipelines
 import numpy as np
 import pytest
-from law_rig import children
+from daemons import children
 from random_graphs import Writer
 
 from stoker.client import Buckets, Loader

@@ -1,0 +1,110 @@
+"""Real daemons as real processes: `stoker serve`, as an operator starts it."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+PATIENCE_S = 60.0
+
+
+class Daemon:
+    """One `stoker serve` process, what it said when it was ready, and its log.
+
+    `ready` is the line of `--ready-fd`: `{"address": ...}`, or `{"error": ...}`, or None if it
+    ended without a word. Whoever makes one closes it.
+    """
+
+    def __init__(
+        self, folder: Path, *flags: str, socket: str = "stoker.sock", stderr: int | None = None
+    ) -> None:
+        """Start it, and wait for its word.
+
+        Args:
+            folder: holds the log.
+            flags: of `stoker serve`.
+            socket: path of the socket from the folder on.
+            stderr: a descriptor that takes the log; a file in the folder if None.
+        """
+        log, name = tempfile.mkstemp(prefix="log-", dir=folder)
+        self.log = Path(name)
+        self.address = f"ipc://{folder}/{socket}"
+        ready, theirs = os.pipe()
+        command = [sys.executable, "-m", "stoker.server", "serve", f"--address={self.address}"]
+        self.process = subprocess.Popen(
+            [*command, f"--ready-fd={theirs}", *flags],
+            pass_fds=[theirs],
+            stdin=subprocess.DEVNULL,
+            stderr=log if stderr is None else stderr,
+        )
+        os.close(theirs)
+        os.close(log)
+        self._stopped = False
+        with open(ready) as file:
+            came = select.select([file], [], [], PATIENCE_S)[0]
+            self.ready = json.loads((came and file.read()) or "null")
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self.process.pid
+
+    @property
+    def stopped(self) -> bool:
+        """Whether its end was asked for, or waited for, by the test."""
+        return self._stopped
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal; return the exit code."""
+        self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Wait for its end; return the exit code."""
+        self._stopped = True
+        return self.process.wait(PATIENCE_S)
+
+    def close(self) -> None:
+        """Kill what still runs."""
+        self.process.kill()
+        self.process.wait()
+
+
+@contextmanager
+def serving(folder: Path, *flags: str) -> Iterator[Daemon]:
+    """Run a daemon that comes up and, unless the test ends it itself, ends in good order.
+
+    Args:
+        folder: of the socket and the log.
+        flags: of `stoker serve`.
+    """
+    daemon = Daemon(folder, *flags)
+    try:
+        assert daemon.ready == {"address": daemon.address}, daemon.log.read_text()
+        yield daemon
+        if not daemon.stopped:
+            assert daemon.stop() == 0, daemon.log.read_text()
+        assert "Traceback" not in daemon.log.read_text(), daemon.log.read_text()
+    finally:
+        daemon.close()
+
+
+def children(pid: int) -> list[int]:
+    """Return the pids of a process's children; a thread that ends meanwhile has none."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(FileNotFoundError):
+            found += [int(child) for child in (task / "children").read_text().split()]
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the pids of a process's children, and of theirs."""
+    found = children(pid)
+    return found + [later for child in found for later in descendants(child)]
