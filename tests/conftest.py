@@ -45,6 +45,34 @@ ALLOWED_TEMPORARY = {
 }
 
 
+LONGEST = (
+    "ops/test_contract.py",
+    "docs/test_pages.py",
+    "law/test_law.py",
+    "server/commands/test_bench.py",
+    "torture/test_storms.py",
+    "ops/test_machine_code.py",  # behind what compiles most kernels
+    "client/test_bucket_batches.py",
+    "pipeline/test_build.py",
+    "server/workers/test_supervisor.py",
+    "examples/test_segmentation.py",
+    "compat/test_ffcv_steps.py",
+    "rng/test_kernel_cache.py",
+)
+"""Modules that take half a minute of processor time or more, the longest first."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the order of `pytest_collection_modifyitems` among several processes."""
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run long modules first: one that begins last has a process for itself, and others idle."""
+    places = {Path(__file__).parent / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
 @dataclasses.dataclass(frozen=True)
 class Snapshot:
     """What is open at one moment."""
@@ -218,8 +246,15 @@ def no_leaks(session_folder: Path) -> Iterator[None]:
         pytest.fail("the test leaves behind:\n  " + "\n  ".join(leaks), pytrace=False)
 
 
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this run, the same in all its processes (`pytest -n 2`)."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
 @pytest.fixture(scope="session", autouse=True)
-def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def kernel_cache(tmp_path_factory: pytest.TempPathFactory, run_folder: Path) -> Iterator[Path]:
     """Where tests, and the daemons they start, keep compiled kernels: each is compiled once.
 
     The processes of one run share them (`pytest -n 2`). STOKER_TEST_KERNELS names a folder that
@@ -228,15 +263,26 @@ def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     home = tmp_path_factory.mktemp("cache")
     kernels = home / "stoker" / "kernels"
     kernels.parent.mkdir()
-    base = tmp_path_factory.getbasetemp()
-    run = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    kept = Path(os.environ.get("STOKER_TEST_KERNELS") or run / "kernels").absolute()
+    kept = Path(os.environ.get("STOKER_TEST_KERNELS") or run_folder / "kernels").absolute()
     kept.mkdir(mode=0o700, parents=True, exist_ok=True)
     kernels.symlink_to(kept)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(home))
         set_cache_root(kernels)
         yield kernels
+
+
+@pytest.fixture(scope="session", autouse=True)
+def bytecode(run_folder: Path) -> Iterator[None]:
+    """Where child processes keep bytecode if the environment forbids it beside the sources.
+
+    Without any, every daemon would compile all its modules anew: a quarter of what its start costs.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if sys.dont_write_bytecode:
+            patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+            patch.setenv("PYTHONPYCACHEPREFIX", str(run_folder / "bytecode"))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ def python(tmp_path: Path) -> Run:
             **os.environ,
             "XDG_CACHE_HOME": str(cache or tmp_path / "cache"),
             "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPYCACHEPREFIX": "",
             **environment,
         }
         done = subprocess.run(

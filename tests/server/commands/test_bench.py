@@ -21,6 +21,7 @@ from stoker.server.bench.plot import plot
 from stoker.server.bench.rates import Rate
 from stoker.server.bench.stages import STAGES, Stages
 from stoker.server.bench.verdict import deliver_s, estimate, judge
+from stoker.server.commands.bench import bench
 
 PIPELINE = """
 from stoker import ops
@@ -165,11 +166,11 @@ def test_buckets_that_cannot_be(wanted, said):
         request_from_json(wanted)
 
 
-@pytest.mark.parametrize("flag", ["--seconds=0", "--batch-size=0", "--workers=0"])
-def test_numbers_that_cannot_be(place, flag):
-    code, _, err = run(place, flag)
-    assert code == 1
-    assert "expected seconds above 0 and a batch size and workers from 1" in err
+@pytest.mark.parametrize("given", [{"seconds": 0}, {"batch_size": 0}, {"workers": [0]}])
+def test_numbers_that_cannot_be(given):
+    said = "expected seconds above 0 and a batch size and workers from 1"
+    with pytest.raises(UsageError, match=said):
+        bench("bench_pipelines:crops", "data", **given)
 
 
 def test_a_run_that_fails_says_why(place):
