@@ -196,3 +196,31 @@ def floats(sample):
     photo = ops.erase(photo, fill=(0.5, 0.25, 0.125))
     planes = ops.normalize(photo, layout="CHW", dtype="float16")
     return {"image": image, "mask": mask, "photo": planes, "levels": ops.from_float(photo)}
+
+
+@pipeline
+def halved(sample):
+    """A map of half the size of its photograph, read by a box of its own."""
+    image, depth = ops.random_resized_crop(
+        sample.image, sample.depth, size=48, scale=(0.1, 0.6), relative=True
+    )
+    image, depth = ops.rot90(image, depth)
+    whole, map_ = ops.random_short_side_scale(
+        sample.image, sample.depth, sizes=(24, 40), max_size=80, relative=True
+    )
+    whole, map_ = ops.rotate(whole, map_, degrees=15, relative=True)
+    return {
+        "image": image,
+        "depth": depth,
+        "whole": outputs.pad(whole, multiple=8),
+        "map": outputs.pad(map_, fill=9),
+    }
+
+
+@pipeline
+def halved_windows(sample):
+    image, depth = ops.random_resized_crop(
+        sample.image, sample.depth, size=48, scale=(0.1, 0.6), relative=True
+    )
+    image, depth = ops.perspective(image, depth)
+    return {"image": image, "depth": depth}

@@ -175,7 +175,8 @@ def serving(
     """Run a daemon of which everything lies in a folder; `more` is further configuration."""
     names = (
         "crops", "floats", "training", "padded", "evaluation", "scheduled", "detection", "mixed",
-        "mosaics", "fitted", "fitted_mixed", "fitted_forms", "sentences", "folded", "varying",
+        "mosaics", "fitted", "fitted_mixed", "fitted_forms", "halved", "halved_windows",
+        "sentences", "folded", "varying",
     )  # fmt: skip
     config = [
         "[daemon]",

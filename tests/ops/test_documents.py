@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stoker import ops
-from stoker.ops import make, registered
+from stoker.ops import lookup, make, registered
 from stoker.ops.registry import batch_ops, folds
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -52,12 +52,24 @@ def test_reference_lists_every_op_with_its_parameters_kinds_and_record():
         signature = re.search(r"`" + name + r"\(\*values(?:, (.*))?\)` — (.*?)\.", found[name])
         assert signature, name
         given = re.findall(r"(\w+)(?==|,|$)", re.sub(r"=\([^)]*\)|=[^,]*", "", signature[1] or ""))
-        expected = list(inspect.signature(getattr(ops, name)).parameters)[1:-1]
+        parameters = list(inspect.signature(getattr(ops, name)).parameters)
+        expected = [key for key in parameters[1:] if key not in ("stream", "relative")]
         assert given == expected, name
         assert all(kind in signature[2] for kind in cls.kinds()), name
         drawn = [field for field in cls.record.names if field != "none"]
         assert all(f"`{field}`" in found[name] for field in drawn), name
         assert ("| k" in found[name]) == cls.random, name
+
+
+def test_reference_says_of_every_op_what_it_does_at_another_size():
+    text = (DOCS / "ops.md").read_text()
+    table = text.split("## One decision for values of different sizes", 1)[1].split("\n## ", 1)[0]
+    lines = re.findall(r"^\| ([a-z0-9_, ]+) \| (.+) \|$", table, re.M)[1:]
+    said = {name: rule for names, rule in lines for name in names.split(", ")}
+    of_pixels = {n for n, cls in registered().items() if {"image", "mask"} & set(cls.kinds())}
+    assert set(said) == of_pixels
+    for name in of_pixels:
+        assert said[name].startswith("refused") == (lookup(name).rescale is None), name
 
 
 def test_reference_lists_every_batch_op_with_its_parameters_kinds_and_record():

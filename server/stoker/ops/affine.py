@@ -23,6 +23,7 @@ from stoker.ops.affinity import (
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.fills import FILL_FIELDS, Fills
 from stoker.ops.registry import register
+from stoker.ops.relative import carried, one_ratio
 from stoker.ops.rules import require_pixels
 from stoker.ops.warp import FILTERS
 from stoker.rng.draws import uniform_range
@@ -106,6 +107,14 @@ def _forward(params: Any, record: Any, sizes: Any) -> Any:
     return forward(_decision(record), sizes[0], sizes[1])
 
 
+@kernel
+def _rescale(params: Any, record: Any, sizes: Any) -> bool:
+    height, width, tall, wide = sizes
+    record["translate_x"] = carried(np.int64(record["translate_x"]), width, wide)
+    record["translate_y"] = carried(np.int64(record["translate_y"]), height, tall)
+    return one_ratio(sizes)
+
+
 @register
 @dataclass(frozen=True)
 class Affine(Fills, Op):
@@ -167,6 +176,7 @@ class Affine(Fills, Op):
     }
     draw = staticmethod(_draw)
     forward = staticmethod(_forward)
+    rescale = staticmethod(_rescale)
 
     def check(self) -> None:
         """Check the parameters."""
@@ -196,7 +206,7 @@ class Affine(Fills, Op):
         return states, 0
 
 
-def affine(
+def affine(  # noqa: PLR0913 - its parameters, and what every call takes
     *values: Value,
     degrees: float | tuple[float, float],
     translate: float | tuple[float, ...] = 0.0,
@@ -206,7 +216,8 @@ def affine(
     fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Rotate, shift, scale and shear values of a pipeline; see `Affine`."""
     op = Affine(degrees, translate, scale, shear, interpolation, fill, mask_fill)
-    return op(*values, stream=stream)
+    return op(*values, stream=stream, relative=relative)

@@ -217,6 +217,9 @@ def augmix_transform(
     interpolation: str = "bilinear",
     fill: float | tuple[float, ...] = 0,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Apply one of AugMix's transforms to images of a pipeline; see `AugmixTransform`."""
-    return AugmixTransform(severity, all_ops, interpolation, fill)(*values, stream=stream)
+    return AugmixTransform(severity, all_ops, interpolation, fill)(
+        *values, stream=stream, relative=relative
+    )

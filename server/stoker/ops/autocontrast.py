@@ -172,6 +172,8 @@ class Autocontrast(ByChance):
         return (8 * PIXELS if state.dtype == FLOAT else LEVELS) * state.bound[2]
 
 
-def autocontrast(*values: Value, p: float = 0.5, stream: str | None = None) -> Any:
+def autocontrast(
+    *values: Value, p: float = 0.5, stream: str | None = None, relative: bool = False
+) -> Any:
     """Stretch the levels of images of a pipeline with probability p; see `Autocontrast`."""
-    return Autocontrast(p)(*values, stream=stream)
+    return Autocontrast(p)(*values, stream=stream, relative=relative)

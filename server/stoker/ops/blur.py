@@ -81,6 +81,7 @@ class BlurOp(PixelOp):
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "i4"), ("high", "i4"), ("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype([SIZE, APPLY])
     draw = staticmethod(draw_window)
+    rescale: ClassVar[None] = None
 
     def check(self) -> None:
         """Check the parameters."""

@@ -170,6 +170,7 @@ def box_blur(
     size_range: tuple[int, int] = (3, 7),
     p: float = 0.5,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Blur images of a pipeline with a box; see `BoxBlur`."""
-    return BoxBlur(size_range, p)(*values, stream=stream)
+    return BoxBlur(size_range, p)(*values, stream=stream, relative=relative)

@@ -64,6 +64,7 @@ def brightness(
     factor_range: tuple[float, float] = (0.6, 1.4),
     p: float = 0.5,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Make images of a pipeline brighter or darker; see `Brightness`."""
-    return Brightness(factor_range, p)(*values, stream=stream)
+    return Brightness(factor_range, p)(*values, stream=stream, relative=relative)

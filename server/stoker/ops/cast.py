@@ -17,6 +17,7 @@ from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.half import narrow_run, to_halves
 from stoker.ops.registry import register
+from stoker.ops.relative import keep_record
 from stoker.ops.rules import refuse
 from stoker.rng.jit import kernel
 
@@ -87,6 +88,7 @@ class Cast(Op):
     kernels: ClassVar[dict[str, Kernel]] = {
         kind: Kernel(_run, _plain) for kind in ("image", "mask", "array", "label", "scalar")
     }
+    rescale = staticmethod(keep_record)
 
     def check(self) -> None:
         """Check the parameters."""
@@ -115,6 +117,6 @@ class Cast(Op):
         return State("array" if leaves else state.kind, self.dtype, state.shape, state.bound)
 
 
-def cast(*values: Value, dtype: str, stream: str | None = None) -> Any:
+def cast(*values: Value, dtype: str, stream: str | None = None, relative: bool = False) -> Any:
     """Turn values of a pipeline into another dtype; see `Cast`."""
-    return Cast(dtype)(*values, stream=stream)
+    return Cast(dtype)(*values, stream=stream, relative=relative)

@@ -104,6 +104,7 @@ def center_crop(
     fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Cut the centre out of values of a pipeline; see `CenterCrop`."""
-    return CenterCrop(size, fill, mask_fill)(*values, stream=stream)
+    return CenterCrop(size, fill, mask_fill)(*values, stream=stream, relative=relative)

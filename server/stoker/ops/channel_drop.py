@@ -104,6 +104,7 @@ def channel_drop(
     fill: float | tuple[float, ...] = 0,
     p: float = 0.5,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Fill channels of images of a pipeline with a level; see `ChannelDrop`."""
-    return ChannelDrop(count_range, fill, p)(*values, stream=stream)
+    return ChannelDrop(count_range, fill, p)(*values, stream=stream, relative=relative)

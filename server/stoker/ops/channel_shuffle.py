@@ -102,6 +102,8 @@ class ChannelShuffle(ByChance):
         return 16
 
 
-def channel_shuffle(*values: Value, p: float = 0.5, stream: str | None = None) -> Any:
+def channel_shuffle(
+    *values: Value, p: float = 0.5, stream: str | None = None, relative: bool = False
+) -> Any:
     """Shuffle the channels of images of a pipeline; see `ChannelShuffle`."""
-    return ChannelShuffle(p)(*values, stream=stream)
+    return ChannelShuffle(p)(*values, stream=stream, relative=relative)

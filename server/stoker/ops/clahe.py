@@ -280,6 +280,7 @@ def clahe(
     tiles: int | tuple[int, int] = 8,
     p: float = 0.5,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Equalize parts of images of a pipeline by themselves; see `Clahe`."""
-    return Clahe(limit_range, tiles, p)(*values, stream=stream)
+    return Clahe(limit_range, tiles, p)(*values, stream=stream, relative=relative)

@@ -44,6 +44,7 @@ from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.float_levels import ZERO
 from stoker.ops.pixelwise import begin
 from stoker.ops.registry import register
+from stoker.ops.relative import keep_record
 from stoker.ops.rules import FLOAT, require_colours, require_pixels
 from stoker.rng.draws import integers, uniform_range
 from stoker.rng.jit import kernel
@@ -208,6 +209,7 @@ class ColorJitter(Op):
         "image": Kernel(_run_floats, _plain_floats, in_place=True)
     }
     draw = staticmethod(_draw)
+    rescale = staticmethod(keep_record)
 
     def check(self) -> None:
         """Check the parameters."""
@@ -236,6 +238,9 @@ def color_jitter(
     saturation: float = 0.0,
     hue: float = 0.0,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Change the colours of images of a pipeline; see `ColorJitter`."""
-    return ColorJitter(brightness, contrast, saturation, hue)(*values, stream=stream)
+    return ColorJitter(brightness, contrast, saturation, hue)(
+        *values, stream=stream, relative=relative
+    )

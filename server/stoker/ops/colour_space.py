@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 
 from stoker.ops.contract import Op, State
+from stoker.ops.relative import keep_record
 from stoker.ops.rules import refuse, require_pixels
 
 
 @dataclass(frozen=True)
 class ColourSpaceOp(Op):
     """Base of conversions between colour spaces; it has no parameters and keeps every state."""
+
+    rescale = staticmethod(keep_record)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states as they are."""

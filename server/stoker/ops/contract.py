@@ -180,7 +180,9 @@ class FoldKernel:
 class Tracer(Protocol):
     """What a traced value knows of the pipeline that is being written."""
 
-    def apply(self, op: Op, values: Sequence[Value], stream: str | None) -> tuple[Value, ...]:
+    def apply(
+        self, op: Op, values: Sequence[Value], stream: str | None, *, relative: bool = False
+    ) -> tuple[Value, ...]:
         """Append a call of an op and return its results: one for each value, or one of a fold."""
         ...
 
@@ -258,6 +260,11 @@ class Op:
         reads: `reads(params, record, height, width) -> (top, left, height, width)`: the box of a
             picture of that size outside of which the kernels of image and mask read nothing; None:
             they may read all of it. A decoder may leave out the rest.
+        rescale: `rescale(params, record, sizes) -> bool`: makes of a record that was drawn for a
+            value of height and width `sizes[:2]` that of the same decision, in parts of the sides,
+            for a value of `sizes[2:]`. It is called for `relative=True` where these differ, and
+            returns whether there is one: not where it takes one ratio of sides, and they have two.
+            `stoker.ops.relative` has rules; None: there is none, and such a call is refused.
         units: field of the record -> its unit, for people; see `stoker.ops.units`.
     """
 
@@ -273,6 +280,7 @@ class Op:
     out_size: ClassVar[Callable[..., tuple[int, int]]] = staticmethod(same_size)
     forward: ClassVar[Callable[..., Any] | None] = None
     reads: ClassVar[Callable[..., Any] | None] = None
+    rescale: ClassVar[Callable[..., bool] | None] = None
     items: ClassVar[dict[str, ItemsKernel]] = {}
     folds: ClassVar[dict[str, FoldKernel]] = {}
     float_folds: ClassVar[dict[str, FoldKernel]] = {}
@@ -461,10 +469,16 @@ class Op:
             f"{', '.join(cls.kinds())}. Leave the {state.kind} out of this call"
         )
 
-    def __call__(self, *values: Value, stream: str | None = None) -> Any:
+    def __call__(self, *values: Value, stream: str | None = None, relative: bool = False) -> Any:
         """Apply the op to values of a pipeline: one decision for all of them.
 
         Calling the same instance again in one pipeline repeats its decision.
+
+        Args:
+            values: what it is applied to.
+            stream: stream name; by default the op's name.
+            relative: whether images and masks may have other sizes than the first value, for
+                which the decision is made: it then counts for them in parts of the sides.
 
         Raises:
             BuildError: called without values, or outside a pipeline.
@@ -477,5 +491,5 @@ class Op:
                 f"{self.name}: expected fields of a sample inside a function decorated with "
                 f"@pipeline, got {got}{remedy}"
             )
-        results = values[0].tracer.apply(self, values, stream)
+        results = values[0].tracer.apply(self, values, stream, relative=relative)
         return results[0] if len(results) == 1 else results

@@ -80,6 +80,7 @@ def contrast(
     factor_range: tuple[float, float] = (0.6, 1.4),
     p: float = 0.5,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Raise or lower the contrast of images of a pipeline; see `Contrast`."""
-    return Contrast(factor_range, p)(*values, stream=stream)
+    return Contrast(factor_range, p)(*values, stream=stream, relative=relative)

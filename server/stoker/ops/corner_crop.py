@@ -111,6 +111,7 @@ def corner_crop(
     fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Cut a corner out of values of a pipeline; see `CornerCrop`."""
-    return CornerCrop(size, corner, fill, mask_fill)(*values, stream=stream)
+    return CornerCrop(size, corner, fill, mask_fill)(*values, stream=stream, relative=relative)

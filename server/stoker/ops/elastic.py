@@ -145,6 +145,7 @@ class Elastic(Fills, PixelOp):
         "mask": Kernel(_run_mask, _plain_mask),
     }
     draw = staticmethod(_draw)
+    rescale: ClassVar[None] = None
 
     def check(self) -> None:
         """Check the parameters."""
@@ -185,7 +186,8 @@ def elastic(
     mask_fill: int = 0,
     p: float = 0.5,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Move every pixel of values of a pipeline a little; see `Elastic`."""
     op = Elastic(amount_range, spacing, interpolation, fill, mask_fill, p)
-    return op(*values, stream=stream)
+    return op(*values, stream=stream, relative=relative)

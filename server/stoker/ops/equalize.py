@@ -79,6 +79,8 @@ class Equalize(ByChance):
         return 8 * LEVELS + LEVELS * state.bound[2]
 
 
-def equalize(*values: Value, p: float = 0.5, stream: str | None = None) -> Any:
+def equalize(
+    *values: Value, p: float = 0.5, stream: str | None = None, relative: bool = False
+) -> Any:
     """Equalize images of a pipeline with probability p; see `Equalize`."""
-    return Equalize(p)(*values, stream=stream)
+    return Equalize(p)(*values, stream=stream, relative=relative)

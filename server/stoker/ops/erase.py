@@ -20,6 +20,7 @@ from stoker.ops.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.points import stay
 from stoker.ops.random_resized_crop import ATTEMPTS, LOWEST_RATIO
 from stoker.ops.registry import register
+from stoker.ops.relative import rescale_box
 from stoker.rng.draws import bernoulli, integers, log_uniform, uniform_range
 from stoker.rng.jit import kernel
 from stoker.rng.maths import floor, sqrt
@@ -83,6 +84,13 @@ def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
         dst[_box(record)] = params["mask_fill"][0]
 
 
+@kernel
+def _rescale(params: Any, record: Any, sizes: Any) -> bool:
+    if record["height"] > 0:  # else no box fitted, and none does
+        rescale_box(params, record, sizes)
+    return True
+
+
 @register
 @dataclass(frozen=True)
 class Erase(Fills, PixelOp):
@@ -123,6 +131,7 @@ class Erase(Fills, PixelOp):
     }
     draw = staticmethod(_draw)
     forward = staticmethod(stay)
+    rescale = staticmethod(_rescale)
 
     def check(self) -> None:
         """Check the parameters."""
@@ -152,6 +161,7 @@ def erase(
     mask_fill: int = 0,
     p: float = 0.5,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Fill a random box of values of a pipeline; see `Erase`."""
-    return Erase(scale, ratio, fill, mask_fill, p)(*values, stream=stream)
+    return Erase(scale, ratio, fill, mask_fill, p)(*values, stream=stream, relative=relative)

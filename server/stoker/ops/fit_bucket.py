@@ -28,6 +28,7 @@ from stoker.ops.box_resize import (
 )
 from stoker.ops.contract import Kernel, Op, ParameterError, State, Value
 from stoker.ops.registry import register
+from stoker.ops.relative import rescale_box
 from stoker.ops.resize import (
     INTERPOLATIONS,
     resize_scratch,
@@ -87,6 +88,7 @@ class FitBucket(Op):
     draw = staticmethod(_draw)
     out_size = staticmethod(box_out_size)
     reads = staticmethod(box_reads)
+    rescale = staticmethod(rescale_box)
     forward = staticmethod(box_forward)
 
     def check(self) -> None:
@@ -112,14 +114,14 @@ class FitBucket(Op):
         need = resize_scratch(states, size, self.interpolation)
         return tuple(state.resized(*size, size) for state in states), need
 
-    def __call__(self, *values: Value, stream: str | None = None) -> Any:
+    def __call__(self, *values: Value, stream: str | None = None, relative: bool = False) -> Any:
         """Apply the op to values of a pipeline; see `Op.__call__`."""
         op = self
         if self.size is None and values and isinstance(values[0], Value):
             read = values[0].tracer.input
             size: Any = (read(HEIGHT), read(WIDTH))
             op = dataclasses.replace(self, size=size)
-        return super(FitBucket, op).__call__(*values, stream=stream)
+        return super(FitBucket, op).__call__(*values, stream=stream, relative=relative)
 
     def _known_size(self) -> tuple[int, int]:
         if self.size is None:
@@ -136,6 +138,7 @@ def fit_bucket(
     crop: str = "center",
     interpolation: str = "bilinear",
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Resize and crop values of a pipeline to the sample's bucket; see `FitBucket`."""
-    return FitBucket(size, crop, interpolation)(*values, stream=stream)
+    return FitBucket(size, crop, interpolation)(*values, stream=stream, relative=relative)

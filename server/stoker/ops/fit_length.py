@@ -111,13 +111,13 @@ class FitLength(Op):
                 raise refuse(self.name, expected, state, "Leave it out of this call")
         return tuple(self._after(state) for state in states), 0
 
-    def __call__(self, *values: Value, stream: str | None = None) -> Any:
+    def __call__(self, *values: Value, stream: str | None = None, relative: bool = False) -> Any:
         """Apply the op to values of a pipeline; see `Op.__call__`."""
         op = self
         if self.length is None and values and isinstance(values[0], Value):
             read: Any = values[0].tracer.input(LENGTH)
             op = dataclasses.replace(self, length=read)
-        return super(FitLength, op).__call__(*values, stream=stream)
+        return super(FitLength, op).__call__(*values, stream=stream, relative=relative)
 
     def _after(self, state: State) -> State:
         most = min(self._known_length(), state.bound[0])

@@ -11,6 +11,7 @@ import numpy as np
 
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.registry import register
+from stoker.ops.relative import keep_record
 from stoker.ops.rules import FLOAT, refuse, require_image
 from stoker.rng.jit import kernel
 
@@ -47,6 +48,7 @@ class FromFloat(Op):
 
     name: ClassVar[str] = "from_float"
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    rescale = staticmethod(keep_record)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of dtype uint8.
@@ -62,6 +64,6 @@ class FromFloat(Op):
         return tuple(State(s.kind, "uint8", s.shape, s.bound) for s in states), 0
 
 
-def from_float(*values: Value, stream: str | None = None) -> Any:
+def from_float(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
     """Turn images of floats of a pipeline into levels; see `FromFloat`."""
-    return FromFloat()(*values, stream=stream)
+    return FromFloat()(*values, stream=stream, relative=relative)

@@ -112,6 +112,7 @@ def gamma(
     gamma_range: tuple[float, float] = (0.8, 1.25),
     p: float = 0.5,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Raise levels of images of a pipeline to a power; see `Gamma`."""
-    return Gamma(gamma_range, p)(*values, stream=stream)
+    return Gamma(gamma_range, p)(*values, stream=stream, relative=relative)

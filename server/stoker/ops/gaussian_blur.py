@@ -137,6 +137,7 @@ class GaussianBlur(PixelOp):
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
     draw = staticmethod(_draw)
+    rescale: ClassVar[None] = None
     units: ClassVar[dict[str, str]] = {"sigma": "px"}
 
     def check(self) -> None:
@@ -166,6 +167,7 @@ def gaussian_blur(
     sigma_range: tuple[float, float] = (0.1, 2.0),
     p: float = 0.5,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Blur images of a pipeline with a Gaussian window; see `GaussianBlur`."""
-    return GaussianBlur(kernel_size, sigma_range, p)(*values, stream=stream)
+    return GaussianBlur(kernel_size, sigma_range, p)(*values, stream=stream, relative=relative)

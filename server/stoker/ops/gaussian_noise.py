@@ -159,6 +159,7 @@ class GaussianNoise(PixelOp):
         "image": Kernel(_run_floats, _plain_floats, in_place=True)
     }
     draw = staticmethod(_draw)
+    rescale: ClassVar[None] = None
     units: ClassVar[dict[str, str]] = {"sigma": "grey levels"}
 
     def check(self) -> None:
@@ -180,6 +181,7 @@ def gaussian_noise(
     sigma_range: tuple[float, float] = (2.0, 12.0),
     p: float = 0.5,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Add noise to images of a pipeline; see `GaussianNoise`."""
-    return GaussianNoise(sigma_range, p)(*values, stream=stream)
+    return GaussianNoise(sigma_range, p)(*values, stream=stream, relative=relative)

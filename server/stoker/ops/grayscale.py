@@ -106,6 +106,8 @@ class Grayscale(ByChance):
         return declared
 
 
-def grayscale(*values: Value, p: float = 0.1, stream: str | None = None) -> Any:
+def grayscale(
+    *values: Value, p: float = 0.1, stream: str | None = None, relative: bool = False
+) -> Any:
     """Make images of a pipeline grey with probability p; see `Grayscale`."""
-    return Grayscale(p)(*values, stream=stream)
+    return Grayscale(p)(*values, stream=stream, relative=relative)

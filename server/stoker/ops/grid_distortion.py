@@ -250,6 +250,9 @@ def grid_distortion(
     interpolation: str = "bilinear",
     p: float = 0.5,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Stretch and squeeze a grid of values of a pipeline; see `GridDistortion`."""
-    return GridDistortion(cells, stretch_range, interpolation, p)(*values, stream=stream)
+    return GridDistortion(cells, stretch_range, interpolation, p)(
+        *values, stream=stream, relative=relative
+    )

@@ -123,6 +123,7 @@ class GridMask(Fills, PixelOp):
     }
     draw = staticmethod(_draw)
     forward = staticmethod(stay)
+    rescale: ClassVar[None] = None
 
     def check(self) -> None:
         """Check the parameters."""
@@ -155,6 +156,9 @@ def grid_mask(
     mask_fill: int = 0,
     p: float = 0.5,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Fill a grid of squares of values of a pipeline; see `GridMask`."""
-    return GridMask(unit_range, ratio, fill, mask_fill, p)(*values, stream=stream)
+    return GridMask(unit_range, ratio, fill, mask_fill, p)(
+        *values, stream=stream, relative=relative
+    )

@@ -47,6 +47,8 @@ class HorizontalFlip(FlipOp):
     forward = staticmethod(_forward)
 
 
-def horizontal_flip(*values: Value, p: float = 0.5, stream: str | None = None) -> Any:
+def horizontal_flip(
+    *values: Value, p: float = 0.5, stream: str | None = None, relative: bool = False
+) -> Any:
     """Mirror values of a pipeline with probability p; see `HorizontalFlip`."""
-    return HorizontalFlip(p)(*values, stream=stream)
+    return HorizontalFlip(p)(*values, stream=stream, relative=relative)

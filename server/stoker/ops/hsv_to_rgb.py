@@ -64,6 +64,6 @@ class HsvToRgb(ColourSpaceOp):
     }
 
 
-def hsv_to_rgb(*values: Value, stream: str | None = None) -> Any:
+def hsv_to_rgb(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
     """Turn images of a pipeline from hue, saturation and value into colours; see `HsvToRgb`."""
-    return HsvToRgb()(*values, stream=stream)
+    return HsvToRgb()(*values, stream=stream, relative=relative)

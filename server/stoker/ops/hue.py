@@ -96,6 +96,7 @@ def hue(
     turn_range: tuple[float, float] = (-0.1, 0.1),
     p: float = 0.5,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Turn the hue of images of a pipeline; see `Hue`."""
-    return Hue(turn_range, p)(*values, stream=stream)
+    return Hue(turn_range, p)(*values, stream=stream, relative=relative)

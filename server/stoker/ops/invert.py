@@ -89,6 +89,8 @@ class Invert(ByChance):
     }
 
 
-def invert(*values: Value, p: float = 0.5, stream: str | None = None) -> Any:
+def invert(
+    *values: Value, p: float = 0.5, stream: str | None = None, relative: bool = False
+) -> Any:
     """Invert images of a pipeline with probability p; see `Invert`."""
-    return Invert(p)(*values, stream=stream)
+    return Invert(p)(*values, stream=stream, relative=relative)

@@ -24,6 +24,7 @@ from stoker.ops import checks
 from stoker.ops.contract import ItemsKernel, Kernel, Op, State, Value
 from stoker.ops.points import lower, move_boxes, scaled, upper
 from stoker.ops.registry import register
+from stoker.ops.relative import rescale_box
 from stoker.ops.reorder import move_rows
 from stoker.ops.rules import require_pixels
 from stoker.rng.draws import integers, uniform_range
@@ -183,6 +184,7 @@ class IouCrop(Op):
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
+    rescale = staticmethod(rescale_box)
 
     def check(self) -> None:
         """Check the parameters."""
@@ -229,7 +231,8 @@ def iou_crop(
     options: tuple[float, ...] = OPTIONS,
     trials: int = 40,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Crop values of a pipeline so that enough of some object is left; see `IouCrop`."""
     op = IouCrop(min_scale, max_scale, min_aspect, max_aspect, options, trials)
-    return op(*values, stream=stream)
+    return op(*values, stream=stream, relative=relative)

@@ -175,6 +175,7 @@ def jpeg_compression(
     quality_range: tuple[int, int] = (30, 90),
     p: float = 0.5,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Compress images of a pipeline as JPEG; see `JpegCompression`."""
-    return JpegCompression(quality_range, p)(*values, stream=stream)
+    return JpegCompression(quality_range, p)(*values, stream=stream, relative=relative)

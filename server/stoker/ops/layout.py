@@ -12,6 +12,7 @@ import numpy as np
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.registry import register
+from stoker.ops.relative import keep_record
 from stoker.ops.rules import refuse
 from stoker.rng.jit import kernel
 
@@ -77,6 +78,7 @@ class Layout(Op):
         "image": Kernel(_run, _plain),
         "array": Kernel(_run, _plain),
     }
+    rescale = staticmethod(keep_record)
 
     def check(self) -> None:
         """Check the parameters."""
@@ -107,6 +109,8 @@ class Layout(Op):
         return State("array", state.dtype, shape, bound)  # type: ignore[arg-type]
 
 
-def layout(*values: Value, order: str = "CHW", stream: str | None = None) -> Any:
+def layout(
+    *values: Value, order: str = "CHW", stream: str | None = None, relative: bool = False
+) -> Any:
     """Move the channels of values of a pipeline to the front or to the end; see `Layout`."""
-    return Layout(order)(*values, stream=stream)
+    return Layout(order)(*values, stream=stream, relative=relative)

@@ -17,6 +17,7 @@ from stoker.ops.fit import fit_scratch
 from stoker.ops.nearest import nearest
 from stoker.ops.points import scaled
 from stoker.ops.registry import register
+from stoker.ops.relative import require_ratio
 from stoker.ops.resample import padded, resample
 from stoker.ops.resize import BICUBIC, INTERPOLATIONS, NEAREST, plain_image, resize_floats
 from stoker.ops.rules import require_pixels
@@ -138,6 +139,7 @@ class Letterbox(Fills, Op):
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_image)}
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
+    rescale = staticmethod(require_ratio)
 
     def check(self) -> None:
         """Check the parameters."""
@@ -176,6 +178,9 @@ def letterbox(
     mask_fill: int = 0,
     interpolation: str = "bilinear",
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Fit values of a pipeline into a fixed size; see `Letterbox`."""
-    return Letterbox(size, fill, mask_fill, interpolation)(*values, stream=stream)
+    return Letterbox(size, fill, mask_fill, interpolation)(
+        *values, stream=stream, relative=relative
+    )

@@ -250,6 +250,7 @@ def median_blur(
     size_range: tuple[int, int] = (3, 7),
     p: float = 0.5,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Make levels of images of a pipeline medians; see `MedianBlur`."""
-    return MedianBlur(size_range, p)(*values, stream=stream)
+    return MedianBlur(size_range, p)(*values, stream=stream, relative=relative)

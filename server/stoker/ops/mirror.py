@@ -9,6 +9,7 @@ from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.points import scaled
 from stoker.ops.registry import register
+from stoker.ops.relative import keep_record
 from stoker.ops.reorder import mirror_image, move_rows
 from stoker.ops.rules import require_pixels
 from stoker.rng.jit import kernel
@@ -54,6 +55,7 @@ class Mirror(Op):
         "mask": Kernel(_run, _plain),
     }
     forward = staticmethod(_forward)
+    rescale = staticmethod(keep_record)
 
     def check(self) -> None:
         """Check the parameters."""
@@ -70,6 +72,8 @@ class Mirror(Op):
         return states, 0
 
 
-def mirror(*values: Value, axis: str = "horizontal", stream: str | None = None) -> Any:
+def mirror(
+    *values: Value, axis: str = "horizontal", stream: str | None = None, relative: bool = False
+) -> Any:
     """Mirror values of a pipeline, always; see `Mirror`."""
-    return Mirror(axis)(*values, stream=stream)
+    return Mirror(axis)(*values, stream=stream, relative=relative)

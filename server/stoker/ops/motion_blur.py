@@ -220,6 +220,7 @@ def motion_blur(
     p: float = 0.5,
     degrees: tuple[float, float] = (0.0, 180.0),
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Blur images of a pipeline along a line; see `MotionBlur`."""
-    return MotionBlur(size_range, p, degrees)(*values, stream=stream)
+    return MotionBlur(size_range, p, degrees)(*values, stream=stream, relative=relative)

@@ -20,6 +20,7 @@ from stoker.ops.contract import Kernel, Op, State, StateError, Value
 from stoker.ops.float_levels import plain_number, settle
 from stoker.ops.half import narrow_run, to_halves
 from stoker.ops.registry import register
+from stoker.ops.relative import keep_record
 from stoker.ops.rules import require_image
 from stoker.ops.runs import SIXTEEN, planes16
 from stoker.rng.jit import kernel
@@ -193,6 +194,7 @@ class Normalize(Op):
         ]
     )
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    rescale = staticmethod(keep_record)
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain)}
 
     def check(self) -> None:
@@ -251,6 +253,7 @@ def normalize(
     dtype: str = "float32",
     layout: str = "HWC",
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Turn images of a pipeline into normalised floats; see `Normalize`."""
-    return Normalize(mean, std, dtype, layout)(*values, stream=stream)
+    return Normalize(mean, std, dtype, layout)(*values, stream=stream, relative=relative)

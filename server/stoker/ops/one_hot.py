@@ -14,6 +14,7 @@ import numpy as np
 from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.registry import register
+from stoker.ops.relative import keep_record
 from stoker.ops.rules import refuse
 from stoker.rng.jit import kernel
 
@@ -57,6 +58,7 @@ class OneHot(Op):
     kernels: ClassVar[dict[str, Kernel]] = {
         kind: Kernel(_run, _plain) for kind in ("label", "mask", "scalar")
     }
+    rescale = staticmethod(keep_record)
 
     def check(self) -> None:
         """Check the parameters."""
@@ -87,6 +89,12 @@ class OneHot(Op):
         return State("array", self.dtype, shape, bound)
 
 
-def one_hot(*values: Value, classes: int, dtype: str = "float32", stream: str | None = None) -> Any:
+def one_hot(
+    *values: Value,
+    classes: int,
+    dtype: str = "float32",
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
     """Turn class numbers of values of a pipeline into vectors; see `OneHot`."""
-    return OneHot(classes, dtype)(*values, stream=stream)
+    return OneHot(classes, dtype)(*values, stream=stream, relative=relative)

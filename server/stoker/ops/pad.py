@@ -185,6 +185,7 @@ def pad(
     fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Add pixels round values of a pipeline; see `Pad`."""
-    return Pad(padding, multiple, mode, fill, mask_fill)(*values, stream=stream)
+    return Pad(padding, multiple, mode, fill, mask_fill)(*values, stream=stream, relative=relative)

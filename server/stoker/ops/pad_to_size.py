@@ -130,6 +130,7 @@ def pad_to_size(
     fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Put values of a pipeline into a frame of a fixed size; see `PadToSize`."""
-    return PadToSize(size, place, fill, mask_fill)(*values, stream=stream)
+    return PadToSize(size, place, fill, mask_fill)(*values, stream=stream, relative=relative)

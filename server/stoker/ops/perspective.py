@@ -20,6 +20,7 @@ from stoker.ops.points import scaled
 from stoker.ops.projected import projection_bytes, warp_projection
 from stoker.ops.projection import forward_projection, plain_projection, projection
 from stoker.ops.registry import register
+from stoker.ops.relative import carried
 from stoker.ops.rules import require_pixels
 from stoker.ops.runs import copy_run
 from stoker.ops.warp import FILTERS, plain_sample
@@ -31,9 +32,14 @@ MOST: Final = 0.6
 
 
 @kernel
+def _most(params: Any, side: int) -> int:
+    """Return how far a corner moves at most along a side."""
+    return floor(params["distortion_scale"] * (side - 1) * 0.5)
+
+
+@kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
-    most_x = floor(params["distortion_scale"] * (width - 1) * 0.5)
-    most_y = floor(params["distortion_scale"] * (height - 1) * 0.5)
+    most_x, most_y = _most(params, width), _most(params, height)
     applied = bernoulli(key, 0, params["p"]) and height > 1 and width > 1
     record["applied"] = 1 if applied else 0
     for corner in range(4):
@@ -42,6 +48,26 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
         right, low = corner in (1, 2), corner in (2, 3)
         record["corners"][2 * corner] = width - 1 - move_x if right else move_x
         record["corners"][2 * corner + 1] = height - 1 - move_y if low else move_y
+
+
+@kernel
+def _corner(at: Any, far: bool, before: int, after: int, most: int) -> Any:
+    """Carry over a place of a corner: it moves by the same part of its side, at most as drawn."""
+    move = min(carried(before - 1 - at if far else at, before, after), most)
+    return after - 1 - move if far else move
+
+
+@kernel
+def _rescale(params: Any, record: Any, sizes: Any) -> bool:
+    height, width, tall, wide = sizes
+    record["applied"] = 1 if record["applied"] and tall > 1 and wide > 1 else 0
+    for corner in range(4):
+        right, low = corner in (1, 2), corner in (2, 3)
+        x, y = 2 * corner, 2 * corner + 1
+        at_x, at_y = np.int64(record["corners"][x]), np.int64(record["corners"][y])
+        record["corners"][x] = _corner(at_x, right, width, wide, _most(params, wide))
+        record["corners"][y] = _corner(at_y, low, height, tall, _most(params, tall))
+    return True
 
 
 @kernel
@@ -125,6 +151,7 @@ class Perspective(Fills, Op):
     }
     draw = staticmethod(_draw)
     forward = staticmethod(_forward)
+    rescale = staticmethod(_rescale)
 
     def check(self) -> None:
         """Check the parameters."""
@@ -158,7 +185,8 @@ def perspective(
     fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Move the corners of values of a pipeline inwards; see `Perspective`."""
     op = Perspective(distortion_scale, p, interpolation, fill, mask_fill)
-    return op(*values, stream=stream)
+    return op(*values, stream=stream, relative=relative)

@@ -14,6 +14,7 @@ import numpy as np
 from stoker.ops import checks
 from stoker.ops.contract import Op, State
 from stoker.ops.lookup import map_colours, map_levels
+from stoker.ops.relative import keep_record
 from stoker.ops.rules import require_pixels
 from stoker.ops.runs import copy_run
 from stoker.rng.draws import bernoulli
@@ -102,6 +103,7 @@ class PixelOp(Op):
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype([APPLY])
     draw = staticmethod(draw_apply)
+    rescale: ClassVar[Callable[..., bool] | None] = staticmethod(keep_record)
 
     def check_p(self) -> None:
         """Check the probability."""

@@ -70,6 +70,8 @@ class Posterize(PixelOp):
         return np.array((256 - (1 << (8 - self.bits)), self.p), self.parameters)
 
 
-def posterize(*values: Value, bits: int = 4, p: float = 0.5, stream: str | None = None) -> Any:
+def posterize(
+    *values: Value, bits: int = 4, p: float = 0.5, stream: str | None = None, relative: bool = False
+) -> Any:
     """Keep the upper bits of images of a pipeline; see `Posterize`."""
-    return Posterize(bits, p)(*values, stream=stream)
+    return Posterize(bits, p)(*values, stream=stream, relative=relative)

@@ -121,6 +121,7 @@ def random_crop(
     fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Cut a window at a random place out of values of a pipeline; see `RandomCrop`."""
-    return RandomCrop(size, padding, fill, mask_fill)(*values, stream=stream)
+    return RandomCrop(size, padding, fill, mask_fill)(*values, stream=stream, relative=relative)

@@ -23,6 +23,7 @@ from stoker.ops.box_resize import (
 )
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.registry import register
+from stoker.ops.relative import rescale_box
 from stoker.ops.resize import (
     INTERPOLATIONS,
     resize_scratch,
@@ -105,6 +106,7 @@ class RandomResizedCrop(Op):
     draw = staticmethod(_draw)
     out_size = staticmethod(box_out_size)
     reads = staticmethod(box_reads)
+    rescale = staticmethod(rescale_box)
     forward = staticmethod(box_forward)
 
     def check(self) -> None:
@@ -140,6 +142,9 @@ def random_resized_crop(
     ratio: tuple[float, float] = (3 / 4, 4 / 3),
     interpolation: str = "bilinear",
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Crop a random part of values of a pipeline and resize it; see `RandomResizedCrop`."""
-    return RandomResizedCrop(size, scale, ratio, interpolation)(*values, stream=stream)
+    return RandomResizedCrop(size, scale, ratio, interpolation)(
+        *values, stream=stream, relative=relative
+    )

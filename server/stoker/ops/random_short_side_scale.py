@@ -41,6 +41,13 @@ def _out_size(params: Any, record: Any, height: int, width: int) -> Any:
     return np.int64(record["height"]), np.int64(record["width"])
 
 
+@kernel
+def _rescale(params: Any, record: Any, sizes: Any) -> bool:
+    size, most = int(record["size"]), int(params["max_size"])
+    record["height"], record["width"] = fit_short(sizes[2], sizes[3], size, most)
+    return True
+
+
 def _sizes(op: str, value: object) -> tuple[int, int]:
     """Return (low, high) of the shorter side."""
     ends: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else ()
@@ -78,6 +85,7 @@ class RandomShortSideScale(Op):
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
     forward = staticmethod(fill_frame)
+    rescale = staticmethod(_rescale)
 
     def check(self) -> None:
         """Check the parameters."""
@@ -113,6 +121,9 @@ def random_short_side_scale(
     max_size: int,
     interpolation: str = "bilinear",
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Resize the shorter side of values to a random length; see `RandomShortSideScale`."""
-    return RandomShortSideScale(sizes, max_size, interpolation)(*values, stream=stream)
+    return RandomShortSideScale(sizes, max_size, interpolation)(
+        *values, stream=stream, relative=relative
+    )

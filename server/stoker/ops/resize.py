@@ -13,6 +13,7 @@ from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.nearest import nearest, nearest_bytes, plain_nearest
 from stoker.ops.points import fill_frame
 from stoker.ops.registry import register
+from stoker.ops.relative import keep_record
 from stoker.ops.resample import plain_pass, plain_resample, resample, scratch_bytes
 from stoker.ops.resample_floats import float_scratch_bytes, plain_float_pass, resample_floats
 from stoker.ops.rules import FLOAT, require_pixels
@@ -129,6 +130,7 @@ class Resize(Op):
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(run_floats, _plain_image)}
     out_size = staticmethod(_out_size)
     forward = staticmethod(fill_frame)
+    rescale = staticmethod(keep_record)
 
     def check(self) -> None:
         """Check the parameters."""
@@ -159,6 +161,7 @@ def resize(
     size: int | tuple[int, int],
     interpolation: str = "bilinear",
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Resize values of a pipeline to a fixed size; see `Resize`."""
-    return Resize(size, interpolation)(*values, stream=stream)
+    return Resize(size, interpolation)(*values, stream=stream, relative=relative)

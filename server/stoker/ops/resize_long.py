@@ -10,6 +10,7 @@ from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.fit import FIT_FLOATS, FIT_KERNELS, fit_long, fit_scratch
 from stoker.ops.points import fill_frame
 from stoker.ops.registry import register
+from stoker.ops.relative import keep_record
 from stoker.ops.resize import INTERPOLATIONS
 from stoker.ops.rules import require_pixels
 from stoker.rng.jit import kernel
@@ -39,6 +40,7 @@ class ResizeLong(Op):
     floats: ClassVar[dict[str, Kernel]] = FIT_FLOATS
     out_size = staticmethod(_out_size)
     forward = staticmethod(fill_frame)
+    rescale = staticmethod(keep_record)
 
     def check(self) -> None:
         """Check the parameters."""
@@ -70,7 +72,11 @@ class ResizeLong(Op):
 
 
 def resize_long(
-    *values: Value, size: int, interpolation: str = "bilinear", stream: str | None = None
+    *values: Value,
+    size: int,
+    interpolation: str = "bilinear",
+    stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Resize the longer side of values of a pipeline; see `ResizeLong`."""
-    return ResizeLong(size, interpolation)(*values, stream=stream)
+    return ResizeLong(size, interpolation)(*values, stream=stream, relative=relative)

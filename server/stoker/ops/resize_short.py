@@ -22,6 +22,7 @@ from stoker.ops.fit import (
 )
 from stoker.ops.points import fill_frame
 from stoker.ops.registry import register
+from stoker.ops.relative import keep_record
 from stoker.ops.resize import INTERPOLATIONS
 from stoker.ops.rules import require_pixels
 from stoker.rng.jit import kernel
@@ -56,6 +57,7 @@ class ResizeShort(Op):
     floats: ClassVar[dict[str, Kernel]] = FIT_FLOATS
     out_size = staticmethod(_out_size)
     forward = staticmethod(fill_frame)
+    rescale = staticmethod(keep_record)
 
     def check(self) -> None:
         """Check the parameters."""
@@ -91,6 +93,7 @@ def resize_short(
     max_size: int,
     interpolation: str = "bilinear",
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Resize the shorter side of values of a pipeline; see `ResizeShort`."""
-    return ResizeShort(size, max_size, interpolation)(*values, stream=stream)
+    return ResizeShort(size, max_size, interpolation)(*values, stream=stream, relative=relative)

@@ -54,6 +54,6 @@ class RgbToHsv(ColourSpaceOp):
     }
 
 
-def rgb_to_hsv(*values: Value, stream: str | None = None) -> Any:
+def rgb_to_hsv(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
     """Turn images of a pipeline into hue, saturation and value; see `RgbToHsv`."""
-    return RgbToHsv()(*values, stream=stream)
+    return RgbToHsv()(*values, stream=stream, relative=relative)

@@ -51,6 +51,6 @@ class RgbToYcbcr(ColourSpaceOp):
     }
 
 
-def rgb_to_ycbcr(*values: Value, stream: str | None = None) -> Any:
+def rgb_to_ycbcr(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
     """Turn images of a pipeline into Y, Cb and Cr; see `RgbToYcbcr`."""
-    return RgbToYcbcr()(*values, stream=stream)
+    return RgbToYcbcr()(*values, stream=stream, relative=relative)

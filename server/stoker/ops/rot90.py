@@ -15,6 +15,7 @@ from stoker.ops import checks
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.points import turned as turned_by
 from stoker.ops.registry import register
+from stoker.ops.relative import keep_record
 from stoker.ops.reorder import reorder, swapped, turned
 from stoker.ops.rules import require_pixels
 from stoker.ops.turn_floats import reorder_floats
@@ -91,6 +92,7 @@ class Rot90(Op):
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
+    rescale = staticmethod(keep_record)
 
     def check(self) -> None:
         """Check the parameters."""
@@ -119,6 +121,7 @@ def rot90(
     turns: int | tuple[int, ...] = (0, 1, 2, 3),
     p: float = 0.5,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Turn values of a pipeline by quarter turns; see `Rot90`."""
-    return Rot90(turns, p)(*values, stream=stream)
+    return Rot90(turns, p)(*values, stream=stream, relative=relative)

@@ -21,6 +21,7 @@ from stoker.ops.affinity import (
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.fills import FILL_FIELDS, Fills
 from stoker.ops.registry import register
+from stoker.ops.relative import require_ratio
 from stoker.ops.rules import require_pixels
 from stoker.ops.warp import FILTERS
 from stoker.rng.draws import uniform_range
@@ -96,6 +97,7 @@ class Rotate(Fills, Op):
     }
     draw = staticmethod(_draw)
     forward = staticmethod(_forward)
+    rescale = staticmethod(require_ratio)
 
     def check(self) -> None:
         """Check the parameters."""
@@ -126,6 +128,9 @@ def rotate(
     fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Rotate values of a pipeline about the centre; see `Rotate`."""
-    return Rotate(degrees, interpolation, fill, mask_fill)(*values, stream=stream)
+    return Rotate(degrees, interpolation, fill, mask_fill)(
+        *values, stream=stream, relative=relative
+    )

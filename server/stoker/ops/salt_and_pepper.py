@@ -119,6 +119,7 @@ class SaltAndPepper(PixelOp):
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain, in_place=True)}
     draw = staticmethod(_draw)
+    rescale: ClassVar[None] = None
 
     def check(self) -> None:
         """Check the parameters."""
@@ -139,6 +140,7 @@ def salt_and_pepper(
     amount_range: tuple[float, float] = (0.01, 0.06),
     p: float = 0.5,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Make single pixels of images of a pipeline white or black; see `SaltAndPepper`."""
-    return SaltAndPepper(amount_range, p)(*values, stream=stream)
+    return SaltAndPepper(amount_range, p)(*values, stream=stream, relative=relative)

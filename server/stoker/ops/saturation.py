@@ -71,6 +71,7 @@ def saturation(
     factor_range: tuple[float, float] = (0.6, 1.4),
     p: float = 0.5,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Raise or lower the saturation of images of a pipeline; see `Saturation`."""
-    return Saturation(factor_range, p)(*values, stream=stream)
+    return Saturation(factor_range, p)(*values, stream=stream, relative=relative)

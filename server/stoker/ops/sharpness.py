@@ -152,6 +152,7 @@ def sharpness(
     factor_range: tuple[float, float] = (0.6, 1.4),
     p: float = 0.5,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Smooth or sharpen images of a pipeline; see `Sharpness`."""
-    return Sharpness(factor_range, p)(*values, stream=stream)
+    return Sharpness(factor_range, p)(*values, stream=stream, relative=relative)

@@ -97,7 +97,11 @@ class Solarize(PixelOp):
 
 
 def solarize(
-    *values: Value, threshold: int = 128, p: float = 0.5, stream: str | None = None
+    *values: Value,
+    threshold: int = 128,
+    p: float = 0.5,
+    stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Invert the bright levels of images of a pipeline; see `Solarize`."""
-    return Solarize(threshold, p)(*values, stream=stream)
+    return Solarize(threshold, p)(*values, stream=stream, relative=relative)

@@ -210,6 +210,7 @@ def check_op(op: Op, values: Sequence[Values] | None = None, *, rows: int = 12) 
     tried = list(values) if values is not None else [] if alone else list(_examples(op))
     _check_graph_form(op)
     _check_draws(op, run, rows)
+    _check_rescale(op, run, rows)
     check_items(op, _hold, rows)
     check_folds(op, _hold, rows)
     for number, given in enumerate(tried):
@@ -258,6 +259,27 @@ def _check_draws(op: Op, run: OpRunner, rows: int) -> None:
                 op,
                 "draw reads its key, but `random` is false: set random = True",
             )
+
+
+def _check_rescale(op: Op, run: OpRunner, rows: int) -> None:
+    """A record is carried over to other sizes alike, compiled or not, and stays at its own."""
+    rule: Any = op.rescale
+    if rule is None:
+        return
+    params, before = structured(op.parameters, op.params()), (300, 411)
+    for key in range(rows):
+        record = run.draw(op, key, *before, machine=False, items=key)
+        for after in (before, (150, 206), (97, 412)):
+            plain, fast = (structured(op.record, record) for _ in range(2))
+            answers = {
+                bool(rule(params, plain, (*before, *after))),
+                bool(compiled(rule)(params, fast, (*before, *after))),
+            }
+            same = len(answers) == 1 and plain == fast
+            _hold(same, op, f"the compiled rescale to {after} gives another record or answer")
+            if after == before:
+                stays = answers == {True} and plain == record
+                _hold(stays, op, "rescale changes a record at the size that it was drawn for")
 
 
 def _check_values(op: Op, run: OpRunner, given: Values, keys: range) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.registry import register
+from stoker.ops.relative import keep_record
 from stoker.ops.rules import FLOAT, require_image
 from stoker.rng.jit import kernel
 
@@ -35,6 +36,7 @@ class ToFloat(Op):
 
     name: ClassVar[str] = "to_float"
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    rescale = staticmethod(keep_record)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of dtype float32."""
@@ -44,6 +46,6 @@ class ToFloat(Op):
         return tuple(State(s.kind, FLOAT, s.shape, s.bound) for s in states), 0
 
 
-def to_float(*values: Value, stream: str | None = None) -> Any:
+def to_float(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
     """Turn images of a pipeline into floats from 0 to 1; see `ToFloat`."""
-    return ToFloat()(*values, stream=stream)
+    return ToFloat()(*values, stream=stream, relative=relative)

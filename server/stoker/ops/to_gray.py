@@ -15,6 +15,7 @@ from stoker.ops.color_floats import grey_of, plain_grey
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.float_levels import number, plain_number
 from stoker.ops.registry import register
+from stoker.ops.relative import keep_record
 from stoker.ops.rules import require_image
 from stoker.rng.jit import kernel
 
@@ -106,6 +107,7 @@ class ToGray(Op):
     name: ClassVar[str] = "to_gray"
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
+    rescale = staticmethod(keep_record)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of one channel."""
@@ -122,6 +124,6 @@ def of_channels(state: State, channels: int) -> State:
     )
 
 
-def to_gray(*values: Value, stream: str | None = None) -> Any:
+def to_gray(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
     """Make images of a pipeline images of one channel; see `ToGray`."""
-    return ToGray()(*values, stream=stream)
+    return ToGray()(*values, stream=stream, relative=relative)

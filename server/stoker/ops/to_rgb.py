@@ -13,6 +13,7 @@ from stoker.ops.color import K1, K2, K3
 from stoker.ops.contract import Kernel, Op, State, Value
 from stoker.ops.grayscale import fill_pixel
 from stoker.ops.registry import register
+from stoker.ops.relative import keep_record
 from stoker.ops.rules import require_image
 from stoker.ops.runs import copy_run
 from stoker.ops.to_gray import K4, of_channels
@@ -83,6 +84,7 @@ class ToRgb(Op):
     name: ClassVar[str] = "to_rgb"
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    rescale = staticmethod(keep_record)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of three channels."""
@@ -92,6 +94,6 @@ class ToRgb(Op):
         return tuple(of_channels(state, 3) for state in states), 0
 
 
-def to_rgb(*values: Value, stream: str | None = None) -> Any:
+def to_rgb(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
     """Make images of a pipeline images of three channels; see `ToRgb`."""
-    return ToRgb()(*values, stream=stream)
+    return ToRgb()(*values, stream=stream, relative=relative)

@@ -82,6 +82,8 @@ class Transpose(ByChance):
         return tuple(swapped(state, self.p < 1.0, self.p > 0.0) for state in states), 0
 
 
-def transpose(*values: Value, p: float = 0.5, stream: str | None = None) -> Any:
+def transpose(
+    *values: Value, p: float = 0.5, stream: str | None = None, relative: bool = False
+) -> Any:
     """Swap rows and columns of values of a pipeline with probability p; see `Transpose`."""
-    return Transpose(p)(*values, stream=stream)
+    return Transpose(p)(*values, stream=stream, relative=relative)

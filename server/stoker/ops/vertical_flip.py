@@ -45,6 +45,8 @@ class VerticalFlip(FlipOp):
     forward = staticmethod(_forward)
 
 
-def vertical_flip(*values: Value, p: float = 0.5, stream: str | None = None) -> Any:
+def vertical_flip(
+    *values: Value, p: float = 0.5, stream: str | None = None, relative: bool = False
+) -> Any:
     """Mirror top and bottom of values of a pipeline with probability p; see `VerticalFlip`."""
-    return VerticalFlip(p)(*values, stream=stream)
+    return VerticalFlip(p)(*values, stream=stream, relative=relative)

@@ -48,6 +48,6 @@ class YcbcrToRgb(ColourSpaceOp):
     }
 
 
-def ycbcr_to_rgb(*values: Value, stream: str | None = None) -> Any:
+def ycbcr_to_rgb(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
     """Turn images of a pipeline in Y, Cb and Cr into colours; see `YcbcrToRgb`."""
-    return YcbcrToRgb()(*values, stream=stream)
+    return YcbcrToRgb()(*values, stream=stream, relative=relative)

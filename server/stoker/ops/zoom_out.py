@@ -16,6 +16,7 @@ from stoker.ops.cut import cut, plain_cut
 from stoker.ops.fills import FILL_FIELDS, Fills
 from stoker.ops.points import scaled
 from stoker.ops.registry import register
+from stoker.ops.relative import carried
 from stoker.ops.rules import refuse, require_pixels
 from stoker.rng.draws import bernoulli, integers, uniform_range
 from stoker.rng.jit import kernel
@@ -66,6 +67,24 @@ def _forward(params: Any, record: Any, sizes: Any) -> Any:
     return scaled(1.0, 1.0, int(record["left"]), int(record["top"]))
 
 
+@kernel
+def _canvas(side: Any, before: int, after: int, high: float) -> Any:
+    """Carry over a side of the canvas, rounded down as that of the first value."""
+    return max(min(side * after // before, floor(after * high)), after)
+
+
+@kernel
+def _rescale(params: Any, record: Any, sizes: Any) -> bool:
+    before_y, before_x, after_y, after_x = sizes
+    height = _canvas(np.int64(record["height"]), before_y, after_y, params["high"])
+    width = _canvas(np.int64(record["width"]), before_x, after_x, params["high"])
+    top = carried(np.int64(record["top"]), before_y, after_y)
+    left = carried(np.int64(record["left"]), before_x, after_x)
+    record["height"], record["width"] = height, width
+    record["top"], record["left"] = min(top, height - after_y), min(left, width - after_x)
+    return True
+
+
 @register
 @dataclass(frozen=True)
 class ZoomOut(Fills, Op):
@@ -98,6 +117,7 @@ class ZoomOut(Fills, Op):
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
+    rescale = staticmethod(_rescale)
 
     def check(self) -> None:
         """Check the parameters."""
@@ -140,6 +160,7 @@ def zoom_out(
     mask_fill: int = 0,
     p: float = 0.5,
     stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
     """Put values of a pipeline at a random place of a larger canvas; see `ZoomOut`."""
-    return ZoomOut(side_range, fill, mask_fill, p)(*values, stream=stream)
+    return ZoomOut(side_range, fill, mask_fill, p)(*values, stream=stream, relative=relative)

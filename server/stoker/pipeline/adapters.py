@@ -42,6 +42,12 @@ def box_by(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
 
 
 @kernel
+def rescale_by(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Ask an op's `rescale`."""
+    note[5] = rule(params, record, (note[0], note[1], note[2], note[3]))
+
+
+@kernel
 def map_by(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
     """Ask an op's `forward`."""
     sizes = (note[0], note[1], note[2], note[3])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import NoReturn, TypeVar
 
 import numpy as np
@@ -19,7 +20,9 @@ from stoker.ops.batch import BatchOp
 from stoker.ops.contract import IMAGE_KINDS, ITEM_KINDS, Op, State, same_size
 from stoker.ops.purity import check_purity
 from stoker.ops.registry import make
+from stoker.ops.relative import keep_record
 from stoker.pipeline import expressions
+from stoker.pipeline.carrying import refusal
 from stoker.pipeline.declared import check_class, declared, declared_items, fault_of
 from stoker.pipeline.formed import formed_output
 from stoker.pipeline.graph import Graph
@@ -55,6 +58,7 @@ from stoker.pipeline.steps import (
     ItemsStep,
     Join,
     RecordStep,
+    RescaleStep,
     SameSizeStep,
     Step,
     StoreSizedStep,
@@ -283,6 +287,13 @@ class Binder:
     def _apply(self, node: Apply, value: int, steps: list[Step]) -> None:
         decision = self._draws[node.draw]
         op, states = decision.op, tuple(self.states[src] for src in node.to)
+        if node.relative and (op.folds or isinstance(op, BatchOp)):
+            self._fail(
+                value,
+                f"{op.name} makes one value of several, which have one size: leave relative=True "
+                "out, and resize them first",
+                op=op.name,
+            )
         if isinstance(op, BatchOp):
             self._mix(op, decision, node.to[0], value)
             return
@@ -296,7 +307,10 @@ class Binder:
         result, scratch = self._declared(op, states, value)
         srcs = tuple(self._in_memory(src, steps) for src in node.to)
         for src in srcs:
-            self._same_size(decision, src, value, steps)
+            if node.relative:
+                decision = self._carried(decision, src, value, steps)
+            else:
+                self._same_size(decision, src, value, steps)
         check = None
         if not result.is_fixed:
             check = self._check("out_size", f"{op.name} on {states[0]}", value)
@@ -398,7 +412,8 @@ class Binder:
     def _out_size(self, decision: Decision, src: int) -> Size:
         if decision.op.out_size is same_size:
             return self._size(src)
-        return ("out", decision.index, self._size(src))
+        root = decision.source or decision
+        return ("out", root.index, self._size(src))
 
     def _size(self, value: int) -> Size:
         size = self._sizes.get(value, ("value", value))
@@ -406,26 +421,59 @@ class Binder:
             size = self._frames[size] if size in self._frames else self._equal[size]
         return size
 
-    def _same_size(self, decision: Decision, src: int, value: int, steps: list[Step]) -> None:
+    def _unlike(self, decision: Decision, src: int) -> int | None:
+        """Return the value that a decision is made for if another one may have another size."""
         of = decision.of
         if of is None or of == src or self._size(of) == self._size(src):
-            return
+            return None
         first, other = self.states[of], self.states[src]
         if first.kind not in IMAGE_KINDS or other.kind not in IMAGE_KINDS:
+            return None
+        sides = first.shape[:2]
+        if None not in sides and sides == other.shape[:2]:
+            self._equal[self._size(src)] = self._size(of)
+            return None
+        return of
+
+    def _same_size(self, decision: Decision, src: int, value: int, steps: list[Step]) -> None:
+        of = self._unlike(decision, src)
+        if of is None:
             return
-        sides = list(zip(first.shape[:2], other.shape[:2], strict=True))
+        first, other = self.states[of], self.states[src]
+        sides = zip(first.shape[:2], other.shape[:2], strict=True)
         if any(a is not None and b is not None and a != b for a, b in sides):
+            say = "" if decision.op.rescale is None else ", call it with relative=True"
             self._fail(
                 value,
                 f"{decision.op.name}: one decision (made at {decision.site}) is applied to {first} "
                 f"and to {other}: fields that are transformed together have one height and width. "
-                f"Resize one of them first, or give each its own call and stream",
+                f"Resize one of them first{say}, or give each its own call and stream",
                 op=decision.op.name,
             )
-        if any(side is None for pair in sides for side in pair):
-            what = f"{decision.op.name} on {self._named(of)} and {self._named(src)}"
-            steps.append(SameSizeStep(decision, of, src, self._check("same_size", what, value)))
+        what = f"{decision.op.name} on {self._named(of)} and {self._named(src)}"
+        kind = "same_size" if decision.op.rescale is None else "relative"
+        steps.append(SameSizeStep(decision, of, src, self._check(kind, what, value)))
         self._equal[self._size(src)] = self._size(of)
+
+    def _carried(self, decision: Decision, src: int, value: int, steps: list[Step]) -> Decision:
+        """Return the decision that a value of perhaps another size follows in parts of its sides.
+
+        A value that is known to have the size that the decision is made for follows it itself.
+        """
+        of, op = self._unlike(decision, src), decision.op
+        if of is None or op.rescale is keep_record:
+            return decision
+        made = replace(
+            decision, index=len(self.decisions), stream=None, of=src, items=None, source=decision
+        )
+        what = f"{op.name} on {self._named(of)} and {self._named(src)}"
+        why = refusal(made, self.states)
+        if why is not None:
+            states = f"{self.states[of]} and {self.states[src]}"
+            self._fail(value, f"{what}, {states}: {why}", op=op.name)
+        self.decisions.append(made)
+        steps.append(RescaleStep(made, self._check("ratio", what, value)))
+        return made
 
     def _named(self, value: int) -> str:
         names = [name for name, number in self.fields.items() if number == value]

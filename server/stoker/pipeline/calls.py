@@ -91,6 +91,11 @@ def reads_of(op: type[Op]) -> Call:
     return _note(op, adapters.box_by, _there(op.reads), "reads")
 
 
+def rescale_of(op: type[Op], site: Site = NOWHERE) -> Call:
+    """Return the call of `rescale`, of an op that has it."""
+    return _note(op, adapters.rescale_by, _there(op.rescale), "rescale", site)
+
+
 def forward_of(op: type[Op], site: Site = NOWHERE) -> Call:
     """Return the call of `forward`, of an op that has it."""
     return _note(op, adapters.map_by, _there(op.forward), "forward", site)

@@ -223,13 +223,14 @@ class Executor:
             self._end(status, row, place=first + place)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the records of the last row, one entry for each decision of the plan.
+        """Return the records of the last row, one entry for each decision that is drawn.
 
         A decision inside a branch that was not taken shows what it decided for an earlier row.
         """
         return [
             {"op": d.op.name, "stream": d.stream, "record": plain_record(self._records, d)}
             for d in self.plan.decisions
+            if d.source is None
         ]
 
     def record_of(self, index: int) -> bytes | None:

@@ -22,6 +22,7 @@ from stoker.pipeline.steps import (
     ConstStep,
     ContextStep,
     ConvertStep,
+    Decision,
     DrawStep,
     ExprStep,
     FoldStep,
@@ -180,13 +181,7 @@ def _line(plan: Plan, step: Step) -> str:
         case InputStep():
             return f"v{step.dst} = field {plan.fields[step.column]!r}{about(plan, step.dst)}"
         case DrawStep(decision=d):
-            of = "" if d.of is None else f" for v{d.of}"
-            of += "" if d.items is None else f", looking at v{d.items}"
-            stream = "no randomness" if d.stream is None else f"stream {d.stream!r}"
-            more = ", parameters of a schedule" * (d.schedule is not None)
-            more += ", the same for all views" * d.shared
-            more += f", in Python: {d.op.function}" if isinstance(d.op, PythonCall) else ""
-            return f"d{d.index} = draw {d.op.name}{of}, {stream}{more} ({d.site})"
+            return _decided(d)
         case SameSizeStep():
             return f"check: v{step.left} and v{step.right} have one size"
         case ApplyStep() | LevelsStep() | FoldStep() | ItemsStep():
@@ -205,6 +200,19 @@ def _applied(plan: Plan, step: ApplyStep | LevelsStep | FoldStep | ItemsStep) ->
     of = ", ".join(f"v{src}" for src in step.srcs)
     how = " as one table" * isinstance(step, LevelsStep)
     return f"v{step.dst} = {ops} of {of}{how}{about(plan, step.dst)}"
+
+
+def _decided(d: Decision) -> str:
+    if d.source is not None:
+        whose = f"d{d.source.index} in parts of the sides of v{d.of}"
+        return f"d{d.index} = {whose}: {d.op.name} ({d.site})"
+    of = "" if d.of is None else f" for v{d.of}"
+    of += "" if d.items is None else f", looking at v{d.items}"
+    stream = "no randomness" if d.stream is None else f"stream {d.stream!r}"
+    more = ", parameters of a schedule" * (d.schedule is not None)
+    more += ", the same for all views" * d.shared
+    more += f", in Python: {d.op.function}" if isinstance(d.op, PythonCall) else ""
+    return f"d{d.index} = draw {d.op.name}{of}, {stream}{more} ({d.site})"
 
 
 def _scalar_line(plan: Plan, step: Step) -> str:

@@ -27,8 +27,8 @@ def sample_error(plan: Plan, row: Row, status: int, got: Sides, other: Sides) ->
         row: the row that failed.
         status: index into the plan's checks, plus 1.
         got: height and width found; for "items" how many came out and went in.
-        other: for "same_size" those of the second value, for "padded" those of the batch, else
-            unused.
+        other: for "same_size", "relative" and "ratio" those of the second value, for "padded" those
+            of the batch, else unused.
     """
     check = plan.checks[status - 1]
     found = f"{got[0]}x{got[1]}"
@@ -37,10 +37,17 @@ def sample_error(plan: Plan, row: Row, status: int, got: Sides, other: Sides) ->
             f"{check.what}, but this sample's size is {found}: the dataset's index does not fit "
             "its data"
         )
-    elif check.kind == "same_size":
+    elif check.kind in ("same_size", "relative"):
         text = (
             f"{check.what}: fields that are transformed together have one height and width, got "
             f"{found} and {other[0]}x{other[1]}"
+        )
+        if check.kind == "relative":
+            text += ". If that is meant, call the op with relative=True"
+    elif check.kind == "ratio":
+        text = (
+            f"{check.what}: with relative=True its values have sides of one ratio, up to the "
+            f"rounding of a side, got {found} and {other[0]}x{other[1]}"
         )
     elif check.kind == "items":
         text = (

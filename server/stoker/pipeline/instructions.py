@@ -6,8 +6,8 @@ executes them, `stoker.pipeline.listing` shows them. numba-free.
 
 Operands: `dst`, `src`, `left`, `right`, `frame` and `of` are lines of the value table; a line is an
 address and up to MAX_RANK sides, or, for a scalar, its int64 or the bits of its float64.
-`function` is the address of a compiled function; `decision` indexes streams, parameters and
-records; `check` is the status of a row that does not fit; `low0`, `high0`, ... bound the sides;
+`function` is the address of a compiled function; `decision` and `source` index streams, parameters
+and records; `check` is the status of a row that does not fit; `low0`, `high0`, ... bound the sides;
 `ranks` is 8 times the rank of the source and that of the destination; `item` and `into` are bytes
 of an element of them; `place` of `count` says which value of a fold it is; `most` bounds the items
 of `dst`; `dtype` is a place in ELEMENTS; `float` says that a scalar is one; `to` is the line of the
@@ -52,6 +52,7 @@ FORMS: Final[dict[str, tuple[str, ...]]] = {
     "take": ("dst", "column", "rank", "check", *_BOUNDS),
     "given": ("dst", "column", "place"),
     "same_size": ("left", "right", "check"),
+    "rescale": ("function", "decision", "source", "left", "right", "check", "bytes"),
     "size": ("function", "dst", "src", "check", "decision", *_BOUNDS[:4], "sides"),
     "frame": ("function", "frame", "decision", "visible", "dst", "most"),
     "box": ("function", "dst", "src", "decision", "first"),

@@ -37,10 +37,13 @@ from stoker.pipeline.steps import (
     ItemsStep,
     LevelsStep,
     RecordStep,
+    RescaleStep,
     SameSizeStep,
     Step,
     StoreSizedStep,
     StoreStep,
+    made_for,
+    source_of,
 )
 from stoker.pipeline.tables import (
     as_record,
@@ -153,6 +156,22 @@ class Interpreter:
         call_plain(decision, "draw", type(op).draw, row, key, params, *size, record, *items)
         self.drawn.append(index)
 
+    def rescale(self, decision: Decision, row: Row, sizes: tuple[int, int, int, int]) -> bool:
+        """Fill the record of a decision from that of its source; return whether there is one.
+
+        Args:
+            decision: one that is carried over.
+            row: for which row.
+            sizes: height and width that the source is for, and those that this one is for.
+        """
+        source = source_of(decision)
+        self._records[f"d{decision.index}"] = self._records[f"d{source.index}"]
+        rule = type(decision.op).rescale
+        if sizes[:2] == sizes[2:] or rule is None:
+            return True
+        params, record = self.parts(decision)
+        return bool(call_plain(decision, "rescale", rule, row, params, record, sizes))
+
     def parts(self, decision: Decision) -> tuple[Any, Any]:
         """Return parameters and record of a decision."""
         return as_record(self._params, decision.index), as_record(self._records, decision.index)
@@ -196,6 +215,8 @@ class Run:
         match step:
             case InputStep():
                 self.take(step)
+            case RescaleStep():
+                self.rescale(step)
             case DrawStep():
                 self.draw(step.decision)
             case SameSizeStep():
@@ -227,6 +248,13 @@ class Run:
         size = (0, 0) if decision.of is None else size_of(self.env[decision.of])
         items = () if decision.items is None else (self.env[decision.items],)
         self.engine.draw(decision, self.row, size, items)
+
+    def rescale(self, step: RescaleStep) -> None:
+        """Carry a decision over to the size of another value."""
+        values = made_for(source_of(step.decision)), made_for(step.decision)
+        left, right = (size_of(self.env[value]) for value in values)
+        if not self.engine.rescale(step.decision, self.row, (*left, *right)):
+            raise sample_error(self.plan, self.row, step.check, left, right)
 
     def same_size(self, step: SameSizeStep) -> None:
         """Compare two sizes."""

@@ -28,27 +28,33 @@ from stoker.pipeline.values import Sample, TracedValue, fault
 
 
 class SyncSeed(NamedTuple):
-    """A mark in a list: from here on, draw as other lists do behind the mark of this name."""
+    """A mark in a list: from here on, draw as other lists do behind the mark of this name.
+
+    `relative` is that of the calls behind it, see `stoker.ops.contract.Op.__call__`.
+    """
 
     name: str
+    relative: bool = False
 
 
 Step = Op | Callable[[Any], Any] | SyncSeed
 Lists = Mapping[str, Sequence[Step] | None]
 
 
-def sync_seed(name: str) -> SyncSeed:
+def sync_seed(name: str, *, relative: bool = False) -> SyncSeed:
     """Return a mark for `pipelines`: ops behind it decide together with those of other lists.
 
     Args:
         name: of the mark, first part of the stream names behind it; a list may have several marks.
+        relative: whether the field of this list may have another size than that of the first list
+            with this mark: decisions made there then count for it in parts of the sides.
 
     Raises:
         BuildError: the name is no text.
     """
     if not isinstance(name, str) or not name.strip("/"):
         raise fault(f"sync_seed: expected a name such as 'crop', got {name!r}")
-    return SyncSeed(name)
+    return SyncSeed(name, relative)
 
 
 def pipelines(lists: Lists) -> Pipeline:
@@ -90,11 +96,12 @@ def _through(
 ) -> Any:
     """Apply the steps of a field; `names` has the streams of shared instances of all fields."""
     mark: str | None = None
+    relative = False
     own: dict[str, Op] = {}
     for number, step in enumerate(steps):
         where = f"field {field!r}, step {number}"
         if isinstance(step, SyncSeed):
-            mark = step.name
+            mark, relative = step.name, step.relative
         elif isinstance(step, Op):
             alone = mark is None and id(step) in shared
             stream = step.name if alone else f"{mark or field}/{step.name}"
@@ -106,7 +113,7 @@ def _through(
                     f"it, or use one instance to repeat a decision",
                     stream=stream,
                 )
-            value = step(value, stream=stream if step.random else None)
+            value = step(value, stream=stream if step.random else None, relative=relative)
         elif callable(step):
             with scope(mark or field):
                 value = rewritten(step)(value)

@@ -31,6 +31,7 @@ KERNEL, FOLD, RULE = (CODES[n] for n in ("kernel", "fold", "rule"))
 DRAW, DRAW_FROM = CODES["draw"], CODES["draw_from"]
 UNLESS, GOTO, GIVEN = (CODES[n] for n in ("unless", "goto", "given"))
 TAKE, SAME_SIZE, SIZE, FRAME = (CODES[n] for n in ("take", "same_size", "size", "frame"))
+RESCALE = CODES["rescale"]
 BOX, COUNT, ROOM = (CODES[n] for n in ("box", "count", "room"))
 REMARK, EXTENT = CODES["note"], CODES["extent"]
 SLOT, SIDES, JOIN, COPY = (CODES[n] for n in ("slot", "sides", "join", "copy"))
@@ -103,7 +104,21 @@ def after(function, size, parts, note):  # type: ignore[no-untyped-def]
 
 
 @handwritten
-def measure(code, at, row, words, parts, note, found):  # type: ignore[no-untyped-def]  # noqa: C901 - one branch for each instruction
+def rescale(code, at, words, parts, note):  # type: ignore[no-untyped-def]
+    """Carry the record of a decision over to another size; return whether there is one."""
+    left, right = code[at, 4], code[at, 5]
+    decision, source = code[at, 2], code[at, 3]
+    copy_bytes(parts[decision, 1], parts[source, 1], code[at, 7])
+    note[2], note[3] = words[right, 1], words[right, 2]
+    note[5] = 1
+    size = (words[left, 1], words[left, 2])
+    if size != (words[right, 1], words[right, 2]):
+        ask(code[at, 1], size, (parts[decision, 0], parts[decision, 1]), note)
+    return note[5] != 0
+
+
+@handwritten
+def measure(code, at, row, words, parts, note, found):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912 - one branch for each instruction
     """Execute an instruction about sizes; return 0, or the status of a size that does not fit."""
     op, a, b, c = code[at, 0], code[at, 1], code[at, 2], code[at, 3]
     if op == SIZE:
@@ -118,6 +133,11 @@ def measure(code, at, row, words, parts, note, found):  # type: ignore[no-untype
         if left != right:
             refuse(found, row, left, right)
             return c
+    elif op == RESCALE:
+        if not rescale(code, at, words, parts, note):
+            left, right = code[at, 4], code[at, 5]
+            refuse(found, row, (words[left, 1], words[left, 2]), (words[right, 1], words[right, 2]))
+            return code[at, 6]
     elif op == FRAME:
         after(a, (words[b, 1], words[b, 2]), (parts[c, 0], parts[c, 1]), note)
         note[4] = code[at, 4]

@@ -95,15 +95,18 @@ class Draw(_Struct, frozen=True, tag="draw", omit_defaults=True):
     shared: bool = False
 
 
-class Apply(_Struct, frozen=True, tag="apply"):
+class Apply(_Struct, frozen=True, tag="apply", omit_defaults=True):
     """A decision applied to values; defines `results` values: one for each of `to`, or one of all.
 
-    One of several is what a fold makes (`stoker.ops.contract.FoldKernel`).
+    One of several is what a fold makes (`stoker.ops.contract.FoldKernel`). `relative` says that the
+    values may have another size than the one that the decision was made for, and follow it in parts
+    of the sides.
     """
 
     draw: Number
     to: Numbers
     results: Annotated[int, msgspec.Meta(ge=1, le=MAX_ARGS)]
+    relative: bool = False
 
     def made_of(self, index: int) -> tuple[int, ...]:
         """Return the values that result `index` is made of."""

@@ -209,7 +209,8 @@ def renumber(node: Node, env: dict[int, int], index: int) -> Node:
             varies = tuple((name, place, env[value]) for name, place, value in node.varies)
             return Draw(node.op, node.version, node.params, node.stream, of, varies, node.shared)
         case Apply():
-            return Apply(env[node.draw], tuple(env[value] for value in node.made_of(index)), 1)
+            to = tuple(env[value] for value in node.made_of(index))
+            return Apply(env[node.draw], to, 1, node.relative)
         case Expr():
             return Expr(node.op, tuple(env[value] for value in node.args), node.name)
         case Const():

@@ -23,7 +23,10 @@ from stoker.pipeline.steps import (
     FoldStep,
     IfStep,
     InputStep,
+    RescaleStep,
     Step,
+    made_for,
+    source_of,
 )
 
 
@@ -89,6 +92,12 @@ class _SizeRun(Run):
                 counts = made in self._sizing.numbers or self._differs(made)
         if counts:
             super().step(step)
+
+    def rescale(self, step: RescaleStep) -> None:
+        """Carry a decision over; whether it can be is checked when the pixels are there."""
+        values = made_for(source_of(step.decision)), made_for(step.decision)
+        left, right = (size_of(self.env[value]) for value in values)
+        self.engine.rescale(step.decision, self.row, (*left, *right))
 
     def take(self, step: InputStep) -> None:
         """Take a field; sizes are checked when its pixels are there."""

@@ -13,8 +13,8 @@ from stoker.pipeline.faults import Sides
 from stoker.pipeline.interpreter import Interpreter
 from stoker.pipeline.plain_calls import call_plain
 from stoker.pipeline.plan import Plan
-from stoker.pipeline.steps import Decision
-from stoker.pipeline.windows import Box, windowed
+from stoker.pipeline.steps import Decision, made_for
+from stoker.pipeline.windows import Box, field_values, wanted_windows
 
 
 class PlainWindows:
@@ -22,11 +22,13 @@ class PlainWindows:
 
     Attributes:
         fields: the fields that it knows boxes of, in the order of `boxes`.
+        sized: the fields whose sizes it asks for.
     """
 
     def __init__(self, plan: Plan, wanted: Collection[str], freeze: Freeze | None = None) -> None:
         """Prepare; arguments as for `Windows`."""
-        self._found = {name: some for name, some in windowed(plan).items() if name in wanted}
+        self._found, self.sized = wanted_windows(plan, wanted)
+        self._values = field_values(plan)
         self.fields = tuple(self._found)
         self._engine = Interpreter(plan, freeze)
 
@@ -34,20 +36,33 @@ class PlainWindows:
         """Return the box of each field that a row reads; `sizes` are (height, width) by field."""
         self._engine.drawn = []
         return {
-            name: self._around(decisions, row, sizes[name])
+            name: self._around(decisions, row, sizes[name], sizes)
             for name, decisions in self._found.items()
         }
 
-    def _around(self, decisions: Sequence[Decision], row: Row, size: Sides) -> Box:
+    def _around(
+        self,
+        decisions: Sequence[Decision],
+        row: Row,
+        size: Sides,
+        sizes: Mapping[str, tuple[int, int]],
+    ) -> Box:
         """Return the box round those that the decisions say."""
-        read = [self._read(decision, row, size) for decision in decisions]
+        read = [self._read(decision, row, size, sizes) for decision in decisions]
         top, left = min(box[0] for box in read), min(box[1] for box in read)
         bottom, right = max(box[0] + box[2] for box in read), max(box[1] + box[3] for box in read)
         return top, left, bottom - top, right - left
 
-    def _read(self, decision: Decision, row: Row, size: Sides) -> Box:
-        """Draw a decision, and return the box that its op reads."""
-        self._engine.draw(decision, row, size)
+    def _read(
+        self, decision: Decision, row: Row, size: Sides, sizes: Mapping[str, tuple[int, int]]
+    ) -> Box:
+        """Draw a decision, or carry it over, and return the box that its op reads."""
+        if decision.source is None:
+            self._engine.draw(decision, row, size)
+        else:
+            of = sizes[self._values[made_for(decision.source)]]
+            self._engine.draw(decision.source, row, of)
+            self._engine.rescale(decision, row, (*of, *size))
         reads = type(decision.op).reads
         assert reads is not None
         found = call_plain(decision, "reads", reads, row, *self._engine.parts(decision), *size)

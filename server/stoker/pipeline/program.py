@@ -26,6 +26,7 @@ from stoker.pipeline.calls import (
     move_of,
     own,
     reads_of,
+    rescale_of,
     size_of,
     through_table,
 )
@@ -47,10 +48,13 @@ from stoker.pipeline.steps import (
     ItemsStep,
     LevelsStep,
     RecordStep,
+    RescaleStep,
     SameSizeStep,
     Step,
     StoreSizedStep,
     StoreStep,
+    made_for,
+    source_of,
 )
 from stoker.pipeline.tables import fill_number, physical, physical_rank
 from stoker.protocol.errors import BuildError
@@ -107,22 +111,31 @@ def write_program(plan: Plan, *, as_tables: bool = False) -> Program:
     return writer.program()
 
 
-def write_boxes(found: Mapping[str, Sequence[Decision]]) -> Program:
+def write_boxes(
+    found: Mapping[str, Sequence[Decision]], fields: Sequence[str], values: Mapping[int, str]
+) -> Program:
     """Write a program that asks decisions which boxes of their pictures are read.
 
     Args:
         found: field -> the decisions that say which.
+        fields: those whose sizes are known; the ones of `found` come first.
+        values: value of the plan -> the field that it is.
 
     Returns:
-        The program. Its first lines of values are the fields, of which the sides are to be set; as
-        many follow, whose words after the first become top, left, bottom and right.
+        The program. Its first lines of values are `fields`, of which the sides are to be set; as
+        many as `found` has follow, whose words after the first become top, left, bottom and right.
     """
-    values = [[0, 1, 1]] * len(found) + [[0]] * len(found)
-    writer = Tables(values=[list(words) for words in values])
+    lines = [[0, 1, 1]] * len(fields) + [[0]] * len(found)
+    writer = Tables(values=[list(words) for words in lines])
     for field_line, decisions in enumerate(found.values()):
         for number, decision in enumerate(decisions):
-            op, box = type(decision.op), len(found) + field_line
-            writer.add("draw", 0, decision.index, field_line, call=draw_of(op))
+            op, box, source = type(decision.op), len(fields) + field_line, decision.source
+            if source is None:
+                writer.add("draw", 0, decision.index, field_line, call=draw_of(op))
+            else:
+                of = fields.index(values[made_for(source)])
+                writer.add("draw", 0, source.index, of, call=draw_of(op))
+                writer.rescale(decision, of, field_line, 0)
             begins = int(not number)
             writer.add("box", 0, box, field_line, decision.index, begins, call=reads_of(op))
     return writer.program()
@@ -175,6 +188,13 @@ class Tables:
             self.calls[line] = call
         return line
 
+    def rescale(self, decision: Decision, left: int, right: int, check: int) -> None:
+        """Carry the record of a decision's source from the size of one line to that of another."""
+        call = rescale_of(type(decision.op), decision.site)
+        source = source_of(decision).index
+        size = decision.op.record.itemsize
+        self.add("rescale", 0, decision.index, source, left, right, check, size, call=call)
+
 
 class Writer(Tables):
     """Writes the program of a plan, step by step."""
@@ -216,7 +236,7 @@ class Writer(Tables):
             case InputStep():
                 self.take(step)
             case DrawStep():
-                self.draw(step.decision)
+                self.decide(step)
             case SameSizeStep():
                 self.add("same_size", step.left, step.right, step.check)
             case ApplyStep() | FoldStep():
@@ -272,6 +292,14 @@ class Writer(Tables):
             )
         rank = len(state.shape)
         self.add("take", step.dst, step.column, rank, step.check, *self.bounds(state))
+
+    def decide(self, step: DrawStep) -> None:
+        """Draw, or carry over what was drawn for another size."""
+        if isinstance(step, RescaleStep):
+            left, right = (made_for(d) for d in (source_of(step.decision), step.decision))
+            self.rescale(step.decision, left, right, step.check)
+        else:
+            self.draw(step.decision)
 
     def draw(self, decision: Decision) -> None:
         """Draw for a value, whose height and width the draw sees."""

@@ -161,6 +161,8 @@ class _Recorder(Interpreter):
     def steps(self) -> Iterator[ReplayStep]:
         """Yield one step for each decision of the plan."""
         for decision in self.plan.decisions:
+            if decision.source is not None:
+                continue  # it belongs to that one's step
             yield self._step(decision, decision.index in self.drawn)
 
     def _step(self, decision: Decision, made: bool) -> ReplayStep:
@@ -259,7 +261,8 @@ class _Recording(Run):
         """Keep what a step made; of a fold, as made of the first of its values."""
         of = self.origin.get(step.srcs[0])
         name = self._names.get(of, "") if of is not None else ""
-        self.values[step.decision.index] += self._keep(step.dst, name, of)
+        decision = step.decision.source or step.decision
+        self.values[decision.index] += self._keep(step.dst, name, of)
 
     def convert(self, step: ConvertStep) -> None:
         super().convert(step)

@@ -66,7 +66,7 @@ def _pair(
     resizes: dict[int, Draw] = {}
     for value in {*crop.of, *(a.to[0] for a in applies if isinstance(a, Apply))}:
         _, before = made.get(value, (0, None))
-        if not isinstance(before, Apply):
+        if not isinstance(before, Apply) or before.relative:
             return None
         _, draw = made.get(before.draw, (0, None))
         if not isinstance(draw, Draw) or draw.op not in RESIZES or draw.varies:

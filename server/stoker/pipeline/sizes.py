@@ -33,7 +33,10 @@ from stoker.pipeline.steps import (
     IfStep,
     InputStep,
     RecordStep,
+    RescaleStep,
     Step,
+    made_for,
+    source_of,
 )
 from stoker.pipeline.tables import aligned_arena, params_table, records_table, streams_table
 from stoker.protocol.layout import ALIGN
@@ -110,6 +113,9 @@ class _Writer(Writer):
         match step:
             case InputStep():
                 self.take(step)
+            case RescaleStep(decision=decision) if decision.index in self.sizing.decisions:
+                left, right = (made_for(d) for d in (source_of(decision), decision))
+                self.rescale(decision, self.root(left), self.root(right), 0)
             case DrawStep(decision=decision) if decision.index in self.sizing.decisions:
                 self.draw(decision)
             case ApplyStep() | FoldStep() if self.wanted(step.dst):

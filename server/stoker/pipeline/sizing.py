@@ -180,6 +180,8 @@ class _Walk:
                 self.refuse(step, decision.items, f"{decision.op.name}, which looks at boxes")
             if decision.of is not None:
                 yield "size", decision.of
+            if decision.source is not None:
+                yield "decision", decision.source.index
             conditions = self.draw_conditions[value]
         else:
             yield from (self.of_size if what == "size" else self.of_number)(step, value)

@@ -33,8 +33,11 @@ from stoker.pipeline.steps import (
     ItemsStep,
     LevelsStep,
     RecordStep,
+    RescaleStep,
     SameSizeStep,
     Step,
+    made_for,
+    source_of,
 )
 from stoker.pipeline.tables import physical
 from stoker.protocol.items import COUNT
@@ -145,6 +148,8 @@ class _Writer:
         match step:
             case InputStep():
                 yield from self._take(step)
+            case RescaleStep():
+                yield from self._rescale(step)
             case DrawStep():
                 yield from self._draw(step.decision)
             case SameSizeStep():
@@ -183,6 +188,16 @@ class _Writer:
         size = "0, 0" if decision.of is None else f"*size_of(v{decision.of})"
         looked_at = "" if decision.items is None else f", v{decision.items}"
         yield f"{name}.draw({key}, p{n}, {size}, d{n}{looked_at})"
+
+    def _rescale(self, step: RescaleStep) -> Iterator[str]:
+        decision, source = step.decision, source_of(step.decision)
+        n, name = decision.index, self._names[type(decision.op)]
+        if decision.schedule is not None:
+            yield f"p{n} = p{source.index}"
+        yield f"d{n} = structured({name}.record, d{source.index})"
+        yield f"sizes = (*size_of(v{made_for(source)}), *size_of(v{made_for(decision)}))"
+        what = self._plan.checks[step.check - 1].what.replace('"', "'")
+        yield f'assert sizes[:2] == sizes[2:] or {name}.rescale(p{n}, d{n}, sizes), "{what}"'
 
     def _apply(self, step: ApplyStep | FoldStep) -> Iterator[str]:
         state, n, dst = self._plan.states[step.dst], step.decision.index, step.dst

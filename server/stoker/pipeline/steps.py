@@ -31,6 +31,7 @@ class Decision:
             has the parameters of the first row.
         shared: whether all views of a position decide alike.
         items: value of boxes or keypoints that the draw looks at; None: it looks at none.
+        source: the decision that this one is, in parts of the sides of `of`; None: it is drawn.
     """
 
     index: int
@@ -41,6 +42,19 @@ class Decision:
     schedule: Schedule | None = None
     shared: bool = False
     items: int | None = None
+    source: Decision | None = None
+
+
+def source_of(decision: Decision) -> Decision:
+    """Return the decision that one which is carried over follows."""
+    assert decision.source is not None, "only what is carried over is rescaled"
+    return decision.source
+
+
+def made_for(decision: Decision) -> int:
+    """Return the value for whose size a decision is made."""
+    assert decision.of is not None, "binding carries over between sizes alone"
+    return decision.of
 
 
 @dataclass(frozen=True)
@@ -57,6 +71,16 @@ class DrawStep:
     """Fill the decision's record."""
 
     decision: Decision
+
+
+@dataclass(frozen=True)
+class RescaleStep(DrawStep):
+    """Fill the record of a decision that has a `source`, from the record of that one.
+
+    `check` is the status of values whose sizes have two ratios of sides, where the op takes one.
+    """
+
+    check: int
 
 
 @dataclass(frozen=True)
@@ -294,7 +318,8 @@ class Check:
     """What a status other than 0 means.
 
     Attributes:
-        kind: "input", "same_size", "out_size", "items" or "padded".
+        kind: "input", "same_size", "relative" (the same, where it could be
+            given), "ratio", "out_size", "items" or "padded".
         what: text about the values, for the message.
         field: the dataset field, where the fault is that of one field.
         site: where the user wrote the op.

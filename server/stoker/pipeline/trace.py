@@ -79,6 +79,7 @@ class Tracer:
         self._sites: dict[int, Site] = {}
         self._scheduled: set[int] = set()
         self._draw_of: dict[int, int] = {}
+        self._made_for: dict[int, int] = {}
 
     def input(self, name: str) -> TracedValue:
         """Return the value of a field; reading a field twice gives the same value."""
@@ -95,19 +96,32 @@ class Tracer:
         return self._fields[name]
 
     def apply(
-        self, op: Op, values: Sequence[Value], stream: str | None, default: str | None = None
+        self,
+        op: Op,
+        values: Sequence[Value],
+        stream: str | None,
+        default: str | None = None,
+        *,
+        relative: bool = False,
     ) -> tuple[Value, ...]:
         """Append a call of an op: its decision, unless it is there already, and an apply each.
 
         A fold is one apply of all values. `default` is the default stream name; None: the op's.
+        `relative` counts for values other than the one that the decision is made for.
         """
+        if not isinstance(relative, bool):
+            raise fault(f"{op.name}: expected relative to be True or False, got {relative!r}")
         numbers = tuple(self.number_of(value, op.name) for value in values)
         looked_at = numbers if op.draws_from else numbers[:1]
         draw = self._decide(op, looked_at, stream, default or op.name)
         if op.folds:
-            applied = [self._append(Apply(draw, numbers, 1))]
+            applied = [self._append(Apply(draw, numbers, 1, relative))]
         else:
-            applied = [self._append(Apply(draw, (number,), 1)) for number in numbers]
+            first = self._made_for.setdefault(draw, numbers[0])
+            applied = [
+                self._append(Apply(draw, (number,), 1, relative and number != first))
+                for number in numbers
+            ]
         self._draw_of |= dict.fromkeys(applied, draw)
         return tuple(TracedValue(self, value, f"the result of {op.name}") for value in applied)
 

@@ -34,6 +34,7 @@ from stoker.pipeline.steps import (
     RecordStep,
     SameSizeStep,
     Step,
+    made_for,
 )
 from stoker.pipeline.tables import aligned_arena, params_table, records_table, streams_table
 from stoker.protocol.layout import ALIGN
@@ -46,18 +47,36 @@ _NO_PIXELS: Final = (InputStep, DrawStep, SameSizeStep, ConstStep, ContextStep, 
 
 def windowed(plan: Plan) -> dict[str, tuple[Decision, ...]]:
     """Return the fields of which a plan reads only boxes: field -> the decisions that say which."""
-    values = {
-        step.dst: plan.fields[step.column] for step in plan.steps if isinstance(step, InputStep)
-    }
+    values = field_values(plan)
     found: dict[str, dict[int, Decision]] = {name: {} for name in values.values()}
     for value, decision in _uses(plan.steps):
         name = values.get(value)
         if name in found:
-            if decision is None:
+            if decision is None or (decision.source and decision.source.of not in values):
                 del found[name]
             else:
                 found[name][decision.index] = decision
     return {name: tuple(decisions.values()) for name, decisions in found.items() if decisions}
+
+
+def field_values(plan: Plan) -> dict[int, str]:
+    """Return the values of a plan that are fields: value -> field."""
+    steps = (step for step in plan.steps if isinstance(step, InputStep))
+    return {step.dst: plan.fields[step.column] for step in steps}
+
+
+def wanted_windows(
+    plan: Plan, wanted: Collection[str]
+) -> tuple[dict[str, tuple[Decision, ...]], tuple[str, ...]]:
+    """Return `windowed` of the wanted fields, and the fields whose sizes say which boxes.
+
+    The latter begin with the former. A field that follows a decision for another one in parts of
+    its sides needs the size of both.
+    """
+    values = field_values(plan)
+    found = {name: some for name, some in windowed(plan).items() if name in wanted}
+    sources = (d.source for some in found.values() for d in some if d.source)
+    return found, tuple(dict.fromkeys((*found, *(values[made_for(d)] for d in sources))))
 
 
 def _uses(steps: tuple[Step, ...]) -> Iterator[tuple[int, Decision | None]]:
@@ -92,6 +111,7 @@ class Windows:
 
     Attributes:
         fields: the fields that it knows boxes of, in the order of `boxes`.
+        sized: the fields whose sizes it asks for.
     """
 
     def __init__(self, plan: Plan, wanted: Collection[str], freeze: Freeze | None = None) -> None:
@@ -105,14 +125,14 @@ class Windows:
         Raises:
             ResourceError: the kernel cache cannot be written.
         """
-        found = {name: some for name, some in windowed(plan).items() if name in wanted}
+        found, self.sized = wanted_windows(plan, wanted)
         self.fields = tuple(found)
         if not found:
             return
         self._rows = np.zeros((1, 4), np.uint64)
         self._samples = np.zeros((0, 1), np.int64)
         self._machine = Machine(
-            write_boxes(found),
+            write_boxes(found, self.sized, field_values(plan)),
             0,
             0,
             streams_table(plan.decisions, check_freeze(plan, freeze)),
@@ -124,12 +144,13 @@ class Windows:
     def boxes(self, row: Row, sizes: Mapping[str, tuple[int, int]]) -> dict[str, Box]:
         """Return the box of each field that a row reads; `sizes` are (height, width) by field."""
         write_row(self._rows[0], row)
-        count, values = len(self.fields), self._machine.values
-        for place, name in enumerate(self.fields):
+        count, values = len(self.sized), self._machine.values
+        for place, name in enumerate(self.sized):
             values[place, 1:3] = sizes[name]
         self._machine.run(self._rows, self._samples)
         found = {}
-        for name, words in zip(self.fields, values[count : 2 * count].tolist(), strict=True):
+        boxes = values[count : count + len(self.fields)].tolist()
+        for name, words in zip(self.fields, boxes, strict=True):
             top, left, bottom, right = words[1:5]
             found[name] = (top, left, bottom - top, right - left)
         return found

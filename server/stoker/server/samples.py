@@ -227,7 +227,7 @@ class SampleReader:
         """
         boxes: dict[str, Box] = {}
         if row is not None and self._windows is not None:
-            sizes = {name: self._dataset.size(name, number) for name in self._windows.fields}
+            sizes = {name: self._dataset.size(name, number) for name in self._windows.sized}
             if min(min(size) for size in sizes.values()) > 0:  # else decoding will refuse it
                 boxes = self._windows.boxes(row, sizes)
         return [self._field(name, number, boxes) for name in self._names]

@@ -238,3 +238,81 @@ def test_which_fields_are_read_in_boxes(gridded):
         "with_statistics": [],
         "with_a_second_use": [],
     }
+
+
+@pipeline
+def crop_of_two_sizes(sample):
+    image, depth = ops.random_resized_crop(sample.image, sample.depth, size=32, relative=True)
+    image, depth = ops.horizontal_flip(image, depth)
+    return {"image": image, "depth": depth}
+
+
+@pipeline
+def map_alone(sample):
+    """The size of the picture counts, and none of its pixels."""
+    _, depth = ops.random_resized_crop(sample.image, sample.depth, size=32, relative=True)
+    return {"depth": depth, "height": sample.image.height}
+
+
+@pipeline
+def map_first(sample):
+    depth, image = ops.random_resized_crop(sample.depth, sample.image, size=32, relative=True)
+    return {"image": image, "depth": depth}
+
+
+@pipeline
+def map_of_a_made_picture(sample):
+    """The size of what was padded is not known before it is decoded: both are read whole."""
+    image = ops.pad(sample.image, padding=3)
+    image, depth = ops.random_resized_crop(image, sample.depth, size=32, relative=True)
+    return {"image": image, "depth": depth}
+
+
+@pytest.fixture(scope="module")
+def with_maps(tmp_path_factory):
+    """Ten photographs with grids, and maps in bands of about half their size."""
+    photograph, rows = skimage.data.coffee(), []
+    for number in range(10):
+        pixels = photograph[: 250 + 13 * number, : 460 - 17 * number]
+        out = io.BytesIO()
+        Image.fromarray(pixels).save(out, "JPEG", quality=85)
+        depth = np.ascontiguousarray(pixels[number % 2 :: 2, ::2, 0].astype(np.uint16) * 200)
+        rows.append({"image": out.getvalue(), "depth": depth})
+    folder = tmp_path_factory.mktemp("maps") / "d"
+    fields = schema.image(grid=True), schema.mask("depth", encoding="bands", dtype="uint16")
+    write_dataset(folder, schema.Schema(fields), rows)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("made", "boxes"),
+    [(crop_of_two_sizes, 40), (map_alone, 20), (map_first, 40), (map_of_a_made_picture, 0)],
+    ids=lambda value: getattr(value, "name", None) or str(value),
+)
+def test_a_map_of_another_size_is_read_by_its_own_box(with_maps, made, boxes):
+    graph = made.graph()
+    spec = make_spec(with_maps, graph, batch_size=10, seed=3)
+    found, decoded = rows_of(with_maps, graph, spec)
+    assert decoded == boxes
+    for epoch in range(2):
+        ((_, expected),) = reference_batches(with_maps, graph, spec, epoch=epoch)
+        assert found[epoch] == {name: array.tobytes() for name, array in expected.items()}
+
+
+@pytest.mark.parametrize("made", [crop_of_two_sizes, map_alone, map_first])
+def test_boxes_of_two_sizes_are_those_of_plain_python(with_maps, made):
+    with open_dataset(with_maps) as dataset:
+        plan = bind(made.graph(), field_states(dataset), shortcuts=True)
+    fast, plain = (kind(plan, ["image", "depth"]) for kind in (Windows, PlainWindows))
+    assert fast.fields == plain.fields
+    assert fast.sized == plain.sized
+    assert set(fast.sized) == {"image", "depth"}
+    rng = np.random.default_rng(4)
+    for number, sides in enumerate(rng.integers(1, 400, (300, 4)).tolist()):
+        row = Row(7, number, number % 3, number % 2, number % 5)
+        sizes = {"image": (sides[0], sides[1]), "depth": (sides[2], sides[3])}
+        found = fast.boxes(row, sizes)
+        assert found == plain.boxes(row, sizes)
+        for name, (top, left, height, width) in found.items():
+            assert 0 <= top < top + height <= sizes[name][0]
+            assert 0 <= left < left + width <= sizes[name][1]

@@ -200,7 +200,7 @@ class _Splicer:
     def run(self, row: Row) -> None:
         if not self.fields:
             return
-        sizes = {name: self._dataset.size(name, row.id) for name in self.fields}
+        sizes = {name: self._dataset.size(name, row.id) for name in self._windows.sized}
         for name, box in self._windows.boxes(row, sizes).items():
             grid = self._dataset.grid(name, row.id)
             if grid is None:
