@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
-from stoker.ops import CenterCrop, HorizontalFlip, RandomCrop
+from stoker.ops import CenterCrop, HorizontalFlip, Mirror, RandomCrop
 
 side = st.integers(1, 60)
 pads = st.integers(0, 20)
@@ -40,6 +40,25 @@ def test_flip_is_pillows_mirror(run_op, noise, channels):
             assert (done.outputs[0][..., channel] == expected).all()
         assert (done.outputs[1] == (mask[:, ::-1] if flipped else mask)).all()
     assert seen == {False, True}
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_every_width_is_mirrored(run_op, noise, channels):
+    for width in range(1, 131):
+        image = noise((3, width, channels))
+        done = run_op(Mirror(), [("image", image)], 0)
+        assert (done.outputs[0] == image[:, ::-1]).all(), width
+
+
+@pytest.mark.parametrize("fill", [(7,), (7, 7, 7), (1, 2, 3)])
+def test_every_width_is_cut_out_of_what_is_padded(run_op, noise, fill):
+    """Narrow rows are filled whole, wide ones where the image does not reach."""
+    for width in range(1, 100):
+        image = noise((9, width, 3))
+        done = run_op(RandomCrop((9, width), padding=4, fill=fill), [("image", image)], width)
+        top, left = int(done.record["top"]), int(done.record["left"])
+        expected = padded_cut(image, top, left, (9, width), fill)
+        assert (done.outputs[0] == expected).all(), width
 
 
 def test_flip_has_probability_p(run_op):

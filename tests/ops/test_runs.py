@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stoker.ops.runs import SIXTEEN, THIRTY_TWO, copy_run, planes16, reverse16, reverse32
+from stoker.ops.runs import SIXTEEN, THIRTY_TWO, copy_run, flat, planes16, reverse16, reverse32
 from stoker.rng.jit import compiled, kernel
 
 BYTES = 3 * SIXTEEN
@@ -12,6 +12,11 @@ BYTES = 3 * SIXTEEN
 @kernel
 def call_copy(src, at, dst, to, count):
     copy_run(src, at, dst, to, count)
+
+
+@kernel
+def call_flat(array):
+    return flat(array)
 
 
 @kernel
@@ -45,6 +50,31 @@ def test_a_run_is_copied_and_nothing_else(noise, count, dtype):
         expected[5 : 5 + count] = source[3 : 3 + count]
         form(source, 3, painted, 5, count)
         assert painted.tobytes() == expected.tobytes()
+
+
+def test_short_runs_of_every_length_are_copied(noise):
+    """Also to a place shortly before theirs, which they overlap."""
+    source = noise((300,), 4)
+    fast = compiled(call_copy)
+    for count in [*range(200), 4095, 4096, 4097]:
+        values = noise((count + 80,), 4)
+        painted = values.copy()
+        fast(source, 7, painted, 3, min(count, 250))
+        assert (painted[3 : 3 + min(count, 250)] == source[7 : 7 + min(count, 250)]).all()
+        for distance in (1, 16, 63):
+            moved, expected = values.copy(), values.copy()
+            expected[5 : 5 + count] = values[5 + distance : 5 + distance + count]
+            fast(moved, 5 + distance, moved, 5, count)
+            assert (moved == expected).all(), (count, distance)
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 4), (2, 3, 4), (0, 3, 3)])
+def test_flat_is_a_view(shape):
+    for form in forms(call_flat):
+        array = np.ones(shape, np.float32)
+        line = form(array)
+        assert line.shape == (array.size,)
+        assert np.shares_memory(line, array) == (array.size > 0)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int32"])

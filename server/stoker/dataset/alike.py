@@ -89,15 +89,14 @@ class AlikeFields:
                 self._add(index)
         if self._bad.size and np.isin(ids, self._bad).any():
             return None
-        rows = ids - self._first_rows[files]
-        addresses = self._starts[:, files] + self._steps * rows
+        addresses = self._origins[:, files] + self._steps * ids
         return Located(addresses, self._columns, self._held)
 
     def _let_go(self) -> None:
         count = len(self._first_rows)
         self._held: list[np.ndarray] = []
         self._known = np.zeros(count, bool)
-        self._starts = np.zeros((len(self._fields), count), np.int64)
+        self._origins = np.zeros((len(self._fields), count), np.int64)  # where sample 0 would lie
 
     def _add(self, index: int) -> None:
         """Map a file, and check all its rows."""
@@ -107,7 +106,7 @@ class AlikeFields:
         for place, field in enumerate(self._fields):
             shape, size_bytes = self._columns[place][1], int(self._steps[place, 0])
             memory = _checked(field, row.columns, shape, size_bytes, good)
-            self._starts[place, index] = memory.ctypes.data
+            self._origins[place, index] = memory.ctypes.data - size_bytes * first
             self._held.append(memory)
         self._known[index] = True
         if not good.all():

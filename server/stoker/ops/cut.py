@@ -10,8 +10,11 @@ import numpy as np
 
 from stoker.ops.contract import State, StateError
 from stoker.ops.reorder import copy_rows
+from stoker.ops.runs import copy_run, flat
 from stoker.rng.jit import kernel
 
+NARROW: Final = 256
+"""Values of a row up to which filling all of an image takes less than a loop over its gaps."""
 K1: Final = np.uint64(1)
 K2: Final = np.uint64(2)
 K3: Final = np.uint64(3)
@@ -30,7 +33,7 @@ def cut(src: Any, dst: Any, top: int, left: int, fill: Any) -> None:
     """
     height, width, channels = src.shape
     size_y, size_x, _ = dst.shape
-    image, result = src.reshape(src.size), dst.reshape(dst.size)
+    image, result = flat(src), flat(dst)
     x0 = min(max(-left, 0), size_x)
     x1 = max(min(width - left, size_x), x0)
     y0 = min(max(-top, 0), size_y)
@@ -41,7 +44,12 @@ def cut(src: Any, dst: Any, top: int, left: int, fill: Any) -> None:
         return
     source = (((y0 + top) * width + x0 + left) * channels, width * channels)
     target = ((y0 * size_x + x0) * channels, line)
+    narrow = line <= NARROW
+    if narrow and rows * (x1 - x0) < size_y * size_x:
+        fill_lines(result, size_y, size_x, channels, fill)
     copy_rows(image, source, result, target, rows, (x1 - x0) * channels)
+    if narrow:
+        return
     # What is filled after a row and before the next one is one run.
     before, between = y0 * size_x + x0, size_x - x1 + x0
     after = (y1 - 1) * size_x + x1
@@ -59,6 +67,18 @@ def fill_run(result: Any, at: Any, count: Any, channels: int, fill: Any) -> None
 
 
 @kernel
+def fill_lines(result: Any, rows: Any, count: Any, channels: int, fill: Any) -> None:
+    """Write the fill into all of a flat image of `rows` rows of `count` pixels."""
+    if is_level(channels, fill):
+        fill_run(result, np.int64(0), rows * count, channels, fill)
+        return
+    line = count * channels
+    fill_run(result, np.int64(0), count, channels, fill)
+    for y in range(1, rows):
+        copy_run(result, 0, result, y * line, line)
+
+
+@kernel
 def fill_rows(result: Any, target: Any, rows: Any, count: Any, channels: int, fill: Any) -> None:
     """Write the fill into rows of a flat image.
 
@@ -70,10 +90,8 @@ def fill_rows(result: Any, target: Any, rows: Any, count: Any, channels: int, fi
         channels: values of a pixel.
         fill: at least as many values.
     """
-    if channels == 1:
-        fill_values(result, target, rows, count, fill[0])
-    elif channels == 3 and fill[0] == fill[1] and fill[1] == fill[2]:
-        fill_values(result, target, rows, 3 * count, fill[0])
+    if is_level(channels, fill):
+        fill_values(result, target, rows, channels * count, fill[0])
     elif channels == 3:
         fill_colours(result, target, rows, count, (fill[0], fill[1], fill[2]))
     else:
@@ -83,6 +101,12 @@ def fill_rows(result: Any, target: Any, rows: Any, count: Any, channels: int, fi
             for x in range(np.uint64(count)):
                 for c in range(step):
                     result[at + x * step + c] = fill[c]
+
+
+@kernel
+def is_level(channels: int, fill: Any) -> Any:
+    """Whether a fill is one value for all channels; of one or three of them."""
+    return channels == 1 or (channels == 3 and fill[0] == fill[1] and fill[1] == fill[2])
 
 
 @kernel

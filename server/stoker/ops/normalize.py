@@ -22,7 +22,7 @@ from stoker.ops.half import narrow_run, to_halves
 from stoker.ops.registry import register
 from stoker.ops.relative import keep_record
 from stoker.ops.rules import require_image
-from stoker.ops.runs import SIXTEEN, planes16
+from stoker.ops.runs import SIXTEEN, flat, planes16
 from stoker.rng.jit import kernel
 
 DTYPES: Final = ("float32", "float16")
@@ -84,20 +84,20 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     elif half:
         _half_planes(src, dst, constants, scratch)
     else:
-        _to_planes(src, constants, dst.reshape(dst.size))
+        _to_planes(src, constants, flat(dst))
 
 
 @kernel
 def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     constants, half = (params["float_mean"], params["float_gain"]), params["half"]
-    result = dst.reshape(dst.size)
+    result = flat(dst)
     if not params["planar"]:
         _run_packed(src, dst, constants, half, scratch)
     elif half:
         _half_planes(src, dst, constants, scratch)
     else:
         plane = np.uint64(src.shape[0] * src.shape[1])
-        image = src.reshape(src.size)
+        image = flat(src)
         line_chw(image, ZERO, plane, src.shape[2], constants, result, ZERO, plane)
     if not half:
         settle(result, ZERO, np.uint64(result.size))
@@ -113,7 +113,7 @@ def _run_packed(src: Any, dst: Any, constants: Any, half: Any, scratch: Any) -> 
     means, gains = _floats(scratch, 1, size), _floats(scratch, 2, size)
     for i in range(size):
         means[i], gains[i] = mean[i % channels], gain[i % channels]
-    image, result = src.reshape(src.size), dst.reshape(dst.size)
+    image, result = flat(src), flat(dst)
     for y in range(height):
         at = np.uint64(y * size)
         if half:
@@ -127,7 +127,7 @@ def _run_packed(src: Any, dst: Any, constants: Any, half: Any, scratch: Any) -> 
 def _to_planes(src: Any, constants: Any, result: Any) -> None:
     """Normalise levels into planes of float32; rows lie side by side, so they are one."""
     pixels, channels = src.shape[0] * src.shape[1], src.shape[2]
-    image, done, plane = src.reshape(src.size), 0, np.uint64(pixels)
+    image, done, plane = flat(src), 0, np.uint64(pixels)
     if channels == 3:
         mean, gain = constants
         means, gains = (mean[0], mean[1], mean[2]), (gain[0], gain[1], gain[2])
@@ -144,7 +144,7 @@ def _half_planes(src: Any, dst: Any, constants: Any, scratch: Any) -> None:
     """Normalise into planes of float16, row by row."""
     height, width, channels = src.shape
     line = _floats(scratch, 0, width * channels)
-    image, result = src.reshape(src.size), dst.reshape(dst.size)
+    image, result = flat(src), flat(dst)
     count, plane = np.uint64(width), np.uint64(height * width)
     for y in range(height):
         at, to = np.uint64(y * width * channels), np.uint64(y * width)

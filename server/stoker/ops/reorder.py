@@ -13,7 +13,7 @@ import numpy as np
 
 from stoker.ops.blocks import turn1, turn2, turn3, turn4
 from stoker.ops.contract import State
-from stoker.ops.runs import SIXTEEN, THIRTY_TWO, copy_run, reverse16, reverse32
+from stoker.ops.runs import SIXTEEN, THIRTY_TWO, copy_run, flat, reverse16, reverse32
 from stoker.rng.jit import kernel
 
 TILE: Final = 128
@@ -45,7 +45,7 @@ def reorder(src: Any, dst: Any, size: Any, walk: Any) -> None:
 def bytes_of(src: Any, dst: Any) -> Any:
     """Return two images as flat bytes, and how many bytes a pixel has."""
     pixel = src.itemsize * src.size // (src.shape[0] * src.shape[1])
-    return src.reshape(src.size).view(np.uint8), dst.reshape(dst.size).view(np.uint8), pixel
+    return flat(src).view(np.uint8), flat(dst).view(np.uint8), pixel
 
 
 @kernel
@@ -61,7 +61,7 @@ def mirror_image(src: Any, dst: Any, first: int, step: int) -> None:
     """Write mirrored rows; `first` and `step` as `reorder`'s first and step_y, step_x being -1."""
     height, width = dst.shape[0], dst.shape[1]
     channels = src.size // (height * width)
-    image, result = src.reshape(src.size), dst.reshape(dst.size)
+    image, result = flat(src), flat(dst)
     source, target = ((first - (width - 1)) * channels, step * channels), width * channels
     rows, count = height, width
     if step == -width:  # half a turn: one long row, mirrored

@@ -16,6 +16,12 @@ THIRTY_TWO: Final = 32
 """Single values that a block has."""
 
 
+@kernel(twin="stoker.ops.machine.runs:flat")
+def flat(array: Any) -> Any:
+    """Return the values of a contiguous array side by side."""
+    return array.reshape(array.size)
+
+
 @kernel(twin="stoker.ops.machine.runs:copy_run")
 def copy_run(src: Any, at: int, dst: Any, to: int, count: int) -> None:
     """Copy values that lie side by side."""

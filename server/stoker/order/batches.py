@@ -87,5 +87,7 @@ def row_places(
     rows = rows_per_batch(spec)
     if not 0 <= lo <= hi <= rows:
         raise UsageError(f"rows: expected 0 <= lo <= hi <= {rows}, got {lo} and {hi}")
+    if spec.views == 1:
+        return np.arange(start + lo, start + hi), np.zeros(hi - lo, np.int64)
     offset, view = np.divmod(np.arange(lo, hi, dtype=np.int64), spec.views)
     return start + offset, view

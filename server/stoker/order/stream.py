@@ -137,8 +137,10 @@ class PlainOrder:
             return Rows(places, places, places, places, views)
         first, last = int(places[0]), int(places[-1])
         ids, visits = self._order.lookup_range(epoch, first, last + 1)
-        picked = places - first
-        return Rows(ids[picked], visits[picked], np.full_like(places, epoch), places, views)
+        if self._spec.views > 1:
+            picked = places - first
+            ids, visits = ids[picked], visits[picked]
+        return Rows(ids, visits, np.full_like(places, epoch), places, views)
 
     def substitute(self, epoch: int, position: int, bad_id: int, attempt: int) -> tuple[int, int]:
         """Return (id, visit) of the row that stands in for a bad one."""

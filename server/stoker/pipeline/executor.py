@@ -40,6 +40,9 @@ from stoker.pipeline.tables import (
 from stoker.protocol.errors import UsageError
 from stoker.protocol.layout import ALIGN
 
+AHEAD_BYTES = 4096
+"""Of a sample that are fetched before its row is computed; the processor finds the rest itself."""
+_KEYS: np.dtype[Any] = np.dtype(np.uint64)
 _char_at: Any = c_char.from_buffer
 
 
@@ -181,13 +184,14 @@ class Executor:
             )
         self._check_chunk(rows, outputs)
         check_samples(self.plan, samples, count)
-        if records is not None:
-            _expect("records", records, self._records.dtype, (count,))
+        if records is not None and not _is_plain(records, self._records.dtype, (count,)):
+            raise _unexpected("records", records, self._records.dtype, (count,))
         if not count:
             return
         self._forget_shapes()
-        for place, (_, sides) in enumerate(samples.columns):
+        for place, (dtype, sides) in enumerate(samples.columns):
             self._machine.sides[place, : len(sides)] = sides
+            self._machine.ahead[place] = min(dtype.itemsize * math.prod(sides), AHEAD_BYTES)
         if not self._calls:
             self._run_chunk(rows, samples.addresses, outputs, 0, records)
             return
@@ -306,12 +310,15 @@ class Executor:
 
     def _check_chunk(self, rows: np.ndarray, outputs: Sequence[np.ndarray]) -> None:
         count = len(rows)
-        _expect("rows", rows, "uint64", (count, 4))
-        if len(outputs) != len(self.plan.outputs):
-            raise UsageError(f"expected {len(self.plan.outputs)} outputs, got {len(outputs)}")
-        for output, array in zip(self.plan.outputs, outputs, strict=True):
-            shape = array.shape[1:] if output.allows(array.shape[1:]) else output.shape
-            _expect(f"output {output.name!r}", array, output.dtype, (count, *shape))
+        if not _is_plain(rows, _KEYS, (count, 4)):
+            raise _unexpected("rows", rows, _KEYS, (count, 4))
+        if len(outputs) != len(self._outs):
+            raise UsageError(f"expected {len(self._outs)} outputs, got {len(outputs)}")
+        for (dtype, output), array in zip(self._outs, outputs, strict=True):
+            sides = array.shape[1:]
+            shape = (count, *(sides if output.allows(sides) else output.shape))
+            if not _is_plain(array, dtype, shape):
+                raise _unexpected(f"output {output.name!r}", array, dtype, shape)
             if not array.flags.writeable:
                 raise UsageError(f"output {output.name!r}: expected a writable array")
 
@@ -347,9 +354,14 @@ def row_table(rows: Sequence[Row]) -> np.ndarray:
     return table
 
 
-def _expect(name: str, array: np.ndarray, dtype: Any, shape: tuple[int, ...]) -> None:
-    if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
-        raise UsageError(
-            f"{name}: expected a contiguous {dtype} array of shape {shape}, got {array.dtype} "
-            f"{array.shape}"
-        )
+def _is_plain(array: np.ndarray, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:
+    return array.dtype == dtype and array.shape == shape and array.flags.c_contiguous
+
+
+def _unexpected(
+    name: str, array: np.ndarray, dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> UsageError:
+    return UsageError(
+        f"{name}: expected a contiguous {dtype} array of shape {shape}, got {array.dtype} "
+        f"{array.shape}"
+    )

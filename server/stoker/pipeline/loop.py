@@ -21,6 +21,7 @@ from stoker.pipeline.by_address import (
     call_kernel,
     copy_bytes,
     load_word,
+    prefetch,
     store_word,
 )
 from stoker.pipeline.instructions import CODES, DECISIONS_AT, ELEMENTS
@@ -49,6 +50,8 @@ LT_F, LE_F, GT_F, GE_F, EQ_F = (CODES[f"{n}_f"] for n in ("lt", "le", "gt", "ge"
 VIEWS = np.uint64(65535)
 WORDS = ELEMENTS.index("int64")
 KEY_AT = 18
+AHEAD = 2
+"""Rows after the one that is computed whose samples are on their way to the cache."""
 MAP_RANKS = 9
 ITEM_RANKS = 17
 
@@ -323,13 +326,22 @@ def take(code, at, row, words, samples, sides):  # type: ignore[no-untyped-def]
 
 
 @handwritten
-def execute(code, words, sides, outs, streams, parts, arena, note, found, rows, samples):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0917 - one branch for each kind of instruction, one argument for each table
+def fetch(row, samples, ahead):  # type: ignore[no-untyped-def]
+    """Have the samples of a row brought into the cache, if there is such a row."""
+    if row < samples.shape[1]:
+        for column in range(samples.shape[0]):
+            prefetch(samples[column, row], ahead[column])
+
+
+@handwritten
+def execute(code, words, sides, ahead, outs, streams, parts, arena, note, found, rows, samples):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0917 - one branch for each kind of instruction, one argument for each table
     """Compute rows.
 
     Args:
         code: the program, (n, WIDTH) int64.
         words: the value table, (values, LINE) int64; constants and places in the arena are there.
         sides: (fields, MAX_RANK) int64, the sides of all samples.
+        ahead: (fields,) int64, how many bytes of a sample are fetched before its row is computed.
         outs: (outputs, 2 + MAX_RANK) int64: address, bytes from row to row, sides of a row.
         streams: see `stoker.pipeline.tables.streams_table`.
         parts: (decisions, 3) int64: addresses of parameters and of the first row's record, and
@@ -344,7 +356,10 @@ def execute(code, words, sides, outs, streams, parts, arena, note, found, rows, 
     Returns:
         0, or the status of the first row that does not fit.
     """
+    for row in range(1, AHEAD):
+        fetch(row, samples, ahead)
     for row in range(rows.shape[0]):
+        fetch(row + AHEAD, samples, ahead)
         if row != 0 and parts[0, 2] != 0:
             for decision in range(parts.shape[0]):
                 parts[decision, 1] += parts[decision, 2]
@@ -393,7 +408,7 @@ def compile_loop() -> Any:
     table, list_ = types.Array(types.int64, 2, "C"), types.Array(types.int64, 1, "C")
     keys = types.Array(types.uint64, 2, "C")
     given = (
-        *(table, table, table, table, keys, table),
+        *(table, table, table, list_, table, keys, table),
         types.int64,
         *(list_, list_, keys, table),
     )

@@ -30,6 +30,8 @@ class Machine:
     Attributes:
         values: the value table, (lines, LINE) int64.
         sides: (fields, MAX_RANK) int64, the sides of the samples; to be written before a run.
+        ahead: (fields,) int64, how many bytes of each sample to fetch into the cache before its row
+            is computed; 0 at first.
         outs: (outputs, 2 + MAX_RANK) int64: address, bytes from row to row, sides of a row; to be
             written before a run.
         found: of a row that did not fit its number and sizes; behind these, for each decision, 1
@@ -74,6 +76,7 @@ class Machine:
         for line, to in program.pointers.items():
             self.values[line, 0] = self.values[to : to + 1].ctypes.data
         self.sides = np.zeros((fields, MAX_RANK), np.int64)
+        self.ahead = np.zeros(fields, np.int64)
         self.outs = np.zeros((outputs, 2 + MAX_RANK), np.int64)
         self.found = np.zeros(DECISIONS_AT + len(streams), np.int64)
         self._places = _addresses(len(streams), params, records)
@@ -84,6 +87,7 @@ class Machine:
             code,
             self.values,
             self.sides,
+            self.ahead,
             self.outs,
             streams,
             self._places,

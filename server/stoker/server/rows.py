@@ -210,15 +210,13 @@ class RowComputer:
         for array, values in zip(meta, (ids, ids, True), strict=True):
             array[...] = values
         counts.rows = len(ids)
-        counts.home_rows = int(((ids >= self.home.start) & (ids < self.home.stop)).sum())
+        if self.home:
+            counts.home_rows = int(((ids >= self.home.start) & (ids < self.home.stop)).sum())
 
 
 def _arrays(slot: np.ndarray, layout: SlotLayout) -> list[np.ndarray]:
     return [
-        slot[placed.offset : placed.offset + placed.size_bytes]
-        .view(placed.dtype)
-        .reshape(placed.shape)
-        for placed in layout.outputs
+        np.ndarray(placed.shape, placed.dtype, slot, placed.offset) for placed in layout.outputs
     ]
 
 

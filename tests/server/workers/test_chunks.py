@@ -17,6 +17,8 @@ from stoker.server.rows import ALL_ROWS, RowComputer
 from stoker.server.states import field_states
 
 ROWS = 50
+CUTS = (((0, None),), ((0, 5), (5, 6), (6, None)), ((0, 2), (2, 5), (5, None)))
+"""Some of them shorter than the rows whose samples are fetched ahead, or no longer."""
 
 
 @pipeline
@@ -121,7 +123,7 @@ def spec_of(path, made, **more):
 
 
 @pytest.mark.parametrize("views", [1, 3])
-@pytest.mark.parametrize("chunks", [((0, None),), ((0, 5), (5, 6), (6, None))])
+@pytest.mark.parametrize("chunks", CUTS)
 def test_rows_are_those_of_the_interpreter(folder, views, chunks):
     spec = spec_of(folder, small, views=views)
     expected = list(reference_batches(folder, small.graph(), spec))

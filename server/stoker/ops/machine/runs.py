@@ -11,6 +11,8 @@ import numba
 import numba.extending
 from llvmlite import ir
 from numba.core import cgutils
+from numba.core import imputils as untyped_imputils
+from numba.np import arrayobj as untyped_arrayobj
 
 from stoker.ops.machine.blocks import at as address
 from stoker.ops.machine.blocks import load, shuffle, store
@@ -19,10 +21,67 @@ from stoker.ops.machine.vectors import splat
 types: Any = numba.types
 intrinsic: Any = numba.extending.intrinsic
 move: Any = cgutils.raw_memmove
+arrayobj: Any = untyped_arrayobj
+imputils: Any = untyped_imputils
 
 WORD = ir.IntType(64)
+BYTE = ir.IntType(8)
+LINE = 64
+LONG = 4097
+"""Bytes from which on memmove is no slower."""
 SIXTEEN = 16
 THIRTY_TWO = 32
+
+
+def _copy_short(builder: Any, target: Any, source: Any, count: Any, size: int) -> None:
+    """Copy bytes, at least `size`, by blocks of that size; the last overlaps the one before it.
+
+    That one is read first: bytes may be moved to a place before theirs that overlaps it.
+    """
+    last = builder.sub(count, ir.Constant(WORD, size))
+    tail = load(builder, builder.gep(source, [last]), size)
+    before = builder.add(last, ir.Constant(WORD, size - 1))
+    with cgutils.for_range(builder, builder.udiv(before, ir.Constant(WORD, size))) as loop:
+        start = builder.mul(loop.index, ir.Constant(WORD, size))
+        block = load(builder, builder.gep(source, [start]), size)
+        store(builder, block, builder.gep(target, [start]))
+    store(builder, tail, builder.gep(target, [last]))
+
+
+def _copy_bytes(builder: Any, target: Any, source: Any, count: Any) -> None:
+    """Copy bytes; a call of memmove would take longer than a short run."""
+    target, source = (builder.bitcast(place, BYTE.as_pointer()) for place in (target, source))
+
+    def at_least(size: int) -> Any:
+        return builder.icmp_unsigned(">=", count, ir.Constant(WORD, size))
+
+    short = builder.and_(at_least(SIXTEEN), builder.not_(at_least(LONG)))
+    with builder.if_else(short) as (then, otherwise):
+        with then, builder.if_else(at_least(LINE)) as (wide, narrow):
+            with wide:
+                _copy_short(builder, target, source, count, LINE)
+            with narrow:
+                _copy_short(builder, target, source, count, SIXTEEN)
+        with otherwise:
+            move(builder, target, source, count, ir.Constant(WORD, 1))
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def flat(_context: Any, array: Any) -> Any:
+    """The values of a contiguous array side by side; numba's reshape would call a function."""
+    if not isinstance(array, types.Array) or array.layout != "C":
+        return None
+    line = array.copy(ndim=1)
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        given = context.make_array(array)(context, builder, arguments[0])
+        made = context.make_array(line)(context, builder)
+        sides = {"shape": [given.nitems], "strides": [given.itemsize]}
+        shared = {"data": given.data, "itemsize": given.itemsize, "meminfo": given.meminfo}
+        arrayobj.populate_array(made, **sides, **shared, parent=given.parent)
+        return imputils.impl_ret_borrowed(context, builder, line, made._getvalue())
+
+    return line(array), build
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -36,7 +95,8 @@ def copy_run(_context: Any, src: Any, start: Any, dst: Any, to: Any, count: Any)
         source = address(builder, context, signature.args[0], a, start)
         target = address(builder, context, signature.args[2], b, to)
         size = context.get_abi_sizeof(context.get_data_type(src.dtype))
-        move(builder, target, source, count, ir.Constant(WORD, size))
+        total = builder.mul(count, ir.Constant(WORD, size))
+        _copy_bytes(builder, target, source, total)
         return context.get_dummy_value()
 
     return types.none(src, types.int64, dst, types.int64, types.int64), build
