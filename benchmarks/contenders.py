@@ -49,6 +49,13 @@ CONTENDERS = {
     "f": Contender(
         "plain loops, files stored as they came", "plain_loops.py", "whole", workloads=JPEGS
     ),
+    "g": Contender(
+        "plain loops, eight slots in turns",
+        "plain_loops.py",
+        "packed",
+        options=("--slots", "8"),
+        workloads=("w2",),
+    ),
     "dali": Contender("DALI", "peers/dali_loader.py", peer="dali"),
     "tfdata": Contender("tf.data (not antialiased)", "peers/tfdata_loader.py", peer="tfdata"),
     "ffcv": Contender(
