@@ -147,6 +147,7 @@ LOOPS = {
     "tap_sums": ["blend_rows", "blend_group"],
     "color": ["blend_with", "grey_sum", "saturate", "rotate_hue"],
     "grayscale": ["write_grey", "write_grey_floats", "write_grey_floats_into"],
+    "to_gray": ["write_luma", "write_luma_of_words", "write_grey", "split_colours"],
     "reorder": ["mirror1", "mirror3", "turn_tile"],
     "cut": ["fill_values", "fill_colours"],
     "channel_shuffle": ["permute3"],

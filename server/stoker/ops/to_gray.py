@@ -19,7 +19,12 @@ from stoker.ops.relative import keep_record
 from stoker.ops.rules import require_image
 from stoker.rng.jit import kernel
 
-K4: Final = np.uint64(4)
+BLOCK: Final = np.uint64(256)
+"""Pixels of four floats at a time. With 512 the planes of a block would be 4 KiB apart in pairs,
+which processors take for one place."""
+HALF: Final = np.uint64(32)
+PLANES_BYTES: Final = 3 * 4 * 256
+K0: Final = np.uint64(0)
 LEVEL: Final = np.int32(255)
 BITS: Final = np.int32(8)
 
@@ -42,23 +47,40 @@ def write_luma_of_words(words: Any, greys: Any) -> None:
 
 
 @kernel
-def grey_at(image: Any, k: Any) -> Any:
-    """Return the grey of a pixel of floats that begins at index `k`."""
-    return number(grey_of(image[k], image[k + K1], image[k + K2]))
-
-
-@kernel
 def write_grey(image: Any, greys: Any) -> None:
     """Write the grey of each pixel of three floats; the literal step makes it vectors."""
     for i in range(np.uint64(greys.size)):
-        greys[i] = grey_at(image, K3 * i)
+        k = K3 * i
+        greys[i] = number(grey_of(image[k], image[k + K1], image[k + K2]))
 
 
 @kernel
-def write_grey_by(step: Any, image: Any, greys: Any) -> None:
-    """Write the grey of each pixel of `step` floats, the first three of them colours."""
-    for i in range(np.uint64(greys.size)):
-        greys[i] = grey_at(image, step * i)
+def write_grey_of_words(words: Any, greys: Any, planes: Any) -> None:
+    """Write the grey of each pixel of four floats, two words: loads without gaps become vectors.
+
+    Args:
+        words: flat image, uint64.
+        greys: what is written.
+        planes: scratch for the colours of a block, uint32.
+    """
+    colours = planes.view(np.float32)
+    for first in range(K0, np.uint64(greys.size), BLOCK):
+        count = min(BLOCK, np.uint64(greys.size) - first)
+        split_colours(words, first, count, planes)
+        for i in range(count):
+            red, green, blue = colours[i], colours[BLOCK + i], colours[BLOCK + BLOCK + i]
+            greys[first + i] = number(grey_of(red, green, blue))
+
+
+@kernel
+def split_colours(words: Any, first: Any, count: Any, planes: Any) -> None:
+    """Write the bits of a block's colours side by side."""
+    for i in range(count):
+        k = K2 * (first + i)
+        left, right = words[k], words[k + K1]
+        planes[i] = np.uint32(left)
+        planes[BLOCK + i] = np.uint32(left >> HALF)
+        planes[BLOCK + BLOCK + i] = np.uint32(right)
 
 
 @kernel
@@ -89,7 +111,7 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
     if src.shape[2] == 3:
         write_grey(image, greys)
     elif src.shape[2] == 4:
-        write_grey_by(K4, image, greys)
+        write_grey_of_words(image.view(np.uint64), greys, scratch[:PLANES_BYTES].view(np.uint32))
     else:
         take_first(np.uint64(src.shape[2]), image, greys)
 
@@ -114,7 +136,8 @@ class ToGray(Op):
         self.require_kinds(states)
         for state in states:
             require_image(self.name, state, floats=True)
-        return tuple(of_channels(state, 1) for state in states), 0
+        split = any(state.dtype == "float32" and state.shape[2] == 4 for state in states)
+        return tuple(of_channels(state, 1) for state in states), PLANES_BYTES * split
 
 
 def of_channels(state: State, channels: int) -> State:

@@ -5,7 +5,7 @@ channel beside one or three is alpha and is left out. Values of floats keep thei
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -16,8 +16,10 @@ from stoker.ops.registry import register
 from stoker.ops.relative import keep_record
 from stoker.ops.rules import require_image
 from stoker.ops.runs import copy_run
-from stoker.ops.to_gray import K4, of_channels
+from stoker.ops.to_gray import of_channels
 from stoker.rng.jit import kernel
+
+K4: Final = np.uint64(4)
 
 
 @kernel
