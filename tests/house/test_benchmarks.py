@@ -169,7 +169,7 @@ def test_other_masks_are_noticed(root: Path) -> None:
 
 def test_peers_take_part_where_their_interpreter_is_given(root: Path) -> None:
     contenders, throughput = module(root, "contenders"), module(root, "throughput")
-    assert contenders.chosen("w2", contenders.OURS, {}) == ["a", "b", "d"]
+    assert contenders.chosen("w2", contenders.OURS, {}) == ["a", "b", "d", "g"]
     assert contenders.chosen("w1", "ae", {"ffcv": "x"}) == ["a", "e", "ffcv", "ffcv-half"]
     assert contenders.chosen("w3", "a", {"ffcv": "x", "dali": "y"}) == ["a", "dali"]
     assert throughput.peer(f"dali={sys.executable}") == ("dali", sys.executable)
