@@ -5,8 +5,7 @@ executor computes what the interpreter computes, bit for bit, in batches too whe
 pipeline; and what happens to a mask happens to the image it was painted into. Images of floats are
 made of levels on the way, and in one pipeline of four they are stored so, with infinities and what
 is no number. A failure names the seed. 2,000 pipelines are interpreted; STOKER_PIPELINES sets how
-many are compiled as well (8 unless told, since each takes a second or two), STOKER_PIPELINES_FROM
-the first seed.
+many are compiled as well (300 unless told), STOKER_PIPELINES_FROM the first seed.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from stoker.pipeline.program import write_program
 from stoker.pipeline.proof import prove
 
 FIRST = int(os.environ.get("STOKER_PIPELINES_FROM", "0"))
-COMPILED = int(os.environ.get("STOKER_PIPELINES", "8"))
+COMPILED = int(os.environ.get("STOKER_PIPELINES", "300"))
 INTERPRETED = 2000
 TOYS = {
     "toy_flip": lambda r: {"p": 0.5},
