@@ -27,8 +27,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stoker.dataset.alike import Located
-from stoker.rng.jit import set_cache_root
+from stoker.dataset.reading.alike import Located
+from stoker.jit import set_cache_root
 
 PATIENCE_S = 5.0
 MARK = f"STOKER_TEST_SESSION={os.getpid()}"

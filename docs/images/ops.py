@@ -21,12 +21,12 @@ from PIL import Image
 
 from stoker import ops
 from stoker.ops import lookup, make, registered
-from stoker.ops.contract import Op, State
-from stoker.ops.registry import folds
+from stoker.ops.contract.op import Op, State
+from stoker.ops.contract.registry import folds
 from stoker.pipeline import Pipeline, pipeline
-from stoker.pipeline.engine import Row
-from stoker.pipeline.plan import bind
-from stoker.pipeline.replay import replay
+from stoker.pipeline.engine.interface import Row
+from stoker.pipeline.plain.replay import replay
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.items import ItemField
 from stoker.protocol.ragged import pack_items
 

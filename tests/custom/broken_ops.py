@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from stoker.jit import kernel
 from stoker.ops import ItemsKernel, Kernel, Op, State
 from stoker.rng.draws import uniform
-from stoker.rng.jit import kernel
 
 
 @kernel

@@ -31,7 +31,7 @@ def custom_ops(user_folder: Path) -> ModuleType:
 @pytest.fixture
 def fresh_names(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Forget what this process has named itself, as a worker starts; allow the modules given."""
-    from stoker.ops import named  # noqa: PLC0415
+    from stoker.jit import named  # noqa: PLC0415
 
     def forget(*modules: str) -> None:
         monkeypatch.setattr(named, "_known", {})

@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoker import ops
+from stoker.jit import kernel
 from stoker.ops import Kernel, Op, ParameterError, State
 from stoker.pipeline import pipeline
 from stoker.rng.draws import bernoulli
-from stoker.rng.jit import kernel
 
 
 @kernel

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from stoker.jit import kernel
 from stoker.ops import define, horizontal_flip, random_crop
 from stoker.pipeline import pipeline
 from stoker.rng.draws import integers, uniform_range
-from stoker.rng.jit import kernel
 
 
 @kernel

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from stoker.jit import kernel
 from stoker.ops import Kernel, Op, define
-from stoker.rng.jit import kernel
 
 
 @kernel

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import default_rng, normal
 
+from stoker.jit import kernel
 from stoker.ops import Kernel, Op
 from stoker.rng.draws import uniform
-from stoker.rng.jit import kernel
 
 GENERATOR = default_rng(3)
 

@@ -8,10 +8,10 @@ import pytest
 
 from stoker import ops
 from stoker.ops import ParameterError, define, vertical_flip
-from stoker.ops.registry import make
+from stoker.ops.contract.registry import make
 from stoker.ops.testing import check_op
 from stoker.pipeline import pipeline
-from stoker.pipeline.executor import compile_plan
+from stoker.pipeline.compiled.executor import compile_plan
 from stoker.protocol.errors import BuildError
 
 

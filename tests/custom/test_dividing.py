@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from stoker.pipeline import outputs, pipeline
-from stoker.pipeline.engine import Row
-from stoker.pipeline.executor import compile_plan, row_table
-from stoker.pipeline.guarded import Guarded
-from stoker.pipeline.interpreter import Interpreter
+from stoker.pipeline.compiled.executor import compile_plan, row_table
+from stoker.pipeline.compiled.guarded import Guarded
+from stoker.pipeline.engine.interface import Row
+from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.protocol.errors import BuildError, SampleError
 
 BLACK = np.zeros((8, 9, 3), np.uint8)

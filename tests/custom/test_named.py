@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from stoker import ops
+from stoker.jit.named import allow_modules, is_allowed, reference, resolve
 from stoker.ops import Op
-from stoker.ops.named import allow_modules, is_allowed, reference, resolve
-from stoker.ops.registry import lookup, make, name_of
+from stoker.ops.contract.registry import lookup, make, name_of
 from stoker.pipeline import Graph, pipeline
 from stoker.protocol.errors import BuildError
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from stoker.ops import registered
-from stoker.ops.purity import check_purity, impurities
-from stoker.ops.registry import choices
+from stoker.ops.contract.registry import choices
+from stoker.ops.custom.purity import check_purity, impurities
 from stoker.pipeline import pipeline
 from stoker.protocol.errors import BuildError
 

@@ -8,13 +8,13 @@ import pytest
 
 from stoker import ops
 from stoker.ops import make
-from stoker.ops.contract import State
-from stoker.ops.foreign import generator
+from stoker.ops.contract.op import State
+from stoker.ops.custom.foreign import generator
 from stoker.pipeline import Row, pipeline
-from stoker.pipeline.executor import compile_plan, row_table
-from stoker.pipeline.explain import explain
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.plan import bind
+from stoker.pipeline.compiled.executor import compile_plan, row_table
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.showing.explain import explain
 from stoker.protocol.errors import BuildError, SampleError
 from stoker.rng.philox import key_block
 from stoker.rng.streams import make_key, stream_key

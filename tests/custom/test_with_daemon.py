@@ -8,13 +8,13 @@ import pytest
 import skimage.data
 
 from stoker.client import Loader
-from stoker.dataset.build import write_dataset
-from stoker.dataset.schema import Schema, image, label
+from stoker.dataset.format.schema import Schema, image, label
+from stoker.dataset.packing.build import write_dataset
 from stoker.protocol.errors import BuildError
-from stoker.server.builder import build
-from stoker.server.graphs import graph_from_bytes, graph_to_bytes
-from stoker.server.reference import make_spec, reference_batches
-from stoker.server.work import BuildRequest
+from stoker.server.rows.graphs import graph_from_bytes, graph_to_bytes
+from stoker.server.rows.reference import make_spec, reference_batches
+from stoker.server.work.records import BuildRequest
+from stoker.server.workers.builder import build
 
 ROWS, BATCH = 10, 4
 

@@ -5,8 +5,9 @@ import ctypes
 import numpy as np
 import pytest
 
-from stoker.dataset import alike, open_dataset, schema
-from stoker.dataset.build import Cut, write_dataset
+from stoker.dataset import open_dataset, schema
+from stoker.dataset.packing.build import Cut, write_dataset
+from stoker.dataset.reading import alike
 from stoker.protocol.errors import ClosedError, UnknownNameError
 
 ROWS = 31

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 from stoker.dataset import open_dataset, schema, write
-from stoker.dataset.build import Cut
-from stoker.dataset.pack import Options, pack
-from stoker.dataset.verify import verify
+from stoker.dataset.packing.build import Cut
+from stoker.dataset.packing.pack import Options, pack
+from stoker.dataset.packing.verify import verify
 from stoker.protocol.errors import DatasetError, UsageError
 
 ONE = Options(workers=1, cut=Cut(rows=2))
 MORE = Options(workers=1, cut=Cut(rows=2), append=True)
 ADDER = """
 import sys
-from stoker.dataset.build import Cut
-from stoker.dataset.pack import Options, pack
+from stoker.dataset.packing.build import Cut
+from stoker.dataset.packing.pack import Options, pack
 
 def stop(progress):
     if progress.rows >= 2:

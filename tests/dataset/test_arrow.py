@@ -7,8 +7,8 @@ import pyarrow.ipc
 import pytest
 
 from stoker.dataset import open_dataset, schema
-from stoker.dataset.arrow import ALIGN, ITEM_BYTES, parse_type
-from stoker.dataset.build import Cut, write_dataset
+from stoker.dataset.format.arrow import ALIGN, ITEM_BYTES, parse_type
+from stoker.dataset.packing.build import Cut, write_dataset
 
 NUMBERS = [name for name in ITEM_BYTES if name != "bool"]
 

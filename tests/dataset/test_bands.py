@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker.dataset import open_dataset, schema
-from stoker.dataset.bands import BAND_BYTES, decode_bands, encode_bands
-from stoker.dataset.build import write_dataset
+from stoker.dataset.images.bands import BAND_BYTES, decode_bands, encode_bands
 from stoker.dataset.limits import CodecError
-from stoker.dataset.pack import Options, pack
-from stoker.dataset.verify import verify
+from stoker.dataset.packing.build import write_dataset
+from stoker.dataset.packing.pack import Options, pack
+from stoker.dataset.packing.verify import verify
 from stoker.protocol.errors import SampleError
 
 
 def by_the_page(data: bytes, shape: tuple[int, ...]) -> np.ndarray:
-    """Decode as docs/contracts/dataset.md says, knowing nothing of `stoker.dataset.bands`."""
+    """Decode as docs/contracts/dataset.md says, knowing nothing of `images.bands`."""
     name, rows, count = struct.unpack_from("<4sII", data)
     assert name == b"band"
     table = struct.unpack_from(f"<{2 * count}I", data, 12)

@@ -18,8 +18,8 @@ from PIL import Image
 
 from stoker.dataset import open_dataset
 from stoker.dataset.limits import CodecError
-from stoker.dataset.pack import Options, pack
-from stoker.dataset.sources.beton import Beton
+from stoker.dataset.packing.pack import Options, pack
+from stoker.dataset.sources.formats.beton import Beton
 from stoker.protocol.errors import DatasetError, UsageError
 
 PAGE = 2**21

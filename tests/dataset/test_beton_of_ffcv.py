@@ -12,7 +12,7 @@ import pytest
 import simplejpeg
 
 from stoker.dataset import open_dataset
-from stoker.dataset.pack import Options, pack
+from stoker.dataset.packing.pack import Options, pack
 
 BETONS = Path(__file__).parent / "betons"
 JPEG = b"\xff\xd8\xff"

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from stoker.dataset import open_dataset, schema
-from stoker.dataset.build import Cut, write_dataset
-from stoker.dataset.schema import Field, Schema, Side
+from stoker.dataset.format.schema import Field, Schema, Side
+from stoker.dataset.packing.build import Cut, write_dataset
 from stoker.protocol.errors import DatasetError, ResourceError, UsageError
 
 
@@ -81,7 +81,7 @@ def test_a_disk_that_is_full_before_a_file_is_done(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("stoker.dataset.shard._Spool.add", full)
+    monkeypatch.setattr("stoker.dataset.packing.shard._Spool.add", full)
     with pytest.raises(ResourceError, match="No space left on device; free some space"):
         write_dataset(tmp_path / "d", Schema((schema.label(),)), [{"label": 1}])
 

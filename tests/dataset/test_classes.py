@@ -3,8 +3,8 @@
 import pytest
 
 from stoker.dataset import open_dataset
-from stoker.dataset.pack import Options, pack
-from stoker.dataset.sources.classes import read_classes
+from stoker.dataset.packing.pack import Options, pack
+from stoker.dataset.sources.common.classes import read_classes
 from stoker.protocol.errors import UsageError
 
 CLASSES = ("plants", "things", "animals")

@@ -9,8 +9,8 @@ import simplejpeg
 from PIL import Image
 
 from stoker.dataset import open_dataset
-from stoker.dataset.convert import Conversion, smaller
-from stoker.dataset.pack import Options, pack
+from stoker.dataset.format.convert import Conversion, smaller
+from stoker.dataset.packing.pack import Options, pack
 from stoker.protocol.errors import DatasetError, UsageError
 from stoker.protocol.ragged import unpack_items
 

@@ -16,10 +16,10 @@ import pyarrow.ipc
 import pytest
 
 from stoker.dataset import open_dataset, schema
-from stoker.dataset.build import write_dataset
-from stoker.dataset.codecs import Scratch, decode_picture
-from stoker.dataset.inspect import Scratches, inspect_picture
-from stoker.dataset.orientation import oriented
+from stoker.dataset.images.codecs import Scratch, decode_picture
+from stoker.dataset.images.inspect import Scratches, inspect_picture
+from stoker.dataset.images.orientation import oriented
+from stoker.dataset.packing.build import write_dataset
 from stoker.protocol import version
 
 VECTORS = json.loads(

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from stoker.dataset.codecs import Scratch, decode_picture, signature
-from stoker.dataset.inspect import Scratches, inspect_picture
+from stoker.dataset.images.codecs import Scratch, decode_picture, signature
+from stoker.dataset.images.inspect import Scratches, inspect_picture
+from stoker.dataset.images.png import SIGNATURE
 from stoker.dataset.limits import CodecError
-from stoker.dataset.png import SIGNATURE
 
 GUARD = 173
 

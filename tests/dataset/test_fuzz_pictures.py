@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from stoker.dataset.codecs import Scratch, decode_picture
-from stoker.dataset.inspect import Scratches, inspect_picture
+from stoker.dataset.images.codecs import Scratch, decode_picture
+from stoker.dataset.images.inspect import Scratches, inspect_picture
 from stoker.dataset.limits import CodecError
 
 GUARD = 99

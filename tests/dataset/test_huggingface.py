@@ -14,10 +14,10 @@ from PIL import Image
 
 from stoker.dataset import open_dataset
 from stoker.dataset.limits import CodecError
-from stoker.dataset.pack import Options, pack
-from stoker.dataset.sources.arrow_files import open_table
-from stoker.dataset.sources.huggingface import fields_of
-from stoker.dataset.sources.row_reader import value_of
+from stoker.dataset.packing.pack import Options, pack
+from stoker.dataset.sources.formats.arrow_files import open_table
+from stoker.dataset.sources.formats.huggingface import fields_of
+from stoker.dataset.sources.formats.row_reader import value_of
 from stoker.protocol.errors import DatasetError, UsageError
 
 ONE = Options(workers=1, grid=False)
@@ -272,7 +272,7 @@ def test_compressed_arrow_is_packed_too(tmp_path, rows):
 @pytest.mark.slow
 def test_two_workers_give_the_same_bytes(tmp_path, folder):
     """Row groups of four rows, files of three: groups are read across the edges of files."""
-    from stoker.dataset.build import Cut  # noqa: PLC0415
+    from stoker.dataset.packing.build import Cut  # noqa: PLC0415
 
     for workers in (1, 2):
         pack(folder, tmp_path / f"{workers}", Options(workers=workers, cut=Cut(rows=3)))

@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stoker.dataset import in_place, open_dataset
-from stoker.dataset.in_place import index_folder, make_index
-from stoker.dataset.manifest import read_manifest, write_manifest
-from stoker.dataset.pack import Options, pack
-from stoker.dataset.verify import verify
+from stoker.dataset import open_dataset
+from stoker.dataset.format.manifest import read_manifest, write_manifest
+from stoker.dataset.packing import in_place
+from stoker.dataset.packing.in_place import index_folder, make_index
+from stoker.dataset.packing.pack import Options, pack
+from stoker.dataset.packing.verify import verify
 from stoker.protocol.errors import (
     ClosedError,
     DatasetError,
@@ -210,7 +211,7 @@ def test_what_cannot_be_read_or_written_is_named(tmp_path, tars, monkeypatch):
 
     with open_dataset(tars) as dataset:
         with monkeypatch.context() as patch:
-            patch.setattr("stoker.dataset.source_files.os.pread", broken)
+            patch.setattr("stoker.dataset.reading.source_files.os.pread", broken)
             with pytest.raises(
                 DatasetError, match=r"0.tar cannot be read: Input/output error; put"
             ):
@@ -250,7 +251,7 @@ def test_what_storage_refuses_is_tried_again(tars, monkeypatch, call):
         return real(path, *arguments)
 
     with open_dataset(tars) as dataset:
-        monkeypatch.setattr(f"stoker.dataset.source_files.os.{call}", failing)
+        monkeypatch.setattr(f"stoker.dataset.reading.source_files.os.{call}", failing)
         dataset.will_need(("image",), np.array([0]))
         assert bytes(dataset.read("image", 0)) == expected
     assert len(calls) == 3

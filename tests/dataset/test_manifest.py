@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from stoker.dataset import open_dataset, schema
-from stoker.dataset.build import Cut, write_dataset
-from stoker.dataset.manifest import MAX_BYTES
+from stoker.dataset.format.manifest import MAX_BYTES
+from stoker.dataset.packing.build import Cut, write_dataset
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import DataError, DatasetError, VersionError
 

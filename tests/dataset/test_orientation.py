@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from stoker.dataset.orientation import find_orientation, oriented, upright_size
+from stoker.dataset.images.orientation import find_orientation, oriented, upright_size
 
 METHODS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,

@@ -8,7 +8,7 @@ from pycocotools import mask as reference
 from skimage.draw import polygon2mask
 
 from stoker.dataset.limits import CodecError
-from stoker.dataset.sources.outlines import paint, uncompressed
+from stoker.dataset.sources.common.outlines import paint, uncompressed
 
 
 def painted(segmentation, height, width, relative=False):

@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from stoker.dataset import open_dataset
-from stoker.dataset.build import Cut
-from stoker.dataset.pack import Options, pack
+from stoker.dataset.packing.build import Cut
+from stoker.dataset.packing.pack import Options, pack
 from stoker.protocol.errors import DatasetError, ResourceError, UsageError
 
 ONE = Options(workers=1)
@@ -296,7 +296,7 @@ def test_other_faults_of_the_disk(tmp_path, image_folder, monkeypatch):
     def fault(*_):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("stoker.dataset.build.write_manifest", fault)
+    monkeypatch.setattr("stoker.dataset.packing.build.write_manifest", fault)
     with pytest.raises(DatasetError, match=r"cannot write to .*: Input/output error; check"):
         pack(image_folder, tmp_path / "d", ONE)
     monkeypatch.undo()
@@ -476,7 +476,7 @@ def test_a_full_disk(tmp_path, image_folder, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("stoker.dataset.shard.os.fsync", full)
+    monkeypatch.setattr("stoker.dataset.packing.shard.os.fsync", full)
     with pytest.raises(ResourceError, match="No space left on device; free some space"):
         pack(image_folder, tmp_path / "d", ONE)
 
@@ -503,6 +503,6 @@ def test_a_lock_whose_holder_just_finished(tmp_path, image_folder, monkeypatch):
     """The other packer removes its work folder between our opening of the lock and our locking."""
 
     lock = tmp_path / "d" / ".packing" / "lock"
-    monkeypatch.setattr("stoker.dataset.build.fcntl.flock", lambda *_: lock.unlink())
+    monkeypatch.setattr("stoker.dataset.packing.build.fcntl.flock", lambda *_: lock.unlink())
     with pytest.raises(UsageError, match=r"another process is writing .* just now"):
         pack(image_folder, tmp_path / "d", ONE)

@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from stoker.dataset import open_dataset, schema, write
-from stoker.dataset.pack import Options, pack
+from stoker.dataset.packing.pack import Options, pack
 from stoker.protocol.errors import DatasetError, UsageError
 
 ONE = Options(workers=1)

@@ -8,7 +8,7 @@ from pycocotools import mask as reference
 from pycocotools.coco import COCO
 
 from stoker.dataset import open_dataset
-from stoker.dataset.pack import Options, pack
+from stoker.dataset.packing.pack import Options, pack
 from stoker.protocol.errors import DatasetError, UsageError
 from stoker.protocol.ragged import unpack_items
 

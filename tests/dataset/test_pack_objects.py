@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from stoker.dataset import open_dataset
-from stoker.dataset.build import Cut
-from stoker.dataset.pack import Options, pack
-from stoker.dataset.sources.object_reader import load_object
+from stoker.dataset.packing.build import Cut
+from stoker.dataset.packing.pack import Options, pack
+from stoker.dataset.sources.formats.object_reader import load_object
 from stoker.protocol.errors import DatasetError, UsageError
 from stoker.protocol.ragged import unpack_items
 

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from stoker.dataset import open_dataset
-from stoker.dataset.pack import Options, pack
-from stoker.dataset.sources.declare import field_name
+from stoker.dataset.packing.pack import Options, pack
+from stoker.dataset.sources.common.declare import field_name
 from stoker.protocol.errors import DatasetError, UsageError
 
 ONE = Options(workers=1)

@@ -5,7 +5,7 @@ import pytest
 from pycocotools import mask as reference
 
 from stoker.dataset import open_dataset
-from stoker.dataset.pack import Options, pack
+from stoker.dataset.packing.pack import Options, pack
 from stoker.protocol.errors import DatasetError, UsageError
 from stoker.protocol.ragged import unpack_items
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from stoker.dataset import schema
-from stoker.dataset.convert import Conversion
-from stoker.dataset.listing import listed, read_listing
-from stoker.dataset.sources.item import (
+from stoker.dataset.format.convert import Conversion
+from stoker.dataset.format.item import (
     Container,
     Extract,
     Given,
@@ -18,10 +17,11 @@ from stoker.dataset.sources.item import (
     SourceFile,
     WholeFile,
 )
+from stoker.dataset.packing.listing import listed, read_listing
+from stoker.dataset.sources.common.readers import BadItemError
+from stoker.dataset.sources.common.recipe import Recipe
+from stoker.dataset.sources.common.walk import look_at
 from stoker.dataset.sources.opening import open_reader
-from stoker.dataset.sources.readers import BadItemError
-from stoker.dataset.sources.recipe import Recipe
-from stoker.dataset.sources.walk import look_at
 
 FIELDS = (schema.image(), schema.array("embedding", "float32", (3,)), schema.scalar("weight"))
 

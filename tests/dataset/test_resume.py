@@ -16,16 +16,16 @@ from daemons import children
 from PIL import Image
 
 from stoker.dataset import open_dataset
-from stoker.dataset.build import Cut
-from stoker.dataset.pack import Options, pack
-from stoker.dataset.pool import Job, run_jobs
+from stoker.dataset.packing.build import Cut
+from stoker.dataset.packing.pack import Options, pack
+from stoker.dataset.packing.pool import Job, run_jobs
 from stoker.protocol.errors import DataError, DatasetError
 
 DEADLINE_S = 60
 PACKER = """
 import json, sys
-from stoker.dataset.build import Cut
-from stoker.dataset.pack import Options, pack
+from stoker.dataset.packing.build import Cut
+from stoker.dataset.packing.pack import Options, pack
 
 source, dest, rows, workers, masks = sys.argv[1:]
 
@@ -161,7 +161,9 @@ def test_a_worker_that_dies_ends_the_run_by_name(tmp_path, many, monkeypatch):
             os.kill(killed[0], signal.SIGKILL)
 
     jobs_seen = []
-    monkeypatch.setattr("stoker.dataset.pack.Job", lambda *a: jobs_seen.append(a) or Job(*a))
+    monkeypatch.setattr(
+        "stoker.dataset.packing.pack.Job", lambda *a: jobs_seen.append(a) or Job(*a)
+    )
     message = (
         r"a worker process ended by signal SIGKILL while packing file \d \(3 rows\); run the same"
     )

@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from stoker.dataset.sources.tar import BLOCK, Member, TarError, read_members
+from stoker.dataset.sources.formats.tar import BLOCK, Member, TarError, read_members
 
 FORMATS = [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]
 NAMES = ["a.jpg", "folder/b.seg.png", "x" * 90 + ".txt", "deep/" * 20 + "c.json", "empty.cls"]

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from stoker.dataset import open_dataset
-from stoker.dataset.pack import Options, pack
+from stoker.dataset.packing.pack import Options, pack
 from stoker.protocol.errors import DatasetError, UsageError
 
 ONE = Options(workers=1, grid=False)
@@ -202,10 +202,10 @@ def test_a_tar_that_changes_while_it_is_packed_is_noticed(tmp_path, shards, monk
         (shards / "photos-000001.tar").touch()
         return plan(*arguments)
 
-    from stoker.dataset import pack as module  # noqa: PLC0415
+    from stoker.dataset.packing import pack as module  # noqa: PLC0415
 
     plan = module.plan_jobs
-    monkeypatch.setattr("stoker.dataset.pack.plan_jobs", changed)
+    monkeypatch.setattr("stoker.dataset.packing.pack.plan_jobs", changed)
     with pytest.raises(DatasetError, match=r"photos-000001.tar: it changed while it was packed"):
         pack(shards, tmp_path / "d", ONE)
 

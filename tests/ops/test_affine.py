@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from stoker.ops import Affine, ParameterError, Rotate, State, StateError
-from stoker.ops.warp import span
+from stoker.ops.kernels.warp import span
 
 side = st.integers(1, 70)
 angles = st.floats(-360, 360)

@@ -6,7 +6,7 @@ from PIL import Image, ImageEnhance, ImageOps
 from scipy.stats import chisquare
 
 from stoker.ops import AugmixTransform, ParameterError, State, StateError
-from stoker.ops.augmix_transform import TRANSFORMS
+from stoker.ops.mixes.augmix_transform import TRANSFORMS
 
 
 def magnitude(name, level, size):

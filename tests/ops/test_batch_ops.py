@@ -8,9 +8,9 @@ import scipy.stats
 
 from stoker import ops
 from stoker.ops import ParameterError, State, StateError
-from stoker.ops.batch import GROUP, OFFSETS, partner, picture_size, tile_ids
-from stoker.ops.means import Tools
-from stoker.ops.registry import batch_ops, choices, registered
+from stoker.ops.bases.batch import GROUP, OFFSETS, partner, picture_size, tile_ids
+from stoker.ops.contract.registry import batch_ops, choices, registered
+from stoker.ops.kernels.means import Tools
 from stoker.protocol.items import ItemField
 
 IMAGE = State.fixed("image", "uint8", (30, 44, 3))

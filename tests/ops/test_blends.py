@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from stoker.ops.color import blend_levels, blend_with, fixed, plain_blend
-from stoker.rng.jit import compiled, kernel
+from stoker.jit import compiled, kernel
+from stoker.ops.kernels.color import blend_levels, blend_with, fixed, plain_blend
 
 FACTORS = (0.0, 0.3, 0.999, 1.0, 1.4, 16.9)
 
 
-@kernel(twin="stoker.ops.machine.blends:blend_by_table")
+@kernel(twin="stoker.ops.kernels.simd.blends:blend_by_table")
 def by_table(image, blocks, factor, rest):
     blend_levels(image, blocks, factor, rest)
 
 
-@kernel(twin="stoker.ops.machine.blends:blend_by_sums")
+@kernel(twin="stoker.ops.kernels.simd.blends:blend_by_sums")
 def by_sums(image, blocks, factor, rest):
     blend_levels(image, blocks, factor, rest)
 

@@ -6,10 +6,10 @@ An intrinsic can only be called by compiled code, hence the kernels that do noth
 import numpy as np
 import pytest
 
-from stoker.ops import pixels
-from stoker.ops.blocks import turn1, turn2, turn3, turn4
-from stoker.ops.pixels import mix4
-from stoker.rng.jit import compiled, kernel
+from stoker.jit import compiled, kernel
+from stoker.ops.kernels import pixels
+from stoker.ops.kernels.blocks import turn1, turn2, turn3, turn4
+from stoker.ops.kernels.pixels import mix4
 
 
 @kernel

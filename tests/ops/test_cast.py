@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stoker.ops import Cast, State, StateError
-from stoker.ops.cast import DTYPES
+from stoker.ops.values.cast import DTYPES
 
 
 def source_of(dtype):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from stoker.ops import Clahe, ParameterError
-from stoker.ops.color import plain_luma
+from stoker.ops.kernels.color import plain_luma
 
 
 def equalized(run_op, as_record, image, limit, tiles):

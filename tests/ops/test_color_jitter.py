@@ -8,8 +8,8 @@ import pytest
 from PIL import Image, ImageEnhance
 
 from stoker.ops import ColorJitter
-from stoker.ops.color import luma, plain_luma
-from stoker.ops.color_jitter import write_order
+from stoker.ops.color.color_jitter import write_order
+from stoker.ops.kernels.color import luma, plain_luma
 
 STEPS = ("brightness", "contrast", "saturation", "hue")
 ENHANCERS = {

@@ -6,8 +6,8 @@ from scipy.interpolate import BSpline
 from scipy.ndimage import map_coordinates
 
 from stoker.ops import Elastic, ParameterError
-from stoker.ops.splines import COLUMNS, plain_displacement, points_on
-from stoker.ops.units import unit_of
+from stoker.ops.contract.units import unit_of
+from stoker.ops.kernels.splines import COLUMNS, plain_displacement, points_on
 
 
 def field(height, width, spacing, seed, amount):

@@ -13,7 +13,7 @@ from stoker.ops import (
     ResizeShort,
     State,
 )
-from stoker.ops.resample import scratch_bytes
+from stoker.ops.kernels.resample import scratch_bytes
 
 FILTERS = {
     "nearest": Image.Resampling.NEAREST,

@@ -8,10 +8,10 @@ import pytest
 from stoker import ops
 from stoker.ops import FitLength, ParameterError, State, StateError
 from stoker.pipeline import outputs, pipeline
-from stoker.pipeline.engine import Row
-from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.plan import bind
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.engine.interface import Row
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.errors import BuildError, SampleError, UsageError
 
 STATES = {
@@ -48,7 +48,7 @@ def engines(request):
 
 
 def ops_size(length):
-    from stoker.pipeline.bucketed import given_size  # noqa: PLC0415 - one word for it here
+    from stoker.pipeline.planning.bucketed import given_size  # noqa: PLC0415 - one word for it here
 
     return given_size(length)
 

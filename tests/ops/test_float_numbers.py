@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from stoker.jit import compiled
 from stoker.ops import make
-from stoker.ops.mixing import mix_floats, plain_mix_floats
-from stoker.rng.jit import compiled
+from stoker.ops.bases.mixing import mix_floats, plain_mix_floats
 
 ODD = np.uint32([0xFFC00000, 0x7F800001, 0x7FC12345, 0x7F800000, 0xFF800000, 0xFF7FFFFF])
 MIXES = {

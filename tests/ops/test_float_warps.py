@@ -5,8 +5,8 @@ import pytest
 from scipy.ndimage import map_coordinates
 
 from stoker.ops import State, StateError, make
-from stoker.ops.affinity import inverse_steps
-from stoker.ops.warp import UNIT, plain_positions
+from stoker.ops.kernels.affinity import inverse_steps
+from stoker.ops.kernels.warp import UNIT, plain_positions
 
 WARPS = {
     "affine": {"degrees": 40, "translate": 0.2, "scale": (0.5, 2.0), "shear": 20},

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from stoker.ops.gammas import LARGEST, SMALLEST, beta, dirichlet, gamma, log_gamma_variate
-from stoker.rng.jit import compiled, kernel
+from stoker.jit import compiled, kernel
+from stoker.ops.kernels.gammas import LARGEST, SMALLEST, beta, dirichlet, gamma, log_gamma_variate
 from stoker.rng.streams import machine_key, make_key, stream_key
 
 KEY = make_key(11, stream_key("gammas"), 3, 1)

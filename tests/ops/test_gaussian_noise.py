@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from stoker.ops import GaussianNoise, ParameterError
-from stoker.ops.gaussian_noise import fill_points
-from stoker.ops.random_bytes import plain_blocks
+from stoker.ops.filters.gaussian_noise import fill_points
+from stoker.ops.kernels.random_bytes import plain_blocks
 
 
 def added(run_op, as_record, sigma, key=0, shape=(300, 400, 3)):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from stoker.ops.half import (
+from stoker.jit import compiled, kernel
+from stoker.ops.kernels.half import (
     NOT_A_NUMBER,
     narrow_run,
     narrowed,
@@ -12,7 +13,6 @@ from stoker.ops.half import (
     widened,
     widened_bits,
 )
-from stoker.rng.jit import compiled, kernel
 
 PATTERNS = np.arange(65536, dtype=np.uint16)
 

@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from stoker.ops.lookup import map_colours, map_levels
-from stoker.ops.pixelwise import look_up, look_up_all
-from stoker.rng.jit import compiled, kernel
+from stoker.jit import compiled, kernel
+from stoker.ops.bases.pixelwise import look_up, look_up_all
+from stoker.ops.kernels.lookup import map_colours, map_levels
 
 
-@kernel(twin="stoker.ops.machine.lookup:slow_levels")
+@kernel(twin="stoker.ops.kernels.simd.lookup:slow_levels")
 def slow_levels(source, image, blocks, tables):
     map_levels(source, image, blocks, tables)
 
 
-@kernel(twin="stoker.ops.machine.lookup:slow_colours")
+@kernel(twin="stoker.ops.kernels.simd.lookup:slow_colours")
 def slow_colours(source, image, blocks, tables):
     map_colours(source, image, blocks, tables)
 

@@ -15,7 +15,7 @@ import pytest
 from kept_code import Kept
 from llvmlite.binding import get_host_cpu_features
 
-from stoker.rng.machine_code import violations
+from stoker.jit.machine_code import violations
 
 # Where the cache is cold, every kernel is compiled: minutes on a busy machine.
 pytestmark = pytest.mark.timeout(1200)
@@ -27,18 +27,18 @@ import numpy as np
 from kept_code import Kept
 from stoker import ops
 from stoker.ops import State, StateError, make
-from stoker.ops.contract import storage
-from stoker.ops.records import machine_record
-from stoker.ops.registry import choices as ops_of_choice, registered
+from stoker.ops.contract.op import storage
+from stoker.ops.contract.records import machine_record
+from stoker.ops.contract.registry import choices as ops_of_choice, registered
 from stoker.pipeline import pipeline
-from stoker.pipeline.calls import draw_of
-from stoker.pipeline.loop import compile_loop
-from stoker.pipeline.machine import address_of
-from stoker.pipeline.program import write_program
-from stoker.pipeline.signature import call_types
-from stoker.pipeline.warm import batch_calls, op_calls
-from stoker.rng.jit import compiled, set_cache_root
-from stoker.rng.machine_code import violations
+from stoker.pipeline.compiled.calls import draw_of
+from stoker.pipeline.compiled.loop import compile_loop
+from stoker.pipeline.compiled.machine import address_of
+from stoker.pipeline.compiled.program import write_program
+from stoker.pipeline.compiled.signature import call_types
+from stoker.pipeline.compiled.warm import batch_calls, op_calls
+from stoker.jit import compiled, set_cache_root
+from stoker.jit.machine_code import violations
 from stoker.rng.streams import machine_key, make_key
 import importlib
 

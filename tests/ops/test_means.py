@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stoker.ops.half import NOT_A_NUMBER
-from stoker.ops.means import Tools
+from stoker.ops.kernels.half import NOT_A_NUMBER
+from stoker.ops.kernels.means import Tools
 
 PARTS = (0.0, 1e-9, 0.3, 0.5, 0.823, 1.0 - 2**-17, 1.0)
 

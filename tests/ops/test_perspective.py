@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from stoker.ops import ParameterError, Perspective, State, StateError
-from stoker.ops.projected import row_spans, row_start
-from stoker.ops.projection import plain_projection, projection
-from stoker.ops.warp import BITS
+from stoker.ops.kernels.projected import row_spans, row_start
+from stoker.ops.kernels.projection import plain_projection, projection
+from stoker.ops.kernels.warp import BITS
 
 side = st.integers(2, 80)
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from stoker.ops.powers import plain_raised, raise_all
-from stoker.rng.jit import compiled
+from stoker.jit import compiled
+from stoker.ops.kernels.powers import plain_raised, raise_all
 
 GAMMAS = [0.05, 0.45, 0.8, 1.0, 1.25, 2.2, 4.0, 16.0]
 

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from stoker.jit import compiled
 from stoker.ops import RandomResizedCrop, Resize
-from stoker.rng.jit import compiled
 
 FILTERS = {"nearest": Image.NEAREST, "bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC}
 side = st.integers(1, 80)
-resample = importlib.import_module("stoker.ops.resample")
-taps = importlib.import_module("stoker.ops.taps")
-tables = importlib.import_module("stoker.ops.tap_tables")
+resample = importlib.import_module("stoker.ops.kernels.resample")
+taps = importlib.import_module("stoker.ops.kernels.taps")
+tables = importlib.import_module("stoker.ops.kernels.tap_tables")
 
 
 def pillow(image: np.ndarray, size: tuple[int, int], name: str) -> np.ndarray:

@@ -3,8 +3,16 @@
 import numpy as np
 import pytest
 
-from stoker.ops.runs import SIXTEEN, THIRTY_TWO, copy_run, flat, planes16, reverse16, reverse32
-from stoker.rng.jit import compiled, kernel
+from stoker.jit import compiled, kernel
+from stoker.ops.kernels.runs import (
+    SIXTEEN,
+    THIRTY_TWO,
+    copy_run,
+    flat,
+    planes16,
+    reverse16,
+    reverse32,
+)
 
 BYTES = 3 * SIXTEEN
 

@@ -5,10 +5,10 @@ import contextlib
 import numba
 import pytest
 
+from stoker.jit import compiled
 from stoker.ops import make
-from stoker.ops.contract import State, StateError, same_size
+from stoker.ops.contract.op import State, StateError, same_size
 from stoker.ops.testing import structured
-from stoker.rng.jit import compiled
 
 
 def is_fixed(op):

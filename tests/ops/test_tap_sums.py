@@ -7,32 +7,32 @@ import mmap
 import numpy as np
 import pytest
 
-from stoker.rng.jit import compiled, kernel
+from stoker.jit import compiled, kernel
 
-resample = importlib.import_module("stoker.ops.resample")
-sums = importlib.import_module("stoker.ops.tap_sums")
-tables = importlib.import_module("stoker.ops.tap_tables")
-taps = importlib.import_module("stoker.ops.taps")
+resample = importlib.import_module("stoker.ops.kernels.resample")
+sums = importlib.import_module("stoker.ops.kernels.tap_sums")
+tables = importlib.import_module("stoker.ops.kernels.tap_tables")
+taps = importlib.import_module("stoker.ops.kernels.taps")
 blend_rows, blend_columns, blend_row = sums.blend_rows, sums.blend_columns, sums.blend_row
 blend_pixels3 = sums.blend_pixels3
 
 
-@kernel(twin="stoker.ops.machine.tap_rows:lane_row")
+@kernel(twin="stoker.ops.kernels.simd.tap_rows:lane_row")
 def lane_row(src, places, words, k, count, dst, to, line):
     blend_row(src, places, words, k, count, dst, to, line)
 
 
-@kernel(twin="stoker.ops.machine.tap_rows:whole_row")
+@kernel(twin="stoker.ops.kernels.simd.tap_rows:whole_row")
 def whole_row(src, places, words, k, count, dst, to, line):
     blend_row(src, places, words, k, count, dst, to, line)
 
 
-@kernel(twin="stoker.ops.machine.tap_columns:lane_pixels3")
+@kernel(twin="stoker.ops.kernels.simd.tap_columns:lane_pixels3")
 def lane_pixels3(src, source, table, dst, to):
     blend_pixels3(src, source, table, dst, to)
 
 
-@kernel(twin="stoker.ops.machine.tap_columns:whole_pixels3")
+@kernel(twin="stoker.ops.kernels.simd.tap_columns:whole_pixels3")
 def whole_pixels3(src, source, table, dst, to):
     blend_pixels3(src, source, table, dst, to)
 

@@ -25,9 +25,9 @@ from stoker.pipeline import (
     scope,
     trivial_augment_wide,
 )
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.magnitudes import NAMES
-from stoker.pipeline.policies import POLICIES
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.policies.magnitudes import NAMES
+from stoker.pipeline.policies.policies import POLICIES
 from stoker.protocol.errors import BuildError
 
 

@@ -6,8 +6,8 @@ from scipy.stats import chisquare
 
 from stoker import ops
 from stoker.pipeline import Row, augmix, pipeline, scope
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.replay import replay
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.plain.replay import replay
 from stoker.protocol.errors import BuildError
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from stoker import ops
-from stoker.ops.contract import State, StateError
+from stoker.ops.contract.op import State, StateError
 from stoker.pipeline import Pipeline, branching, pipeline, scope
-from stoker.pipeline.graph import Graph
-from stoker.pipeline.plan import bind
+from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.errors import BuildError, SampleError, UsageError
 from stoker.protocol.items import ItemField
 
@@ -386,7 +386,7 @@ def test_size_mismatch_in_process(toys):
 
 def test_import_needs_no_numba(loaded_by):
     code = (
-        "import stoker.pipeline, stoker.pipeline.interpreter, stoker.pipeline.plan, "
-        "stoker.pipeline.executor"
+        "import stoker.pipeline, stoker.pipeline.plain.interpreter, stoker.pipeline.planning.plan, "
+        "stoker.pipeline.compiled.executor"
     )
     assert loaded_by(code, "numba", "llvmlite", "torch", "pyarrow") == set()

@@ -13,17 +13,17 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from stoker.ops.contract import Kernel, Op, State
-from stoker.ops.registry import register, registered
+from stoker.jit import cache_root, kernel, set_cache_root
+from stoker.jit import compiling as jit
+from stoker.ops.contract.op import Kernel, Op, State
+from stoker.ops.contract.registry import register, registered
 from stoker.pipeline import Row, pipeline
-from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.listing import listing
-from stoker.pipeline.plan import bind
-from stoker.pipeline.program import write_program
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.compiled.listing import listing
+from stoker.pipeline.compiled.program import write_program
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.errors import BuildError, ResourceError
-from stoker.rng import jit
-from stoker.rng.jit import cache_root, kernel, set_cache_root
 
 
 def compiled_functions():
@@ -196,9 +196,9 @@ OP_FILE = """
 from dataclasses import dataclass
 from typing import ClassVar
 import numpy as np
-from stoker.ops.contract import Kernel, Op
-from stoker.ops.registry import register
-from stoker.rng.jit import kernel
+from stoker.ops.contract.op import Kernel, Op
+from stoker.ops.contract.registry import register
+from stoker.jit import kernel
 from offset import OFFSET, offset
 
 @kernel
@@ -218,7 +218,7 @@ class Edited(Op):
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(add, plain)}
 """
 OFFSET_FILE = """
-from stoker.rng.jit import kernel
+from stoker.jit import kernel
 OFFSET = {value}
 
 @kernel
@@ -232,8 +232,8 @@ PROGRAM = textwrap.dedent("""
     import numpy as np
     import edited_op
     from stoker.pipeline import Row, pipeline
-    from stoker.pipeline.executor import compile_plan
-    from stoker.rng.jit import compiled, set_cache_root
+    from stoker.pipeline.compiled.executor import compile_plan
+    from stoker.jit import compiled, set_cache_root
     set_cache_root(sys.argv[2])
     train = pipeline(lambda sample: {"x": edited_op.Edited()(sample.image)})
     image = np.zeros((4, 4, 3), np.uint8)
@@ -295,8 +295,8 @@ def test_warm_and_cold_build_times(toys, varied):
         cpu_target.typing_context.refresh(); cpu_target.target_context.refresh()
         from stoker import ops
         from stoker.pipeline import pipeline
-        from stoker.pipeline.executor import compile_plan
-        from stoker.rng.jit import set_cache_root
+        from stoker.pipeline.compiled.executor import compile_plan
+        from stoker.jit import set_cache_root
         set_cache_root(sys.argv[1])
         fields = {"image": np.zeros((64, 64, 3), np.uint8), "mask": np.zeros((64, 64), np.uint8)}
 

@@ -11,13 +11,13 @@ import pytest
 from scipy.stats import chisquare
 
 from stoker import ops
+from stoker.jit import compiled
 from stoker.ops import Chance, Integer, OneOf, SomeOf, Uniform, make
-from stoker.ops.registry import choices
+from stoker.ops.contract.registry import choices
 from stoker.pipeline import Row, one_of, pipeline, random_apply, scope, some_of
-from stoker.pipeline.decisions import decide
-from stoker.pipeline.interpreter import Interpreter
+from stoker.pipeline.plain.decisions import decide
+from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.protocol.errors import BuildError
-from stoker.rng.jit import compiled
 from stoker.rng.streams import machine_key, make_key
 
 EXAMPLES = [

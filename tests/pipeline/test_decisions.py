@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stoker.ops.contract import State
+from stoker.ops.contract.op import State
 from stoker.pipeline import pipeline
-from stoker.pipeline.decisions import decide
-from stoker.pipeline.engine import Row
-from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.explain import explain
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.plan import bind
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.engine.interface import Row
+from stoker.pipeline.plain.decisions import decide
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.showing.explain import explain
 from stoker.protocol.errors import SampleError, UsageError
 from stoker.protocol.items import ItemField
 

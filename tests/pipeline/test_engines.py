@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from stoker.pipeline import Row, pipeline
-from stoker.pipeline.executor import compile_plan, row_table
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.plan import bind
+from stoker.pipeline.compiled.executor import compile_plan, row_table
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.errors import SampleError, UsageError
 
 

@@ -6,13 +6,13 @@ import pytest
 from stoker import ops
 from stoker.ops import State
 from stoker.pipeline import Row, pipeline
-from stoker.pipeline.decisions import decide
-from stoker.pipeline.explain import explain
-from stoker.pipeline.graph import Graph
-from stoker.pipeline.guarded import Guarded
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.plan import bind
-from stoker.pipeline.replay import replay
+from stoker.pipeline.compiled.guarded import Guarded
+from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.plain.decisions import decide
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.plain.replay import replay
+from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.showing.explain import explain
 from stoker.protocol.errors import BuildError, SampleError
 
 

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 from stoker import ops
-from stoker.ops.contract import State
+from stoker.ops.contract.op import State
 from stoker.pipeline import outputs, pipeline
-from stoker.pipeline.engine import Row
-from stoker.pipeline.executor import compile_plan, row_table
-from stoker.pipeline.explain import explain
-from stoker.pipeline.graph import Graph
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.plain_sizes import PlainSizes
-from stoker.pipeline.plan import bind
-from stoker.pipeline.replay import replay
-from stoker.pipeline.sizes import SizeFinder
-from stoker.pipeline.sizing import sizing_of
+from stoker.pipeline.compiled.executor import compile_plan, row_table
+from stoker.pipeline.compiled.sizes import SizeFinder
+from stoker.pipeline.engine.interface import Row
+from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.plain.replay import replay
+from stoker.pipeline.plain.sizes import PlainSizes
+from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.sizing import sizing_of
+from stoker.pipeline.showing.explain import explain
 from stoker.protocol.errors import BuildError, SampleError
 
 STATES = {

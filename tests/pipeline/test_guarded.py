@@ -8,18 +8,18 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from stoker.ops.contract import Kernel, Op, State, no_draw
-from stoker.ops.painted import MARGIN, Memory
-from stoker.ops.points import stay
-from stoker.ops.registry import register, registered
+from stoker.jit import kernel
+from stoker.ops._testing.painted import MARGIN, Memory
+from stoker.ops.contract.op import Kernel, Op, State, no_draw
+from stoker.ops.contract.registry import register, registered
+from stoker.ops.kernels.points import stay
 from stoker.pipeline import Row, pipeline
-from stoker.pipeline.guarded import Guarded
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.plan import bind
+from stoker.pipeline.compiled.guarded import Guarded
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.errors import BuildError
 from stoker.protocol.items import ItemField
 from stoker.protocol.ragged import pack_items
-from stoker.rng.jit import kernel
 
 NOTHING, AFTER, BEFORE, SCRATCH, SOURCE, UNWRITTEN, UNDEFINED, PARAMS = range(8)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stoker.pipeline import nodes
+from stoker.pipeline.graph import nodes
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -15,8 +15,8 @@ from torch.utils.data import DataLoader, Dataset
 from stoker import ops
 from stoker.ops import make
 from stoker.pipeline import one_of, pipeline
-from stoker.pipeline.decisions import decide
-from stoker.pipeline.engine import Row
+from stoker.pipeline.engine.interface import Row
+from stoker.pipeline.plain.decisions import decide
 from stoker.protocol.errors import BuildError, UsageError
 
 
@@ -86,7 +86,7 @@ from typing import ClassVar
 from stoker import ops
 from stoker.ops import Kernel, Op
 from stoker.pipeline import pipeline
-from stoker.rng.jit import kernel
+from stoker.jit import kernel
 
 
 @kernel

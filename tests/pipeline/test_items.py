@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from stoker import ops
-from stoker.ops.contract import ItemsKernel, Op, State, StateError
+from stoker.jit import kernel
+from stoker.ops.contract.op import ItemsKernel, Op, State, StateError
 from stoker.pipeline import Row, pipeline
-from stoker.pipeline.decisions import decide
-from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.guarded import Guarded
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.plan import bind
-from stoker.pipeline.windows import windowed
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.compiled.guarded import Guarded
+from stoker.pipeline.compiled.windows import windowed
+from stoker.pipeline.plain.decisions import decide
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.errors import BuildError, SampleError, UsageError
 from stoker.protocol.items import ItemField
 from stoker.protocol.ragged import pack_items, unpack_items
-from stoker.rng.jit import kernel
 
 BOXES = (ItemField("xyxy", "float32", 4), ItemField("label", "int64"))
 POINTS = (ItemField("xy", "float32", 2), ItemField("person", "uint8"))

@@ -9,22 +9,23 @@ from hypothesis import strategies as st
 from random_graphs import Writer
 
 from stoker import ops
-from stoker.ops.contract import State
-from stoker.ops.machine import lookup
-from stoker.ops.registry import lookup as op_named
-from stoker.pipeline import outputs, pipeline, program
-from stoker.pipeline.decisions import decide
-from stoker.pipeline.engine import Row
-from stoker.pipeline.executor import compile_plan, row_table
-from stoker.pipeline.explain import explain
-from stoker.pipeline.graph import Graph
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.levels import levels_steps
-from stoker.pipeline.plain_sizes import PlainSizes
-from stoker.pipeline.plan import bind
-from stoker.pipeline.proof import prove
-from stoker.pipeline.sizes import SizeFinder
-from stoker.pipeline.source import source
+from stoker.ops.contract.op import State
+from stoker.ops.contract.registry import lookup as op_named
+from stoker.ops.kernels.simd import lookup
+from stoker.pipeline import outputs, pipeline
+from stoker.pipeline.compiled import program
+from stoker.pipeline.compiled.executor import compile_plan, row_table
+from stoker.pipeline.compiled.proof import prove
+from stoker.pipeline.compiled.sizes import SizeFinder
+from stoker.pipeline.engine.interface import Row
+from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.plain.decisions import decide
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.plain.sizes import PlainSizes
+from stoker.pipeline.planning.levels import levels_steps
+from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.showing.explain import explain
+from stoker.pipeline.showing.source import source
 
 BY_LEVEL = ("brightness", "gamma", "invert", "posterize", "solarize")
 BOUND = (90, 90)

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from stoker.ops.contract import ItemsKernel, Kernel, Op, State
-from stoker.ops.registry import register
-from stoker.pipeline.engine import Row
-from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.graph import Graph
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.plan import bind
+from stoker.jit import kernel
+from stoker.ops.contract.op import ItemsKernel, Kernel, Op, State
+from stoker.ops.contract.registry import register
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.engine.interface import Row
+from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.errors import BuildError, SampleError
 from stoker.protocol.items import ItemField
-from stoker.rng.jit import kernel
 
 IMAGE = State("image", "uint8", (None, None, 3), (64, 64, 3))
 XYXY = ItemField("xyxy", "float32", 4)

@@ -11,9 +11,9 @@ from itertools import pairwise
 import numpy as np
 
 from stoker.pipeline import one_of, pipeline
-from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.plan import bind
-from stoker.pipeline.steps import ApplyStep, ConvertStep, IfStep, StoreStep
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.steps import ApplyStep, ConvertStep, IfStep, StoreStep
 from stoker.protocol.layout import ALIGN
 
 
@@ -203,8 +203,8 @@ def test_no_pixel_memory_is_allocated_per_sample(kernel_cache, tmp_path):
         from numba.core.runtime import rtsys
         from stoker import ops
         from stoker.pipeline import Row, pipeline
-        from stoker.pipeline.executor import compile_plan
-        from stoker.rng.jit import set_cache_root
+        from stoker.pipeline.compiled.executor import compile_plan
+        from stoker.jit import set_cache_root
 
         set_cache_root(sys.argv[1])
 

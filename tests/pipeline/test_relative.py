@@ -7,20 +7,20 @@ import pytest
 from PIL import Image
 
 from stoker import ops
-from stoker.ops.contract import State
+from stoker.ops.contract.op import State
 from stoker.pipeline import one_of, outputs, pipeline, pipelines, sync_seed
-from stoker.pipeline.decisions import decide
-from stoker.pipeline.drawing import drawn_by
-from stoker.pipeline.engine import Row
-from stoker.pipeline.executor import compile_plan, row_table
-from stoker.pipeline.explain import explain
-from stoker.pipeline.guarded import Guarded
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.plain_sizes import PlainSizes
-from stoker.pipeline.plan import bind
-from stoker.pipeline.replay import replay
-from stoker.pipeline.sizes import SizeFinder
-from stoker.pipeline.source import source
+from stoker.pipeline.compiled.executor import compile_plan, row_table
+from stoker.pipeline.compiled.guarded import Guarded
+from stoker.pipeline.compiled.sizes import SizeFinder
+from stoker.pipeline.engine.drawing import drawn_by
+from stoker.pipeline.engine.interface import Row
+from stoker.pipeline.plain.decisions import decide
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.plain.replay import replay
+from stoker.pipeline.plain.sizes import PlainSizes
+from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.showing.explain import explain
+from stoker.pipeline.showing.source import source
 from stoker.protocol.errors import BuildError, SampleError
 from stoker.protocol.items import ItemField
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from stoker import ops
-from stoker.ops.contract import State
-from stoker.ops.registry import registered
-from stoker.ops.units import switch_of, unit_of
+from stoker.ops.contract.op import State
+from stoker.ops.contract.registry import registered
+from stoker.ops.contract.units import switch_of, unit_of
 from stoker.pipeline import Pipeline, pipeline
-from stoker.pipeline.engine import Row
-from stoker.pipeline.plan import bind
-from stoker.pipeline.replay import replay
+from stoker.pipeline.engine.interface import Row
+from stoker.pipeline.plain.replay import replay
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.errors import SampleError, UnknownNameError
 
 

@@ -9,16 +9,16 @@ from stoker import ops
 from stoker.order.batches import progress, steps_per_epoch
 from stoker.order.stream import PlainOrder
 from stoker.pipeline import Row, one_of, pipeline
-from stoker.pipeline.decisions import decide
-from stoker.pipeline.executor import compile_plan, row_table
-from stoker.pipeline.graph import Graph
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.plan import bind
-from stoker.pipeline.replay import replay
-from stoker.pipeline.schedule import facts_read
+from stoker.pipeline.compiled.executor import compile_plan, row_table
+from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.graph.schedule import facts_read
+from stoker.pipeline.plain.decisions import decide
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.plain.replay import replay
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.protocol.spec import StreamSpec
-from stoker.server.schedules import try_schedules
+from stoker.server.rows.schedules import try_schedules
 
 PLACES = [(0, 0, 0.0), (0, 3, 0.1), (3, 1, 0.4), (3, 2, 0.5), (9, 4, 1.0), (0, 0, 0.0)]
 

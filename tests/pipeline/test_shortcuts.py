@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from skimage import data
 
 from stoker import ops
-from stoker.ops.contract import State
-from stoker.ops.resize_center_crop import ResizeCenterCrop
+from stoker.ops.contract.op import State
+from stoker.ops.geometry.resize_center_crop import ResizeCenterCrop
 from stoker.pipeline import pipeline
-from stoker.pipeline.engine import Row
-from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.plan import bind
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.engine.interface import Row
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.items import ItemField
 
 BOUND = (300, 300)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from stoker import ops
-from stoker.ops.contract import State
+from stoker.ops.contract.op import State
 from stoker.pipeline import one_of, outputs, pipeline
-from stoker.pipeline.engine import Row
-from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.plan import bind
-from stoker.pipeline.source import source
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.engine.interface import Row
+from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.showing.source import source
 from stoker.protocol.forms import cut
 from stoker.protocol.items import ItemField
 
@@ -158,7 +158,7 @@ def test_the_text_says_every_call_and_is_the_same_each_time():
     assert text == source(plan_of(branches))
     for part in (
         f'"""Pipeline {plan.pipeline_id}: one row of it, by plain NumPy."""',
-        "from stoker.ops.horizontal_flip import HorizontalFlip\n",
+        "from stoker.ops.geometry.horizontal_flip import HorizontalFlip\n",
         "\nop1 = HorizontalFlip(p=0.5)\n",
         'HorizontalFlip.draw(key("horizontal_flip"), p1, *size_of(',
         'HorizontalFlip.kernels["mask"].plain(v',

@@ -3,15 +3,15 @@
 import numpy as np
 
 from stoker import ops
-from stoker.ops.means import Tools
-from stoker.ops.registry import batch_ops, lookup, registered
+from stoker.jit import compiled
+from stoker.ops.contract.registry import batch_ops, lookup, registered
+from stoker.ops.kernels.means import Tools
 from stoker.pipeline import pipeline
-from stoker.pipeline.adapters import adapted, draw_by
-from stoker.pipeline.plan import bind
-from stoker.pipeline.program import write_program
-from stoker.pipeline.signature import call_types
-from stoker.pipeline.warm import batch_calls, op_calls, warm
-from stoker.rng.jit import compiled
+from stoker.pipeline.compiled.adapters import adapted, draw_by
+from stoker.pipeline.compiled.program import write_program
+from stoker.pipeline.compiled.signature import call_types
+from stoker.pipeline.compiled.warm import batch_calls, op_calls, warm
+from stoker.pipeline.planning.plan import bind
 
 
 def ours():

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from stoker.jit import cache_root, cacheroot, compiled, diskcache, kernel, set_cache_root
+from stoker.jit.cacheroot import default_cache_root
+from stoker.jit.diskcache import kernel_digest, kernel_folder
 from stoker.protocol.errors import ResourceError
-from stoker.rng import cacheroot, diskcache
-from stoker.rng.cacheroot import default_cache_root
-from stoker.rng.diskcache import kernel_digest, kernel_folder
-from stoker.rng.jit import cache_root, compiled, kernel, set_cache_root
 
 
 @kernel

@@ -8,11 +8,10 @@ import threading
 import numpy as np
 import pytest
 
+from stoker.jit import cache_root, compiled, diskcache, kernel, set_cache_root
+from stoker.jit.kernels import mark_of
 from stoker.protocol.errors import BuildError, ResourceError
-from stoker.rng import diskcache
 from stoker.rng.draws import uniform
-from stoker.rng.jit import cache_root, compiled, kernel, set_cache_root
-from stoker.rng.kernels import mark_of
 from stoker.rng.streams import machine_key, make_key
 
 OFFSET = 3
@@ -227,7 +226,7 @@ def test_functions_of_one_name_have_symbols_of_their_own(tmp_path):
         path = tmp_path / str(number) / "same.py"
         path.parent.mkdir()
         path.write_text(
-            f"from stoker.rng.jit import kernel\n@kernel\ndef same(x):\n    return x + {number}\n"
+            f"from stoker.jit import kernel\n@kernel\ndef same(x):\n    return x + {number}\n"
         )
         spec = importlib.util.spec_from_file_location("same", path)
         module = importlib.util.module_from_spec(spec)

@@ -9,14 +9,14 @@ import sys
 
 import pytest
 
-from stoker.rng import jit
+from stoker.jit import compiling as jit
 
 MODULES = {
     "__init__": "",
     "numbers_": "SCALE = 10\n",
-    "leaf": ("from stoker.rng.jit import kernel\n@kernel\ndef leaf(x):\n    return x + 1\n"),
+    "leaf": ("from stoker.jit import kernel\n@kernel\ndef leaf(x):\n    return x + 1\n"),
     "middle": (
-        "from stoker.rng.jit import kernel\n"
+        "from stoker.jit import kernel\n"
         "from cached.leaf import leaf\n"
         "from cached.twin_plain import twinned\n"
         "@kernel\n"
@@ -24,7 +24,7 @@ MODULES = {
         "    return leaf(x) * 2 + twinned(x)\n"
     ),
     "twin_plain": (
-        "from stoker.rng.jit import kernel\n"
+        "from stoker.jit import kernel\n"
         "@kernel(twin='cached.fast.twin_fast:twinned')\n"
         "def twinned(x):\n"
         "    return x * 0 + 500\n"
@@ -32,14 +32,14 @@ MODULES = {
     "fast/__init__": "",
     "fast/twin_helper": "CONSTANT = 500\n",
     "fast/twin_fast": (
-        "from stoker.rng.jit import handwritten\n"
+        "from stoker.jit import handwritten\n"
         "from cached.fast.twin_helper import CONSTANT\n"
         "@handwritten\n"
         "def twinned(x):\n"
         "    return x * 0 + CONSTANT\n"
     ),
     "top": (
-        "from stoker.rng.jit import kernel\n"
+        "from stoker.jit import kernel\n"
         "from cached.middle import middle\n"
         "from cached.numbers_ import SCALE\n"
         "@kernel\n"
@@ -51,7 +51,7 @@ CALL = """
     import sys
     sys.path.insert(0, sys.argv[1])
     from cached.top import top
-    from stoker.rng.jit import compiled, source_digest
+    from stoker.jit import compiled, source_digest
     fast = compiled(top)
     print(fast(3), sum(fast.stats.cache_hits.values()), source_digest(top))
 """
@@ -147,7 +147,7 @@ def test_an_edit_under_a_running_process_never_names_old_code_new(python, packag
         import pathlib, sys
         sys.path.insert(0, sys.argv[1])
         from cached.top import top
-        from stoker.rng.jit import compiled
+        from stoker.jit import compiled
         leaf = pathlib.Path(sys.argv[1]) / "cached" / "leaf.py"
         leaf.write_text(leaf.read_text().replace("x + 1", "x + 2"))
         print(compiled(top)(3))
@@ -171,7 +171,7 @@ def test_disabling_numba_gives_the_same_numbers(python, package):
         sys.path.insert(0, sys.argv[1])
         from cached.top import top
         from stoker.rng import draws, streams
-        from stoker.rng.jit import compiled
+        from stoker.jit import compiled
         assert compiled(top) is top
         key = streams.make_key(1, 2, 3, 4)
         print(compiled(top)(3), compiled(draws.normal)(key, 0) == draws.normal(key, 0))
@@ -184,7 +184,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 from cached.top import top
-from stoker.rng.jit import compiled
+from stoker.jit import compiled
 fast = compiled(top)
 kind = getattr(np, sys.argv[2])
 print("ready", flush=True)
@@ -232,7 +232,7 @@ def test_processes_that_build_at_once_leave_a_whole_cache(package, tmp_path, pyt
         sys.path.insert(0, sys.argv[1])
         import numpy as np
         from cached.top import top
-        from stoker.rng.jit import compiled
+        from stoker.jit import compiled
         fast = compiled(top)
         values = [float(fast(getattr(np, kind)(3))) for kind in json.loads(sys.argv[2])]
         print(json.dumps([values, sum(fast.stats.cache_hits.values())]))
@@ -257,10 +257,10 @@ def test_a_damaged_cache_is_rebuilt(call, tmp_path):
 def test_no_module_of_randomness_or_order_imports_numba(python):
     script = """
         import sys
-        import stoker.rng.jit, stoker.rng.streams, stoker.rng.draws, stoker.rng.maths
-        import stoker.rng.normals, stoker.rng.philox, stoker.rng.sources, stoker.rng.diskcache
+        import stoker.jit, stoker.rng.streams, stoker.rng.draws, stoker.rng.maths
+        import stoker.rng.normals, stoker.rng.philox, stoker.jit.sources, stoker.jit.diskcache
         import stoker.order.permutation, stoker.order.epoch, stoker.order.places
-        from stoker.rng.jit import source_digest
+        from stoker.jit import source_digest
         digest = source_digest(stoker.rng.draws.normal)
         heavy = [name for name in sys.modules if name.partition(".")[0] in ("numba", "llvmlite")]
         print(digest, heavy)

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from stoker.rng.diskcache import SharedCache
+from stoker.jit.diskcache import SharedCache
 
 
 class FakeCache:
@@ -71,7 +71,7 @@ def test_a_full_disk_costs_the_entry_only(tmp_path, caplog):
     assert lock_is_free(tmp_path)
     assert caplog.record_tuples == [
         (
-            "stoker.rng.diskcache",
+            "stoker.jit.diskcache",
             logging.WARNING,
             f"kernel cache {tmp_path} was not written: [Errno 28] No space left on device",
         )

@@ -12,11 +12,11 @@ import pytest
 import simplejpeg
 from PIL import Image
 
-from stoker.dataset.boxed import BoxScratch, decode_boxed
-from stoker.dataset.jpeg import Splicer, UnindexableError, rewrite
-from stoker.dataset.jpeg.huffman import best_table, codes_of
-from stoker.dataset.jpeg.rewrite import interval_of
-from stoker.dataset.jpeg.segments import read_segments
+from stoker.dataset.images.boxed import BoxScratch, decode_boxed
+from stoker.dataset.images.jpeg import Splicer, UnindexableError, rewrite
+from stoker.dataset.images.jpeg.huffman import best_table, codes_of
+from stoker.dataset.images.jpeg.rewrite import interval_of
+from stoker.dataset.images.jpeg.segments import read_segments
 from stoker.dataset.limits import CodecError
 
 SIZES = [(150, 200), (101, 97), (64, 64), (7, 9), (1, 1), (90, 33), (50, 185)]

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stoker.dataset.jpeg import Splicer, rewrite
-from stoker.dataset.jpeg.segments import read_segments
+from stoker.dataset.images.jpeg import Splicer, rewrite
+from stoker.dataset.images.jpeg.segments import read_segments
 
 VECTORS = json.loads(
     (Path(__file__).parents[3] / "docs/contracts/vectors/jpeg-grid.json").read_text()

@@ -9,14 +9,14 @@ import pytest
 from PIL import Image
 
 from stoker.dataset import open_dataset, schema, write
-from stoker.pipeline.engine import Row
+from stoker.pipeline.engine.interface import Row
 from stoker.protocol.errors import BuildError, UnknownNameError, UsageError
-from stoker.server.builder import load_pipeline
 from stoker.server.commands.replay import replay
-from stoker.server.pictures import palette
-from stoker.server.preview import augmented
-from stoker.server.reference import make_spec, reference_batches
-from stoker.server.subject import open_subject
+from stoker.server.inspect.pictures import palette
+from stoker.server.inspect.preview import augmented
+from stoker.server.rows.reference import make_spec, reference_batches
+from stoker.server.rows.subject import open_subject
+from stoker.server.workers.builder import load_pipeline
 
 PIPELINE = "command_pipelines:train"
 

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from stoker.protocol.errors import ConfigError
-from stoker.server import config
-from stoker.server.config import load, show
-from stoker.server.config_types import Config, Section, decode_hook, key_types, parse_size
+from stoker.server.settings import config
+from stoker.server.settings.config import load, show
+from stoker.server.settings.config_types import Config, Section, decode_hook, key_types, parse_size
 
 DOCS = Path(__file__).parents[3] / "docs" / "configuration.md"
 

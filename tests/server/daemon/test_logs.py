@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from stoker.server import logs
-from stoker.server.logs import Logs, RateLimit, log
+from stoker.server.settings import logs
+from stoker.server.settings.logs import Logs, RateLimit, log
 
 
 def test_text():

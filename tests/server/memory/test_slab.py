@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from stoker.protocol.errors import ResourceError
-from stoker.server import cgroup
-from stoker.server.cgroup import Room
-from stoker.server.memory import CHUNK_BYTES, SPARE_BYTES, Slab, human
-from stoker.server.reserver import Reserver
+from stoker.server.daemon.reserver import Reserver
+from stoker.server.daemon.slabs import CHUNK_BYTES, SPARE_BYTES, Slab, human
+from stoker.server.settings import cgroup
+from stoker.server.settings.cgroup import Room
 
 MIB = 2**20
 

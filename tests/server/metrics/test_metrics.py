@@ -9,10 +9,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from stoker.protocol.errors import ConfigError, ResourceError
-from stoker.server import metrics
-from stoker.server.loop import BUCKETS_S, TurnTimes
-from stoker.server.metrics import Endpoint, host_and_port
-from stoker.server.snapshot import Snapshot
+from stoker.server.daemon import metrics
+from stoker.server.daemon.loop import BUCKETS_S, TurnTimes
+from stoker.server.daemon.metrics import Endpoint, host_and_port
+from stoker.server.daemon.snapshot import Snapshot
 
 
 def snapshot(**changes) -> Snapshot:

@@ -11,17 +11,17 @@ import skimage.data
 
 from stoker import ops
 from stoker.dataset import open_dataset
-from stoker.dataset.build import write_dataset
-from stoker.dataset.schema import Schema, image, label
+from stoker.dataset.format.schema import Schema, image, label
+from stoker.dataset.packing.build import write_dataset
 from stoker.pipeline import pipeline
-from stoker.pipeline.plan import bind
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.layout import slot_layout
 from stoker.protocol.spec import StreamSpec
-from stoker.server.graphs import graph_to_bytes
-from stoker.server.launch import Launched
-from stoker.server.states import field_states
-from stoker.server.supervisor import Supervisor
-from stoker.server.work import OpenStream, Work
+from stoker.server.daemon.launch import Launched
+from stoker.server.daemon.supervisor import Supervisor
+from stoker.server.rows.graphs import graph_to_bytes
+from stoker.server.rows.states import field_states
+from stoker.server.work.records import OpenStream, Work
 
 ROWS = 10
 DEADLINE_S = 120.0

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from stoker.dataset import open_dataset, schema
-from stoker.dataset.build import write_dataset
+from stoker.dataset.packing.build import write_dataset
 from stoker.pipeline import pipeline
-from stoker.pipeline.executor import compile_plan
+from stoker.pipeline.compiled.executor import compile_plan
 from stoker.protocol.layout import slot_layout
-from stoker.server.ahead import CHUNKS, ReadAhead
-from stoker.server.reference import make_spec
-from stoker.server.rows import RowComputer
-from stoker.server.states import worker_plan
+from stoker.server.rows.ahead import CHUNKS, ReadAhead
+from stoker.server.rows.reference import make_spec
+from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.states import worker_plan
 
 ROWS = 24
 BLOB_BYTES = 2**21

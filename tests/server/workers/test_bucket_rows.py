@@ -8,16 +8,16 @@ from stoker import ops
 from stoker.dataset import open_dataset, schema, write
 from stoker.order.buckets.order import BucketOrder
 from stoker.pipeline import pipeline
-from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.plan import bind
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import BuildError, SampleError, UsageError
 from stoker.protocol.layout import Output
-from stoker.server.bucket_rows import BucketComputer, plan_buckets
-from stoker.server.cuts import Share, room_for
-from stoker.server.reference import make_spec
-from stoker.server.states import field_states
+from stoker.server.rows.bucket_rows import BucketComputer, plan_buckets
+from stoker.server.rows.reference import make_spec
+from stoker.server.rows.states import field_states
+from stoker.server.work.cuts import Share, room_for
 
 SIZES = [(60, 60), (60, 100), (100, 60), (80, 80), (50, 100), (110, 50)] * 5
 REQUEST = Buckets(max_area=48 * 48, divisor=16)

@@ -10,14 +10,14 @@ from PIL import Image
 
 from stoker import ops
 from stoker.dataset import open_dataset, schema
-from stoker.dataset.build import write_dataset
+from stoker.dataset.packing.build import write_dataset
 from stoker.pipeline import pipeline
-from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.plan import bind
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.layout import slot_layout
-from stoker.server.reference import make_spec
-from stoker.server.rows import RowComputer
-from stoker.server.states import field_states
+from stoker.server.rows.reference import make_spec
+from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.states import field_states
 
 HEIGHT, WIDTH, SIDE, BATCH = 300, 360, 200, 8
 PIXEL_BYTES = HEIGHT * WIDTH * 3

@@ -5,16 +5,16 @@ import pytest
 
 from stoker import ops
 from stoker.dataset import open_dataset, schema
-from stoker.dataset.build import Cut, write_dataset
+from stoker.dataset.packing.build import Cut, write_dataset
 from stoker.pipeline import pipeline
-from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.plan import bind
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.errors import SampleError
 from stoker.protocol.layout import slot_layout
 from stoker.protocol.spec import OrderSpec
-from stoker.server.reference import make_spec, reference_batches
-from stoker.server.rows import ALL_ROWS, RowComputer
-from stoker.server.states import field_states
+from stoker.server.rows.reference import make_spec, reference_batches
+from stoker.server.rows.rows import ALL_ROWS, RowComputer
+from stoker.server.rows.states import field_states
 
 ROWS = 50
 CUTS = (((0, None),), ((0, 5), (5, 6), (6, None)), ((0, 2), (2, 5), (5, None)))

@@ -11,14 +11,14 @@ from stoker.dataset import open_dataset, schema, write
 from stoker.order.stream import PlainOrder
 from stoker.order.substitutes import substitute
 from stoker.pipeline import outputs, pipeline
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.plan import bind
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.errors import SampleError, UsageError
 from stoker.protocol.layout import batch_layout, slot_layout
-from stoker.server.extents import KEPT, Extents
-from stoker.server.reference import make_spec
-from stoker.server.rows import RowComputer
-from stoker.server.states import field_states
+from stoker.server.rows.extents import KEPT, Extents
+from stoker.server.rows.reference import make_spec
+from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.states import field_states
 
 ROWS = 30
 

@@ -8,18 +8,18 @@ from stoker.dataset import open_dataset
 from stoker.order.epoch import EpochOrder
 from stoker.order.substitutes import substitute
 from stoker.pipeline import pipeline
-from stoker.pipeline.drawing import drawn_by, row_bytes
-from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.guarded import Guarded
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.plan import bind
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.compiled.guarded import Guarded
+from stoker.pipeline.engine.drawing import drawn_by, row_bytes
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.drawn import params_output
 from stoker.protocol.errors import SampleError
 from stoker.protocol.layout import slot_layout
 from stoker.protocol.params import read_params
 from stoker.protocol.spec import OrderSpec, StreamSpec
-from stoker.server.rows import RowComputer
-from stoker.server.states import field_states
+from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.states import field_states
 
 SAMPLES = 10
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from stoker.dataset import open_dataset
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.plan import bind
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.errors import SampleError
 from stoker.rng.draws import integers
 from stoker.rng.streams import make_key, stream_key
-from stoker.server.graphs import graph_from_bytes
-from stoker.server.rows import RowComputer
-from stoker.server.states import field_states
+from stoker.server.rows.graphs import graph_from_bytes
+from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.states import field_states
 
 
 class Faulty:

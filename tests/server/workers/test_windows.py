@@ -9,19 +9,19 @@ from PIL import Image
 
 from stoker import ops
 from stoker.dataset import open_dataset, schema
-from stoker.dataset.build import write_dataset
+from stoker.dataset.packing.build import write_dataset
 from stoker.pipeline import pipeline, shared_views
-from stoker.pipeline.engine import Row
-from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.plain_windows import PlainWindows
-from stoker.pipeline.plan import bind
-from stoker.pipeline.windows import Windows, windowed
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.compiled.windows import Windows, windowed
+from stoker.pipeline.engine.interface import Row
+from stoker.pipeline.plain.windows import PlainWindows
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.errors import SampleError
 from stoker.protocol.layout import slot_layout
-from stoker.server.reference import make_spec, reference_batches
-from stoker.server.rows import RowComputer
-from stoker.server.samples import SampleReader
-from stoker.server.states import field_states
+from stoker.server.rows.reference import make_spec, reference_batches
+from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.samples import SampleReader
+from stoker.server.rows.states import field_states
 
 
 @pipeline

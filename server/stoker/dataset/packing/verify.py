@@ -1,0 +1,141 @@
+"""Verifying a dataset: files' hashes, rows' digests, every picture decoded, the fingerprint.
+
+Work is cut into ranges of rows that worker processes take; files are hashed first, in this process.
+The fingerprint is computed anew from the row digests, which the rows were compared with.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import UNSET
+
+from stoker.dataset.format.fingerprint import dataset_fingerprint
+from stoker.dataset.format.manifest import Manifest
+from stoker.dataset.format.schema import DIGEST
+from stoker.dataset.packing.pool import Job, default_workers, run_jobs
+from stoker.dataset.packing.resume import file_digest
+from stoker.dataset.packing.verify_rows import BadRow, RowsJob, RowsResult
+from stoker.dataset.reading.mapping import map_file
+from stoker.dataset.reading.reader import open_dataset
+from stoker.protocol.errors import UsageError
+
+ROWS_PER_JOB = 512
+MAX_BAD = 100
+
+
+class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What verifying found.
+
+    Attributes:
+        rows: rows looked at.
+        bad: how many of them are bad.
+        bad_rows: the first of them.
+        bad_files: files whose hash differs from the manifest's.
+        fingerprint: as the manifest has it.
+        fingerprint_holds: whether the content still has it.
+    """
+
+    rows: int
+    bad: int
+    bad_rows: tuple[BadRow, ...]
+    bad_files: tuple[str, ...]
+    fingerprint: str
+    fingerprint_holds: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.bad and not self.bad_files and self.fingerprint_holds
+
+
+def verify(
+    path: str | os.PathLike[str],
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    most: int = MAX_BAD,
+) -> VerifyReport:
+    """Verify a dataset.
+
+    Args:
+        path: its folder, or a source that is read in place: then its index is verified, and every
+            picture decoded.
+        workers: processes; None for one per usable processor.
+        progress: is told (rows done, rows in all), in this thread.
+        most: how many bad rows are named.
+
+    Raises:
+        DatasetError: it cannot be opened.
+        VersionError: it was packed by a newer Stoker.
+        DataError: a worker process died.
+    """
+    with open_dataset(path) as dataset:
+        folder, manifest = dataset.path, dataset.manifest
+    if manifest.fingerprint.startswith("declared:"):
+        raise UsageError(f"{path} is a live source: nothing is stored that could be verified")
+    workers = default_workers() if workers is None else workers
+    if workers < 1:
+        raise UsageError(f"expected at least 1 worker, got {workers}")
+    bad_files = tuple(
+        file.name for file in manifest.files if file_digest(folder / file.name) != file.digest
+    )
+    bad, rows = _verify_rows(folder, manifest, workers, progress, most)
+    digests = _digests(folder, manifest)
+    source = manifest.source
+    fingerprint = dataset_fingerprint(
+        manifest.schema.fields,
+        manifest.rows,
+        digests,
+        None if source is UNSET else source.files,
+        manifest.fingerprint.partition(":")[0],
+    )
+    return VerifyReport(
+        rows=manifest.rows,
+        bad=bad,
+        bad_rows=tuple(rows),
+        bad_files=bad_files,
+        fingerprint=manifest.fingerprint,
+        fingerprint_holds=fingerprint == manifest.fingerprint,
+    )
+
+
+def _verify_rows(
+    folder: Path,
+    manifest: Manifest,
+    workers: int,
+    progress: Callable[[int, int], None] | None,
+    most: int,
+) -> tuple[int, list[BadRow]]:
+    jobs = [
+        Job(
+            "verify_rows",
+            msgspec.to_builtins(RowsJob(str(folder), start, stop, most)),
+            f"verifying rows {start} to {stop - 1}",
+        )
+        for start, stop in _ranges(manifest.rows)
+    ]
+    done = 0
+
+    def report(rows: int, _: int) -> None:
+        nonlocal done
+        done += rows
+        if progress is not None:
+            progress(done, manifest.rows)
+
+    with contextlib.closing(run_jobs(jobs, workers, report)) as results:
+        found = {number: msgspec.convert(result, RowsResult) for number, result in results}
+    rows = [row for number in sorted(found) for row in found[number].rows]
+    return sum(result.bad for result in found.values()), rows[:most]
+
+
+def _ranges(rows: int) -> Iterator[tuple[int, int]]:
+    for start in range(0, rows, ROWS_PER_JOB):
+        yield start, min(rows, start + ROWS_PER_JOB)
+
+
+def _digests(folder: Path, manifest: Manifest) -> Iterator[memoryview]:
+    for file in manifest.files:
+        place = file.columns[DIGEST].data
+        yield map_file(folder / file.name, file.size_bytes)[place.offset : place.end]
