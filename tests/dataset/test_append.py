@@ -13,7 +13,7 @@ import pytest
 from stoker.dataset import open_dataset, schema, write
 from stoker.dataset.packing.build import Cut
 from stoker.dataset.packing.pack import Options, pack
-from stoker.dataset.packing.verify import verify
+from stoker.dataset.verify import verify
 from stoker.protocol.errors import DatasetError, UsageError
 
 ONE = Options(workers=1, cut=Cut(rows=2))

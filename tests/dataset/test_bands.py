@@ -15,7 +15,7 @@ from stoker.dataset.images.bands import BAND_BYTES, decode_bands, encode_bands
 from stoker.dataset.limits import CodecError
 from stoker.dataset.packing.build import write_dataset
 from stoker.dataset.packing.pack import Options, pack
-from stoker.dataset.packing.verify import verify
+from stoker.dataset.verify import verify
 from stoker.protocol.errors import SampleError
 
 

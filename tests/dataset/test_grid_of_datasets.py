@@ -11,7 +11,7 @@ from stoker.dataset import open_dataset, schema
 from stoker.dataset.images.orientation import oriented
 from stoker.dataset.packing.build import write_dataset
 from stoker.dataset.packing.pack import Options, pack
-from stoker.dataset.packing.verify import verify
+from stoker.dataset.verify import verify
 from stoker.protocol.errors import SampleError, UsageError
 
 

@@ -16,7 +16,7 @@ from stoker.dataset.format.manifest import read_manifest, write_manifest
 from stoker.dataset.packing import in_place
 from stoker.dataset.packing.in_place import index_folder, make_index
 from stoker.dataset.packing.pack import Options, pack
-from stoker.dataset.packing.verify import verify
+from stoker.dataset.verify import verify
 from stoker.protocol.errors import (
     ClosedError,
     DatasetError,

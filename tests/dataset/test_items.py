@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stoker.dataset import open_dataset, schema, write
 from stoker.dataset.format.items import items_of
 from stoker.dataset.limits import CodecError
-from stoker.dataset.packing.verify import verify
+from stoker.dataset.verify import verify
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import DatasetError, SampleError, UsageError
 from stoker.protocol.ragged import unpack_items

@@ -10,7 +10,7 @@ from stoker.dataset import open_dataset, schema, write
 from stoker.dataset.format.convert import Conversion
 from stoker.dataset.images.orientation import KEPT, laid_back, oriented
 from stoker.dataset.packing.pack import Options, pack
-from stoker.dataset.packing.verify import verify
+from stoker.dataset.verify import verify
 from stoker.protocol.errors import UsageError
 
 KEEP = Options(workers=1, orientation="keep")

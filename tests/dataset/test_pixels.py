@@ -9,7 +9,7 @@ import skimage.data
 from stoker.dataset import open_dataset, schema, write
 from stoker.dataset.format.convert import Conversion
 from stoker.dataset.packing.pack import Options, pack
-from stoker.dataset.packing.verify import verify
+from stoker.dataset.verify import verify
 from stoker.protocol.errors import DatasetError, UsageError
 
 ONE = Options(workers=1)

@@ -19,6 +19,7 @@ from stoker.dataset import open_dataset
 from stoker.dataset.packing.build import Cut
 from stoker.dataset.packing.pack import Options, pack
 from stoker.dataset.packing.pool import Job, run_jobs
+from stoker.dataset.packing.verify_rows import verify_rows
 from stoker.protocol.errors import DataError, DatasetError
 
 DEADLINE_S = 60
@@ -178,7 +179,7 @@ def test_leaving_early_leaves_no_worker(tmp_path, many):
     pack(many, tmp_path / "d", Options(workers=1, cut=Cut(rows=3)))
     argument = {"path": str(tmp_path / "d"), "start": 0, "stop": 24, "limit": 9}
     before = len(children(os.getpid()))
-    results = run_jobs([Job("verify_rows", argument, "")] * 4, 2, lambda *_: None)
+    results = run_jobs([Job(verify_rows, argument, "")] * 4, 2, lambda *_: None)
     number, result = next(results)
     assert number in range(4)
     assert result["bad"] == 0
@@ -191,4 +192,4 @@ def test_leaving_early_leaves_no_worker(tmp_path, many):
 def test_errors_cross_from_workers_with_their_type(tmp_path):
     argument = {"path": str(tmp_path / "missing"), "start": 0, "stop": 1, "limit": 1}
     with pytest.raises(DatasetError, match="there is no folder"):
-        list(run_jobs([Job("verify_rows", argument, "")] * 2, 2, lambda *_: None))
+        list(run_jobs([Job(verify_rows, argument, "")] * 2, 2, lambda *_: None))

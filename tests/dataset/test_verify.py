@@ -6,7 +6,7 @@ import pytest
 from stoker.dataset import open_dataset, schema
 from stoker.dataset.packing.build import Cut, write_dataset
 from stoker.dataset.packing.pack import Options, pack
-from stoker.dataset.packing.verify import verify
+from stoker.dataset.verify import verify
 from stoker.protocol.errors import UsageError
 
 
@@ -28,7 +28,7 @@ def overwrite(folder, field: str, number: int, skip: int, data: bytes) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_whole_dataset(folder, workers, monkeypatch):
-    monkeypatch.setattr("stoker.dataset.packing.verify.ROWS_PER_JOB", 2)
+    monkeypatch.setattr("stoker.dataset.verify.ROWS_PER_JOB", 2)
     seen = []
     report = verify(folder, workers, lambda done, total: seen.append((done, total)))
     assert report.holds
@@ -39,7 +39,7 @@ def test_a_whole_dataset(folder, workers, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_damage_is_named(folder, workers, monkeypatch):
-    monkeypatch.setattr("stoker.dataset.packing.verify.ROWS_PER_JOB", 2)
+    monkeypatch.setattr("stoker.dataset.verify.ROWS_PER_JOB", 2)
     with open_dataset(folder) as dataset:
         length = len(dataset.read("image", 1))
     overwrite(folder, "image", 1, length - 2, b"xx")  # its end marker: cannot be decoded

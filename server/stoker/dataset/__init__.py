@@ -3,7 +3,7 @@
 - `open_dataset`, `Dataset`: reading (workers, user code); imports no pyarrow, numba or torch.
 - `write`: write rows of Python objects as a dataset; its fields are made by `schema`.
 - `stoker.dataset.packing.pack.pack`: pack folders of files, in parallel and resumably.
-- `stoker.dataset.packing.verify.verify`: decode every sample and compare every hash.
+- `stoker.dataset.verify.verify`: decode every sample and compare every hash.
 
 docs/contracts/dataset.md and docs/contracts/decoder.md are the specifications.
 """
@@ -11,6 +11,7 @@ docs/contracts/dataset.md and docs/contracts/decoder.md are the specifications.
 from stoker.dataset.format import schema
 from stoker.dataset.format.schema import Field, Schema
 from stoker.dataset.packing.writer import write
-from stoker.dataset.reading.reader import Dataset, open_dataset
+from stoker.dataset.opening import open_dataset
+from stoker.dataset.reading.reader import Dataset
 
 __all__ = ["Dataset", "Field", "Schema", "open_dataset", "schema", "write"]

@@ -22,7 +22,7 @@ from stoker.dataset.format.manifest import FieldStatistics, Manifest
 from stoker.dataset.format.schema import SOURCE, Field
 from stoker.dataset.format.summary import FieldSummary, SideSummary, Summary
 from stoker.dataset.packing.shard import ShardRecord
-from stoker.dataset.reading.reader import open_dataset
+from stoker.dataset.reading.reader import open_folder
 from stoker.protocol.errors import UsageError
 
 _FILES = ("jpeg", "png", "encoded")
@@ -43,7 +43,7 @@ class Base:
             DatasetError: there is none, or it is damaged.
             UsageError: its samples have no names, or lie in the files of a source.
         """
-        with open_dataset(folder) as dataset:
+        with open_folder(folder) as dataset:
             self.manifest: Manifest = dataset.manifest
             named = any(side.name == SOURCE for side in dataset.schema.side)
             if dataset.manifest.source is not UNSET or dataset.path != folder or not named:

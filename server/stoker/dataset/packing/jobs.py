@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from stoker.dataset.packing.pack_shard import pack_shard
+from stoker.dataset.packing.pool import Report
 from stoker.dataset.packing.verify_rows import verify_rows
 
-Report = Callable[[int, int], None]
 JOBS: dict[str, Callable[[Any, Report], Any]] = {
     "pack_shard": pack_shard,
     "verify_rows": verify_rows,

@@ -42,7 +42,7 @@ from stoker.dataset.packing.build import (
     open_work,
     with_row_columns,
 )
-from stoker.dataset.packing.pack_shard import ShardJob
+from stoker.dataset.packing.pack_shard import ShardJob, pack_shard
 from stoker.dataset.packing.plan import How, Place, default_cut, index_cut, plan_jobs
 from stoker.dataset.packing.pool import Job, default_workers, run_jobs
 from stoker.dataset.packing.resume import kept_records
@@ -281,7 +281,7 @@ def _run(
     report: Callable[[int, int], None],
 ) -> None:
     work = [
-        Job("pack_shard", msgspec.to_builtins(job), f"packing file {job.index} ({job.count} rows)")
+        Job(pack_shard, msgspec.to_builtins(job), f"packing file {job.index} ({job.count} rows)")
         for job in jobs
     ]
     workers = default_workers() if options.workers is None else options.workers

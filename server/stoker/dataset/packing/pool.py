@@ -10,15 +10,16 @@ import selectors
 import signal
 import subprocess
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
 import msgspec
 
-from stoker.dataset.packing.jobs import JOBS, Report
 from stoker.protocol.errors import DataError, from_record
 
+Report = Callable[[int, int], None]
+"""Receives the progress of a job: (rows, bytes) done since the last call."""
 _READ_BYTES = 2**16
 
 
@@ -26,7 +27,7 @@ _READ_BYTES = 2**16
 class Job:
     """A call of a function of `jobs.JOBS`; `what` names it in errors."""
 
-    name: str
+    run: Callable[[Any, Report], Any]
     argument: Any
     what: str
 
@@ -62,7 +63,7 @@ def run_jobs(jobs: Sequence[Job], workers: int, report: Report) -> Generator[tup
     """
     if workers <= 1 or len(jobs) <= 1:
         for number, job in enumerate(jobs):
-            yield number, JOBS[job.name](job.argument, report)
+            yield number, job.run(job.argument, report)
         return
     pool = [_start() for _ in range(min(workers, len(jobs)))]
     try:
@@ -105,7 +106,7 @@ def _give(worker: _Worker, jobs: Sequence[Job], number: int) -> None:
     worker.job = number
     job = jobs[number]
     try:
-        worker.process.stdin.write(msgspec.json.encode([job.name, job.argument]) + b"\n")
+        worker.process.stdin.write(msgspec.json.encode([job.run.__name__, job.argument]) + b"\n")
     except BrokenPipeError:
         raise _died(worker, jobs) from None
 

@@ -6,6 +6,7 @@ longer has the digest that it was packed with.
 
 import struct
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ import numpy as np
 from stoker.dataset.format.cells import Cell
 from stoker.dataset.format.fingerprint import row_digest
 from stoker.dataset.format.schema import Field
-from stoker.dataset.reading.reader import Dataset, open_dataset
+from stoker.dataset.reading.reader import Dataset, open_folder
 from stoker.protocol.errors import SampleError
 
 
@@ -52,7 +53,7 @@ def verify_rows(argument: Any, report: Callable[[int, int], None]) -> Any:
     job = msgspec.convert(argument, RowsJob)
     found: list[BadRow] = []
     bad = 0
-    with open_dataset(job.path) as dataset:
+    with open_folder(Path(job.path)) as dataset:
         out = np.empty(_largest(dataset.schema.fields), np.uint8)
         for number in range(job.start, job.stop):
             faults, size_bytes = _faults(dataset, number, out)

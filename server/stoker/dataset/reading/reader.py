@@ -1,6 +1,6 @@
 """Reading a packed dataset: O(1), zero-copy, nothing kept per sample.
 
-`open_dataset` reads and checks the manifest, and that the files are there; the files are mapped
+`open_folder` reads and checks the manifest, and that the files are there; the files are mapped
 when they are first used (`reading.columns`). What `read` returns are read-only views of a
 map, valid also after `close`. Runs in workers and in user processes, after a fork too; threads may
 share a Dataset. Imports no pyarrow, numba or torch.
@@ -8,7 +8,6 @@ share a Dataset. Imports no pyarrow, numba or torch.
 
 import contextlib
 import math
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 from msgspec import UNSET
 
 from stoker.dataset.format.check import check_files, check_manifest
-from stoker.dataset.format.manifest import NAME, DataFile, Manifest, read_manifest
+from stoker.dataset.format.manifest import DataFile, Manifest, read_manifest
 from stoker.dataset.format.schema import DIGEST, SOURCE, UPRIGHT, Field
 from stoker.dataset.images.bands import decode_bands
 from stoker.dataset.images.boxed import BoxScratch, decode_boxed
@@ -34,59 +33,22 @@ from stoker.dataset.reading.columns import (
 )
 from stoker.dataset.reading.mapping import will_need
 from stoker.dataset.reading.source_files import SourceFiles
-from stoker.protocol.datasets import is_live
 from stoker.protocol.errors import DatasetError, SampleError, UnknownNameError, UsageError
 
 MAX_MAPS = 256
 
 
-def open_dataset(
-    path: str | os.PathLike[str], *, max_maps: int = MAX_MAPS, expected: str | None = None
-) -> "Dataset":
-    """Open a dataset.
+def open_folder(folder: Path, max_maps: int = MAX_MAPS) -> "Dataset":
+    """Open the dataset in a folder that holds a manifest.
 
     Args:
-        path: the folder that `stoker pack` wrote, or a source that is read in place: tars or Arrow
-            files, by folder, file or pattern (its index is made if it is missing or out of date);
-            or the `module:Class` of a live source.
+        folder: what `stoker pack` wrote, or the index of a source read in place.
         max_maps: how many files are mapped at once, at most.
-        expected: the fingerprint that it must have; then no index is made.
 
     Raises:
-        DatasetError: it is missing, damaged, or another than expected; or samples are bad.
+        DatasetError: it is missing or damaged.
         VersionError: it was packed by a newer Stoker.
-        UsageError: the source cannot be read in place.
     """
-    name = os.fspath(path)
-    if is_live(name):
-        from stoker.dataset.reading.live import open_live  # noqa: PLC0415 - it is a Dataset too
-
-        dataset: Dataset = open_live(name)
-    else:
-        dataset = _open(_folder_of(Path(path), expected is None), max_maps)
-    if expected not in (None, dataset.fingerprint):
-        dataset.close()
-        raise DatasetError(
-            f"dataset {path}: expected {expected}, as when the stream was opened, got "
-            f"{dataset.fingerprint}; open the stream again",
-            dataset=str(path),
-        )
-    return dataset
-
-
-def _folder_of(path: Path, may_make: bool) -> Path:
-    """Return the folder that holds the manifest: of the dataset itself, or of an index."""
-    if (path / NAME).exists():
-        return path
-    # Sources have many imports, which a worker on a packed dataset is spared.
-    from stoker.dataset.packing import in_place  # noqa: PLC0415
-
-    if not in_place.can_be_in_place(path):
-        return path
-    return in_place.current_index(path) if may_make else in_place.index_folder(path)
-
-
-def _open(folder: Path, max_maps: int) -> "Dataset":
     manifest = read_manifest(folder)
     check_manifest(folder, manifest)
     check_files(folder, manifest)
@@ -94,7 +56,7 @@ def _open(folder: Path, max_maps: int) -> "Dataset":
 
 
 class Dataset:
-    """A read-only, indexable collection of samples; made by `open_dataset`.
+    """A read-only, indexable collection of samples; made by `stoker.dataset.open_dataset`.
 
     Attributes:
         path: its folder.
