@@ -21,7 +21,7 @@ from stoker import ops
 from stoker.jit import set_cache_root
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
-from stoker.pipeline.engine.interface import Row
+from stoker.rng.row import Row
 
 SIDE = 224
 

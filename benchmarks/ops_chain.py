@@ -26,7 +26,7 @@ from ops_subject import LESS, TORCHVISION, Peers, Subject, one_thread
 from PIL import Image, ImageEnhance
 
 from stoker.pipeline.compiled.executor import Executor, compile_plan
-from stoker.pipeline.engine.interface import Row
+from stoker.rng.row import Row
 
 FACTORS = ("brightness", "contrast", "saturation")
 

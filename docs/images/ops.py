@@ -24,11 +24,11 @@ from stoker.ops import lookup, make, registered
 from stoker.ops.contract.op import Op, State
 from stoker.ops.contract.registry import folds
 from stoker.pipeline import Pipeline, pipeline
-from stoker.pipeline.engine.interface import Row
 from stoker.pipeline.plain.replay import replay
 from stoker.pipeline.planning.plan import bind
 from stoker.protocol.items import ItemField
 from stoker.protocol.ragged import pack_items
+from stoker.rng.row import Row
 
 FOLDER: Final = Path(__file__).parent / "ops"
 SIDES: Final = (160, 240)

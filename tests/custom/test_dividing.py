@@ -14,9 +14,9 @@ import pytest
 from stoker.pipeline import outputs, pipeline
 from stoker.pipeline.compiled.executor import compile_plan, row_table
 from stoker.pipeline.compiled.guarded import Guarded
-from stoker.pipeline.engine.interface import Row
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.protocol.errors import BuildError, SampleError
+from stoker.rng.row import Row
 
 BLACK = np.zeros((8, 9, 3), np.uint8)
 ENGINES = (Interpreter, compile_plan, Guarded)

@@ -9,10 +9,10 @@ from stoker import ops
 from stoker.ops import FitLength, ParameterError, State, StateError
 from stoker.pipeline import outputs, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
-from stoker.pipeline.engine.interface import Row
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.plan import bind
 from stoker.protocol.errors import BuildError, SampleError, UsageError
+from stoker.rng.row import Row
 
 STATES = {
     "words": State("array", "int32", (None,), (40,)),

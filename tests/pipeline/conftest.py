@@ -15,10 +15,10 @@ from stoker.ops.contract.op import Kernel, Op, State
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import require_pixels
 from stoker.pipeline.compiled.executor import compile_plan
-from stoker.pipeline.engine.interface import Row
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.plan import Plan
 from stoker.rng.draws import bernoulli, integers, uniform
+from stoker.rng.row import Row
 
 
 @kernel

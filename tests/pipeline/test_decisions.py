@@ -8,13 +8,13 @@ import pytest
 from stoker.ops.contract.op import State
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
-from stoker.pipeline.engine.interface import Row
 from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.plan import bind
 from stoker.pipeline.showing.explain import explain
 from stoker.protocol.errors import SampleError, UsageError
 from stoker.protocol.items import ItemField
+from stoker.rng.row import Row
 
 
 @pytest.fixture(scope="module")

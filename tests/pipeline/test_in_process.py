@@ -15,9 +15,9 @@ from torch.utils.data import DataLoader, Dataset
 from stoker import ops
 from stoker.ops import make
 from stoker.pipeline import one_of, pipeline
-from stoker.pipeline.engine.interface import Row
 from stoker.pipeline.plain.decisions import decide
 from stoker.protocol.errors import BuildError, UsageError
+from stoker.rng.row import Row
 
 
 @pipeline

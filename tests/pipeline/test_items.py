@@ -15,9 +15,9 @@ from stoker.ops.contract.op import ItemsKernel, Op, State, StateError
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.guarded import Guarded
-from stoker.pipeline.compiled.windows import windowed
 from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.boxes import windowed
 from stoker.pipeline.planning.plan import bind
 from stoker.protocol.errors import BuildError, SampleError, UsageError
 from stoker.protocol.items import ItemField

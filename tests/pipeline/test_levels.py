@@ -17,7 +17,6 @@ from stoker.pipeline.compiled import program
 from stoker.pipeline.compiled.executor import compile_plan, row_table
 from stoker.pipeline.compiled.proof import prove
 from stoker.pipeline.compiled.sizes import SizeFinder
-from stoker.pipeline.engine.interface import Row
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.interpreter import Interpreter
@@ -26,6 +25,7 @@ from stoker.pipeline.planning.levels import levels_steps
 from stoker.pipeline.planning.plan import bind
 from stoker.pipeline.showing.explain import explain
 from stoker.pipeline.showing.source import source
+from stoker.rng.row import Row
 
 BY_LEVEL = ("brightness", "gamma", "invert", "posterize", "solarize")
 BOUND = (90, 90)

@@ -13,12 +13,12 @@ from stoker.jit import kernel
 from stoker.ops.contract.op import ItemsKernel, Kernel, Op, State
 from stoker.ops.contract.registry import register
 from stoker.pipeline.compiled.executor import compile_plan
-from stoker.pipeline.engine.interface import Row
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.plan import bind
 from stoker.protocol.errors import BuildError, SampleError
 from stoker.protocol.items import ItemField
+from stoker.rng.row import Row
 
 IMAGE = State("image", "uint8", (None, None, 3), (64, 64, 3))
 XYXY = ItemField("xyxy", "float32", 4)

@@ -13,7 +13,6 @@ from stoker.pipeline.compiled.executor import compile_plan, row_table
 from stoker.pipeline.compiled.guarded import Guarded
 from stoker.pipeline.compiled.sizes import SizeFinder
 from stoker.pipeline.engine.drawing import drawn_by
-from stoker.pipeline.engine.interface import Row
 from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.plain.replay import replay
@@ -23,6 +22,7 @@ from stoker.pipeline.showing.explain import explain
 from stoker.pipeline.showing.source import source
 from stoker.protocol.errors import BuildError, SampleError
 from stoker.protocol.items import ItemField
+from stoker.rng.row import Row
 
 SIZES = [((60, 84), (30, 42)), ((61, 83), (31, 42)), ((40, 90), (90, 40)), ((33, 40), (66, 80))]
 TURNED = SIZES[:2] + SIZES[3:]

@@ -13,10 +13,10 @@ from stoker.ops.contract.op import State
 from stoker.ops.contract.registry import registered
 from stoker.ops.contract.units import switch_of, unit_of
 from stoker.pipeline import Pipeline, pipeline
-from stoker.pipeline.engine.interface import Row
 from stoker.pipeline.plain.replay import replay
 from stoker.pipeline.planning.plan import bind
 from stoker.protocol.errors import SampleError, UnknownNameError
+from stoker.rng.row import Row
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ from stoker.ops.contract.op import State
 from stoker.ops.geometry.resize_center_crop import ResizeCenterCrop
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
-from stoker.pipeline.engine.interface import Row
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.plan import bind
 from stoker.protocol.items import ItemField
+from stoker.rng.row import Row
 
 BOUND = (300, 300)
 BOXES = (ItemField("xyxy", "float32", 4),)

@@ -9,11 +9,11 @@ from stoker import ops
 from stoker.ops.contract.op import State
 from stoker.pipeline import one_of, outputs, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
-from stoker.pipeline.engine.interface import Row
 from stoker.pipeline.planning.plan import bind
 from stoker.pipeline.showing.source import source
 from stoker.protocol.forms import cut
 from stoker.protocol.items import ItemField
+from stoker.rng.row import Row
 
 IMAGE = np.random.default_rng(4).integers(0, 256, (40, 52, 3), np.uint8)
 BOXES = np.array([[2, 3, 20, 30], [1, 1, 50, 9], [30, 20, 44, 39]], np.float32)

@@ -15,11 +15,11 @@ from msgspec import UNSET
 from stoker.dataset.format.fingerprint import dataset_fingerprint
 from stoker.dataset.format.manifest import Manifest
 from stoker.dataset.format.schema import DIGEST
+from stoker.dataset.opening import open_dataset
 from stoker.dataset.packing.pool import Job, default_workers, run_jobs
 from stoker.dataset.packing.resume import file_digest
 from stoker.dataset.packing.verify_rows import BadRow, RowsJob, RowsResult, verify_rows
 from stoker.dataset.reading.mapping import map_file
-from stoker.dataset.opening import open_dataset
 from stoker.protocol.errors import UsageError
 
 ROWS_PER_JOB = 512

@@ -10,11 +10,12 @@ from stoker.pipeline.authoring.choices import one_of, random_apply, some_of
 from stoker.pipeline.authoring.context import Context
 from stoker.pipeline.authoring.lists import pipelines, sync_seed
 from stoker.pipeline.authoring.pipeline import Pipeline, branching, pipeline
-from stoker.pipeline.engine.interface import Engine, Row
+from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.policies.augment import auto_augment, rand_augment, trivial_augment_wide
 from stoker.pipeline.policies.augmix import augmix
 from stoker.pipeline.tracing.naming import scope, shared_views
+from stoker.rng.row import Row
 
 __all__ = [
     "Context",

@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from stoker.pipeline.engine.interface import Row
 from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import OrderSpec
+from stoker.rng.row import Row
 from stoker.server.commands.explain import explain
 from stoker.server.commands.preview import preview
 from stoker.server.commands.replay import replay
 from stoker.server.inspect.preview import augmented
 from stoker.server.rows.reference import make_spec, reference_batches
-from stoker.server.rows.subject import open_subject
-from stoker.server.workers.builder import load_pipeline
+from stoker.server.rows.subject import load_pipeline, open_subject
 
 
 @pytest.fixture(autouse=True)

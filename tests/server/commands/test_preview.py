@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from stoker.pipeline.engine.interface import Row
 from stoker.protocol.errors import UsageError
 from stoker.protocol.replay import Replay, ReplayValue
+from stoker.rng.row import Row
 from stoker.server.commands.preview import preview
 from stoker.server.inspect.pictures import palette
 from stoker.server.inspect.preview import (

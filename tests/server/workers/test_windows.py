@@ -12,12 +12,13 @@ from stoker.dataset import open_dataset, schema
 from stoker.dataset.packing.build import write_dataset
 from stoker.pipeline import pipeline, shared_views
 from stoker.pipeline.compiled.executor import compile_plan
-from stoker.pipeline.compiled.windows import Windows, windowed
-from stoker.pipeline.engine.interface import Row
+from stoker.pipeline.compiled.windows import Windows
 from stoker.pipeline.plain.windows import PlainWindows
+from stoker.pipeline.planning.boxes import windowed
 from stoker.pipeline.planning.plan import bind
 from stoker.protocol.errors import SampleError
 from stoker.protocol.layout import slot_layout
+from stoker.rng.row import Row
 from stoker.server.rows.reference import make_spec, reference_batches
 from stoker.server.rows.rows import RowComputer
 from stoker.server.rows.samples import SampleReader

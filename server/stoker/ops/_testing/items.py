@@ -15,7 +15,8 @@ import numpy as np
 from stoker.jit import compiled
 from stoker.ops.contract.op import ItemsKernel, Op, State, StateError
 from stoker.ops.contract.records import machine_record
-from stoker.ops.kernels.points import inverse, visible_word
+from stoker.ops.contract.rules import visible_word
+from stoker.ops.kernels.points import inverse
 from stoker.protocol.items import COORDINATES, ItemField
 from stoker.protocol.ragged import pack_items
 from stoker.rng.streams import make_key, stream_key

@@ -10,8 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.op import Kernel
-from stoker.ops.geometry.resize import (
+from stoker.ops.bases.resizing import (
     BICUBIC,
     NEAREST,
     plain_image,
@@ -19,6 +18,7 @@ from stoker.ops.geometry.resize import (
     resize_floats,
     resize_mask,
 )
+from stoker.ops.contract.op import Kernel
 from stoker.ops.kernels.nearest import nearest
 from stoker.ops.kernels.points import scaled
 from stoker.ops.kernels.resample import resample

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import State
-from stoker.ops.kernels.cut import fill_levels, require_fill
+from stoker.ops.contract.op import State, StateError
 
 FILL_FIELDS: Final[list[tuple[Any, ...]]] = [("mask_fill", "i4", (1,)), ("fill", "f4", (4,))]
 """Run-time form of both, in the order of `Fills.fills`; float32 holds every level exactly."""
@@ -60,3 +59,38 @@ class Fills:
             StateError: naming fill and state.
         """
         require_fill(self.name, states, self.levels, self.mask_fill)
+
+
+def require_fill(
+    op: str, states: tuple[State, ...], fill: tuple[float, ...], mask_fill: int
+) -> None:
+    """Refuse fills that an image has not the channels or the dtype for, or a mask not the range.
+
+    Raises:
+        StateError: naming fill and state.
+    """
+    for state in states:
+        if state.kind == "image" and len(fill) not in (1, state.shape[2]):
+            raise StateError(
+                f"{op}: expected fill to be one level or one for each channel of {state}, got "
+                f"{len(fill)} levels {fill}",
+                op=op,
+            )
+        whole = all(isinstance(level, int) for level in fill)
+        if state.kind == "image" and state.dtype == "uint8" and not whole:
+            raise StateError(
+                f"{op}: expected fill to be integers from 0 to 255 for {state}, got {fill}", op=op
+            )
+        if state.kind == "mask":
+            limits = np.iinfo(state.dtype)
+            if not limits.min <= mask_fill <= limits.max:
+                raise StateError(
+                    f"{op}: expected mask_fill from {limits.min} to {limits.max} for {state}, got "
+                    f"{mask_fill}",
+                    op=op,
+                )
+
+
+def fill_levels(fill: tuple[float, ...]) -> tuple[float, ...]:
+    """Return a fill for four channels."""
+    return fill * 4 if len(fill) == 1 else fill + (0,) * (4 - len(fill))

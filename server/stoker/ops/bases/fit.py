@@ -7,10 +7,7 @@ integers, and at least one pixel.
 from typing import Any, Final
 
 from stoker.jit import kernel
-from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, State
-from stoker.ops.contract.rules import FLOAT
-from stoker.ops.geometry.resize import (
+from stoker.ops.bases.resizing import (
     BICUBIC,
     NEAREST,
     plain_image,
@@ -18,6 +15,9 @@ from stoker.ops.geometry.resize import (
     resize_mask,
     run_floats,
 )
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, State
+from stoker.ops.contract.rules import FLOAT
 from stoker.ops.kernels.nearest import nearest, nearest_bytes
 from stoker.ops.kernels.resample import padded, resample, work_bytes
 from stoker.ops.kernels.resample_floats import float_work_bytes

@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoker.jit import kernel
+from stoker.ops.bases.fills import fill_levels, require_fill
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.color.color_jitter import write_order
 from stoker.ops.contract import checks
 from stoker.ops.contract.op import Kernel, State, Value
 from stoker.ops.contract.registry import register
-from stoker.ops.kernels.cut import fill_levels, require_fill
 from stoker.rng.draws import bernoulli, integers
 
 

@@ -14,8 +14,8 @@ from stoker.ops.bases.pixelwise import PixelOp, begin, plain_floats
 from stoker.ops.contract import checks
 from stoker.ops.contract.op import Kernel, Value
 from stoker.ops.contract.registry import register
+from stoker.ops.kernels.color_floats import PART
 from stoker.ops.kernels.float_levels import ONE
-from stoker.ops.values.to_float import PART
 
 HIGH: Final = np.uint8(255)
 NONE: Final = 256

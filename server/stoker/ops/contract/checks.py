@@ -6,9 +6,13 @@ are one pipeline. A message names op, parameter, what was expected and what came
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from stoker.ops.contract.op import ParameterError
+
+ATTEMPTS: Final = 10
+LOWEST_RATIO: Final = 2.0**-16
+"""Ratios between this and MAX_SIDE cover every box, and keep the arithmetic finite."""
 
 MAX_SIDE = 65_535
 """Greatest height or width, in pixels; keeps every offset and product inside of int32 and int64."""
@@ -150,4 +154,22 @@ def integer_span(op: str, parameter: str, value: object, low: int, high: int) ->
     if len(ends) == 2 and all(is_integer(e) for e in ends) and low <= ends[0] <= ends[1] <= high:
         return int(ends[0]), int(ends[1])
     expected = f"(low, high), integers with {low} <= low <= high <= {high}"
+    raise refuse(op, parameter, expected, value)
+
+
+def spread(op: str, parameter: str, value: object, most: float) -> tuple[float, float]:
+    """Return (low, high) of a range round 0: a number d stands for (-d, d).
+
+    Raises:
+        ParameterError: it is none, or leaves [-most, most].
+    """
+    ends: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else ()
+    if is_number(value) and 0 <= value <= most:  # type: ignore[operator]
+        return -float(value), float(value)  # type: ignore[arg-type]
+    whole = len(ends) == 2 and all(is_number(end) for end in ends)
+    if whole and -most <= ends[0] <= ends[1] <= most:
+        return float(ends[0]), float(ends[1])
+    expected = (
+        f"a number from 0 to {most:g}, or (low, high) with -{most:g} <= low <= high <= {most:g}"
+    )
     raise refuse(op, parameter, expected, value)

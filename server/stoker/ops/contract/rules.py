@@ -8,6 +8,10 @@ decision.
 from typing import Final
 
 from stoker.ops.contract.op import State, StateError
+from stoker.protocol.items import ItemField
+
+VISIBLE: Final = "visible_part"
+"""The field of a box that says how much of it is left."""
 
 MASK_DTYPES: Final = ("uint8", "uint16", "int32")
 MAX_CHANNELS: Final = 4
@@ -83,3 +87,13 @@ def require_colours(op: str, states: tuple[State, ...]) -> None:
         if state.shape[2] not in (1, 3):
             expected = "an image of 1 (grey) or 3 channels (red, green, blue)"
             raise refuse(op, expected, state, "Drop the other channels first")
+
+
+def visible_word(state: State) -> int:
+    """Return at which word of an item its field `visible_part` lies; 0 if boxes have none."""
+    end = 0
+    for field in state.items:
+        if state.kind == "boxes" and field == ItemField(VISIBLE, "float32"):
+            return end
+        end += field.words
+    return 0

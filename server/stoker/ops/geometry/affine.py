@@ -14,6 +14,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.fills import FILL_FIELDS, Fills
 from stoker.ops.contract import checks
+from stoker.ops.contract.checks import spread
 from stoker.ops.contract.op import Kernel, Op, State, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import carried, one_ratio
@@ -24,7 +25,6 @@ from stoker.ops.kernels.affinity import (
     move_mask,
     plain_move_image,
     plain_move_mask,
-    spread,
 )
 from stoker.ops.kernels.warp import FILTERS
 from stoker.rng.draws import uniform_range

@@ -26,15 +26,12 @@ from stoker.ops.bases.box_resize import (
     box_out_size,
     box_reads,
 )
+from stoker.ops.bases.resizing import INTERPOLATIONS, resize_scratch
 from stoker.ops.contract import checks
 from stoker.ops.contract.op import Kernel, Op, ParameterError, State, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import rescale_box
 from stoker.ops.contract.rules import require_pixels
-from stoker.ops.geometry.resize import (
-    INTERPOLATIONS,
-    resize_scratch,
-)
 from stoker.rng.draws import integers
 
 CROPS: Final = ("center", "random")

@@ -8,7 +8,7 @@ attempts. Sides are rounded to floor(x + 0.5). The crop is resized as `stoker.op
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,21 +21,15 @@ from stoker.ops.bases.box_resize import (
     box_out_size,
     box_reads,
 )
+from stoker.ops.bases.resizing import INTERPOLATIONS, resize_scratch
 from stoker.ops.contract import checks
+from stoker.ops.contract.checks import ATTEMPTS, LOWEST_RATIO
 from stoker.ops.contract.op import Kernel, Op, State, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import rescale_box
 from stoker.ops.contract.rules import require_pixels
-from stoker.ops.geometry.resize import (
-    INTERPOLATIONS,
-    resize_scratch,
-)
 from stoker.rng.draws import integers, log_uniform, uniform_range
 from stoker.rng.maths import floor, sqrt
-
-ATTEMPTS: Final = 10
-LOWEST_RATIO: Final = 2.0**-16
-"""Ratios between this and MAX_SIDE cover every box, and keep the arithmetic finite."""
 
 
 @kernel

@@ -7,12 +7,12 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.fit import FIT_FLOATS, FIT_KERNELS, fit_long, fit_scratch
+from stoker.ops.bases.resizing import INTERPOLATIONS
 from stoker.ops.contract import checks
 from stoker.ops.contract.op import Kernel, Op, State, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import require_pixels
-from stoker.ops.geometry.resize import INTERPOLATIONS
 from stoker.ops.kernels.points import fill_frame
 
 

@@ -19,12 +19,12 @@ from stoker.ops.bases.fit import (
     short_most,
     short_state,
 )
+from stoker.ops.bases.resizing import INTERPOLATIONS
 from stoker.ops.contract import checks
 from stoker.ops.contract.op import Kernel, Op, State, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import require_pixels
-from stoker.ops.geometry.resize import INTERPOLATIONS
 from stoker.ops.kernels.points import fill_frame
 
 

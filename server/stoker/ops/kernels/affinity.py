@@ -5,13 +5,11 @@ output position to a source position. Its angle turns clockwise. Sine and cosine
 `stoker.rng.maths`'; every float64 operation is rounded once, in the order written.
 """
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract import checks
 from stoker.ops.kernels.points import inverse
 from stoker.ops.kernels.warp import fixed, plain_warp_affine, warp_affine
 from stoker.rng.maths import cos, sin
@@ -87,21 +85,3 @@ def plain_move_mask(src: np.ndarray, dst: np.ndarray, decision: Any, params: Any
     """Write the mask with NumPy; the reference of `move_mask`."""
     fill = np.asarray(params["mask_fill"])
     plain_warp_affine(src, dst, inverse_steps(decision, *src.shape), 0, fill)
-
-
-def spread(op: str, parameter: str, value: object, most: float) -> tuple[float, float]:
-    """Return (low, high) of a range round 0: a number d stands for (-d, d).
-
-    Raises:
-        ParameterError: it is none, or leaves [-most, most].
-    """
-    ends: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else ()
-    if checks.is_number(value) and 0 <= value <= most:  # type: ignore[operator]
-        return -float(value), float(value)  # type: ignore[arg-type]
-    whole = len(ends) == 2 and all(checks.is_number(end) for end in ends)
-    if whole and -most <= ends[0] <= ends[1] <= most:
-        return float(ends[0]), float(ends[1])
-    expected = (
-        f"a number from 0 to {most:g}, or (low, high) with -{most:g} <= low <= high <= {most:g}"
-    )
-    raise checks.refuse(op, parameter, expected, value)

@@ -17,6 +17,8 @@ from stoker.ops.kernels.color import LUMA
 from stoker.ops.kernels.float_levels import ONE, ZERO, greater, lesser, plain_unit, unit
 from stoker.ops.kernels.lane_sums import EMPTY, add_lanes, plain_total, total
 
+PART: Final = np.float64(1 / 255)
+
 RED, GREEN, BLUE = (np.float32(weight / 65536) for weight in LUMA)
 TWO: Final = np.float32(2)
 THREE: Final = np.float32(3)

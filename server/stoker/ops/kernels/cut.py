@@ -9,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.op import State, StateError
 from stoker.ops.kernels.reorder import copy_rows
 from stoker.ops.kernels.runs import copy_run, flat
 
@@ -137,38 +136,3 @@ def plain_cut(src: np.ndarray, dst: np.ndarray, top: int, left: int, fill: np.nd
     picked = src[rows.clip(0, src.shape[0] - 1)[:, None], columns.clip(0, src.shape[1] - 1)]
     fills = fill[: src.shape[2]] if src.ndim == 3 else fill[0]
     dst[...] = np.where(inside[..., None] if src.ndim == 3 else inside, picked, fills)
-
-
-def require_fill(
-    op: str, states: tuple[State, ...], fill: tuple[float, ...], mask_fill: int
-) -> None:
-    """Refuse fills that an image has not the channels or the dtype for, or a mask not the range.
-
-    Raises:
-        StateError: naming fill and state.
-    """
-    for state in states:
-        if state.kind == "image" and len(fill) not in (1, state.shape[2]):
-            raise StateError(
-                f"{op}: expected fill to be one level or one for each channel of {state}, got "
-                f"{len(fill)} levels {fill}",
-                op=op,
-            )
-        whole = all(isinstance(level, int) for level in fill)
-        if state.kind == "image" and state.dtype == "uint8" and not whole:
-            raise StateError(
-                f"{op}: expected fill to be integers from 0 to 255 for {state}, got {fill}", op=op
-            )
-        if state.kind == "mask":
-            limits = np.iinfo(state.dtype)
-            if not limits.min <= mask_fill <= limits.max:
-                raise StateError(
-                    f"{op}: expected mask_fill from {limits.min} to {limits.max} for {state}, got "
-                    f"{mask_fill}",
-                    op=op,
-                )
-
-
-def fill_levels(fill: tuple[float, ...]) -> tuple[float, ...]:
-    """Return a fill for four channels."""
-    return fill * 4 if len(fill) == 1 else fill + (0,) * (4 - len(fill))

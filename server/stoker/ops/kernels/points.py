@@ -17,11 +17,6 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.op import State
-from stoker.protocol.items import ItemField
-
-VISIBLE: Final = "visible_part"
-"""The field of a box that says how much of it is left."""
 
 
 @kernel
@@ -170,13 +165,3 @@ def move_keypoints(src: Any, dst: Any, numbers: Any, sizes: Any, visible: int) -
 
 MOVERS: Final = {"boxes": move_boxes, "keypoints": move_keypoints}
 """Kind -> what moves its items by the map of an op."""
-
-
-def visible_word(state: State) -> int:
-    """Return at which word of an item its field `visible_part` lies; 0 if boxes have none."""
-    end = 0
-    for field in state.items:
-        if state.kind == "boxes" and field == ItemField(VISIBLE, "float32"):
-            return end
-        end += field.words
-    return 0

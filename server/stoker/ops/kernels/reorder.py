@@ -12,7 +12,6 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.op import State
 from stoker.ops.kernels.blocks import turn1, turn2, turn3, turn4
 from stoker.ops.kernels.runs import SIXTEEN, THIRTY_TWO, copy_run, flat, reverse16, reverse32
 
@@ -224,23 +223,3 @@ def turned(height: int, width: int, quarters: int) -> Any:
     if quarters == 3:
         return (width, height), ((height - 1) * width, 1, -width)
     return (height, width), (0, width, 1)
-
-
-def swapped(state: State, kept: bool, swaps: bool) -> State:
-    """Return the state of a value whose sides are swapped in some rows or in all.
-
-    Args:
-        state: what goes in.
-        kept: whether there are rows whose sides stay.
-        swaps: whether there are rows whose sides are swapped.
-    """
-    if not swaps:
-        return state
-    height, width = state.shape[:2]
-    tall, wide = state.bound[:2]
-    if not kept:
-        return state.resized(width, height, (wide, tall))
-    if height is not None and height == width:
-        return state
-    most = max(tall, wide)
-    return state.resized(None, None, (most, most))

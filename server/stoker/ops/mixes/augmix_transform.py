@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from stoker.jit import kernel
+from stoker.ops.bases.fills import fill_levels, require_fill
 from stoker.ops.bases.pixelwise import LEVELS, begin
 from stoker.ops.color.autocontrast import Autocontrast, stretch_levels
 from stoker.ops.color.brightness import Brightness
@@ -32,7 +33,6 @@ from stoker.ops.contract.rules import require_colours, require_pixels
 from stoker.ops.filters.sharpness import Sharpness, sharpen
 from stoker.ops.kernels.affinity import inverse_steps
 from stoker.ops.kernels.color import LOW, blend_with, fixed, mean_level, saturate
-from stoker.ops.kernels.cut import fill_levels, require_fill
 from stoker.ops.kernels.warp import FILTERS, plain_warp_affine, warp_affine
 from stoker.ops.kernels.warp import fixed as position
 from stoker.rng.draws import bernoulli, integers

@@ -23,8 +23,9 @@ from stoker.ops.bases.batch import BatchOp, bounded, picture_size, planes, requi
 from stoker.ops.contract import checks
 from stoker.ops.contract.op import State, StateError, Value
 from stoker.ops.contract.registry import register_batch
+from stoker.ops.contract.rules import visible_word
 from stoker.ops.kernels.means import Tools
-from stoker.ops.kernels.points import scaled, visible_word
+from stoker.ops.kernels.points import scaled
 from stoker.rng.draws import bernoulli, uniform_range, word
 
 KINDS: Final = ("array", "boxes", "image", "keypoints", "mask")

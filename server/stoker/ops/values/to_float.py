@@ -5,7 +5,7 @@ is the float32 nearest to level / 255, as PyTorch's division gives it. The value
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,8 +14,7 @@ from stoker.ops.contract.op import Kernel, Op, State, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import FLOAT, require_image
-
-PART: Final = np.float64(1 / 255)
+from stoker.ops.kernels.color_floats import PART
 
 
 @kernel

@@ -13,7 +13,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.contract.op import ItemsKernel, Kernel, Op, State, StateError, Value
 from stoker.ops.contract.registry import register
-from stoker.ops.kernels.points import VISIBLE, visible_word
+from stoker.ops.contract.rules import VISIBLE, visible_word
 from stoker.protocol.items import ItemField, item_words
 
 

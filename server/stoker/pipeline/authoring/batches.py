@@ -18,11 +18,12 @@ from stoker.ops.contract.op import State
 from stoker.ops.contract.registry import lookup
 from stoker.ops.contract.row_numbers import row_number
 from stoker.pipeline.authoring.given import inputs_of, room_for, state_of, unpacked
-from stoker.pipeline.engine.interface import Engine, Row
+from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.engine.mixer import Mixer
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import draws_of
 from stoker.protocol.errors import UsageError
+from stoker.rng.row import Row
 
 Fields = Mapping[str, Any]
 Samples = Sequence[Fields] | Mapping[int, Fields]

@@ -15,13 +15,14 @@ import numpy as np
 
 from stoker.ops.contract.op import IMAGE_KINDS, State
 from stoker.ops.contract.rules import MAX_CHANNELS
-from stoker.pipeline.engine.interface import Engine, Row
+from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import UsageError
 from stoker.protocol.forms import cut
 from stoker.protocol.items import COORDINATES, COUNT, DTYPES, ItemField
 from stoker.protocol.layout import SIZE, Output
 from stoker.protocol.ragged import pack_items, unpack_items
+from stoker.rng.row import Row
 
 LEAST_BOUND: Final = 8
 """Plans are made for 8, 16, 32, ... items, so samples share them."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -19,11 +19,6 @@ from stoker.ops.contract.numbers import settled
 from stoker.pipeline.graph.nodes import MAX_MULTIPLE, Form
 from stoker.pipeline.graph.sites import Site
 from stoker.pipeline.tracing.values import TracedValue, Unusable, fault
-
-HINT: Final = (
-    "say how rows of differing shape make a batch: outputs.pad(...), outputs.ragged(...) or "
-    "outputs.as_list(...) of it"
-)
 
 
 class Formed(Unusable):

@@ -25,7 +25,7 @@ from stoker.pipeline.authoring.context import Context
 from stoker.pipeline.authoring.frames import is_frames, split_frames
 from stoker.pipeline.authoring.given import form_of, outputs_of, state_of
 from stoker.pipeline.authoring.outputs import forms_of
-from stoker.pipeline.engine.interface import Engine, Freeze, Row, given_row
+from stoker.pipeline.engine.interface import Engine, Freeze, given_row
 from stoker.pipeline.engine.mixer import Mixer
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.sites import Site, raised_at
@@ -39,6 +39,7 @@ from stoker.pipeline.tracing.trace import Tracer
 from stoker.pipeline.tracing.values import Sample, TracedValue, Unusable, fault, tracer_of
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.protocol.layout import MAX_OUTPUTS, META
+from stoker.rng.row import Row
 
 MAX_ENGINES: Final = 32
 F = TypeVar("F", bound=Callable[..., Any])

@@ -19,7 +19,8 @@ from numba.extending import intrinsic as untyped_intrinsic
 from numba.np.arrayobj import populate_array as untyped_populate_array
 
 from stoker.jit import handwritten
-from stoker.pipeline.compiled.instructions import ELEMENTS, MAX_RANK
+from stoker.pipeline.compiled.instructions import ELEMENTS
+from stoker.pipeline.planning.declared import MAX_RANK
 
 cgutils: Any = untyped_cgutils
 intrinsic: Callable[[Callable[..., Any]], Any] = untyped_intrinsic

@@ -26,7 +26,7 @@ from stoker.pipeline.compiled.proof import prove
 from stoker.pipeline.compiled.retelling import MachineRaised, retold, suspects
 from stoker.pipeline.engine.faults import call_error, sample_error
 from stoker.pipeline.engine.following import Follower
-from stoker.pipeline.engine.interface import Freeze, Row, check_freeze, write_row
+from stoker.pipeline.engine.interface import Freeze, check_freeze
 from stoker.pipeline.engine.samples import Samples, check_samples
 from stoker.pipeline.plain.interpreter import check_arrays
 from stoker.pipeline.planning.plan import Plan
@@ -39,6 +39,7 @@ from stoker.pipeline.planning.tables import (
 )
 from stoker.protocol.errors import UsageError
 from stoker.protocol.layout import ALIGN
+from stoker.rng.row import Row, write_row
 
 AHEAD_BYTES = 4096
 """Of a sample that are fetched before its row is computed; the processor finds the rest itself."""

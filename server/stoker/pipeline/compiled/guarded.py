@@ -27,12 +27,12 @@ from stoker.ops._testing.painted import Memory
 from stoker.ops.contract.records import machine_record
 from stoker.ops.custom.python_call import PythonCall
 from stoker.pipeline.engine.faults import kernel_error
-from stoker.pipeline.engine.interface import Row
 from stoker.pipeline.graph.sites import Site
 from stoker.pipeline.plain.interpreter import Interpreter, Run, key_of
 from stoker.pipeline.planning.steps import ApplyStep, Decision, FoldStep
 from stoker.pipeline.planning.tables import physical
 from stoker.protocol.errors import BuildError
+from stoker.rng.row import Row
 from stoker.rng.streams import machine_key
 
 PAINTS = (0xA5, 0x3C)

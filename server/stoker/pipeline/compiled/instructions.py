@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from typing import Final
 
-MAX_RANK: Final = 5
+from stoker.pipeline.planning.declared import MAX_RANK
+
 WIDTH: Final = 5 + 2 * MAX_RANK
 LINE: Final = 1 + MAX_RANK
 """Words of a line of the value table."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.ops.contract.op import State
-from stoker.ops.kernels.points import visible_word
+from stoker.ops.contract.rules import visible_word
 from stoker.pipeline.compiled import adapters
 from stoker.pipeline.compiled.calls import (
     Call,
@@ -30,9 +30,10 @@ from stoker.pipeline.compiled.calls import (
     size_of,
     through_table,
 )
-from stoker.pipeline.compiled.instructions import CODES, ELEMENTS, FORMS, LINE, MAX_RANK, WIDTH
+from stoker.pipeline.compiled.instructions import CODES, ELEMENTS, FORMS, LINE, WIDTH
 from stoker.pipeline.graph.expressions import LOGIC
 from stoker.pipeline.graph.statistics import STATISTICS
+from stoker.pipeline.planning.declared import MAX_RANK
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
     ApplyStep,

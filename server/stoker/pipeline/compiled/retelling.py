@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from stoker.pipeline.engine.faults import raised_error
-from stoker.pipeline.engine.interface import Freeze, Row
+from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import StokerError
+from stoker.rng.row import Row
 
 
 class MachineRaised(Exception):

@@ -18,7 +18,7 @@ from stoker.pipeline.compiled.instructions import ELEMENTS
 from stoker.pipeline.compiled.machine import Machine
 from stoker.pipeline.compiled.program import Program, Writer, bits
 from stoker.pipeline.engine.following import Follower
-from stoker.pipeline.engine.interface import Freeze, Row, check_freeze
+from stoker.pipeline.engine.interface import Freeze, check_freeze
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.sizing import Sizing, sizing_of
 from stoker.pipeline.planning.steps import (
@@ -45,6 +45,7 @@ from stoker.pipeline.planning.tables import (
     streams_table,
 )
 from stoker.protocol.layout import ALIGN
+from stoker.rng.row import Row
 
 _NUMBERS: Final = (ConstStep, ContextStep, ExprStep, RecordStep)
 _FREE: Final = 2**62

@@ -9,10 +9,10 @@ from stoker.ops.custom.foreign import CallError
 from stoker.protocol.errors import BuildError, SampleError
 
 if TYPE_CHECKING:
-    from stoker.pipeline.engine.interface import Row
     from stoker.pipeline.graph.sites import Site
     from stoker.pipeline.planning.plan import Plan
     from stoker.pipeline.planning.steps import Decision
+    from stoker.rng.row import Row
 
 Sides = tuple[int, int]
 TOO_LONG: Final = "too_long"

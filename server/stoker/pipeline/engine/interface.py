@@ -6,9 +6,8 @@ computes one row: a pure function of (plan, freeze, row, inputs). It keeps nothi
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -17,38 +16,9 @@ from stoker.ops.contract.numbers import settled
 from stoker.ops.contract.row_numbers import row_number
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import UnknownNameError, UsageError
+from stoker.rng.row import Row
 
 Freeze = Mapping[str, int | Literal["epoch"]]
-_WORDS = struct.Struct("=4Q")
-
-
-class Row(NamedTuple):
-    """Which row is computed: all that it depends on, besides the plan and the stream names.
-
-    Draws depend on the first five alone.
-
-    Attributes:
-        seed: seed of the stream, unsigned 64 bits.
-        id: sample id.
-        epoch: epoch, from 0.
-        visit: how often the id came before in this epoch.
-        view: view of the position.
-        step: step in the epoch; None where no stream is known.
-        progress: how much of the training is over, in [0, 1]; None where its length is unknown.
-    """
-
-    seed: int
-    id: int
-    epoch: int
-    visit: int = 0
-    view: int = 0
-    step: int | None = None
-    progress: float | None = None
-
-
-def write_row(words: np.ndarray, row: Row) -> None:
-    """Write a row as the loop reads it, (4,) uint64: seed, id, epoch, visit * 2**16 + view."""
-    _WORDS.pack_into(words.data, 0, row.seed, row.id, row.epoch, row.visit << 16 | row.view)
 
 
 def given_row(row: Row) -> Row:

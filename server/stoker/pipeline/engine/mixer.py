@@ -20,9 +20,10 @@ import numpy as np
 from stoker.ops.bases.batch import GROUP, partner, tile_ids
 from stoker.ops.contract.op import State
 from stoker.ops.kernels.means import Tools
-from stoker.pipeline.engine.interface import Engine, Row
+from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.planning.mixes import UNMIXED, Mix
 from stoker.protocol.layout import Output
+from stoker.rng.row import Row
 
 
 class Members(Protocol):

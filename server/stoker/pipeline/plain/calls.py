@@ -19,9 +19,9 @@ import numpy as np
 from stoker.jit.kernels import is_ours
 from stoker.ops.custom.foreign import CallError
 from stoker.pipeline.engine.faults import kernel_error
-from stoker.pipeline.engine.interface import Row
 from stoker.pipeline.planning.steps import Decision
 from stoker.protocol.errors import StokerError
+from stoker.rng.row import Row
 
 _DIVISION: Final = re.compile(r" in scalar (divide|floor_divide|remainder|divmod)")
 FAR: Final = 2**40

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from stoker.pipeline.engine.interface import Freeze, Row
+from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.graph.statistics import STATISTICS
 from stoker.pipeline.plain.interpreter import Interpreter, Run
 from stoker.pipeline.planning.plan import Plan
@@ -30,6 +30,7 @@ from stoker.pipeline.planning.steps import (
 )
 from stoker.pipeline.planning.tables import physical
 from stoker.protocol.errors import UsageError
+from stoker.rng.row import Row
 
 
 def decide(

@@ -14,11 +14,12 @@ from typing import Any, Literal
 import numpy as np
 
 from stoker.ops.contract.op import State
+from stoker.ops.contract.rules import visible_word
 from stoker.ops.custom.foreign import CallError
-from stoker.ops.kernels.points import MOVERS, visible_word
+from stoker.ops.kernels.points import MOVERS
 from stoker.pipeline.engine.faults import Sides, call_error, sample_error
 from stoker.pipeline.engine.following import Follower
-from stoker.pipeline.engine.interface import Freeze, Row, check_freeze
+from stoker.pipeline.engine.interface import Freeze, check_freeze
 from stoker.pipeline.graph import expressions
 from stoker.pipeline.graph.statistics import STATISTICS, statistic
 from stoker.pipeline.plain.calls import call_plain, whole_sides
@@ -54,6 +55,7 @@ from stoker.pipeline.planning.tables import (
     records_table,
 )
 from stoker.protocol.errors import UsageError
+from stoker.rng.row import Row
 from stoker.rng.streams import Key, frozen_key, make_key, stream_key
 
 NO_KEY = Key(0, 0, 0, 0, 0)

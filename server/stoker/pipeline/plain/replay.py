@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from stoker.ops.contract.units import switch_of, unit_of
-from stoker.pipeline.engine.interface import Freeze, Row
+from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.graph.schedule import Moment
 from stoker.pipeline.plain.interpreter import Interpreter, Run
 from stoker.pipeline.planning.plan import Plan
@@ -37,6 +37,7 @@ from stoker.protocol.items import COUNT, ItemField
 from stoker.protocol.layout import SIZE, Output
 from stoker.protocol.ragged import unpack_items
 from stoker.protocol.replay import Replay, ReplayStep, ReplayValue
+from stoker.rng.row import Row
 
 
 def replay(

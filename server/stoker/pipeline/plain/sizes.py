@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from stoker.pipeline.engine.interface import Freeze, Row
+from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.plain.decisions import shape_only
 from stoker.pipeline.plain.interpreter import Interpreter, Run, size_of
 from stoker.pipeline.planning.plan import Plan
@@ -28,6 +28,7 @@ from stoker.pipeline.planning.steps import (
     made_for,
     source_of,
 )
+from stoker.rng.row import Row
 
 
 class PlainSizes:

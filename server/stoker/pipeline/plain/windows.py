@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from stoker.pipeline.compiled.windows import Box, field_values, wanted_windows
 from stoker.pipeline.engine.faults import Sides
-from stoker.pipeline.engine.interface import Freeze, Row
+from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.plain.calls import call_plain
 from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.boxes import Box, field_values, wanted_windows
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import Decision, made_for
+from stoker.rng.row import Row
 
 
 class PlainWindows:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NoReturn, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from stoker.ops.contract.op import IMAGE_KINDS, ITEM_KINDS, Op, State, same_size
 from stoker.ops.contract.registry import make
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.custom.purity import check_purity
-from stoker.pipeline.authoring.outputs import HINT
 from stoker.pipeline.graph import expressions
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import (
@@ -67,6 +66,11 @@ from stoker.pipeline.planning.steps import (
 from stoker.protocol.errors import BuildError, StokerError, UsageError, VersionError
 from stoker.protocol.items import COUNT, DTYPES
 from stoker.protocol.layout import SIZE, Output, check_outputs
+
+HINT: Final = (
+    "say how rows of differing shape make a batch: outputs.pad(...), outputs.ragged(...) or "
+    "outputs.as_list(...) of it"
+)
 
 Size = tuple[object, ...]
 T = TypeVar("T")

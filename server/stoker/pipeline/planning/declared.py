@@ -14,9 +14,10 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.ops.contract.op import FoldKernel, ItemsKernel, Kernel, Op, State
-from stoker.pipeline.compiled.instructions import MAX_RANK
 from stoker.protocol.errors import BuildError, StokerError
 from stoker.protocol.items import DTYPES
+
+MAX_RANK: Final = 5
 
 MOST_BYTES: Final = 2**40
 """Of one value or of the scratch of one call; more is a slip of the pen."""

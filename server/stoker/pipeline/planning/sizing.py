@@ -39,8 +39,8 @@ from stoker.pipeline.planning.steps import (
 from stoker.protocol.errors import BuildError
 
 if TYPE_CHECKING:
-    from stoker.pipeline.engine.interface import Row
     from stoker.pipeline.planning.plan import Plan
+    from stoker.rng.row import Row
 
 _Maker = Step | tuple[IfStep, Join]
 _Need = tuple[str, int]

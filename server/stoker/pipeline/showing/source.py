@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stoker.ops.contract.op import Op, no_draw, same_size
-from stoker.ops.kernels.points import visible_word
+from stoker.ops.contract.rules import visible_word
 from stoker.pipeline.graph.statistics import STATISTICS
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (

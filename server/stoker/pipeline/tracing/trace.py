@@ -45,8 +45,8 @@ from stoker.pipeline.graph.nodes import (
 from stoker.pipeline.graph.normal import normalise, renumber
 from stoker.pipeline.graph.schedule import FACTS, OF_BUCKET, OF_VALUES, not_a_schedule
 from stoker.pipeline.graph.sites import Site, user_site
-from stoker.pipeline.planning.unneeded import unneeded_calls
 from stoker.pipeline.tracing.naming import Names, views_are_shared
+from stoker.pipeline.tracing.unneeded import unneeded_calls
 from stoker.pipeline.tracing.values import TracedValue, Unusable, fault
 from stoker.protocol.canonical import canonical_bytes
 

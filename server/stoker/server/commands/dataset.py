@@ -30,11 +30,11 @@ from stoker.dataset.packing.in_place import index_folder, make_index
 from stoker.dataset.packing.pack import APPLY, Options, PackReport
 from stoker.dataset.packing.pack import Progress as PackProgress
 from stoker.dataset.packing.pack import pack as pack_dataset
-from stoker.dataset.verify import MAX_BAD, VerifyReport
-from stoker.dataset.verify import verify as verify_dataset
 from stoker.dataset.reading.describe import describe
 from stoker.dataset.sources.common.classes import read_classes
 from stoker.dataset.sources.kinds import AUTO, KINDS
+from stoker.dataset.verify import MAX_BAD, VerifyReport
+from stoker.dataset.verify import verify as verify_dataset
 from stoker.protocol.errors import UsageError
 
 ALL_BAD = 2**48

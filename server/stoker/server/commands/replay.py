@@ -17,10 +17,10 @@ from rich.text import Text
 
 from stoker.ops.bases.batch import GROUP
 from stoker.ops.contract.units import unit_of
-from stoker.pipeline.engine.interface import Row
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.replay import Replay, ReplayValue
 from stoker.protocol.spec import MAX_SEED, OrderSpec
+from stoker.rng.row import Row
 from stoker.server.inspect.pictures import save
 from stoker.server.rows.subject import Subject, freezes, open_subject
 

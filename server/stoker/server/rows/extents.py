@@ -16,11 +16,11 @@ import numpy as np
 from stoker.dataset import Dataset
 from stoker.order.stream import Rows, StreamOrder
 from stoker.pipeline.compiled.sizes import SizeFinder
-from stoker.pipeline.engine.interface import Row
 from stoker.pipeline.plain.sizes import PlainSizes
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.sizing import Sizes, sizing_of
 from stoker.protocol.spec import StreamSpec
+from stoker.rng.row import Row
 
 KEPT: Final = 16
 Shapes = Mapping[str, tuple[int, ...]]

@@ -14,8 +14,8 @@ import numpy as np
 
 from stoker.ops.bases.batch import GROUP
 from stoker.order.stream import Rows, StreamOrder
-from stoker.pipeline.engine.interface import Row
 from stoker.pipeline.engine.mixer import Mixer
+from stoker.rng.row import Row
 from stoker.server.rows.chunks import ChunkComputer
 from stoker.server.rows.places import ALL_ROWS, Place, RowCounts
 from stoker.server.rows.samples import Begun, SampleRows

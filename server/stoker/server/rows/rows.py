@@ -17,9 +17,10 @@ import numpy as np
 
 from stoker.dataset import Dataset
 from stoker.order.stream import PlainOrder, StreamOrder
-from stoker.pipeline.engine.interface import Engine, Row
+from stoker.pipeline.engine.interface import Engine
 from stoker.protocol.layout import META, SlotLayout, batch_layout
 from stoker.protocol.spec import StreamSpec
+from stoker.rng.row import Row
 from stoker.server.rows.ahead import ReadAhead
 from stoker.server.rows.chunks import chunk_computer
 from stoker.server.rows.extents import Extents, Shapes

@@ -13,14 +13,16 @@ import numpy as np
 from stoker.dataset import Dataset
 from stoker.order.stream import StreamOrder
 from stoker.order.substitutes import MAX_ATTEMPTS
-from stoker.pipeline.compiled.windows import Box, Windows
+from stoker.pipeline.compiled.windows import Windows
 from stoker.pipeline.engine.drawing import Recorder
 from stoker.pipeline.engine.faults import TOO_LONG
-from stoker.pipeline.engine.interface import Engine, Freeze, Row
+from stoker.pipeline.engine.interface import Engine, Freeze
 from stoker.pipeline.plain.windows import PlainWindows
+from stoker.pipeline.planning.boxes import Box
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import SampleError
 from stoker.protocol.spec import StreamSpec
+from stoker.rng.row import Row
 from stoker.server.rows.places import Place, RowCounts
 from stoker.server.rows.states import worker_plan
 from stoker.server.work.records import BadSample

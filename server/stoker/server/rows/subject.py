@@ -7,7 +7,9 @@ the one-off child that replays for a client, where only graph data is used.
 
 from __future__ import annotations
 
+import importlib
 import sys
+import traceback
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,22 +20,23 @@ import numpy as np
 from stoker.dataset import Dataset, open_dataset
 from stoker.ops.bases.batch import GROUP
 from stoker.order.stream import PlainOrder, StreamOrder
-from stoker.pipeline.engine.interface import Freeze, Row
+from stoker.pipeline import Pipeline
+from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.plain.replay import replay, with_mixes
 from stoker.pipeline.planning.bucketed import Size
 from stoker.pipeline.planning.plan import bind
-from stoker.protocol.errors import UsageError
+from stoker.protocol.errors import BuildError, StokerError, UsageError
 from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.replay import Replay
 from stoker.protocol.spec import StreamSpec
+from stoker.rng.row import Row
 from stoker.server.rows.mixed import MixedRows
 from stoker.server.rows.places import RowCounts
 from stoker.server.rows.samples import SampleReader, SampleRows
 from stoker.server.rows.states import field_states
-from stoker.server.workers.builder import load_pipeline
 
 
 class Subject:
@@ -238,3 +241,31 @@ def freezes(values: Sequence[str]) -> Freeze:
             raise UsageError(f"--freeze {text!r}: expected NAME=NUMBER or NAME=epoch")
         found[name] = value if value == "epoch" else int(value)
     return found
+
+
+def load_pipeline(name: str) -> Graph:
+    """Import `module:attribute` and return the graph of the pipeline that it names.
+
+    Raises:
+        BuildError: there is no such pipeline, importing it failed, or it cannot be traced.
+    """
+    module_name, _, attribute = name.partition(":")
+    if not module_name or not attribute:
+        raise BuildError(f"pipeline {name!r}: expected `module:attribute`")
+    try:
+        module = importlib.import_module(module_name)
+    except StokerError:
+        raise
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        raise BuildError(
+            f"pipeline {name!r}: importing {module_name!r} failed with {type(error).__name__}: "
+            f"{error} ({where.filename}:{where.lineno}). Is its folder in [daemon] python_path?"
+        ) from error
+    pipeline = getattr(module, attribute, None)
+    if not isinstance(pipeline, Pipeline):
+        raise BuildError(
+            f"pipeline {name!r}: {module_name!r} has no pipeline {attribute!r}; expected a "
+            "function decorated with @pipeline"
+        )
+    return pipeline.graph()

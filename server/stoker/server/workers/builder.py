@@ -6,26 +6,24 @@ must know (identity, outputs), and ends. A pipeline is named `module:attr` by th
 configuration, or comes as graph data; then code is imported only from the operator's `op_modules`.
 """
 
-import importlib
 import socket
-import traceback
 
 import msgspec
 
 from stoker.dataset import Dataset, open_dataset
 from stoker.jit.named import EVERY_MODULE, allow_modules
 from stoker.ops.bases.batch import GROUP
-from stoker.pipeline import Pipeline
 from stoker.pipeline.engine.drawing import drawn_by, row_bytes
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.schedule import facts_read
 from stoker.pipeline.planning.bucketed import Size, reads_bucket
 from stoker.pipeline.planning.plan import Plan
-from stoker.protocol.errors import BuildError, StokerError
+from stoker.protocol.errors import BuildError
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.lengths import request_from_bytes
 from stoker.server.rows.bucket_rows import bucket_outputs, plan_buckets
 from stoker.server.rows.graphs import graph_from_bytes, graph_to_bytes
+from stoker.server.rows.subject import load_pipeline
 from stoker.server.work.cuts import room_for
 from stoker.server.work.records import BuildRequest, BuildResult
 from stoker.server.workers import errand
@@ -89,34 +87,6 @@ def _result(request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan) -
         params_bytes=row_bytes(plan),
         group_rows=GROUP if plan.mixes else 1,
     )
-
-
-def load_pipeline(name: str) -> Graph:
-    """Import `module:attribute` and return the graph of the pipeline that it names.
-
-    Raises:
-        BuildError: there is no such pipeline, importing it failed, or it cannot be traced.
-    """
-    module_name, _, attribute = name.partition(":")
-    if not module_name or not attribute:
-        raise BuildError(f"pipeline {name!r}: expected `module:attribute`")
-    try:
-        module = importlib.import_module(module_name)
-    except StokerError:
-        raise
-    except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        raise BuildError(
-            f"pipeline {name!r}: importing {module_name!r} failed with {type(error).__name__}: "
-            f"{error} ({where.filename}:{where.lineno}). Is its folder in [daemon] python_path?"
-        ) from error
-    pipeline = getattr(module, attribute, None)
-    if not isinstance(pipeline, Pipeline):
-        raise BuildError(
-            f"pipeline {name!r}: {module_name!r} has no pipeline {attribute!r}; expected a "
-            "function decorated with @pipeline"
-        )
-    return pipeline.graph()
 
 
 def serve(sock: socket.socket, number: int) -> int:

@@ -12,12 +12,12 @@ from stoker.dataset import Dataset, open_dataset
 from stoker.jit.named import EVERY_MODULE, allow_modules
 from stoker.order.buckets.order import BucketOrder
 from stoker.order.stream import PlainOrder, StreamOrder
-from stoker.pipeline.engine.interface import Row
 from stoker.pipeline.planning.bucketed import Size
 from stoker.protocol.errors import SampleError
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.replay import replay_to_bytes
+from stoker.rng.row import Row
 from stoker.server.rows.bucket_rows import plan_buckets
 from stoker.server.rows.graphs import graph_from_bytes
 from stoker.server.rows.subject import Subject

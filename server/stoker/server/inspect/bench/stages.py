@@ -27,11 +27,11 @@ from stoker.order.epoch import EpochOrder
 from stoker.order.stream import PlainOrder, Rows
 from stoker.pipeline.compiled.executor import Executor, compile_plan
 from stoker.pipeline.compiled.windows import Windows
-from stoker.pipeline.engine.interface import Row
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import slot_layout
 from stoker.protocol.spec import StreamSpec
+from stoker.rng.row import Row
 from stoker.server.rows.chunks import ChunkComputer, chunk_computer
 from stoker.server.rows.rows import RowComputer
 from stoker.server.rows.samples import SampleReader

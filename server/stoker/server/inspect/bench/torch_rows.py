@@ -19,12 +19,12 @@ import numpy as np
 from stoker.dataset import open_dataset
 from stoker.order.remaining import Remaining
 from stoker.pipeline.compiled.executor import compile_plan
-from stoker.pipeline.engine.interface import Row
 from stoker.pipeline.graph.graph import Graph
 from stoker.protocol.exclude import Excluded, read_ids
+from stoker.rng.row import Row
 from stoker.server.rows.samples import SampleReader
 from stoker.server.rows.states import worker_plan
-from stoker.server.workers.builder import load_pipeline
+from stoker.server.rows.subject import load_pipeline
 
 WARM_BATCHES = 5
 
