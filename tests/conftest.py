@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -60,6 +61,13 @@ LONGEST = (
     "rng/test_kernel_cache.py",
 )
 """Modules that take half a minute of processor time or more, the longest first."""
+
+
+# How long drawing an example takes says nothing about the code: other processes keep CPUs busy.
+hypothesis.settings.register_profile(
+    "stoker", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("stoker")
 
 
 def pytest_configure(config: pytest.Config) -> None:
