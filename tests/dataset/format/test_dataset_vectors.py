@@ -23,7 +23,7 @@ from stoker.dataset.packing.build import write_dataset
 from stoker.protocol import version
 
 VECTORS = json.loads(
-    (Path(__file__).parents[2] / "docs/contracts/vectors/dataset.json").read_text()
+    (Path(__file__).parents[3] / "docs/contracts/vectors/dataset.json").read_text()
 )
 
 

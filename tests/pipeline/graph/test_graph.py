@@ -20,7 +20,7 @@ from stoker.pipeline.planning.plan import bind
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import BuildError, StokerError, UnknownNameError, VersionError
 
-VECTORS = Path(__file__).parents[2] / "docs" / "contracts" / "vectors" / "graph.json"
+VECTORS = Path(__file__).parents[3] / "docs" / "contracts" / "vectors" / "graph.json"
 FLIP = {"op": "horizontal_flip", "version": 1, "params": {"p": 0.5}}
 
 CALL = {"op": "horizontal_flip", "params": {"p": 0.5}, "file": "a.py", "line": 3}

@@ -15,7 +15,7 @@ from stoker.dataset.images.jpeg import Splicer, rewrite
 from stoker.dataset.images.jpeg.segments import read_segments
 
 VECTORS = json.loads(
-    (Path(__file__).parents[3] / "docs/contracts/vectors/jpeg-grid.json").read_text()
+    (Path(__file__).parents[4] / "docs/contracts/vectors/jpeg-grid.json").read_text()
 )
 
 

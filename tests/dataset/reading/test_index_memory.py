@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "index_memory.py"
+SCRIPT = Path(__file__).parents[3] / "benchmarks" / "index_memory.py"
 
 
 def measure(rows: int) -> dict:

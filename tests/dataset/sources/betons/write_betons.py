@@ -1,6 +1,6 @@
 """Write .beton files with FFCV itself, and what FFCV reads from them.
 
-    FFCV/bin/python tests/dataset/betons/write_betons.py PHOTOGRAPH tests/dataset/betons
+    FFCV/bin/python tests/dataset/sources/betons/write_betons.py PHOTOGRAPH tests/dataset/betons
 
 FFCV/bin/python is an interpreter with ffcv 1.0.2 (benchmarks/peers/README.md); PHOTOGRAPH is any
 picture of at least 400x400, here scikit-image's astronaut.png. Writes NAME.beton.xz, compressed

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from stoker.pipeline.graph import nodes
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 def test_graph_page_names_everything():
