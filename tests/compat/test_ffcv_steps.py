@@ -12,7 +12,7 @@ import pytest
 
 from stoker.compat.ffcv.pipeline import Compiler
 from stoker.compat.ffcv.reading import array_state
-from stoker.compat.ffcv.step import Rows, Step
+from stoker.compat.ffcv.step import BatchRows, Step
 from stoker.protocol.errors import BuildError
 from stoker.rng.draws import integers, normal, uniform
 from stoker.rng.streams import make_key, stream_key
@@ -23,7 +23,7 @@ sys.path.pop(0)
 
 IMAGES = array_state((6, 8, 3), "uint8")
 LABELS = array_state((1,), "int64")
-ROWS = Rows(7, 2, np.array([40, 3, 17, 2**40, 5, 6, 9]))
+ROWS = BatchRows(7, 2, np.array([40, 3, 17, 2**40, 5, 6, 9]))
 
 
 def values(state):

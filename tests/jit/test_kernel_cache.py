@@ -100,7 +100,7 @@ def test_callees_of_stored_code_are_made_when_something_must_be_compiled(python,
         import sys
         sys.path.insert(0, sys.argv[1])
         from cached.top import top
-        from stoker.rng import jit
+        from stoker.jit import compiling as jit
         fast = jit.compiled(top)
         for number in (3, 2.5):
             print(fast(number), sorted(fn.__name__ for fn in jit._done))

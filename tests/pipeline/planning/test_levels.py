@@ -14,7 +14,7 @@ from stoker.ops.contract.registry import lookup as op_named
 from stoker.ops.kernels.simd import lookup
 from stoker.pipeline import outputs, pipeline
 from stoker.pipeline.compiled import program
-from stoker.pipeline.compiled.executor import compile_plan, row_table
+from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.proof import prove
 from stoker.pipeline.compiled.sizes import SizeFinder
 from stoker.pipeline.graph.graph import Graph
@@ -25,7 +25,7 @@ from stoker.pipeline.planning.levels import levels_steps
 from stoker.pipeline.planning.plan import bind
 from stoker.pipeline.showing.explain import explain
 from stoker.pipeline.showing.source import source
-from stoker.rng.row import Row
+from stoker.rng.row import Row, row_table
 
 BY_LEVEL = ("brightness", "gamma", "invert", "posterize", "solarize")
 BOUND = (90, 90)

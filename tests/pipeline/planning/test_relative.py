@@ -9,7 +9,7 @@ from PIL import Image
 from stoker import ops
 from stoker.ops.contract.op import State
 from stoker.pipeline import one_of, outputs, pipeline, pipelines, sync_seed
-from stoker.pipeline.compiled.executor import compile_plan, row_table
+from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.guarded import Guarded
 from stoker.pipeline.compiled.sizes import SizeFinder
 from stoker.pipeline.engine.drawing import drawn_by
@@ -22,7 +22,7 @@ from stoker.pipeline.showing.explain import explain
 from stoker.pipeline.showing.source import source
 from stoker.protocol.errors import BuildError, SampleError
 from stoker.protocol.items import ItemField
-from stoker.rng.row import Row
+from stoker.rng.row import Row, row_table
 
 SIZES = [((60, 84), (30, 42)), ((61, 83), (31, 42)), ((40, 90), (90, 40)), ((33, 40), (66, 80))]
 TURNED = SIZES[:2] + SIZES[3:]

@@ -12,7 +12,7 @@ from stoker.compat.ffcv.fields.decoders import Decoder, default_decoder
 from stoker.compat.ffcv.memory import Pool
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
-from stoker.compat.ffcv.step import Rows, Step
+from stoker.compat.ffcv.step import BatchRows, Step
 from stoker.dataset import Dataset
 from stoker.dataset.format.schema import Field
 from stoker.ops.custom.foreign import seeded
@@ -70,7 +70,7 @@ class Line:
         for operation in found[1:]:
             state = self._add(operation, state)
 
-    def begin(self, rows: Rows, threads: ThreadPoolExecutor, workers: int) -> Begun:
+    def begin(self, rows: BatchRows, threads: ThreadPoolExecutor, workers: int) -> Begun:
         """Let threads read the field of some rows; returns at once."""
         count, state = len(rows.ids), self._reading.state
         value = self._pool.take((count, *state.shape), state.dtype)
@@ -78,7 +78,7 @@ class Line:
         parts = [(low, min(low + part, count)) for low in range(0, count, part)]
         return value, [threads.submit(self._reading.fill, rows, *p, value) for p in parts]
 
-    def batch(self, begun: Begun, rows: Rows) -> Any:
+    def batch(self, begun: Begun, rows: BatchRows) -> Any:
         """Return the field's batch, as far as another thread than the script's may make it."""
         value: Any = begun[0]
         for done in begun[1]:
@@ -89,7 +89,7 @@ class Line:
             value = function(value, None)
         return value
 
-    def finish(self, value: Any, rows: Rows) -> Any:
+    def finish(self, value: Any, rows: BatchRows) -> Any:
         """Return what is left to do on the thread of the script: from the first module that draws.
 
         Torch's global generator is the script's too, so it may only be seeded, and put back, while

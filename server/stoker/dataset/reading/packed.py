@@ -19,9 +19,9 @@ from stoker.dataset.format.schema import DIGEST, SOURCE, UPRIGHT
 from stoker.dataset.reading.alike import AlikeFields, is_alike
 from stoker.dataset.reading.columns import (
     ColumnFiles,
+    FileRow,
     FixedColumn,
     ReferenceColumn,
-    Row,
     VariableColumn,
 )
 from stoker.dataset.reading.dataset import Dataset
@@ -56,7 +56,7 @@ class PackedDataset(Dataset):
         super().__init__(path, manifest)
         self._sources = _sources(manifest)
         self._files = ColumnFiles(path, manifest, max_maps, self._sources)
-        self._last: tuple[int, Row] | None = None
+        self._last: tuple[int, FileRow] | None = None
 
     def close(self) -> None:
         """Drop the maps; see `Dataset.close`."""
@@ -212,7 +212,7 @@ class PackedDataset(Dataset):
         row = self._row(sample_id)
         return row.file, row.columns[field].place(row.number)
 
-    def _row(self, sample_id: int) -> Row:
+    def _row(self, sample_id: int) -> FileRow:
         if not 0 <= sample_id < self.manifest.rows:
             raise UsageError(
                 f"dataset {self.path} has ids 0 to {self.manifest.rows - 1}, got {sample_id}"
@@ -227,7 +227,7 @@ class PackedDataset(Dataset):
         name: str,
         sample_id: int,
         column: VariableColumn | ReferenceColumn,
-        row: Row,
+        row: FileRow,
     ) -> memoryview:
         try:
             return column.item(row.number)

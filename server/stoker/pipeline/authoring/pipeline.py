@@ -18,6 +18,7 @@ import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
+from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.jit.named import allow_modules
 from stoker.ops.contract.op import State
 from stoker.pipeline.authoring.batches import Held, Samples, chosen_ids, read_ids, states_of
@@ -196,7 +197,7 @@ class Pipeline:
         engine = self._engine(forms, lambda: states, freeze or {}, bucket, compiled)
         row = given_row(Row(seed, 0, epoch, 0, view, step, progress))
         held = Held(engine, samples, chosen, row)
-        return list(held.mixed(Mixer(engine, machine=compiled)))
+        return list(held.mixed(Mixer(engine, arithmetic=COMPILED if compiled else PLAIN)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel as graph data, to a worker of a torch DataLoader for example; never as code."""

@@ -39,7 +39,7 @@ from stoker.pipeline.planning.tables import (
 )
 from stoker.protocol.errors import UsageError
 from stoker.protocol.layout import ALIGN
-from stoker.rng.row import Row, write_row
+from stoker.rng.row import Row, row_of, write_row
 
 AHEAD_BYTES = 4096
 """Of a sample that are fetched before its row is computed; the processor finds the rest itself."""
@@ -166,7 +166,7 @@ class Executor:
         """Compute a chunk in one compiled call.
 
         Args:
-            rows: (n, 4) uint64, see `row_table`.
+            rows: (n, 4) uint64, see `stoker.rng.row`.
             samples: where those of each row lie, in the order of `plan.fields`; read there, never
                 copied.
             outputs: one for each of `plan.outputs`, with a leading axis of n rows; contiguous.
@@ -223,9 +223,7 @@ class Executor:
             raise retold(self.plan, self._freeze, some, raised.error) from raised.error
         place = int(self._found[0]) if status else 0
         if status or self._calls:
-            seed, sample, epoch, lane = (int(word) for word in rows[place])
-            row = Row(seed, sample, epoch, lane >> 16, lane & 65535)
-            self._end(status, row, place=first + place)
+            self._end(status, row_of(rows[place]), place=first + place)
 
     def records(self) -> list[dict[str, Any]]:
         """Return the records of the last row, one entry for each decision that is drawn.
@@ -345,14 +343,6 @@ def _readable(array: np.ndarray) -> int:
         raise TypeError
     address: int = array.ctypes.data
     return address
-
-
-def row_table(rows: Sequence[Row]) -> np.ndarray:
-    """Return rows as `run_rows` takes them: (n, 4) uint64: seed, id, epoch, visit*2**16 + view."""
-    table = np.zeros((len(rows), 4), np.uint64)
-    for words, row in zip(table, rows, strict=True):
-        write_row(words, row)
-    return table
 
 
 def _is_plain(array: np.ndarray, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:

@@ -27,6 +27,7 @@ from stoker.pipeline.compiled.by_address import (
 )
 from stoker.pipeline.compiled.instructions import CODES, DECISIONS_AT, ELEMENTS
 from stoker.pipeline.compiled.support import floordiv, key_of, mod
+from stoker.rng.row import VIEW_MASK
 
 KERNEL, FOLD, RULE = (CODES[n] for n in ("kernel", "fold", "rule"))
 DRAW, DRAW_FROM = CODES["draw"], CODES["draw_from"]
@@ -47,7 +48,7 @@ LT, LE, GT, GE, EQ = (CODES[n] for n in ("lt", "le", "gt", "ge", "eq"))
 ADD_F, SUB_F, MUL_F, DIV_F = (CODES[f"{n}_f"] for n in ("add", "sub", "mul", "div"))
 LT_F, LE_F, GT_F, GE_F, EQ_F = (CODES[f"{n}_f"] for n in ("lt", "le", "gt", "ge", "eq"))
 
-VIEWS = np.uint64(65535)
+VIEWS = np.uint64(VIEW_MASK)
 WORDS = ELEMENTS.index("int64")
 KEY_AT = 18
 AHEAD = 2

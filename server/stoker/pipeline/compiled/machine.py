@@ -101,7 +101,7 @@ class Machine:
         """Compute rows; return 0, or the status of the first one that does not fit.
 
         Args:
-            rows: (n, 4) uint64, see `row_table`.
+            rows: (n, 4) uint64, see `stoker.rng.row`.
             samples: (fields, n) int64, the address of each row's sample.
             records: (n,) of the dtype of the machine's own: room for those of each row; None: the
                 machine's own is written anew by each row.

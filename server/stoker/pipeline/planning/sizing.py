@@ -79,7 +79,7 @@ class Sizes(Protocol):
 
         Args:
             place: any row of the step; says epoch, step and progress.
-            rows: (n, 4) uint64, see `stoker.pipeline.compiled.executor.row_table`.
+            rows: (n, 4) uint64, see `stoker.rng.row`.
             sizes: (n, measured, 2) int64: height and width, or length and 1.
             numbers: for each field that is read its values, (n,).
         """

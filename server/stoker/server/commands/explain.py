@@ -19,7 +19,7 @@ from stoker.pipeline.planning.steps import Decision
 from stoker.pipeline.showing.explain import explain as plan_text
 from stoker.pipeline.showing.explain import graph_text, joined
 from stoker.pipeline.showing.source import source
-from stoker.server.rows.samples import ENCODED
+from stoker.server.rows.scratch import ENCODED
 from stoker.server.rows.states import worker_plan
 from stoker.server.rows.subject import Subject, open_subject
 

@@ -28,7 +28,8 @@ SETTLED_CHUNKS = 64
 MOST_CUTS = 4
 PROBE_ROWS = 4
 
-Row = tuple[int, int, int]
+RowPlace = tuple[int, int, int]
+"""(epoch, step, row of the global batch)."""
 
 
 class Stream:
@@ -74,7 +75,7 @@ class Stream:
         self._mean_s = self._spread = 0.0
         self.bad: set[int] = set()
         self.crashed: dict[int, tuple[int, int]] = {}
-        self.suspects: OrderedDict[Row, list[int]] = OrderedDict()
+        self.suspects: OrderedDict[RowPlace, list[int]] = OrderedDict()
 
     def measure(self, seconds: float, rows: int) -> None:
         """Take what a chunk cost into the averages; a senseless cost is left out."""
@@ -103,7 +104,7 @@ class Stream:
         """Whether a batch of so many rows is so little work that its messages count."""
         return self.brief_rows > 0 and self.row_s * rows < self._settings.brief_batch_s
 
-    def accuse(self, row: Row, blame: bool) -> tuple[int, int]:
+    def accuse(self, row: RowPlace, blame: bool) -> tuple[int, int]:
         """A worker died at (epoch, step, row); returns how many did: (with blame, without)."""
         deaths = self.suspects.setdefault(row, [0, 0])
         deaths[not blame] += 1
