@@ -26,8 +26,6 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-import numpy as np
-
 from stoker.jit.cacheroot import default_cache_root, fallback_root, users_root
 from stoker.jit.kernels import is_ours
 from stoker.jit.sources import loaded_digest, source_digest
@@ -218,9 +216,10 @@ def _check_owner(root: Path) -> None:
 def _toolchain() -> str:
     numba = importlib.import_module("numba")
     llvmlite = importlib.import_module("llvmlite")
+    numpy = importlib.import_module("numpy")
     llvm = importlib.import_module("llvmlite.binding")
     config = numba.core.config
     cpu = config.CPU_NAME or llvm.get_host_cpu_name()
     features = config.CPU_FEATURES or llvm.get_host_cpu_features().flatten()
-    versions = (numba.__version__, llvmlite.__version__, np.__version__, sys.version)
+    versions = (numba.__version__, llvmlite.__version__, numpy.__version__, sys.version)
     return f"{versions} {cpu} {features} {config.OPT}"
