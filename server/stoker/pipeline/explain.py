@@ -50,7 +50,7 @@ def explain(plan: Plan) -> str:
         *_memory(plan),
         "conditions:",
         *(_conditions(plan, plan.steps) or ["  none: every step runs for every row"]),
-        *mixes(plan),
+        *_mixes(plan),
         "outputs:",
     ]
     lines += [f"  {o.name}: {o.kind} {o.dtype} {_shape(o)}" for o in plan.delivered]
@@ -70,7 +70,7 @@ def joined(plan: Plan) -> list[str]:
     return lines or ["nothing"]
 
 
-def mixes(plan: Plan) -> list[str]:
+def _mixes(plan: Plan) -> list[str]:
     """Say what batch ops do to the outputs afterwards, and with which rows."""
     lines = ["batch ops, on finished rows:"] * bool(plan.mixes)
     for mix in plan.mixes:
@@ -179,7 +179,7 @@ def _lines(plan: Plan, steps: tuple[Step, ...], pad: str) -> list[str]:
 def _line(plan: Plan, step: Step) -> str:
     match step:
         case InputStep():
-            return f"v{step.dst} = field {plan.fields[step.column]!r}{about(plan, step.dst)}"
+            return f"v{step.dst} = field {plan.fields[step.column]!r}{_about(plan, step.dst)}"
         case DrawStep(decision=d):
             return _decided(d)
         case SameSizeStep():
@@ -199,7 +199,7 @@ def _applied(plan: Plan, step: ApplyStep | LevelsStep | FoldStep | ItemsStep) ->
     ops = ", ".join(f"{one.decision.op.name} d{one.decision.index}" for one in run)
     of = ", ".join(f"v{src}" for src in step.srcs)
     how = " as one table" * isinstance(step, LevelsStep)
-    return f"v{step.dst} = {ops} of {of}{how}{about(plan, step.dst)}"
+    return f"v{step.dst} = {ops} of {of}{how}{_about(plan, step.dst)}"
 
 
 def _decided(d: Decision) -> str:
@@ -218,7 +218,7 @@ def _decided(d: Decision) -> str:
 def _scalar_line(plan: Plan, step: Step) -> str:
     match step:
         case ConvertStep():
-            return f"v{step.dst} = v{step.src}{about(plan, step.dst)}"
+            return f"v{step.dst} = v{step.src}{_about(plan, step.dst)}"
         case ConstStep():
             return f"v{step.dst} = {step.value!r}"
         case ContextStep():
@@ -244,7 +244,7 @@ def _shape(output: Output) -> str:
     return f"({', '.join(sides)}), {output.form}"
 
 
-def about(plan: Plan, value: int) -> str:
+def _about(plan: Plan, value: int) -> str:
     """Say what a value is and where it lies: `: state, place`."""
     place = plan.places[value]
     if place.kind == "output":

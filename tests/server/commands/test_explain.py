@@ -2,7 +2,6 @@
 
 from stoker.pipeline.listing import listing
 from stoker.pipeline.program import write_program
-from stoker.pipeline.source import source
 from stoker.server.commands.explain import explain
 from stoker.server.subject import open_subject
 
@@ -29,12 +28,6 @@ def test_every_part_is_there(photos, run):
     assert [line.strip() for line in shown if line] == [
         line.strip() for line in listing(write_program(plan)).splitlines()
     ]
-
-
-def test_the_source_alone(photos, run):
-    out = run(explain, "command_pipelines:train", photos, "--source")
-    with open_subject("command_pipelines:train", photos) as subject:
-        assert out == source(subject.plan)
 
 
 def test_calls_of_python_are_told(photos, run):

@@ -2,7 +2,7 @@
 
 The graph in its normal form, the fields and how each is read, the steps with the state and place of
 every value, the memory plan, the conditions, the steps that workers join, and the program as it is
-without that; or with `--source` the program alone, as Python that can be run.
+without that.
 """
 
 from typing import Annotated
@@ -16,7 +16,6 @@ from stoker.pipeline.explain import explain as plan_text
 from stoker.pipeline.explain import graph_text, joined
 from stoker.pipeline.listing import listing
 from stoker.pipeline.program import write_program
-from stoker.pipeline.source import source
 from stoker.pipeline.steps import Decision
 from stoker.pipeline.windows import windowed
 from stoker.server.samples import ENCODED
@@ -30,18 +29,12 @@ def explain(
     bucket: Annotated[
         str | None, typer.Option(help="WIDTHxHEIGHT of the bucket, or its length.")
     ] = None,
-    as_source: Annotated[
-        bool, typer.Option("--source", help="Print the program as a Python module, and no more.")
-    ] = False,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
     ] = None,
 ) -> None:
     """Show a pipeline's graph, states, memory plan and program."""
     with open_subject(pipeline, dataset, python_path or (), bucket) as subject:
-        if as_source:
-            typer.echo(source(subject.plan), nl=False)
-            return
         console = Console(soft_wrap=True)
         _section(console, "Fields", "\n".join(field_lines(subject)))
         _section(console, "Graph", graph_text(subject.plan.graph))
