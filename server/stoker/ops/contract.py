@@ -132,15 +132,11 @@ class Kernel:
             sample; `scratch` is `(bytes,) uint8`, 64-byte aligned, contents undefined.
         plain: NumPy reference of the same signature; `scratch` may be None. Bit-equal to `run`.
         in_place: whether `src` and `dst` may be the same memory.
-        by_level: whether each level of a uint8 image becomes another by parameters and record
-            alone, wherever it stands and whatever is round it. Several such kernels in a row are
-            run on a picture of all levels, and so become one table; see `stoker.pipeline.levels`.
     """
 
     run: Run
     plain: Run
     in_place: bool = False
-    by_level: bool = False
 
 
 @dataclass(frozen=True)

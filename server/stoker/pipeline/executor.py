@@ -81,9 +81,7 @@ class Executor:
     ) -> None:
         """Compile what the plan calls, or load it; see `compile_plan`."""
         self.plan = plan
-        from stoker.ops.machine import lookup  # noqa: PLC0415 - loads numba
-
-        program = write_program(plan, as_tables=lookup.IN_REGISTERS)
+        program = write_program(plan)
         prove(plan, program)
         self._steps, self._progress = program.step, program.progress
         params = params_table(plan.decisions)

@@ -14,7 +14,6 @@ import msgspec
 from stoker.ops.python_call import PythonCall
 from stoker.ops.resize_center_crop import ResizeCenterCrop
 from stoker.pipeline.graph import Graph
-from stoker.pipeline.levels import levels_steps
 from stoker.pipeline.nodes import Form, If, Node
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.steps import (
@@ -29,7 +28,6 @@ from stoker.pipeline.steps import (
     IfStep,
     InputStep,
     ItemsStep,
-    LevelsStep,
     RecordStep,
     SameSizeStep,
     Step,
@@ -59,15 +57,11 @@ def explain(plan: Plan) -> str:
 
 def joined(plan: Plan) -> list[str]:
     """Say what a plan with shortcuts does at once, of which the pipeline has several steps."""
-    lines = [
+    return [
         f"{d.op.by} and center_crop: only what is kept is computed"
         for d in plan.decisions
         if isinstance(d.op, ResizeCenterCrop)
-    ]
-    for step in levels_steps(plan.steps):
-        names = ", ".join(f"{one.decision.op.name} ({one.site})" for one in step.applies)
-        lines.append(f"{names}: one table of levels, where tables are quick and images not small")
-    return lines or ["nothing"]
+    ] or ["nothing"]
 
 
 def _mixes(plan: Plan) -> list[str]:
@@ -184,7 +178,7 @@ def _line(plan: Plan, step: Step) -> str:
             return _decided(d)
         case SameSizeStep():
             return f"check: v{step.left} and v{step.right} have one size"
-        case ApplyStep() | LevelsStep() | FoldStep() | ItemsStep():
+        case ApplyStep() | FoldStep() | ItemsStep():
             return _applied(plan, step)
         case StoreStep() | StoreSizedStep():
             form = ""
@@ -194,12 +188,10 @@ def _line(plan: Plan, step: Step) -> str:
     return _scalar_line(plan, step)
 
 
-def _applied(plan: Plan, step: ApplyStep | LevelsStep | FoldStep | ItemsStep) -> str:
-    run = step.applies if isinstance(step, LevelsStep) else (step,)
-    ops = ", ".join(f"{one.decision.op.name} d{one.decision.index}" for one in run)
+def _applied(plan: Plan, step: ApplyStep | FoldStep | ItemsStep) -> str:
+    op = f"{step.decision.op.name} d{step.decision.index}"
     of = ", ".join(f"v{src}" for src in step.srcs)
-    how = " as one table" * isinstance(step, LevelsStep)
-    return f"v{step.dst} = {ops} of {of}{how}{_about(plan, step.dst)}"
+    return f"v{step.dst} = {op} of {of}{_about(plan, step.dst)}"
 
 
 def _decided(d: Decision) -> str:

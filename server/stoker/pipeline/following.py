@@ -18,7 +18,7 @@ from stoker.pipeline.declared import declared, params_of
 from stoker.pipeline.engine import Row
 from stoker.pipeline.plan import Plan
 from stoker.pipeline.schedule import FACTS, Moment, facts_read
-from stoker.pipeline.steps import ApplyStep, Decision, FoldStep, IfStep, LevelsStep, Step
+from stoker.pipeline.steps import ApplyStep, Decision, FoldStep, IfStep, Step
 from stoker.protocol.errors import BuildError, StokerError, UsageError
 
 
@@ -107,8 +107,6 @@ def _applies(steps: tuple[Step, ...]) -> Iterator[ApplyStep | FoldStep]:
     for step in steps:
         if isinstance(step, ApplyStep | FoldStep):
             yield step
-        elif isinstance(step, LevelsStep):
-            yield from step.applies
         elif isinstance(step, IfStep):
             yield from _applies((*step.then, *step.orelse))
 

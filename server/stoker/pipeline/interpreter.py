@@ -35,7 +35,6 @@ from stoker.pipeline.steps import (
     IfStep,
     InputStep,
     ItemsStep,
-    LevelsStep,
     RecordStep,
     RescaleStep,
     SameSizeStep,
@@ -223,8 +222,6 @@ class Run:
                 self.same_size(step)
             case ApplyStep() | FoldStep():
                 self.apply(step)
-            case LevelsStep():
-                self.steps(step.applies)
             case ItemsStep():
                 self.items(step)
             case IfStep():

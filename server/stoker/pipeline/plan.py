@@ -19,7 +19,6 @@ from stoker.ops.contract import State
 from stoker.pipeline.binding import Binder
 from stoker.pipeline.bucketed import Size, in_bucket
 from stoker.pipeline.graph import Graph
-from stoker.pipeline.levels import join_levels
 from stoker.pipeline.memory import lay_out
 from stoker.pipeline.mixes import Mix
 from stoker.pipeline.normal import normalise
@@ -88,7 +87,7 @@ def bind(
         states: field name -> what the dataset holds under it.
         bucket: size of the bucket whose samples are computed; None without buckets.
         shortcuts: whether steps may be joined where that is quicker and gives the same bytes; see
-            `stoker.pipeline.shortcuts` and `stoker.pipeline.levels`.
+            `stoker.pipeline.shortcuts`.
 
     Raises:
         BuildError: a field is unknown, an op has no rule (even where nothing needs its result),
@@ -100,8 +99,6 @@ def bind(
     normal = normalise(graph)
     settled = in_bucket(normal, bucket)
     bound = Binder(shorten(settled, states) if shortcuts else settled, states).bind()
-    if shortcuts:
-        join_levels(bound)
     check_unneeded(normal.unneeded, states)
     layout = lay_out(bound)
     plan = Plan(

@@ -45,7 +45,6 @@ PRELOAD = (
     "stoker.order.compiled",
     "stoker.ops.machine",
     "stoker.ops.machine.blocks",
-    "stoker.ops.machine.lookup",
     "stoker.ops.machine.pixels",
     "stoker.pipeline.by_address",
     "stoker.pipeline.diagnose",
