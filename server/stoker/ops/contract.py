@@ -262,6 +262,8 @@ class Op:
             returns whether there is one: not where it takes one ratio of sides, and they have two.
             `stoker.ops.relative` has rules; None: there is none, and such a call is refused.
         units: field of the record -> its unit, for people; see `stoker.ops.units`.
+        calls_python: whether kernels leave compiled code to call a Python function of the author,
+            which the parameter `function` names; see `stoker.ops.python_call`.
     """
 
     name: ClassVar[str]
@@ -281,6 +283,7 @@ class Op:
     folds: ClassVar[dict[str, FoldKernel]] = {}
     float_folds: ClassVar[dict[str, FoldKernel]] = {}
     units: ClassVar[Mapping[str, str]] = {}
+    calls_python: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Settle NumPy scalars to Python numbers, then check the parameters.

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from stoker.ops.python_call import PythonCall, failure
+from stoker.ops.python_call import failure
 from stoker.pipeline.engine import Freeze, Row, check_freeze, write_row
 from stoker.pipeline.faults import call_error, sample_error
 from stoker.pipeline.following import Follower
@@ -115,7 +115,7 @@ class Executor:
             if scalar is not None:
                 self._samples[place, 0] = scalar.ctypes.data
         self._forget_shapes()
-        self._calls = any(isinstance(d.op, PythonCall) for d in plan.decisions)
+        self._calls = any(d.op.calls_python for d in plan.decisions)
 
     def run(self, row: Row, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> None:
         """Compute one row; see `Engine.run`.

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from stoker.ops.python_call import PythonCall
 from stoker.ops.resize_center_crop import ResizeCenterCrop
 from stoker.pipeline.graph import Graph
 from stoker.pipeline.nodes import Form, If, Node
@@ -203,7 +202,7 @@ def _decided(d: Decision) -> str:
     stream = "no randomness" if d.stream is None else f"stream {d.stream!r}"
     more = ", parameters of a schedule" * (d.schedule is not None)
     more += ", the same for all views" * d.shared
-    more += f", in Python: {d.op.function}" if isinstance(d.op, PythonCall) else ""
+    more += f", in Python: {d.op.params_data()['function']}" if d.op.calls_python else ""
     return f"d{d.index} = draw {d.op.name}{of}, {stream}{more} ({d.site})"
 
 

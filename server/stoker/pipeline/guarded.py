@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from stoker.ops.painted import Memory
-from stoker.ops.python_call import PythonCall
 from stoker.ops.records import machine_record
 from stoker.pipeline.engine import Row
 from stoker.pipeline.faults import kernel_error
@@ -59,7 +58,7 @@ class Guarded(Interpreter):
                 changed its parameters or the items it looks at.
         """
         op, name = decision.op, f"d{decision.index}"
-        if isinstance(op, PythonCall):
+        if op.calls_python:
             super().draw(decision, row, size, items)
             return
         key = machine_key(key_of(decision, row, self._freeze))
@@ -103,7 +102,7 @@ class _GuardedRun(Run):
     engine: Guarded
 
     def compute(self, step: ApplyStep | FoldStep, shape: tuple[int, ...]) -> np.ndarray:
-        if isinstance(step.decision.op, PythonCall):
+        if step.decision.op.calls_python:
             return super().compute(step, shape)
         dtype = np.dtype(physical(self.plan.states[step.dst].dtype))
         size = int(np.prod(shape)) * dtype.itemsize

@@ -19,7 +19,6 @@ from typing import Final
 import numpy as np
 
 from stoker.dataset import Dataset
-from stoker.ops.python_call import PythonCall
 from stoker.pipeline.engine import Engine, Freeze
 from stoker.pipeline.executor import Executor, compile_plan
 from stoker.pipeline.guarded import Guarded
@@ -98,5 +97,5 @@ class Engines:
 
 def keeps_nothing(plan: Plan) -> bool:
     """Whether nothing of a row can be left in an engine of a plan for the next one to see."""
-    calls = any(isinstance(decision.op, PythonCall) for decision in plan.decisions)
+    calls = any(decision.op.calls_python for decision in plan.decisions)
     return not (plan.mixes or calls or facts_read(plan.graph).intersection(FACTS))

@@ -11,7 +11,6 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from stoker.ops.python_call import PythonCall
 from stoker.pipeline.explain import explain as plan_text
 from stoker.pipeline.explain import graph_text, joined
 from stoker.pipeline.listing import listing
@@ -74,9 +73,11 @@ def stages(subject: Subject) -> list[str]:
     """Name what runs in Python for every row: decoding, and functions of the user's."""
     fields = {field.name: field for field in subject.dataset.schema.fields}
     decoded = [name for name in subject.plan.fields if fields[name].encoding in ENCODED]
-    called = [d.op for d in subject.plan.decisions if isinstance(d.op, PythonCall)]
+    called = [d.op for d in subject.plan.decisions if d.op.calls_python]
     found = [f"decoding of {', '.join(decoded)}, so rows are computed one by one"] * bool(decoded)
-    return found + [f"a call of {op.function}, out of compiled code" for op in called]
+    return found + [
+        f"a call of {op.params_data()['function']}, out of compiled code" for op in called
+    ]
 
 
 def _section(console: Console, title: str, text: str) -> None:
