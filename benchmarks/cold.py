@@ -23,11 +23,11 @@ import pipelines
 from workloads import packed_of
 
 from stoker.dataset import open_dataset
-from stoker.pipeline.executor import compile_plan
+from stoker.pipeline.compiled.executor import compile_plan
 from stoker.protocol.layout import slot_layout
-from stoker.server.reference import make_spec
-from stoker.server.rows import RowComputer
-from stoker.server.states import worker_plan
+from stoker.server.rows.reference import make_spec
+from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.states import worker_plan
 
 BATCH = 64
 KINDS = ("warm", "cold", "cold, read ahead")

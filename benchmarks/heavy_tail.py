@@ -44,11 +44,11 @@ from stoker.client import Loader
 from stoker.dataset import open_dataset, schema, write
 from stoker.order.batches import steps_per_epoch
 from stoker.pipeline import pipeline
-from stoker.pipeline.executor import compile_plan
+from stoker.pipeline.compiled.executor import compile_plan
 from stoker.protocol.layout import slot_layout
-from stoker.server.reference import make_spec
-from stoker.server.rows import RowComputer
-from stoker.server.states import worker_plan
+from stoker.server.rows.reference import make_spec
+from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.states import worker_plan
 
 SMALL, LARGE, LARGE_SHARE = (256, 192), (2600, 1950), 0.015
 EVEN = (336, 252)

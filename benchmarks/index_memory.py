@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from stoker.dataset import Dataset, Schema, open_dataset, schema
-from stoker.dataset.arrow import ALIGN, parse_type, plan_file
-from stoker.dataset.build import with_row_columns
-from stoker.dataset.manifest import (
+from stoker.dataset.format.arrow import ALIGN, parse_type, plan_file
+from stoker.dataset.format.item import SourceFile
+from stoker.dataset.format.manifest import (
     ColumnPlace,
     DataFile,
     Extent,
@@ -30,7 +30,7 @@ from stoker.dataset.manifest import (
     Statistics,
     write_manifest,
 )
-from stoker.dataset.sources.item import SourceFile
+from stoker.dataset.packing.build import with_row_columns
 
 ROWS_PER_FILE = 2**20
 PICTURE_BYTES = 100_000

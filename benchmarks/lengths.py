@@ -19,12 +19,12 @@ from stoker.client import LengthBuckets
 from stoker.dataset import Dataset, open_dataset, schema, write
 from stoker.order.buckets.order import BucketOrder
 from stoker.pipeline import outputs, pipeline
-from stoker.pipeline.executor import compile_plan
+from stoker.pipeline.compiled.executor import compile_plan
 from stoker.protocol.spec import StreamSpec
-from stoker.server.bucket_rows import BucketComputer, plan_buckets
-from stoker.server.cuts import Share
-from stoker.server.reference import make_spec
-from stoker.server.states import worker_plan
+from stoker.server.rows.bucket_rows import BucketComputer, plan_buckets
+from stoker.server.rows.reference import make_spec
+from stoker.server.rows.states import worker_plan
+from stoker.server.work.cuts import Share
 
 LONGEST = 1024
 

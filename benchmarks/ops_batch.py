@@ -17,9 +17,9 @@ from interleave import least_times
 from ops_subject import TORCH, Peers, Subject, one_thread
 
 from stoker import ops
-from stoker.ops.batch import BatchOp, picture_size
-from stoker.ops.contract import State
-from stoker.ops.means import Tools
+from stoker.ops.bases.batch import BatchOp, picture_size
+from stoker.ops.contract.op import State
+from stoker.ops.kernels.means import Tools
 
 SIDE = 224
 PART = 0.3

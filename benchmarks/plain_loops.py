@@ -28,11 +28,11 @@ from meter import Epoch, busy_s, tree_s
 
 from stoker.dataset import open_dataset
 from stoker.order.batches import rank_rows, steps_per_epoch
-from stoker.pipeline.executor import compile_plan
+from stoker.pipeline.compiled.executor import compile_plan
 from stoker.protocol.layout import slot_layout
-from stoker.server.reference import make_spec
-from stoker.server.rows import RowComputer
-from stoker.server.states import worker_plan
+from stoker.server.rows.reference import make_spec
+from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.states import worker_plan
 
 
 def loop(

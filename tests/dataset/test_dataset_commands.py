@@ -9,7 +9,8 @@ from PIL import Image
 from typer import Typer
 from typer.testing import CliRunner
 
-from stoker.dataset import in_place, open_dataset
+from stoker.dataset import open_dataset
+from stoker.dataset.packing import in_place
 from stoker.protocol.errors import DatasetError, UsageError
 from stoker.server.commands.dataset import index, ls, pack, verify
 

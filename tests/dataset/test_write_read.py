@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stoker.dataset import open_dataset, schema
-from stoker.dataset.build import Cut, write_dataset
+from stoker.dataset.packing.build import Cut, write_dataset
 from stoker.protocol.errors import SampleError
 
 

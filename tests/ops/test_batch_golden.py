@@ -16,9 +16,9 @@ import pytest
 
 from stoker import ops
 from stoker.ops import State, StateError
-from stoker.ops.batch import picture_size
-from stoker.ops.means import Tools
-from stoker.ops.registry import batch_ops
+from stoker.ops.bases.batch import picture_size
+from stoker.ops.contract.registry import batch_ops
+from stoker.ops.kernels.means import Tools
 from stoker.protocol.items import ItemField
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "batch_ops.json"

@@ -7,10 +7,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from stoker.jit import compiled
 from stoker.ops import Op, State, StateError, make, registered
-from stoker.ops.contract import storage
+from stoker.ops.contract.op import storage
 from stoker.ops.testing import check_op
-from stoker.rng.jit import compiled
 from stoker.rng.streams import machine_key, make_key, stream_key
 
 SIZES = [(1, 1), (1, 9), (8, 1), (2, 3), (17, 13), (33, 64), (65, 31), (49, 97)]
@@ -168,9 +168,9 @@ import sys
 import numba, numpy as np
 from numba.core.runtime import rtsys
 from stoker.ops import State, StateError, make, registered
-from stoker.ops.contract import storage
-from stoker.ops.records import machine_record
-from stoker.rng.jit import compiled, set_cache_root
+from stoker.ops.contract.op import storage
+from stoker.ops.contract.records import machine_record
+from stoker.jit import compiled, set_cache_root
 from stoker.rng.streams import machine_key, make_key
 
 set_cache_root(sys.argv[1])

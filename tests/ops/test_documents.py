@@ -10,7 +10,7 @@ import pytest
 
 from stoker import ops
 from stoker.ops import lookup, make, registered
-from stoker.ops.registry import batch_ops, folds
+from stoker.ops.contract.registry import batch_ops, folds
 
 DOCS = Path(__file__).parents[2] / "docs"
 VECTORS = json.loads(

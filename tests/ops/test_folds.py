@@ -14,15 +14,15 @@ from numba import int32, uint8
 from scipy import stats
 
 from stoker import ops
+from stoker.jit import compiled, kernel
+from stoker.jit.machine_code import violations
 from stoker.ops import ParameterError, State, StateError
-from stoker.ops.contract import FoldKernel
-from stoker.ops.folds import Fold
-from stoker.ops.mixing import MOST, add_mix, begin_mix, end_mix, plain_mix
-from stoker.ops.registry import choices, folds, registered
+from stoker.ops.bases.folds import Fold
+from stoker.ops.bases.mixing import MOST, add_mix, begin_mix, end_mix, plain_mix
+from stoker.ops.contract.op import FoldKernel
+from stoker.ops.contract.registry import choices, folds, registered
 from stoker.ops.testing import ContractError, check_op
-from stoker.pipeline.warm import op_calls
-from stoker.rng.jit import compiled, kernel
-from stoker.rng.machine_code import violations
+from stoker.pipeline.compiled.warm import op_calls
 
 EXAMPLES = {
     "blend": [{"weights": (1, 2, 3)}, {"weights": (0.1,) * 16}, {"weights": (0, 5)}],

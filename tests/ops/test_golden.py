@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from stoker.ops import Chance, Integer, OneOf, SomeOf, State, StateError, Uniform, make
-from stoker.ops.registry import choices
+from stoker.ops.contract.registry import choices
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ops.json"
 CHOICES = GOLDEN.with_name("choices.json")

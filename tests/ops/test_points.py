@@ -17,14 +17,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker.jit import compiled
 from stoker.ops import ConvertBoxes, FilterBoxes, State, StateError, TrackVisible, make, registered
-from stoker.ops.contract import ITEM_KINDS
-from stoker.ops.points import MOVERS, inverse, move_boxes, scaled, turned, visible_word
+from stoker.ops._testing.items import FIRST, SIZES, compare_places, decide, places
+from stoker.ops.contract.op import ITEM_KINDS
+from stoker.ops.contract.rules import visible_word
+from stoker.ops.kernels.points import MOVERS, inverse, move_boxes, scaled, turned
 from stoker.ops.testing import check_op, structured
-from stoker.ops.testing_items import FIRST, SIZES, compare_places, decide, places
 from stoker.protocol.items import ItemField, item_words
 from stoker.protocol.ragged import pack_items, unpack_items
-from stoker.rng.jit import compiled
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "items.json"
 COVERS = {"erase", "grid_mask"}

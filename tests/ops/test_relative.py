@@ -6,11 +6,11 @@ from fractions import Fraction
 import pytest
 
 from stoker import ops
+from stoker.jit import compiled
 from stoker.ops import registered
-from stoker.ops.relative import keep_record, one_ratio, require_ratio
+from stoker.ops._testing.memory import structured
+from stoker.ops.contract.relative import keep_record, one_ratio, require_ratio
 from stoker.ops.testing import OpRunner
-from stoker.ops.testing_memory import structured
-from stoker.rng.jit import compiled
 
 SIZES = [(64, 80), (32, 40), (63, 79), (31, 40), (200, 33), (7, 300), (1, 9), (2, 2), (1, 1)]
 BOXES = ("erase", "fit_bucket", "iou_crop", "random_resized_crop")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from stoker.jit import compiled
 from stoker.order.permutation import (
     MAX_N,
     TINY,
@@ -12,7 +13,6 @@ from stoker.order.permutation import (
     rounds_for,
 )
 from stoker.protocol.errors import UsageError
-from stoker.rng.jit import compiled
 
 LARGE = [2**16, 2**16 + 1, 10**6, 10**9 + 7, 2**32 - 1, 2**32, 10**12, 2**48 - 1, 2**48]
 

@@ -10,8 +10,8 @@ import math
 import numpy as np
 import pytest
 
+from stoker.jit import compiled
 from stoker.order.permutation import HEADER, Permutation, permute_into
-from stoker.rng.jit import compiled
 
 LIMIT = 5.0
 

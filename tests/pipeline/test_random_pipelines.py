@@ -18,18 +18,18 @@ import pytest
 from random_graphs import Writer
 from random_steps import ARRAYS, CONVERSIONS, PARAMS, takes_floats
 
-from stoker.ops.contract import State
-from stoker.ops.registry import lookup, registered
+from stoker.ops.contract.op import State
+from stoker.ops.contract.registry import lookup, registered
 from stoker.pipeline import Row
-from stoker.pipeline.batches import Held
-from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.graph import Graph
-from stoker.pipeline.guarded import Guarded
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.mixer import Mixer
-from stoker.pipeline.plan import bind
-from stoker.pipeline.program import write_program
-from stoker.pipeline.proof import prove
+from stoker.pipeline.authoring.batches import Held
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.compiled.guarded import Guarded
+from stoker.pipeline.compiled.program import write_program
+from stoker.pipeline.compiled.proof import prove
+from stoker.pipeline.engine.mixer import Mixer
+from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.plan import bind
 
 FIRST = int(os.environ.get("STOKER_PIPELINES_FROM", "0"))
 COMPILED = int(os.environ.get("STOKER_PIPELINES", "300"))

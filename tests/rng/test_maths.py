@@ -8,11 +8,11 @@ import numba
 import numpy as np
 import pytest
 
+from stoker.jit import compiled, kernel
+from stoker.jit.machine_code import violations
 from stoker.protocol.errors import UsageError
 from stoker.rng import draws, maths, normals, streams
 from stoker.rng.bits import bits_float, float_bits
-from stoker.rng.jit import compiled, kernel
-from stoker.rng.machine_code import violations
 from stoker.rng.maths import sqrt as maths_sqrt
 from stoker.rng.philox import key_block
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
-from stoker.dataset.fingerprint import dataset_fingerprint
-from stoker.dataset.manifest import Manifest
-from stoker.dataset.mapping import map_file
-from stoker.dataset.pool import Job, default_workers, run_jobs
-from stoker.dataset.reader import open_dataset
-from stoker.dataset.resume import file_digest
-from stoker.dataset.schema import DIGEST
-from stoker.dataset.verify_rows import BadRow, RowsJob, RowsResult
+from stoker.dataset.format.fingerprint import dataset_fingerprint
+from stoker.dataset.format.manifest import Manifest
+from stoker.dataset.format.schema import DIGEST
+from stoker.dataset.opening import open_dataset
+from stoker.dataset.packing.pool import Job, default_workers, run_jobs
+from stoker.dataset.packing.resume import file_digest
+from stoker.dataset.packing.verify_rows import BadRow, RowsJob, RowsResult, verify_rows
+from stoker.dataset.reading.mapping import map_file
 from stoker.protocol.errors import UsageError
 
 ROWS_PER_JOB = 512
@@ -110,7 +110,7 @@ def _verify_rows(
 ) -> tuple[int, list[BadRow]]:
     jobs = [
         Job(
-            "verify_rows",
+            verify_rows,
             msgspec.to_builtins(RowsJob(str(folder), start, stop, most)),
             f"verifying rows {start} to {stop - 1}",
         )

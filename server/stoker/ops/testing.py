@@ -23,14 +23,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.ops.contract import IMAGE_KINDS, Op, State, StateError, storage
-from stoker.ops.painted import Memory
-from stoker.ops.registry import make, name_of
-from stoker.ops.testing_folds import check_folds
-from stoker.ops.testing_items import check_items, looked_at_by
-from stoker.ops.testing_memory import OTHER_PAINT, PAINT, structured
+from stoker.jit import compiled
+from stoker.ops._testing.folds import check_folds
+from stoker.ops._testing.items import check_items, looked_at_by
+from stoker.ops._testing.memory import OTHER_PAINT, PAINT, structured
+from stoker.ops._testing.painted import Memory
+from stoker.ops.contract.op import IMAGE_KINDS, Op, State, StateError, storage
+from stoker.ops.contract.registry import make, name_of
 from stoker.protocol.canonical import canonical_bytes
-from stoker.rng.jit import compiled
 from stoker.rng.streams import Key, machine_key, make_key, stream_key
 
 SIZES: Final = ((17, 13), (33, 64), (1, 9), (8, 1), (49, 97))

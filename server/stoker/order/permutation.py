@@ -20,8 +20,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from stoker.jit import compiled, kernel
 from stoker.protocol.errors import UsageError
-from stoker.rng.jit import compiled, kernel
 from stoker.rng.philox import key_block
 from stoker.rng.streams import ORDER_STREAM, Key, machine_key, make_key, stream_key
 

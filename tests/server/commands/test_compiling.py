@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from stoker.rng.jit import cache_root
+from stoker.jit import cache_root
 
 HERE = Path(__file__).parent
 WORKER = """
@@ -13,12 +13,12 @@ import sys
 import numpy as np
 from command_pipelines import train
 from stoker.dataset import open_dataset
-from stoker.dataset.jpeg import splice
+from stoker.dataset.images.jpeg import splice
 from stoker.order import permutation
-from stoker.pipeline.engine import Row
-from stoker.rng.jit import compiled, set_cache_root
-from stoker.server.compiling import compiled_plan
-from stoker.server.samples import SampleReader
+from stoker.pipeline.engine.interface import Row
+from stoker.jit import compiled, set_cache_root
+from stoker.server.workers.compiling import compiled_plan
+from stoker.server.rows.samples import SampleReader
 
 set_cache_root(sys.argv[1])
 plain = (splice._cut, permutation.permute, permutation.permute_into, permutation.fill_words)

@@ -1,9 +1,9 @@
 """`stoker explain` says what a pipeline becomes: fields, graph, plan, memory, program."""
 
-from stoker.pipeline.listing import listing
-from stoker.pipeline.program import write_program
+from stoker.pipeline.compiled.listing import listing
+from stoker.pipeline.compiled.program import write_program
 from stoker.server.commands.explain import explain
-from stoker.server.subject import open_subject
+from stoker.server.rows.subject import open_subject
 
 
 def test_every_part_is_there(photos, run):

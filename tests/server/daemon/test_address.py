@@ -9,12 +9,12 @@ import sys
 import pytest
 
 from stoker.protocol.errors import ConfigError, ResourceError, UsageError
-from stoker.server.address import MAX_PATH_BYTES, Place, group_number, socket_path
-from stoker.server.daemon import Daemon
+from stoker.server.daemon.address import MAX_PATH_BYTES, Place, group_number, socket_path
+from stoker.server.daemon.daemon import Daemon
 
 HOLDER = """
 import socket, sys, time
-from stoker.server.address import Place
+from stoker.server.daemon.address import Place
 place = Place(sys.argv[1], None)
 sockets = [place.listen("", socket.SOCK_STREAM), place.listen(".fd", socket.SOCK_SEQPACKET)]
 print("listening", flush=True)

@@ -15,7 +15,7 @@ import zmq
 from stoker.protocol import codec, messages
 from stoker.protocol.descriptors import send_packet
 from stoker.protocol.errors import ProtocolError
-from stoker.server import broker, sidesocket
+from stoker.server.daemon import broker, sidesocket
 
 
 @pytest.fixture

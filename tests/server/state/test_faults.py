@@ -8,7 +8,7 @@ from stoker.protocol.spec import StreamSpec
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
 from stoker.server.state.streams import MAX_SUSPECTS
-from stoker.server.work import Done
+from stoker.server.work.records import Done
 
 
 def of(items, kind):

@@ -29,7 +29,7 @@ from stoker.order.epoch import EpochOrder
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import UnknownNameError, UsageError
 from stoker.protocol.spec import OrderSpec, StreamSpec
-from stoker.server.cgroup import cores
+from stoker.server.settings.cgroup import cores
 
 BLOCK: Final = 4096
 """Samples whose neighbourhood `QUASI_RANDOM` keeps together."""

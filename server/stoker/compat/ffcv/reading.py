@@ -16,15 +16,15 @@ import numpy as np
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.compat.ffcv.step import Rows
 from stoker.dataset import Dataset
-from stoker.dataset.manifest import DataFile
-from stoker.dataset.mapping import map_file
+from stoker.dataset.format.manifest import DataFile
+from stoker.dataset.reading.mapping import map_file
 from stoker.pipeline import Engine, Row, pipeline
-from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.plan import bind
-from stoker.pipeline.values import Sample
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.tracing.values import Sample
 from stoker.protocol.errors import BuildError
-from stoker.server.samples import SampleReader
-from stoker.server.states import field_states
+from stoker.server.rows.samples import SampleReader
+from stoker.server.rows.states import field_states
 
 
 class Reading(Protocol):

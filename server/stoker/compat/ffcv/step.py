@@ -24,10 +24,10 @@ from stoker.compat.ffcv.pipeline.compiler import Compiler, machine
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.compat.ffcv.rewriting import COMPILED, Rewritten, rewrite
-from stoker.ops.foreign import generator, noise
-from stoker.pipeline.diagnose import reason
+from stoker.jit import compiled
+from stoker.ops.custom.foreign import generator, noise
+from stoker.pipeline.compiled.diagnose import reason
 from stoker.protocol.errors import BuildError, StokerError
-from stoker.rng.jit import compiled
 from stoker.rng.streams import make_key, stream_key
 
 TRIAL_ROWS: Final = 3

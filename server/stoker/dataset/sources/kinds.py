@@ -8,20 +8,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker.dataset.sources.arrays import is_arrays, scan_arrays
-from stoker.dataset.sources.coco import is_coco, scan_coco
-from stoker.dataset.sources.ffcv import is_beton, scan_beton
-from stoker.dataset.sources.folder import scan_folder
-from stoker.dataset.sources.huggingface import huggingface_files, is_huggingface, scan_huggingface
-from stoker.dataset.sources.item import SourceFile
-from stoker.dataset.sources.objects import is_object, scan_objects
-from stoker.dataset.sources.parallel import has_images_folder, scan_parallel
-from stoker.dataset.sources.scan import Request, Scan
-from stoker.dataset.sources.table import is_table, scan_table
-from stoker.dataset.sources.walk import has_pictures
-from stoker.dataset.sources.webdataset import is_webdataset, scan_webdataset, webdataset_files
-from stoker.dataset.sources.yolo import scan_yolo
-from stoker.dataset.sources.yolo_layout import is_yolo
+from stoker.dataset.format.item import SourceFile
+from stoker.dataset.sources.common.scan import Request, Scan
+from stoker.dataset.sources.common.walk import has_pictures
+from stoker.dataset.sources.formats.arrays import is_arrays, scan_arrays
+from stoker.dataset.sources.formats.coco import is_coco, scan_coco
+from stoker.dataset.sources.formats.ffcv import is_beton, scan_beton
+from stoker.dataset.sources.formats.folder import scan_folder
+from stoker.dataset.sources.formats.huggingface import (
+    huggingface_files,
+    is_huggingface,
+    scan_huggingface,
+)
+from stoker.dataset.sources.formats.objects import is_object, scan_objects
+from stoker.dataset.sources.formats.parallel import has_images_folder, scan_parallel
+from stoker.dataset.sources.formats.table import is_table, scan_table
+from stoker.dataset.sources.formats.webdataset import (
+    is_webdataset,
+    scan_webdataset,
+    webdataset_files,
+)
+from stoker.dataset.sources.formats.yolo import scan_yolo
+from stoker.dataset.sources.formats.yolo_layout import is_yolo
 from stoker.protocol.datasets import is_pattern
 from stoker.protocol.errors import UsageError
 

@@ -11,15 +11,15 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from stoker.pipeline.explain import explain as plan_text
-from stoker.pipeline.explain import graph_text, joined
-from stoker.pipeline.listing import listing
-from stoker.pipeline.program import write_program
-from stoker.pipeline.steps import Decision
-from stoker.pipeline.windows import windowed
-from stoker.server.samples import ENCODED
-from stoker.server.states import worker_plan
-from stoker.server.subject import Subject, open_subject
+from stoker.pipeline.compiled.listing import listing
+from stoker.pipeline.compiled.program import write_program
+from stoker.pipeline.planning.boxes import windowed
+from stoker.pipeline.planning.steps import Decision
+from stoker.pipeline.showing.explain import explain as plan_text
+from stoker.pipeline.showing.explain import graph_text, joined
+from stoker.server.rows.samples import ENCODED
+from stoker.server.rows.states import worker_plan
+from stoker.server.rows.subject import Subject, open_subject
 
 
 def explain(

@@ -10,7 +10,7 @@ from stoker.server.state.context import Context
 from stoker.server.state.delivery import Groups
 from stoker.server.state.instructions import Quarantine
 from stoker.server.state.streams import Stream
-from stoker.server.work import BadSample
+from stoker.server.work.records import BadSample
 
 MAX_KNOWN = 2**20
 """Ids that are remembered of a stream; those beyond are counted each time they are met."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from stoker.server.state.context import Context
 from stoker.server.state.instructions import StartBuild
-from stoker.server.work import BuildRequest, BuildResult
+from stoker.server.work.records import BuildRequest, BuildResult
 
 Key = tuple[str, str, bytes, bytes, int, bytes]
 """Path of the dataset, `module:attr` or graph data; with buckets the request, batch size, exclude

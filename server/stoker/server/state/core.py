@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stoker.server.state import metrics
+from stoker.server.state.budget import Budget
 from stoker.server.state.builds import Builds
 from stoker.server.state.context import Context
 from stoker.server.state.delivery import Groups
@@ -34,7 +35,6 @@ from stoker.server.state.events import (
 )
 from stoker.server.state.faults import Faults
 from stoker.server.state.instructions import Instruction
-from stoker.server.state.memory import Budget
 from stoker.server.state.opening import Openings
 from stoker.server.state.replays import Replays
 from stoker.server.state.scheduler import Scheduler

@@ -9,7 +9,7 @@ from typing import Protocol
 from stoker.order.buckets.turns import BucketTurns
 from stoker.protocol.accounts import EpochAccount, epoch_account
 from stoker.protocol.buckets import Bucket
-from stoker.server.cuts import Cut
+from stoker.server.work.cuts import Cut
 
 
 class Course(Protocol):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stoker.protocol.errors import Detail
 from stoker.protocol.messages import ClientRecord, Hello
-from stoker.server.work import BuildResult, Done
+from stoker.server.work.records import BuildResult, Done
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from stoker.server.state.groups import Group
 from stoker.server.state.instructions import Quarantine
 from stoker.server.state.scheduler import Scheduler
 from stoker.server.state.workers import Pool, Worker
-from stoker.server.work import BadSample
+from stoker.server.work.records import BadSample
 
 
 class Faults:

@@ -13,7 +13,7 @@ from stoker.server.state.batches import Batch
 from stoker.server.state.course import Course
 from stoker.server.state.slots import SlotPool
 from stoker.server.state.streams import Stream
-from stoker.server.work import OpenStream
+from stoker.server.work.records import OpenStream
 
 
 class Run:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from stoker.protocol.messages import DaemonRecord
-from stoker.server.work import BadSample, BuildRequest, OpenStream, ReplayRequest, Work
+from stoker.server.work.records import BadSample, BuildRequest, OpenStream, ReplayRequest, Work
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,17 @@ from stoker.protocol.errors import ResourceError, StokerError
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import Output, check_outputs
 from stoker.protocol.messages import Open, Opened
+from stoker.server.state.budget import REMEDY, Budget
 from stoker.server.state.builds import Builds, Key
 from stoker.server.state.context import Context, Fault, error_record
 from stoker.server.state.delivery import AHEAD_OF_CREDITS, Groups
 from stoker.server.state.events import BuildFailed
 from stoker.server.state.groups import Group
 from stoker.server.state.instructions import ReserveSlab, SendSlab
-from stoker.server.state.memory import REMEDY, Budget
 from stoker.server.state.names import resolve_dataset, resolve_pipeline
 from stoker.server.state.session import Session, Wish
 from stoker.server.state.streams import Streams, check_request, compose, lay_course
-from stoker.server.work import BuildResult, OpenStream
+from stoker.server.work.records import BuildResult, OpenStream
 
 SPARE = 1
 

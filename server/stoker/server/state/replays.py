@@ -14,7 +14,7 @@ from stoker.server.state.context import Context, error_record
 from stoker.server.state.events import ReplayEnded, ReplayFailed
 from stoker.server.state.groups import Group
 from stoker.server.state.instructions import DropReplay, SendReplay, StartReplay
-from stoker.server.work import ReplayRequest
+from stoker.server.work.records import ReplayRequest
 
 
 class Replays:

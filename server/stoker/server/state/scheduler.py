@@ -22,7 +22,7 @@ from stoker.server.state.delivery import Groups
 from stoker.server.state.groups import Group
 from stoker.server.state.instructions import Assign, Recall, TellStream
 from stoker.server.state.workers import Pool, Worker
-from stoker.server.work import Done, Work
+from stoker.server.work.records import Done, Work
 
 
 class Scheduler:

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.messages import Open
-from stoker.server.cuts import Share
 from stoker.server.state.builds import Key
 from stoker.server.state.groups import Group
+from stoker.server.work.cuts import Share
 
 
 @dataclass(slots=True)

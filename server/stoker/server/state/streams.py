@@ -15,11 +15,11 @@ from stoker.protocol.exclude import Excluded
 from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.messages import Open
 from stoker.protocol.spec import OrderSpec, StreamSpec
-from stoker.server.cuts import Share
 from stoker.server.state.course import BucketCourse, Course, PlainCourse
 from stoker.server.state.names import resolve
 from stoker.server.state.settings import Settings
-from stoker.server.work import BuildResult
+from stoker.server.work.cuts import Share
+from stoker.server.work.records import BuildResult
 
 MAX_SUSPECTS = 1024
 SPEED_WEIGHT = 0.25

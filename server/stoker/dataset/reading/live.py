@@ -1,0 +1,283 @@
+"""Live sources: samples that a user's class makes when they are asked for, without packing.
+
+    class Photos:
+        fields = (schema.bounded(schema.image(), 1024, 1024), schema.label())
+        fingerprint = "photos of 2026-11-21"
+
+        def __len__(self): ...
+        def __getitem__(self, index): return {"image": jpeg_bytes, "label": 3}
+
+The class is named `module:Class` by the operator's configuration or on the user's own command line,
+imported by that name and made without arguments, once in every worker. What it returns is checked
+as when packing. Nothing can be known of a sample before it is made: so `fields` tell the bounds,
+and the fingerprint is what the class declares: it must be changed with anything that a sample
+depends on, for the law holds only as long as equal fingerprints mean equal samples.
+
+A sample that cannot be made follows the bad-sample policy; an OSError is tried again, then ends the
+stream, since another try might go well. Pillow says by an OSError too that a file is damaged, but
+without a number of the system's: that is a bad sample like any other.
+"""
+
+import threading
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from stoker.dataset.format.cells import Cell, Value, make_cell, make_cells
+from stoker.dataset.format.fingerprint import dataset_fingerprint, row_digest
+from stoker.dataset.format.manifest import DataFile, Manifest, Statistics
+from stoker.dataset.format.schema import UPRIGHT, Field, Schema, check_schema
+from stoker.dataset.images.inspect import Scratches
+from stoker.dataset.images.peek import peek_picture
+from stoker.dataset.limits import TRIES, CodecError
+from stoker.dataset.reading.reader import Dataset
+from stoker.jit.named import resolve
+from stoker.protocol.errors import DatasetError, SampleError, StokerError, UsageError
+
+MAX_FINGERPRINT = 1024
+
+
+def open_live(name: str) -> "LiveDataset":
+    """Open the live source `module:Class`.
+
+    Raises:
+        DatasetError: it cannot be imported or made, or does not declare what it must.
+    """
+    try:
+        source = resolve(name, trusted=True)()
+    except StokerError as error:
+        raise DatasetError(f"live source {name}: {error.message}", dataset=name) from None
+    except Exception as error:
+        raise DatasetError(
+            f"live source {name}: making it failed with {type(error).__name__}: {error}; it is "
+            "called without arguments",
+            dataset=name,
+        ) from error
+    return LiveDataset(name, source, _manifest(name, source))
+
+
+class LiveDataset(Dataset):
+    """A dataset whose samples a user's class makes; made by `open_live`."""
+
+    def __init__(self, name: str, source: Any, manifest: Manifest) -> None:
+        super().__init__(Path(name), manifest, 1)
+        self._source = source
+        self._own = threading.local()
+
+    def size(self, field: str, id: int) -> tuple[int, int]:  # noqa: A002
+        """Return (height, width) of a picture after EXIF orientation; makes the sample."""
+        self._picture(field)
+        cell = self._cells(id)[field]
+        return cell.items, cell.width
+
+    def sizes(self, field: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Refuse: sizes are not known before the samples are made.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(
+            f"live source {self.path}: the sizes of its pictures are not known before they are "
+            "made; pack it, to plan by sizes"
+        )
+
+    def lengths(self, field: str) -> Iterator[np.ndarray]:
+        """Refuse: lengths are not known before the samples are made.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(
+            f"live source {self.path}: how long {field!r} is, is not known before its samples are "
+            "made; pack it, to plan by lengths"
+        )
+
+    def sizes_of(self, field: str, ids: np.ndarray) -> np.ndarray:
+        """Refuse: sizes are not known before the samples are made.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(
+            f"live source {self.path}: how large {field!r} is, is not known before its samples are "
+            "made, so no batch can be padded to its longest row; pack it, or deliver the output by "
+            "outputs.as_list or outputs.ragged"
+        )
+
+    def orientation(self, field: str, id: int) -> int:  # noqa: A002
+        """Return the EXIF orientation (1..8) of a picture's bytes."""
+        spec = self._picture(field)
+        return 1 if spec.encoding in UPRIGHT else int(self._cells(id)[field].sides[2])
+
+    def read(self, field: str, id: int) -> memoryview | np.ndarray | np.generic:  # noqa: A002
+        """Return a field as it was made; see `Dataset.read`."""
+        spec = self._field(field)
+        cell = self._cells(id)[field]
+        data = memoryview(cell.data)
+        if spec.kind == "bytes" or (spec.is_picture and spec.encoding != "raw"):
+            return data
+        if spec.is_picture:
+            return self._raw_picture(spec, data, id)
+        if spec.shape:
+            return self._ragged(spec, data, id)
+        number: np.generic = np.frombuffer(data, spec.dtype)[0]
+        return number
+
+    def alike(self, fields: Sequence[str]) -> None:
+        """Return None: samples are made one by one."""
+
+    def gather(self, field: str, ids: np.ndarray, out: np.ndarray) -> bool:
+        """Return False: samples are made one by one."""
+        return False
+
+    def will_need(self, fields: Sequence[str], ids: np.ndarray) -> None:
+        """Do nothing: there is nothing to read ahead."""
+
+    def source(self, id: int) -> str | None:  # noqa: A002
+        """Return None: samples come from no file that is known."""
+        return None
+
+    def digest(self, id: int) -> bytes:  # noqa: A002
+        """Return the digest of the sample's content as it is made now, 16 bytes."""
+        cells = self._cells(id)
+        return row_digest([cells[field.name] for field in self.schema.fields])
+
+    def locate(self, field: str, id: int) -> tuple[DataFile, int]:  # noqa: A002
+        """Refuse: samples lie in no file.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(f"live source {self.path}: its samples lie in no file")
+
+    def _whereabouts(self, field: str, id: int) -> tuple[str, int]:  # noqa: A002
+        return str(self.path), 0
+
+    def _cells(self, id: int) -> dict[str, Cell]:  # noqa: A002
+        if not 0 <= id < len(self):
+            raise UsageError(f"dataset {self.path} has ids 0 to {len(self) - 1}, got {id}")
+        last: tuple[int, dict[str, Cell]] | None = getattr(self._own, "last", None)
+        if last is None or last[0] != id:
+            self._own.last = last = (id, self._make(id))
+        return last[1]
+
+    def _make(self, id: int) -> dict[str, Cell]:  # noqa: A002
+        row, fields = self._row_of(id), self.schema.fields
+        try:
+            names = {field.name for field in fields}
+            if not isinstance(row, dict) or row.keys() != names:
+                got = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
+                raise CodecError(f"expected a dict of {', '.join(sorted(names))}, got {got}")
+            cells = make_cells(fields, row, Scratches(), _cell)
+            for field in fields:
+                _check_bound(field, cells[field.name])
+        except CodecError as error:
+            raise self._bad(id, str(error)) from None
+        return cells
+
+    def _row_of(self, id: int) -> Any:  # noqa: A002
+        last: Exception | None = None
+        for _ in range(TRIES):
+            try:
+                return self._source[id]
+            except Exception as error:
+                if not isinstance(error, OSError) or _is_of_pillow(error):
+                    raise self._bad(id, f"{type(error).__name__}: {error}") from error
+                last = error
+        raise DatasetError(
+            f"live source {self.path}, id {id}: {TRIES} tries failed, the last with "
+            f"{type(last).__name__}: {last}",
+            dataset=str(self.path),
+            id=int(id),
+        ) from last
+
+    def _bad(self, id: int, what: str) -> SampleError:  # noqa: A002
+        return SampleError(
+            f"live source {self.path}, id {id}: {what}",
+            dataset=str(self.path),
+            id=int(id),
+            reason=what,
+        )
+
+
+def _is_of_pillow(error: OSError) -> bool:
+    """Whether an error is Pillow's own word on the content of a file.
+
+    What storage or a network says while Pillow reads is raised elsewhere, or has a number.
+    """
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    module = str(frame.f_globals.get("__name__"))
+    return error.errno is None and module.partition(".")[0] == "PIL"
+
+
+def _cell(field: Field, value: Value, scratch: Scratches) -> Cell:
+    """Return a cell as `make_cell` does, but without decoding a picture's file: reading does."""
+    if not isinstance(value, bytes) or field.encoding not in ("encoded", "jpeg", "png"):
+        return make_cell(field, value, scratch)
+    keep = bool(field.keeps_orientation)
+    seen = peek_picture(len(value), field.kind, lambda size: value[:size], keep)
+    if field.encoding not in ("encoded", seen.encoding):
+        raise CodecError(f"expected encoding {field.encoding}, got {seen.encoding}")
+    sides = (seen.height, seen.width, seen.orientation)
+    return Cell(value, sides, b"", seen.height, seen.width, seen.encoding)
+
+
+def _check_bound(field: Field, cell: Cell) -> None:
+    found = (cell.items, cell.width) if field.is_picture else (cell.items,)
+    sides = zip(found, field.bound, field.shape, strict=False)
+    if any(got > most or want not in (None, got) for got, most, want in sides):
+        raise CodecError(
+            f"field {field.name!r}: expected a shape {field.shape} of at most {field.bound}, got "
+            f"{found}"
+        )
+
+
+def _manifest(name: str, source: Any) -> Manifest:
+    """Return what a manifest would say of a live source.
+
+    Raises:
+        DatasetError: the class does not declare what it must.
+    """
+    fields: Any = getattr(source, "fields", None)
+    declared: Any = getattr(source, "fingerprint", None)
+    good = isinstance(fields, tuple | list) and all(isinstance(field, Field) for field in fields)
+    if not good or not isinstance(declared, str) or not 1 <= len(declared) <= MAX_FINGERPRINT:
+        raise DatasetError(
+            f"live source {name}: expected attributes `fields`, made by stoker.dataset.schema, and "
+            f"`fingerprint`, a text of 1 to {MAX_FINGERPRINT} characters, got {fields!r} and "
+            f"{declared!r}",
+            dataset=name,
+        )
+    try:
+        rows = len(source)
+        finished = tuple(_finished(field) for field in fields)
+        check_schema(Schema(finished))
+    except Exception as error:
+        raise DatasetError(f"live source {name}: {error}", dataset=name) from error
+    if rows < 1:
+        raise DatasetError(f"live source {name} has no samples", dataset=name)
+    return Manifest(
+        fingerprint=dataset_fingerprint(finished, rows, [declared.encode()], level="declared"),
+        rows=rows,
+        schema=Schema(finished),
+        statistics=Statistics(),
+        files=(),
+    )
+
+
+def _finished(field: Field) -> Field:
+    """Return a field with its bound, which must be given where its shape is open."""
+    if field.grid_column is not None or field.encoding == "bands":
+        raise UsageError(f"field {field.name!r}: only packed pictures have grids or bands")
+    if len(field.bound) == len(field.shape):
+        return field
+    if None in field.shape:
+        raise UsageError(
+            f"field {field.name!r} has the shape {field.shape}; say how large it can be, by "
+            "schema.bounded(field, ...)"
+        )
+    return msgspec.structs.replace(field, bound=tuple(side or 0 for side in field.shape))

@@ -1,0 +1,226 @@
+"""Where compiled kernels lie on disk, and a numba cache that several processes may share.
+
+One folder a kernel: `<cache root>/<name>-<digest>`. numba alone stamps only the file of the
+function itself, and two processes that save different signatures at the same moment can leave an
+index that names the wrong machine code. So here the digest covers everything the code depends on
+(see `stoker.jit.sources`), and saving holds a lock on the folder. Reading needs none: files are
+replaced whole. A damaged entry counts as absent and is rebuilt.
+
+numba keeps its entries as pickles, so the cache root must be the user's own: a root that belongs to
+another user, or that anybody may write to, is refused. numba is imported inside functions only.
+"""
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import importlib
+import logging
+import os
+import shutil
+import stat
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from stoker.jit.cacheroot import default_cache_root, fallback_root, users_root
+from stoker.jit.kernels import is_ours
+from stoker.jit.sources import loaded_digest, source_digest
+from stoker.protocol.errors import ResourceError
+
+_log = logging.getLogger(__name__)
+_state = threading.Lock()
+_chosen: list[Path] = []
+
+
+def cache_root() -> Path:
+    """Return the folder that holds the compiled kernels.
+
+    It is what `set_cache_root` was given, else `default_cache_root`.
+    """
+    return _chosen[-1] if _chosen else default_cache_root(os.environ)
+
+
+def set_cache_root(path: str | os.PathLike[str]) -> None:
+    """Keep the kernels that this process compiles from now on under another folder.
+
+    Kernels that are compiled already keep the folder they have.
+    """
+    with _state:
+        _chosen[:] = [Path(path).absolute()]
+
+
+@functools.cache
+def kernel_digest(fn: FunctionType) -> str:
+    """Return the name of a kernel's machine code: sources, loaded code, versions and processor.
+
+    Taken once for each function of a process: its code was loaded once, too.
+    """
+    parts = f"{source_digest(fn)} {loaded_digest(fn)} {fn.__qualname__} {_toolchain()}"
+    parts += "" if is_ours(fn) else " division raises"
+    return hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
+
+
+def kernel_folder(fn: FunctionType, digest: str) -> Path:
+    """Make and return the cache folder of a kernel.
+
+    In the folder of temporary files it begins as a copy of what lies in the user's cache, which can
+    only be read then: kernels that were compiled ahead (`stoker warm`) are not compiled again.
+
+    Raises:
+        ResourceError: the cache root cannot be written, or is not the user's own.
+    """
+    root = cache_root()
+    folder = root / f"{fn.__name__}-{digest}"
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_owner(root)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with _locked(folder):
+            if root == fallback_root():
+                _copy_kernel(users_root(os.environ), folder)
+            return folder
+    except OSError as error:
+        raise ResourceError(
+            f"kernel cache {root}: cannot write there ({error.strerror}): choose a folder that can"
+            " be written, with stoker.jit.set_cache_root or XDG_CACHE_HOME",
+            path=str(root),
+        ) from None
+
+
+def is_stored(folder: Path) -> bool:
+    """Whether a kernel's folder has machine code for any types."""
+    return any(folder.rglob("*.nbi"))
+
+
+def dispatcher(fn: FunctionType, folder: Path, before_compiling: Callable[[], None]) -> Any:
+    """Return the numba dispatcher of a function, its machine code kept in a folder.
+
+    No fastmath, no global interpreter lock while it runs. Our own kernels divide as NumPy does;
+    those of a user's raise where they divide by zero, as they do in plain Python.
+
+    Args:
+        fn: the function.
+        folder: of `kernel_folder`.
+        before_compiling: called whenever machine code is not in the folder, before it is made.
+    """
+    numba = importlib.import_module("numba")
+    config = numba.core.config
+    model = "numpy" if is_ours(fn) else "python"
+    with _state:
+        before = config.CACHE_DIR
+        config.CACHE_DIR = str(folder)
+        try:
+            made = numba.njit(cache=True, nogil=True, error_model=model, fastmath=False)(fn)
+        finally:
+            config.CACHE_DIR = before
+    made._cache = SharedCache(made._cache, folder, before_compiling)
+    return made
+
+
+def load_stored(fast: Any, most: int) -> int:
+    """Load compiled forms of a dispatcher that are in its cache; return how many were loaded.
+
+    Args:
+        fast: what `dispatcher` returned; of anything else there is nothing to load.
+        most: load no more than these.
+    """
+    cache = getattr(fast, "_cache", None)
+    if not isinstance(cache, SharedCache):
+        return 0
+    wanted = [given for given in cache.signatures(fast) if given not in fast.overloads][:most]
+    for given in wanted:
+        fast.compile(given)
+    return len(wanted)
+
+
+def _copy_kernel(root: Path | None, folder: Path) -> None:
+    """Copy a kernel's files from another cache root, if it has them and they are not there yet."""
+    if root is None or not (root / folder.name).is_dir() or is_stored(folder):
+        return
+    _check_owner(root)
+    without_lock = shutil.ignore_patterns("lock")
+    shutil.copytree(root / folder.name, folder, ignore=without_lock, dirs_exist_ok=True)
+
+
+class SharedCache:
+    """A numba function cache made safe for several processes and for damaged files.
+
+    It stands in for the dispatcher's own cache object and passes everything else on to it.
+    """
+
+    def __init__(self, inner: Any, folder: Path, before_compiling: Callable[[], None]) -> None:
+        self._inner = inner
+        self._folder = folder
+        self._before_compiling = before_compiling
+
+    def __getattr__(self, name: str) -> Any:
+        """Pass every other attribute on to numba's cache."""
+        return getattr(self._inner, name)
+
+    def signatures(self, fast: Any) -> list[Any]:
+        """Return the signatures whose machine code is stored, for this processor and numba."""
+        codegen = fast.targetctx.codegen()
+        index = self._inner._cache_file._load_index()
+        return [key[0] for key in index if key == self._inner._index_key(key[0], codegen)]
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """Return the stored machine code of a signature, or None if there is none that is whole."""
+        found = None
+        try:
+            found = self._inner.load_overload(signature, target)
+        except Exception as error:
+            _log.warning("damaged kernel cache %s is rebuilt: %r", self._folder, error)
+            with contextlib.suppress(OSError), _locked(self._folder):
+                self._inner.flush()
+        if found is None:
+            self._before_compiling()
+        return found
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        """Store machine code; a disk that is full costs time at the next start, nothing else."""
+        try:
+            with _locked(self._folder):
+                self._inner.save_overload(signature, result)
+        except OSError as error:
+            _log.warning("kernel cache %s was not written: %s", self._folder, error)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock; the kernel drops it if the process dies."""
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _check_owner(root: Path) -> None:
+    # Among temporary files anybody may put a link in the way; lstat says that all may write it.
+    status = root.lstat() if root == fallback_root() else root.stat()
+    if status.st_uid not in (os.geteuid(), 0) or status.st_mode & stat.S_IWOTH:
+        raise ResourceError(
+            f"kernel cache {root}: expected a folder of user {os.geteuid()} that others cannot"
+            f" write, got owner {status.st_uid}, mode {stat.filemode(status.st_mode)}: machine code"
+            " is loaded from it; choose another with stoker.jit.set_cache_root",
+            path=str(root),
+        )
+
+
+@functools.cache
+def _toolchain() -> str:
+    numba = importlib.import_module("numba")
+    llvmlite = importlib.import_module("llvmlite")
+    llvm = importlib.import_module("llvmlite.binding")
+    config = numba.core.config
+    cpu = config.CPU_NAME or llvm.get_host_cpu_name()
+    features = config.CPU_FEATURES or llvm.get_host_cpu_features().flatten()
+    versions = (numba.__version__, llvmlite.__version__, np.__version__, sys.version)
+    return f"{versions} {cpu} {features} {config.OPT}"

@@ -1,0 +1,80 @@
+"""Which box of an encoded picture a pipeline will read, known before the picture is decoded.
+
+A decision is a function of the row and of sizes, and sizes are in the dataset's side columns. So
+where every use of a field is an op that reads a box of it (`Op.reads`), or its height and width
+alone, the box is computed first and the decoder leaves out the rest. Several crops of one picture
+read the box round them all. The decisions are drawn again by the engine, with the same result.
+
+A small program asks the ops (`compiled.program`). Belongs to one thread; numba-free until it
+is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from stoker.pipeline.compiled.machine import Machine
+from stoker.pipeline.compiled.program import write_boxes
+from stoker.pipeline.engine.interface import Freeze, check_freeze
+from stoker.pipeline.planning.boxes import Box, field_values, wanted_windows
+from stoker.pipeline.planning.plan import Plan
+from stoker.pipeline.planning.tables import (
+    aligned_arena,
+    params_table,
+    records_table,
+    streams_table,
+)
+from stoker.protocol.layout import ALIGN
+from stoker.rng.row import Row, write_row
+
+
+class Windows:
+    """Computes the boxes that rows of a plan read.
+
+    Attributes:
+        fields: the fields that it knows boxes of, in the order of `boxes`.
+        sized: the fields whose sizes it asks for.
+    """
+
+    def __init__(self, plan: Plan, wanted: Collection[str], freeze: Freeze | None = None) -> None:
+        """Compile, or load from the cache on disk.
+
+        Args:
+            plan: the plan.
+            wanted: fields whose boxes are of use.
+            freeze: as for the engine.
+
+        Raises:
+            ResourceError: the kernel cache cannot be written.
+        """
+        found, self.sized = wanted_windows(plan, wanted)
+        self.fields = tuple(found)
+        if not found:
+            return
+        self._rows = np.zeros((1, 4), np.uint64)
+        self._samples = np.zeros((0, 1), np.int64)
+        self._machine = Machine(
+            write_boxes(found, self.sized, field_values(plan)),
+            0,
+            0,
+            streams_table(plan.decisions, check_freeze(plan, freeze)),
+            params_table(plan.decisions),
+            records_table(plan.decisions),
+            aligned_arena(0, ALIGN),
+        )
+
+    def boxes(self, row: Row, sizes: Mapping[str, tuple[int, int]]) -> dict[str, Box]:
+        """Return the box of each field that a row reads; `sizes` are (height, width) by field."""
+        write_row(self._rows[0], row)
+        count, values = len(self.sized), self._machine.values
+        for place, name in enumerate(self.sized):
+            values[place, 1:3] = sizes[name]
+        self._machine.run(self._rows, self._samples)
+        found = {}
+        boxes = values[count : count + len(self.fields)].tolist()
+        for name, words in zip(self.fields, boxes, strict=True):
+            top, left, bottom, right = words[1:5]
+            found[name] = (top, left, bottom - top, right - left)
+        return found
