@@ -219,7 +219,6 @@ def check_op(op: Op, values: Sequence[Values] | None = None, *, rows: int = 12) 
         _check_values(op, run, given, range(number * rows, (number + 1) * rows))
         for kind, array in given:
             _check_kernel(op, run, kind, array)
-            _check_levels(op, run, kind, array, rows)
 
 
 def _check_graph_form(op: Op) -> None:
@@ -352,26 +351,6 @@ def _check_kernel(op: Op, run: OpRunner, kind: str, array: np.ndarray) -> None:
         scratch = Memory.painted("scratch", scratch_bytes, PAINT).inner
         compiled(rule.run)(both, both, params, record, scratch)
         _hold(both.tobytes() == left.tobytes(), op, f"the {kind} kernel gives other bytes in place")
-
-
-def _check_levels(op: Op, run: OpRunner, kind: str, array: np.ndarray, rows: int) -> None:
-    """What a kernel by level makes of an image is in what it makes of all levels."""
-    rule = op.kernel_of(kind, str(array.dtype))
-    if not rule.by_level or array.dtype != np.uint8:
-        return
-    _hold(rule.in_place, op, f"the {kind} kernel is by level, so it must be in place too")
-    levels = np.arange(256, dtype=np.uint8).reshape(256, 1, 1)
-    params, state = structured(op.parameters, op.params()), state_of(kind, levels)
-    (after,), scratch_bytes = op.declare((state_of(kind, array),))
-    for key in range(rows):
-        record = run.draw(op, key, *sides_of(array.shape), arithmetic=PLAIN)
-        whole = (params, record, array.shape[:2], scratch_bytes)
-        image = run.kernel(op, kind, array, after, whole, arithmetic=COMPILED)
-        table = run.kernel(
-            op, kind, levels, state, (params, record, (256, 1), scratch_bytes), COMPILED
-        )
-        told = np.array_equal(table.reshape(256)[array], image)
-        _hold(told, op, f"the {kind} kernel is by level, but a level's place or neighbours count")
 
 
 def _examples(op: Op) -> Iterator[Values]:

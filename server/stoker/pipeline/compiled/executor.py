@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from stoker.ops.custom.python_call import PythonCall, failure
+from stoker.ops.custom.python_call import failure
 from stoker.pipeline.compiled.instructions import DECISIONS_AT
 from stoker.pipeline.compiled.machine import Machine
 from stoker.pipeline.compiled.program import bits, write_program
@@ -82,9 +82,7 @@ class Executor:
     ) -> None:
         """Compile what the plan calls, or load it; see `compile_plan`."""
         self.plan = plan
-        from stoker.ops.kernels.simd import lookup  # noqa: PLC0415 - loads numba
-
-        program = write_program(plan, as_tables=lookup.IN_REGISTERS)
+        program = write_program(plan)
         prove(plan, program)
         self._steps, self._progress = program.step, program.progress
         params = params_table(plan.decisions)
@@ -118,7 +116,7 @@ class Executor:
             if scalar is not None:
                 self._samples[place, 0] = scalar.ctypes.data
         self._forget_shapes()
-        self._calls = any(isinstance(d.op, PythonCall) for d in plan.decisions)
+        self._calls = any(d.op.calls_python for d in plan.decisions)
 
     def run(self, row: Row, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> None:
         """Compute one row; see `Engine.run`.

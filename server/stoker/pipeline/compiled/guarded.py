@@ -25,7 +25,6 @@ import numpy as np
 from stoker.jit import compiled
 from stoker.ops._testing.painted import Memory
 from stoker.ops.contract.records import machine_record
-from stoker.ops.custom.python_call import PythonCall
 from stoker.pipeline.engine.faults import kernel_error
 from stoker.pipeline.graph.sites import Site
 from stoker.pipeline.plain.interpreter import Interpreter, Run, key_of
@@ -59,7 +58,7 @@ class Guarded(Interpreter):
                 changed its parameters or the items it looks at.
         """
         op, name = decision.op, f"d{decision.index}"
-        if isinstance(op, PythonCall):
+        if op.calls_python:
             super().draw(decision, row, size, items)
             return
         key = machine_key(key_of(decision, row, self._freeze))
@@ -103,7 +102,7 @@ class _GuardedRun(Run):
     engine: Guarded
 
     def compute(self, step: ApplyStep | FoldStep, shape: tuple[int, ...]) -> np.ndarray:
-        if isinstance(step.decision.op, PythonCall):
+        if step.decision.op.calls_python:
             return super().compute(step, shape)
         dtype = np.dtype(physical(self.plan.states[step.dst].dtype))
         size = int(np.prod(shape)) * dtype.itemsize

@@ -28,7 +28,6 @@ from stoker.pipeline.compiled.calls import (
     reads_of,
     rescale_of,
     size_of,
-    through_table,
 )
 from stoker.pipeline.compiled.instructions import CODES, ELEMENTS, FORMS, LINE, WIDTH
 from stoker.pipeline.graph.expressions import LOGIC
@@ -47,7 +46,6 @@ from stoker.pipeline.planning.steps import (
     IfStep,
     InputStep,
     ItemsStep,
-    LevelsStep,
     RecordStep,
     RescaleStep,
     SameSizeStep,
@@ -60,8 +58,6 @@ from stoker.pipeline.planning.steps import (
 from stoker.pipeline.planning.tables import fill_number, physical, physical_rank
 from stoker.protocol.errors import BuildError
 
-WORTH_A_TABLE: Final = 64 * 64 * 3
-"""Bytes from which on an image is looked up through one table, not passed over by each kernel."""
 _STATISTICS: Final = {
     "mean": (adapters.mean_into, "float64"),
     "max": (adapters.max_into, "int64"),
@@ -96,17 +92,13 @@ class Program:
     progress: list[int]
 
 
-def write_program(plan: Plan, *, as_tables: bool = False) -> Program:
+def write_program(plan: Plan) -> Program:
     """Write the program of a plan.
-
-    Args:
-        plan: the plan.
-        as_tables: whether looking levels up is quick here, so that a `LevelsStep` becomes a table.
 
     Raises:
         BuildError: an op is applied to an array of more than MAX_RANK sides.
     """
-    writer = Writer(plan, as_tables=as_tables)
+    writer = Writer(plan)
     for step in plan.steps:
         writer.step(step)
     return writer.program()
@@ -200,11 +192,10 @@ class Tables:
 class Writer(Tables):
     """Writes the program of a plan, step by step."""
 
-    def __init__(self, plan: Plan, *, as_tables: bool = False) -> None:
+    def __init__(self, plan: Plan) -> None:
         """Lay out the value table: a line for each value of the plan, and one for none."""
         super().__init__()
         self.plan = plan
-        self.as_tables = as_tables
         for value in range(max(plan.states, default=-1) + 1):
             self.values.append(self.initial(value))
         self.none = self.new_line(0, 0, 0)
@@ -231,7 +222,7 @@ class Writer(Tables):
         for step in steps:
             self.step(step)
 
-    def step(self, step: Step) -> None:  # noqa: C901 - one branch for each kind of step
+    def step(self, step: Step) -> None:
         """Write a step."""
         match step:
             case InputStep():
@@ -242,8 +233,6 @@ class Writer(Tables):
                 self.add("same_size", step.left, step.right, step.check)
             case ApplyStep() | FoldStep():
                 self.apply(step)
-            case LevelsStep():
-                self.levels(step)
             case ItemsStep():
                 self.items(step)
             case ConvertStep():
@@ -348,30 +337,6 @@ class Writer(Tables):
         else:
             call = kernel_of(op, step.kind, src, dst, step.site)
             self.kernel(call, step.src, step.dst, decision.index, *scratch)
-
-    def levels(self, step: LevelsStep) -> None:
-        """Run kernels by level: on all levels, through which the image is looked up, or on it."""
-        src, dst = self.state(step.src), self.state(step.dst)
-        self.place(step.dst)
-        if not dst.is_fixed:
-            self.add("sides", step.dst, step.src)
-        if not self.as_tables or dst.bound_bytes < WORTH_A_TABLE:
-            self.by_level(step, step.src, step.dst)
-            return
-        table, at = self.state(step.table), self.plan.places[step.table].index
-        fill = own(adapters.fill_levels, "all levels", table, table)
-        self.kernel(fill, step.table, step.table, 0)
-        self.by_level(step, step.table, step.table)
-        self.kernel(through_table(src, dst), step.src, step.dst, 0, at, table.bound_bytes)
-
-    def by_level(self, step: LevelsStep, src: int, dst: int) -> None:
-        """Run its kernels, the first from one image to another, the others there."""
-        at = self.plan.scratch.get(step.dst, 0)
-        for one in step.applies:
-            states = self.state(src), self.state(dst)
-            call = kernel_of(type(one.decision.op), one.kind, *states, one.site)
-            self.kernel(call, src, dst, one.decision.index, at, one.scratch_bytes)
-            src = dst
 
     def kernel(self, call: Call, src: int, dst: int, decision: int, *more: int) -> None:
         """Append the call of a kernel; `more` are the last operands of its instruction."""

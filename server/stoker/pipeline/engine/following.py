@@ -17,7 +17,7 @@ from stoker.ops.contract.registry import make, name_of
 from stoker.pipeline.graph.schedule import FACTS, Moment, facts_read
 from stoker.pipeline.planning.declared import declared, params_of
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.steps import ApplyStep, Decision, FoldStep, IfStep, LevelsStep, Step
+from stoker.pipeline.planning.steps import ApplyStep, Decision, FoldStep, IfStep, Step
 from stoker.protocol.errors import BuildError, StokerError, UsageError
 from stoker.rng.row import Row
 
@@ -107,8 +107,6 @@ def _applies(steps: tuple[Step, ...]) -> Iterator[ApplyStep | FoldStep]:
     for step in steps:
         if isinstance(step, ApplyStep | FoldStep):
             yield step
-        elif isinstance(step, LevelsStep):
-            yield from step.applies
         elif isinstance(step, IfStep):
             yield from _applies((*step.then, *step.orelse))
 

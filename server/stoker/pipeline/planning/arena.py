@@ -28,7 +28,6 @@ from stoker.pipeline.planning.steps import (
     FoldStep,
     IfStep,
     ItemsStep,
-    LevelsStep,
     Place,
     Step,
     StoreSizedStep,
@@ -36,9 +35,9 @@ from stoker.pipeline.planning.steps import (
 )
 from stoker.protocol.layout import ALIGN
 
-_Makers = ApplyStep | LevelsStep | FoldStep | ItemsStep | ConvertStep
+_Makers = ApplyStep | FoldStep | ItemsStep | ConvertStep
 """Steps whose result has memory of its own."""
-_Kernels = ApplyStep | LevelsStep | FoldStep
+_Kernels = ApplyStep | FoldStep
 """Those that run kernels of images, masks and arrays, with scratch memory."""
 
 
@@ -135,12 +134,7 @@ class _Planner:
         if not isinstance(step, _Makers) or step.dst not in self.roots:
             return
         death = self.last[step.dst]
-        if isinstance(step, LevelsStep):
-            self.regions[step.table] = Region(
-                self.bound.states[step.table].bound_bytes,
-                *(event.time, event.time, event.path, [step.table]),
-            )
-        if isinstance(step, ApplyStep | LevelsStep):
+        if isinstance(step, ApplyStep):
             shared = self.in_place(step, event.time)
             if shared is not None:
                 shared.death = max(shared.death, death)
@@ -150,16 +144,15 @@ class _Planner:
         size = self.bound.states[step.dst].bound_bytes
         self.regions[step.dst] = Region(size, event.time, death, event.path, [step.dst])
 
-    def in_place(self, step: ApplyStep | LevelsStep, time: int) -> Region | None:
+    def in_place(self, step: ApplyStep, time: int) -> Region | None:
         """Return the region that a step may write while it reads it, if there is one."""
         states, roots = self.bound.states, self.roots.get(step.src, frozenset())
-        last = step.applies[-1] if isinstance(step, LevelsStep) else step
-        if not last.kernel.in_place or len(roots) != 1 or self._is_input_alias(step.src):
+        if not step.kernel.in_place or len(roots) != 1 or self._is_input_alias(step.src):
             return None
         (root,) = roots
         src, dst = states[step.src], states[step.dst]
         same = src.dtype == dst.dtype and src.shape == dst.shape and src.bound == dst.bound
-        keeps = last.decision.op.out_size is same_size or dst.is_fixed
+        keeps = step.decision.op.out_size is same_size or dst.is_fixed
         return self.regions[root] if same and keeps and self.last[root] == time else None
 
     def _is_input_alias(self, value: int) -> bool:
@@ -258,7 +251,7 @@ def _events(steps: tuple[Step, ...], path: Path, clock: list[int]) -> Iterator[_
 def reads(step: Step) -> tuple[int, ...]:
     """Values whose memory a step reads; looking at a size reads no memory."""
     match step:
-        case ApplyStep() | LevelsStep() | FoldStep() | ItemsStep():
+        case ApplyStep() | FoldStep() | ItemsStep():
             return step.srcs
         case ConvertStep() | StoreStep() | StoreSizedStep():
             return (step.src,)

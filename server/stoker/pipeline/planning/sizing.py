@@ -29,7 +29,6 @@ from stoker.pipeline.planning.steps import (
     InputStep,
     ItemsStep,
     Join,
-    LevelsStep,
     RecordStep,
     SameSizeStep,
     Step,
@@ -139,9 +138,7 @@ class _Walk:
             elif not isinstance(step, SameSizeStep | StoreStep | StoreSizedStep):
                 self.makers[step.dst] = step
                 self.conditions[step.dst] = conditions
-                if isinstance(step, LevelsStep):
-                    roots[step.dst] = roots.get(step.src, step.src)
-                elif isinstance(step, ApplyStep | FoldStep | ConvertStep):
+                if isinstance(step, ApplyStep | FoldStep | ConvertStep):
                     src = self.source_of_size(step)
                     roots[step.dst] = step.dst if src is None else roots.get(src, src)
 

@@ -121,38 +121,6 @@ class ApplyStep:
 
 
 @dataclass(frozen=True)
-class LevelsStep:
-    """Several kernels, one after the other, whose results follow level by level.
-
-    They may run on the picture of all levels in `table`, (256, 1, 1) uint8, through which the image
-    is then looked up; see `stoker.pipeline.planning.levels`.
-    """
-
-    applies: tuple[ApplyStep, ...]
-    table: int
-
-    @property
-    def src(self) -> int:
-        """The image before the first kernel."""
-        return self.applies[0].src
-
-    @property
-    def dst(self) -> int:
-        """The image after the last."""
-        return self.applies[-1].dst
-
-    @property
-    def srcs(self) -> tuple[int, ...]:
-        """The one value that is read."""
-        return (self.src,)
-
-    @property
-    def scratch_bytes(self) -> int:
-        """Scratch of each kernel, used by one after the other."""
-        return max(step.scratch_bytes for step in self.applies)
-
-
-@dataclass(frozen=True)
 class FoldStep:
     """Run the fold of `kind` over `srcs` in their order, into `dst`.
 
@@ -299,7 +267,6 @@ Step = (
     | DrawStep
     | SameSizeStep
     | ApplyStep
-    | LevelsStep
     | FoldStep
     | ItemsStep
     | ConvertStep

@@ -45,7 +45,6 @@ PRELOAD = (
     "stoker.order.compiled",
     "stoker.ops.kernels.simd",
     "stoker.ops.kernels.simd.blocks",
-    "stoker.ops.kernels.simd.lookup",
     "stoker.ops.kernels.simd.pixels",
     "stoker.pipeline.compiled.by_address",
     "stoker.pipeline.compiled.diagnose",
