@@ -57,10 +57,10 @@ MAX_DRAIN = 1024
 _EVENTS, _POLLIN, _RCVMORE = int(zmq.EVENTS), int(zmq.POLLIN), int(zmq.RCVMORE)
 """As plain numbers: an enumeration doubles what asking costs."""
 Answer = TypeVar("Answer", Welcome, Opened)
-_open_sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
+_open_sessions: "weakref.WeakSet[ClientSession]" = weakref.WeakSet()
 
 
-class Session:
+class ClientSession:
     """An open session; `open_stream` once, then `send` and `receive`.
 
     What arrives goes into `inbox`, from which the reader takes one record at a time; an exception

@@ -28,7 +28,7 @@ from stoker.jit.arithmetic import COMPILED, PLAIN, Arithmetic
 from stoker.ops._testing.folds import check_folds
 from stoker.ops._testing.items import check_items, looked_at_by
 from stoker.ops._testing.memory import OTHER_PAINT, PAINT, structured
-from stoker.ops._testing.painted import Memory
+from stoker.ops._testing.painted import PaintedMemory
 from stoker.ops.contract.op import IMAGE_KINDS, Op, State, StateError, storage
 from stoker.ops.contract.registry import make, name_of
 from stoker.protocol.canonical import canonical_bytes
@@ -153,9 +153,9 @@ class OpRunner:
         rule = op.kernel_of(kind, str(src.dtype))
         shape = _shape(op, after, size)
         dtype = np.dtype(after.dtype)
-        memory = Memory.painted("dst", int(np.prod(shape)) * dtype.itemsize, paint)
+        memory = PaintedMemory.painted("dst", int(np.prod(shape)) * dtype.itemsize, paint)
         dst = memory.inner.view(storage(after.dtype)).reshape(shape)
-        scratch = Memory.painted("scratch", scratch_bytes, paint)
+        scratch = PaintedMemory.painted("scratch", scratch_bytes, paint)
         before, params_before, record_before = src.copy(), params.copy(), record.copy()
         if arithmetic.is_compiled:
             compiled(rule.run)(src, dst, params, record, scratch.inner)
@@ -348,7 +348,7 @@ def _check_kernel(op: Op, run: OpRunner, kind: str, array: np.ndarray) -> None:
     rule = op.kernel_of(kind, str(array.dtype))
     if rule.in_place and left.shape == array.shape and left.dtype == array.dtype:
         both = array.copy()
-        scratch = Memory.painted("scratch", scratch_bytes, PAINT).inner
+        scratch = PaintedMemory.painted("scratch", scratch_bytes, PAINT).inner
         compiled(rule.run)(both, both, params, record, scratch)
         _hold(both.tobytes() == left.tobytes(), op, f"the {kind} kernel gives other bytes in place")
 

@@ -12,7 +12,7 @@ from stoker.compat.ffcv.fields.decoders import Decoder, default_decoder
 from stoker.compat.ffcv.memory import Pool
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
-from stoker.compat.ffcv.step import BatchRows, Step
+from stoker.compat.ffcv.step import BatchRows, LineStep
 from stoker.dataset import Dataset
 from stoker.dataset.format.schema import Field
 from stoker.ops.custom.foreign import seeded
@@ -63,7 +63,7 @@ class Line:
         self._streams = streams
         self._pool = Pool()
         self._reading = found[0].open(dataset, field, self._stream(found[0]))
-        self._steps: list[Step] = []
+        self._steps: list[LineStep] = []
         self._tensor_steps: list[TensorStep] = []
         self._later = 0
         state = self._reading.state
@@ -114,7 +114,7 @@ class Line:
         after: State
         after, allocation = operation.declare_state_and_memory(state)
         if state.jit_mode and after.jit_mode:
-            step = Step(operation, state, name, self._stream(operation))
+            step = LineStep(operation, state, name, self._stream(operation))
             self._steps.append(step)
             return step.after
         if allocation is not None:

@@ -21,7 +21,7 @@ from stoker.dataset.reading.mapping import map_file
 from stoker.pipeline import Engine, Row, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.planning.plan import bind
-from stoker.pipeline.tracing.values import Sample
+from stoker.pipeline.tracing.values import TracedSample
 from stoker.protocol.errors import BuildError
 from stoker.server.rows.reading import SampleReader
 from stoker.server.rows.states import field_states
@@ -96,7 +96,7 @@ class PipelineReading:
             BuildError: it does not fit the field.
         """
 
-        def one(sample: Sample) -> Mapping[str, Any]:
+        def one(sample: TracedSample) -> Mapping[str, Any]:
             return {"out": define(sample[field])}
 
         one.__name__ = name

@@ -56,7 +56,7 @@ class BatchRows(NamedTuple):
         return keys
 
 
-class Step:
+class LineStep:
     """An operation on arrays, in the order of a pipeline.
 
     Attributes:

@@ -37,7 +37,7 @@ from stoker.pipeline.planning.bucketed import given_size
 from stoker.pipeline.planning.plan import Plan, bind
 from stoker.pipeline.tracing.rewrite import rewritten
 from stoker.pipeline.tracing.trace import Tracer
-from stoker.pipeline.tracing.values import Sample, TracedValue, Unusable, fault, tracer_of
+from stoker.pipeline.tracing.values import TracedSample, TracedValue, Unusable, fault, tracer_of
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.protocol.layout import MAX_OUTPUTS, META
 from stoker.rng.row import Row
@@ -138,7 +138,7 @@ class Pipeline:
             UsageError: the fields are no dict, frames do not fit each other, or a number of the
                 row is none or out of its range.
         """
-        if isinstance(fields, Sample):
+        if isinstance(fields, TracedSample):
             return _run(self._define, fields)
         if not isinstance(fields, Mapping):
             raise UsageError(f"{self.name}: expected a dict of fields, got {type(fields).__name__}")
@@ -305,7 +305,7 @@ def trace(define: Define, name: str) -> Graph:
     """
     tracer = Tracer()
     try:
-        result = _run(define, Sample(tracer))
+        result = _run(define, TracedSample(tracer))
     except BuildError as error:
         if "file" in error.details:
             raise
@@ -336,7 +336,7 @@ def _states(fields: Mapping[str, Any]) -> dict[str, State]:
 def _from_graph(data: dict[str, Any], name: str, modules: tuple[str, ...]) -> Pipeline:
     allow_modules(*modules)
 
-    def define(sample: Sample) -> Mapping[str, Any]:
+    def define(sample: TracedSample) -> Mapping[str, Any]:
         raise fault(f"{name}: this pipeline came as data, so it cannot become part of another one")
 
     made = Pipeline(define, name)
@@ -344,7 +344,7 @@ def _from_graph(data: dict[str, Any], name: str, modules: tuple[str, ...]) -> Pi
     return made
 
 
-def _run(define: Define, sample: Sample) -> Mapping[str, Any]:
+def _run(define: Define, sample: TracedSample) -> Mapping[str, Any]:
     """Call a pipeline function, with `ctx` too if it takes that."""
     arguments: tuple[Any, ...] = (sample,)
     if len(_required(define)) == 2:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from stoker.jit import compiled
-from stoker.ops._testing.painted import Memory
+from stoker.ops._testing.painted import PaintedMemory
 from stoker.ops.contract.records import machine_record
 from stoker.pipeline.engine.faults import kernel_error
 from stoker.pipeline.graph.sites import Site
@@ -64,7 +64,7 @@ class Guarded(Interpreter):
         key = machine_key(key_of(decision, row, self._freeze))
         results = []
         for paint in (0, PAINTS[1]):
-            memory = Memory.painted("record", op.record.itemsize, paint)
+            memory = PaintedMemory.painted("record", op.record.itemsize, paint)
             record = memory.inner.view(machine_record(op.record))
             params = _alone(self._params, name)
             before = params.tobytes()
@@ -108,8 +108,8 @@ class _GuardedRun(Run):
         size = int(np.prod(shape)) * dtype.itemsize
         results = []
         for paint in PAINTS:
-            dst = Memory.painted("destination", size, paint)
-            scratch = Memory.painted("scratch", step.scratch_bytes, paint)
+            dst = PaintedMemory.painted("destination", size, paint)
+            scratch = PaintedMemory.painted("scratch", step.scratch_bytes, paint)
             into = dst.inner.view(dtype).reshape(shape)
             self.call(step, into, (dst, scratch))
             results.append(into)
@@ -125,7 +125,10 @@ class _GuardedRun(Run):
         return results[0]
 
     def call(
-        self, step: ApplyStep | FoldStep, dst: np.ndarray, memories: tuple[Memory, Memory]
+        self,
+        step: ApplyStep | FoldStep,
+        dst: np.ndarray,
+        memories: tuple[PaintedMemory, PaintedMemory],
     ) -> None:
         """Run a kernel, of a fold once for each value, and look at everything round it."""
         run, count = compiled(step.kernel.run), len(step.srcs)
@@ -139,11 +142,11 @@ class _GuardedRun(Run):
         value: np.ndarray,
         how: tuple[Callable[..., None], tuple[int, ...]],
         dst: np.ndarray,
-        memories: tuple[Memory, Memory],
+        memories: tuple[PaintedMemory, PaintedMemory],
     ) -> None:
         """Run a kernel on one source; `how` is the compiled kernel and a fold's counts."""
         given = np.ascontiguousarray(value)
-        src = Memory.painted("source", given.nbytes, PAINTS[0])
+        src = PaintedMemory.painted("source", given.nbytes, PAINTS[0])
         src.inner[:] = given.view(np.uint8).reshape(-1)
         view = src.inner.view(given.dtype).reshape(given.shape)
         params, record = self.engine.record(step.decision)

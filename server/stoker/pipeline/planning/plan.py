@@ -24,7 +24,7 @@ from stoker.pipeline.planning.bucketed import Size, in_bucket
 from stoker.pipeline.planning.mixes import Mix
 from stoker.pipeline.planning.shortcuts import shorten
 from stoker.pipeline.planning.sizing import sizing_of
-from stoker.pipeline.planning.steps import Check, Decision, Place, Step
+from stoker.pipeline.planning.steps import Check, Decision, Location, Step
 from stoker.pipeline.planning.unneeded import check_unneeded
 from stoker.protocol.layout import Output
 
@@ -61,7 +61,7 @@ class Plan:
     decisions: tuple[Decision, ...]
     steps: tuple[Step, ...]
     states: Mapping[int, State]
-    places: Mapping[int, Place]
+    places: Mapping[int, Location]
     scratch: Mapping[int, int]
     arena_bytes: int
     checks: tuple[Check, ...]

@@ -112,7 +112,7 @@ class MixedRows:
             self._samples.drawn.replace(outputs[-1], self._mixer.records(row - first))
         return done
 
-    def _at_once(self, found: RowColumns, row: int) -> "_Group | None":
+    def _at_once(self, found: RowColumns, row: int) -> "_ComputedGroup | None":
         """Compute the rows of a group in one call, if that can be."""
         first, size = self._first, len(found.ids)
         inside = first in self._claimed and first + size - 1 in self._claimed
@@ -122,7 +122,7 @@ class MixedRows:
         if not self.compute(found, row, self._mixer.room(size), records):
             return None
         self._counts = {number: RowCounts() for number in range(size)}
-        return _Group(self, found, self._group, records)
+        return _ComputedGroup(self, found, self._group, records)
 
     def compute(
         self,
@@ -187,7 +187,7 @@ class MixedRows:
         return outputs if self._samples.drawn is None else [*outputs, self._records[number]]
 
 
-class _Group:
+class _ComputedGroup:
     """The rows of a group that was computed in one call; see `Computed`."""
 
     def __init__(

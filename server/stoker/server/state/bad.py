@@ -7,7 +7,7 @@ the dataset's samples are bad, the stream stops for good: something larger is br
 
 from stoker.protocol.errors import StreamStoppedError
 from stoker.server.state.context import Context
-from stoker.server.state.delivery import Groups
+from stoker.server.state.delivery import Deliveries
 from stoker.server.state.instructions import Quarantine
 from stoker.server.state.streams import Stream
 from stoker.server.work.records import BadSample
@@ -19,7 +19,7 @@ MAX_KNOWN = 2**20
 class BadSamples:
     """What is known of bad samples."""
 
-    def __init__(self, context: Context, groups: Groups) -> None:
+    def __init__(self, context: Context, groups: Deliveries) -> None:
         self._context = context
         self._groups = groups
 
