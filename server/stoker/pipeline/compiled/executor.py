@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from stoker.ops.custom.python_call import failure
+from stoker.pipeline.compiled.emitter import bits
 from stoker.pipeline.compiled.instructions import DECISIONS_AT
 from stoker.pipeline.compiled.machine import Machine
-from stoker.pipeline.compiled.program import bits, write_program
+from stoker.pipeline.compiled.program import write_program
 from stoker.pipeline.compiled.proof import prove
 from stoker.pipeline.compiled.retelling import MachineRaised, retold, suspects
 from stoker.pipeline.engine.faults import call_error, sample_error

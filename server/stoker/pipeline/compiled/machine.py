@@ -16,8 +16,8 @@ import numpy as np
 
 from stoker.jit import compiled
 from stoker.pipeline.compiled.calls import Call
+from stoker.pipeline.compiled.emitter import Program
 from stoker.pipeline.compiled.instructions import DECISIONS_AT, NOTE
-from stoker.pipeline.compiled.program import Program
 from stoker.pipeline.planning.declared import MAX_RANK
 from stoker.protocol.errors import StokerError
 
