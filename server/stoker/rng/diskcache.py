@@ -24,7 +24,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -36,6 +36,8 @@ from stoker.rng.sources import loaded_digest, source_digest
 _log = logging.getLogger(__name__)
 _state = threading.Lock()
 _chosen: list[Path] = []
+INSIDE: Final = "inside"
+"""Folder, in that of a kernel, of the form that its callers copy."""
 
 
 def cache_root() -> Path:
@@ -66,25 +68,30 @@ def kernel_digest(fn: FunctionType) -> str:
     return hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
 
 
-def kernel_folder(fn: FunctionType, digest: str) -> Path:
+def kernel_folder(fn: FunctionType, digest: str, *, inside: bool = False) -> Path:
     """Make and return the cache folder of a kernel.
 
     In the folder of temporary files it begins as a copy of what lies in the user's cache, which can
     only be read then: kernels that were compiled ahead (`stoker warm`) are not compiled again.
 
+    Args:
+        fn: the kernel.
+        digest: of `kernel_digest`.
+        inside: for the form that its callers copy.
+
     Raises:
         ResourceError: the cache root cannot be written, or is not the user's own.
     """
     root = cache_root()
-    folder = root / f"{fn.__name__}-{digest}"
+    folder = root / f"{fn.__name__}-{digest}" / (INSIDE if inside else "")
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         _check_owner(root)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        with _locked(folder):
-            if root == fallback_root():
-                _copy_kernel(users_root(os.environ), folder)
-            return folder
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if root == fallback_root():
+            with _locked(folder):
+                _copy_kernel(users_root(os.environ), root, folder)
+        return folder
     except OSError as error:
         raise ResourceError(
             f"kernel cache {root}: cannot write there ({error.strerror}): choose a folder that can"
@@ -94,12 +101,14 @@ def kernel_folder(fn: FunctionType, digest: str) -> Path:
 
 
 def is_stored(folder: Path) -> bool:
-    """Whether a kernel's folder has machine code for any types."""
-    return any(folder.rglob("*.nbi"))
+    """Whether a kernel's folder has code for any types."""
+    return any(folder.glob("*/*.nbi"))
 
 
-def dispatcher(fn: FunctionType, folder: Path, before_compiling: Callable[[], None]) -> Any:
-    """Return the numba dispatcher of a function, its machine code kept in a folder.
+def dispatcher(
+    fn: FunctionType, folder: Path, before_compiling: Callable[[], None], *, inside: bool
+) -> Any:
+    """Return the numba dispatcher of a function, its code kept in a folder.
 
     No fastmath, no global interpreter lock while it runs. Our own kernels divide as NumPy does;
     those of a user's raise where they divide by zero, as they do in plain Python.
@@ -107,22 +116,22 @@ def dispatcher(fn: FunctionType, folder: Path, before_compiling: Callable[[], No
     Args:
         fn: the function.
         folder: of `kernel_folder`.
-        before_compiling: called whenever machine code is not in the folder, before it is made.
+        before_compiling: called whenever code is not in the folder, before it is made.
+        inside: whether only kernels call it: then there is no machine code.
     """
-    numba = importlib.import_module("numba")
-    config = numba.core.config
-    model = "numpy" if is_ours(fn) else "python"
+    config = importlib.import_module("numba").core.config
+    dispatchers = importlib.import_module("stoker.rng.dispatchers")
+    options = {
+        "nogil": True,
+        "error_model": "numpy" if is_ours(fn) else "python",
+        "fastmath": False,
+        "no_cfunc_wrapper": True,  # nobody calls it, and it is a tenth of compiling
+    }
     with _state:
         before = config.CACHE_DIR
         config.CACHE_DIR = str(folder)
         try:
-            made = numba.njit(
-                cache=True,
-                nogil=True,
-                error_model=model,
-                fastmath=False,
-                no_cfunc_wrapper=True,  # nobody calls it, and it is a tenth of compiling
-            )(fn)
+            made = (dispatchers.Callee if inside else dispatchers.Kernel)(fn, options)
         finally:
             config.CACHE_DIR = before
     made._cache = SharedCache(made._cache, folder, before_compiling)
@@ -145,13 +154,17 @@ def load_stored(fast: Any, most: int) -> int:
     return len(wanted)
 
 
-def _copy_kernel(root: Path | None, folder: Path) -> None:
+def _copy_kernel(other: Path | None, root: Path, folder: Path) -> None:
     """Copy a kernel's files from another cache root, if it has them and they are not there yet."""
-    if root is None or not (root / folder.name).is_dir() or is_stored(folder):
+    if other is None:
         return
-    _check_owner(root)
-    without_lock = shutil.ignore_patterns("lock")
-    shutil.copytree(root / folder.name, folder, ignore=without_lock, dirs_exist_ok=True)
+    place = other / folder.relative_to(root)
+    if not place.is_dir() or is_stored(folder):
+        return
+    _check_owner(other)
+    shutil.copytree(
+        place, folder, ignore=shutil.ignore_patterns("lock", INSIDE), dirs_exist_ok=True
+    )
 
 
 class SharedCache:

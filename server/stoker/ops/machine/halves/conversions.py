@@ -14,7 +14,6 @@ import numba.extending
 from llvmlite import ir
 
 from stoker.ops.half import NOT_A_NUMBER, narrowed_bits, widened_bits
-from stoker.rng.jit import compiled
 
 types: Any = numba.types
 intrinsic: Any = numba.extending.intrinsic
@@ -56,5 +55,5 @@ def _narrowed(_context: Any, x: Any) -> Any:
     return types.uint16(x), build
 
 
-widened = _widened if has_conversions() else compiled(widened_bits)
-narrowed = _narrowed if has_conversions() else compiled(narrowed_bits)
+widened = _widened if has_conversions() else widened_bits
+narrowed = _narrowed if has_conversions() else narrowed_bits
