@@ -3,8 +3,9 @@
 One folder a kernel: `<cache root>/<name>-<digest>`. numba alone stamps only the file of the
 function itself, and two processes that save different signatures at the same moment can leave an
 index that names the wrong machine code. So here the digest covers everything the code depends on
-(see `stoker.rng.sources`), and saving holds a lock on the folder. Reading needs none: files are
-replaced whole. A damaged entry counts as absent and is rebuilt.
+(see `stoker.rng.sources`), and a process that compiles holds a lock on the folder until it has
+saved. Reading needs none: files are replaced whole. A damaged entry counts as absent and is
+rebuilt.
 
 numba keeps its entries as pickles, so the cache root must be the user's own: a root that belongs to
 another user, or that anybody may write to, is refused. numba is imported inside functions only.
@@ -21,7 +22,7 @@ import shutil
 import stat
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Final
@@ -89,8 +90,11 @@ def kernel_folder(fn: FunctionType, digest: str, *, inside: bool = False) -> Pat
         _check_owner(root)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if root == fallback_root():
-            with _locked(folder):
+            lock = _lock_of(folder)
+            try:
                 _copy_kernel(users_root(os.environ), root, folder)
+            finally:
+                os.close(lock)
         return folder
     except OSError as error:
         raise ResourceError(
@@ -170,55 +174,79 @@ def _copy_kernel(other: Path | None, root: Path, folder: Path) -> None:
 class SharedCache:
     """A numba function cache made safe for several processes and for damaged files.
 
-    It stands in for the dispatcher's own cache object and passes everything else on to it.
+    It stands in for the dispatcher's own cache object and passes everything else on to it. From a
+    miss to the end of `compile` it holds the folder's lock, so two processes never compile the same
+    kernel: the second one waits, then finds the code. Kernels wait for the locks of their callees
+    only, and none calls itself, so no two processes wait for each other. All methods are called
+    under numba's lock of its compiler.
     """
 
     def __init__(self, inner: Any, folder: Path, before_compiling: Callable[[], None]) -> None:
         self._inner = inner
         self._folder = folder
         self._before_compiling = before_compiling
+        self._held: int | None = None
 
     def __getattr__(self, name: str) -> Any:
         """Pass every other attribute on to numba's cache."""
         return getattr(self._inner, name)
 
     def signatures(self, fast: Any) -> list[Any]:
-        """Return the signatures whose machine code is stored, for this processor and numba."""
+        """Return the signatures whose code is stored, for this processor and numba."""
         codegen = fast.targetctx.codegen()
         index = self._inner._cache_file._load_index()
         return [key[0] for key in index if key == self._inner._index_key(key[0], codegen)]
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """Return the stored machine code of a signature, or None if there is none that is whole."""
-        found = None
+        """Return the stored code of a signature, or None if there is none that is whole.
+
+        After None the folder's lock is held until `release`.
+        """
+        with contextlib.suppress(Exception):  # what is damaged is damaged at the second look too
+            found = self._inner.load_overload(signature, target)
+            if found is not None:
+                return found
+        self._hold()
         try:
             found = self._inner.load_overload(signature, target)
         except Exception as error:
+            found = None
             _log.warning("damaged kernel cache %s is rebuilt: %r", self._folder, error)
-            with contextlib.suppress(OSError), _locked(self._folder):
+            with contextlib.suppress(OSError):
                 self._inner.flush()
         if found is None:
             self._before_compiling()
         return found
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        """Store machine code; a disk that is full costs time at the next start, nothing else."""
+        """Store code; a disk that is full costs time at the next start, nothing else."""
         try:
-            with _locked(self._folder):
-                self._inner.save_overload(signature, result)
+            self._inner.save_overload(signature, result)
         except OSError as error:
             _log.warning("kernel cache %s was not written: %s", self._folder, error)
 
+    def release(self) -> None:
+        """Give the folder's lock back, if it is held."""
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
 
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock; the kernel drops it if the process dies."""
+    def _hold(self) -> None:
+        """Wait for the folder's lock; where there is none, as on a full disk, go on without it."""
+        if self._held is None:
+            with contextlib.suppress(OSError):
+                self._held = _lock_of(self._folder)
+
+
+def _lock_of(folder: Path) -> int:
+    """Wait for the folder's lock; return a descriptor. Closing it, or dying, gives it back."""
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
+    except BaseException:
         os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _check_owner(root: Path) -> None:

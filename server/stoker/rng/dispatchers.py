@@ -16,6 +16,7 @@ import functools
 from typing import Any, NoReturn
 
 from numba.core import caching, codegen, compiler, typed_passes
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.registry import CPUDispatcher
 
@@ -24,6 +25,7 @@ generator: Any = codegen.JITCPUCodegen
 lowering: Any = typed_passes.NativeLowering
 base_dispatcher: Any = CPUDispatcher
 _register: Any = register_pass
+_compiling: Any = global_compiler_lock
 
 
 class BitcodeLibrary(library):  # type: ignore[misc]
@@ -84,7 +86,7 @@ class BitcodeLowering(lowering):  # type: ignore[misc]
         return done
 
 
-class BitcodeCompiler(compiler.CompilerBase):  # type: ignore[misc]
+class BitcodeCompiler(compiler.CompilerBase):
     """numba's compiler, which lowers to bitcode."""
 
     def define_pipelines(self) -> list[Any]:
@@ -97,18 +99,30 @@ class BitcodeCompiler(compiler.CompilerBase):  # type: ignore[misc]
         return [passes]
 
 
-class _BitcodeEntries(caching.CompileResultCacheImpl):  # type: ignore[misc]
+class _BitcodeEntries(caching.CompileResultCacheImpl):
     def rebuild(self, target_context: Any, payload: Any) -> Any:
         return super().rebuild(_context(target_context), payload)  # type: ignore[no-untyped-call]
 
 
-class BitcodeCache(caching.FunctionCache):  # type: ignore[misc]
+class BitcodeCache(caching.FunctionCache):
     """numba's cache of functions, whose entries are bitcode."""
 
     _impl_class = _BitcodeEntries
 
 
-class Kernel(base_dispatcher):  # type: ignore[misc]
+class _Shared(base_dispatcher):  # type: ignore[misc]
+    """A dispatcher whose cache is a `stoker.rng.diskcache.SharedCache`, set by who makes it."""
+
+    def compile(self, sig: Any) -> Any:
+        """Load or compile code; the cache's lock is given back, also after an error."""
+        with _compiling:
+            try:
+                return super().compile(sig)
+            finally:
+                self._cache.release()
+
+
+class Kernel(_Shared):
     """The dispatcher of a kernel that Python, or a program by its address, may call."""
 
     def __init__(self, fn: Any, options: dict[str, Any]) -> None:
@@ -117,7 +131,7 @@ class Kernel(base_dispatcher):  # type: ignore[misc]
         self._cache = caching.FunctionCache(fn)  # type: ignore[no-untyped-call]
 
 
-class Callee(base_dispatcher):  # type: ignore[misc]
+class Callee(_Shared):
     """The dispatcher of a kernel that only kernels call."""
 
     def __init__(self, fn: Any, options: dict[str, Any]) -> None:

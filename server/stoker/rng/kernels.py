@@ -57,7 +57,7 @@ def kernel(fn: F | None = None, *, twin: str | None = None) -> F | Callable[[F],
     return mark if fn is None else mark(fn)
 
 
-def handwritten(fn: F) -> F:
+def handwritten(fn: Callable[..., Any]) -> Any:
     """Mark a twin: a function written for numba, which is compiled only; return it unchanged.
 
     For modules of twins. It may call kernels and twins by name, and what numba knows.
