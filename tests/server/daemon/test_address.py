@@ -14,8 +14,8 @@ from stoker.server.daemon.daemon import Daemon
 
 HOLDER = """
 import socket, sys, time
-from stoker.server.daemon.address import Place
-place = Place(sys.argv[1], None)
+from stoker.server.daemon.address import SocketFolder
+place = SocketFolder(sys.argv[1], None)
 sockets = [place.listen("", socket.SOCK_STREAM), place.listen(".fd", socket.SOCK_SEQPACKET)]
 print("listening", flush=True)
 time.sleep(1000)

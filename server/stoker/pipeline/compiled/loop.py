@@ -56,10 +56,6 @@ AHEAD = 2
 MAP_RANKS = 9
 ITEM_RANKS = 17
 
-_key_of = compiled(key_of)
-_floordiv = compiled(floordiv)
-_mod = compiled(mod)
-
 
 @handwritten
 def refuse(found, row, left, right):  # type: ignore[no-untyped-def]
@@ -240,9 +236,9 @@ def of_integers(op, x, y):  # type: ignore[no-untyped-def]  # noqa: C901, PLR091
     if op == MUL:
         return x * y
     if op == FLOORDIV:
-        return _floordiv(x, y)
+        return floordiv(x, y)
     if op == MOD:
-        return _mod(x, y)
+        return mod(x, y)
     if op == AND:
         return x & y
     if op == OR:
@@ -372,7 +368,7 @@ def execute(code, words, sides, ahead, outs, streams, parts, arena, note, found,
                 run_kernel(code, at, words, parts, arena, note)
             elif op <= DRAW_FROM:
                 decision = code[at, 2]
-                draw(code, at, _key_of(rows[row], streams[decision]), words, parts, note)
+                draw(code, at, key_of(rows[row], streams[decision]), words, parts, note)
                 found[DECISIONS_AT + decision] = row + 1
             elif op == UNLESS:
                 if words[code[at, 1], 0] == 0:
@@ -413,7 +409,8 @@ def compile_loop() -> Any:
         types.int64,
         *(list_, list_, keys, table),
     )
-    if given not in execute.overloads:
-        execute.compile(given)
-    execute.disable_compile()
-    return execute
+    fast = compiled(execute)
+    if given not in fast.overloads:
+        fast.compile(given)
+    fast.disable_compile()
+    return fast
