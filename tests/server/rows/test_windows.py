@@ -320,3 +320,27 @@ def test_boxes_of_two_sizes_are_those_of_plain_python(with_maps, made):
         for name, (top, left, height, width) in found.items():
             assert 0 <= top < top + height <= sizes[name][0]
             assert 0 <= left < left + width <= sizes[name][1]
+
+
+def test_a_decision_is_drawn_once(gridded):
+    """What is drawn for the box is what the row is computed with, for that row alone."""
+    with open_dataset(gridded) as dataset:
+        plan = bind(one_crop.graph(), field_states(dataset), shortcuts=True)
+        engine, row = compile_plan(plan), Row(5, 3, 0)
+        reader = SampleReader(dataset, plan.fields)
+        reader.read_boxes(plan, None, arithmetic=COMPILED, engine=engine)
+        image = np.zeros(plan.outputs[0].shape, np.uint8)
+
+        def run(row, changed):
+            inputs = reader.read(row.id, row)
+            if changed:
+                engine.record_table["d0"][...] = np.zeros_like(engine.record_table["d0"])
+                engine.record_table["d0"]["height"] = engine.record_table["d0"]["width"] = 1
+            engine.run(row, inputs, [image])
+            return image.copy()
+
+        good = run(row, changed=False)
+        assert not np.array_equal(run(row, changed=True), good), "the record is drawn again"
+        inputs = reader.read(row.id, row)
+        engine.run(Row(5, 3, 1), inputs, [image])  # another row takes nothing over
+        assert np.array_equal(run(row, changed=False), good)

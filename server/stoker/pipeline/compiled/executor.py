@@ -20,7 +20,7 @@ import numpy as np
 
 from stoker.ops.custom.python_call import failure
 from stoker.pipeline.compiled.emitter import bits
-from stoker.pipeline.compiled.instructions import DECISIONS_AT
+from stoker.pipeline.compiled.instructions import DECISIONS_AT, GIVEN_RECORD
 from stoker.pipeline.compiled.machine import Machine
 from stoker.pipeline.compiled.program import write_program
 from stoker.pipeline.compiled.proof import prove
@@ -116,6 +116,7 @@ class Executor:
         for place, scalar in enumerate(self._scalars):
             if scalar is not None:
                 self._samples[place, 0] = scalar.ctypes.data
+        self._given: tuple[Row, Sequence[int]] | None = None
         self._forget_shapes()
         self._calls = any(d.op.calls_python for d in plan.decisions)
 
@@ -128,6 +129,8 @@ class Executor:
         """
         write_row(self._row, row)
         self._made.fill(0)
+        if self._given is not None and self._given[0] == row:
+            self._made[self._given[1]] = GIVEN_RECORD
         if self._follower.active and self._follower.follow(row):
             self._place(row)
         try:
@@ -138,6 +141,23 @@ class Executor:
         except MachineRaised as raised:
             raise retold(self.plan, self._freeze, [(row, inputs)], raised.error) from raised.error
         self._end(status, row)
+
+    @property
+    def record_table(self) -> np.ndarray:
+        """Where the records of the next row go, (1,) structured: fields d0, d1, ...
+
+        What is drawn ahead of `run` is written here, and then named by `take_records`.
+        """
+        return self._records
+
+    def take_records(self, row: Row, decisions: Sequence[int]) -> None:
+        """Know that records in `record_table` were drawn for a row: if it runs next, they count.
+
+        Args:
+            row: the row.
+            decisions: indices of the decisions that were drawn.
+        """
+        self._given = (row, decisions)
 
     def _place(self, row: Row) -> None:
         """Write the facts that conditions read of a row's place in the stream."""
@@ -237,7 +257,7 @@ class Executor:
 
     def record_of(self, index: int) -> bytes | None:
         """Return what a decision drew for the row that `run` computed last; see `Engine`."""
-        return self._records[f"d{index}"].tobytes() if self._made[index] else None
+        return self._records[f"d{index}"].tobytes() if self._made[index] > 0 else None
 
     def _fast(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> int:
         """Call with arguments as they should be; any doubt raises before the call."""

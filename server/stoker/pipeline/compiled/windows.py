@@ -2,11 +2,11 @@
 
 A decision is a function of the row and of sizes, and sizes are in the dataset's side columns. So
 where every use of a field is an op that reads a box of it (`Op.reads`), or its height and width
-alone, the box is computed first and the decoder leaves out the rest. Several crops of one picture
-read the box round them all. The decisions are drawn again by the engine, with the same result.
+alone, the box is computed first and the decoder leaves out the rest. Several crops of one image
+read the box around them all. The decisions are drawn into the records of the engine, which does not
+draw them again.
 
-A small program asks the ops (`box_program`). Belongs to one thread; numba-free until it
-is made.
+A small program asks the ops (`box_program`). Belongs to one thread. Imports numba once it is made.
 """
 
 from __future__ import annotations
@@ -68,21 +68,31 @@ class Windows:
     Attributes:
         fields: the fields that it knows boxes of, in the order of `boxes`.
         sized: the fields whose sizes it asks for.
+        drawn: indices of the decisions that are drawn.
     """
 
-    def __init__(self, plan: Plan, wanted: Collection[str], freeze: Freeze | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        wanted: Collection[str],
+        freeze: Freeze | None = None,
+        records: np.ndarray | None = None,
+    ) -> None:
         """Compile, or load from the cache on disk.
 
         Args:
             plan: the plan.
             wanted: fields whose boxes are of use.
             freeze: as for the engine.
+            records: where records are drawn, `Executor.record_table`; None: a table of its own.
 
         Raises:
             ResourceError: the kernel cache cannot be written.
         """
         found, self.sized = wanted_windows(plan, wanted)
         self.fields = tuple(found)
+        drawn = (d.source or d for decisions in found.values() for d in decisions)
+        self.drawn = sorted({decision.index for decision in drawn})
         if not found:
             return
         self._rows = np.zeros((1, 4), np.uint64)
@@ -93,7 +103,7 @@ class Windows:
             0,
             streams_table(plan.decisions, check_freeze(plan, freeze)),
             params_table(plan.decisions),
-            records_table(plan.decisions),
+            records_table(plan.decisions) if records is None else records,
             aligned_arena(0, ALIGN),
         )
 

@@ -7,8 +7,9 @@ import numpy as np
 
 from stoker.dataset import Dataset
 from stoker.jit.arithmetic import PLAIN, Arithmetic
+from stoker.pipeline.compiled.executor import Executor
 from stoker.pipeline.compiled.windows import Windows
-from stoker.pipeline.engine.interface import Freeze
+from stoker.pipeline.engine.interface import Engine, Freeze
 from stoker.pipeline.plain.windows import PlainWindows
 from stoker.pipeline.planning.boxes import Box
 from stoker.pipeline.planning.plan import Plan
@@ -45,10 +46,16 @@ class SampleReader:
         self._scratch.reserve(dataset, self._names)
         self._windows: Windows | PlainWindows | None = None
         self._box_only = False
+        self._engine: Executor | None = None
         self.damage: dict[str, str] = {}
 
     def read_boxes(
-        self, plan: Plan, freeze: Freeze | None, *, arithmetic: Arithmetic = PLAIN
+        self,
+        plan: Plan,
+        freeze: Freeze | None,
+        *,
+        arithmetic: Arithmetic = PLAIN,
+        engine: Engine | None = None,
     ) -> None:
         """From now on an image is bad where what a row reads of it is bad, and nowhere else.
 
@@ -60,14 +67,17 @@ class SampleReader:
             plan: whose rows are computed; compiled, that of workers.
             freeze: of the stream.
             arithmetic: which way.
+            engine: computes the rows next; one that is compiled takes over what is drawn for the
+                boxes. None: it is drawn again.
         """
+        self._engine = engine if isinstance(engine, Executor) else None
         parts = [field.name for field in self._dataset.schema.fields if field.has_parts]
         self._box_only = arithmetic.is_compiled
         self._windows = None
         if set(parts).isdisjoint(self._names):
             return
         windows = (
-            Windows(plan, parts, freeze)
+            Windows(plan, parts, freeze, self._engine.record_table if self._engine else None)
             if arithmetic.is_compiled
             else PlainWindows(worker_plan(plan.graph, self._dataset), parts, freeze)
         )
@@ -85,6 +95,8 @@ class SampleReader:
             sizes = {name: self._dataset.size(name, sample_id) for name in self._windows.sized}
             if min(min(size) for size in sizes.values()) > 0:  # else decoding will reject it
                 boxes = self._windows.boxes(row, sizes)
+                if self._engine is not None and isinstance(self._windows, Windows):
+                    self._engine.take_records(row, self._windows.drawn)
         return [self._field(name, sample_id, boxes) for name in self._names]
 
     def _field(self, name: str, sample_id: int, boxes: dict[str, Box]) -> Any:

@@ -68,7 +68,7 @@ class SampleRows:
         self._order = order
         self._listener = listener or RowListener()
         self._inputs = SampleReader(dataset, engine.plan.fields, scratch)
-        self._inputs.read_boxes(engine.plan, spec.freeze, arithmetic=arithmetic)
+        self._inputs.read_boxes(engine.plan, spec.freeze, arithmetic=arithmetic, engine=engine)
         self.drawn = Recorder(engine) if params else None
         self.crashed: Collection[int] = ()
 
