@@ -256,7 +256,7 @@ def test_branches_hold_batch_ops_alone():
     for define in (branch, other):
         message = refused(define)
         assert "are not one value that batch ops mix" in message
-        assert "Let the branches hold batch ops alone" in message
+        assert "Leave only batch ops in the branches" in message
 
 
 def test_alternatives_read_rows_as_they_are_before_them(samples):

@@ -14,7 +14,7 @@ import numpy as np
 from stoker.ops.contract.op import State
 from stoker.pipeline.compiled.calls import Call, draw_of, rescale_of
 from stoker.pipeline.compiled.instructions import CODES, FORMS, LINE, WIDTH
-from stoker.pipeline.planning.steps import Decision, source_of
+from stoker.pipeline.planning.decision import Decision, source_of
 from stoker.pipeline.planning.tables import physical, physical_rank
 
 

@@ -28,7 +28,8 @@ from stoker.ops.contract.records import machine_record
 from stoker.pipeline.engine.faults import kernel_error
 from stoker.pipeline.graph.sites import Site
 from stoker.pipeline.plain.interpreter import Interpreter, Run, key_of
-from stoker.pipeline.planning.steps import ApplyStep, Decision, FoldStep
+from stoker.pipeline.planning.decision import Decision
+from stoker.pipeline.planning.steps import ApplyStep, FoldStep
 from stoker.pipeline.planning.tables import physical
 from stoker.protocol.errors import BuildError
 from stoker.rng.row import Row

@@ -23,6 +23,7 @@ from stoker.pipeline.compiled.calls import (
 from stoker.pipeline.compiled.emitter import Emitter, Program, bits
 from stoker.pipeline.compiled.instructions import ELEMENTS
 from stoker.pipeline.compiled.scalars import Scalars, element_of, is_float, item_bytes
+from stoker.pipeline.planning.decision import made_for, source_of
 from stoker.pipeline.planning.declared import MAX_RANK
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
@@ -38,8 +39,6 @@ from stoker.pipeline.planning.steps import (
     Step,
     StoreSizedStep,
     StoreStep,
-    made_for,
-    source_of,
 )
 from stoker.pipeline.planning.tables import fill_number, physical_rank
 from stoker.protocol.errors import BuildError

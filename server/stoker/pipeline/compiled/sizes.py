@@ -20,6 +20,7 @@ from stoker.pipeline.compiled.machine import Machine
 from stoker.pipeline.compiled.scalars import Scalars
 from stoker.pipeline.engine.following import Follower
 from stoker.pipeline.engine.interface import Freeze, check_freeze
+from stoker.pipeline.planning.decision import made_for, source_of
 from stoker.pipeline.planning.declared import MAX_RANK
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.sizing import Sizing, sizing_of
@@ -36,8 +37,6 @@ from stoker.pipeline.planning.steps import (
     RecordStep,
     RescaleStep,
     Step,
-    made_for,
-    source_of,
 )
 from stoker.pipeline.planning.tables import (
     aligned_arena,

@@ -20,8 +20,8 @@ from stoker.pipeline.compiled.emitter import Emitter, Program
 from stoker.pipeline.compiled.machine import Machine
 from stoker.pipeline.engine.interface import Freeze, check_freeze
 from stoker.pipeline.planning.boxes import Box, field_values, wanted_windows
+from stoker.pipeline.planning.decision import Decision, made_for
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.steps import Decision, made_for
 from stoker.pipeline.planning.tables import (
     aligned_arena,
     params_table,

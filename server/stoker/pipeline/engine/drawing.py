@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from stoker.pipeline.engine.interface import Engine
+from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.steps import Decision
 from stoker.protocol.drawn import Drawn, DrawnField
 
 

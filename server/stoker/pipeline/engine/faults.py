@@ -10,8 +10,8 @@ from stoker.protocol.errors import BuildError, SampleError
 
 if TYPE_CHECKING:
     from stoker.pipeline.graph.sites import Site
+    from stoker.pipeline.planning.decision import Decision
     from stoker.pipeline.planning.plan import Plan
-    from stoker.pipeline.planning.steps import Decision
     from stoker.rng.row import Row
 
 Sides = tuple[int, int]

@@ -15,9 +15,10 @@ import numpy as np
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import make, name_of
 from stoker.pipeline.graph.schedule import FACTS, Moment, facts_read
+from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.declared import declared, params_of
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.steps import ApplyStep, Decision, FoldStep, walk
+from stoker.pipeline.planning.steps import ApplyStep, FoldStep, walk
 from stoker.protocol.errors import BuildError, StokerError, UsageError
 from stoker.rng.row import Row
 

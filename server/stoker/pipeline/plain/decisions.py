@@ -16,11 +16,11 @@ import numpy as np
 from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.graph.statistics import STATISTICS
 from stoker.pipeline.plain.interpreter import Interpreter, Run
+from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
     ApplyStep,
     ConvertStep,
-    Decision,
     ExprStep,
     FoldStep,
     IfStep,

@@ -23,13 +23,13 @@ from stoker.pipeline.engine.interface import Freeze, check_freeze
 from stoker.pipeline.graph import expressions
 from stoker.pipeline.graph.statistics import STATISTICS, statistic
 from stoker.pipeline.plain.calls import call_plain, whole_sides
+from stoker.pipeline.planning.decision import Decision, made_for, source_of
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
     ApplyStep,
     ConstStep,
     ContextStep,
     ConvertStep,
-    Decision,
     DrawStep,
     ExprStep,
     FoldStep,
@@ -42,8 +42,6 @@ from stoker.pipeline.planning.steps import (
     Step,
     StoreSizedStep,
     StoreStep,
-    made_for,
-    source_of,
 )
 from stoker.pipeline.planning.tables import (
     as_record,

@@ -19,11 +19,11 @@ from stoker.ops.contract.units import switch_of, unit_of
 from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.graph.schedule import Moment
 from stoker.pipeline.plain.interpreter import Interpreter, Run
+from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
     ApplyStep,
     ConvertStep,
-    Decision,
     DrawStep,
     FoldStep,
     IfStep,

@@ -14,6 +14,7 @@ import numpy as np
 from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.plain.decisions import shape_only
 from stoker.pipeline.plain.interpreter import Interpreter, Run, size_of
+from stoker.pipeline.planning.decision import made_for, source_of
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.sizing import Sizing, sizing_of
 from stoker.pipeline.planning.steps import (
@@ -25,8 +26,6 @@ from stoker.pipeline.planning.steps import (
     InputStep,
     RescaleStep,
     Step,
-    made_for,
-    source_of,
 )
 from stoker.rng.row import Row, row_of
 

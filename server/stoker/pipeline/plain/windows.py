@@ -13,8 +13,8 @@ from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.plain.calls import call_plain
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.boxes import Box, field_values, wanted_windows
+from stoker.pipeline.planning.decision import Decision, made_for
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.steps import Decision, made_for
 from stoker.rng.row import Row
 
 

@@ -16,16 +16,16 @@ transforms needs the memory of one. Inputs are never written.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from stoker.ops.contract.op import State, same_size
+from stoker.ops.contract.op import same_size
+from stoker.pipeline.planning.bound import Bound
+from stoker.pipeline.planning.checks import Location
 from stoker.pipeline.planning.steps import (
     ApplyStep,
     ConvertStep,
     FoldStep,
     IfStep,
     ItemsStep,
-    Location,
     Path,
     Step,
     StoreStep,
@@ -37,15 +37,6 @@ _Makers = ApplyStep | FoldStep | ItemsStep | ConvertStep
 """Steps whose result has memory of its own."""
 _Kernels = ApplyStep | FoldStep
 """Those that run kernels of images, masks and arrays, with scratch memory."""
-
-
-class Bound(Protocol):
-    """What memory planning reads of a binder."""
-
-    steps: tuple[Step, ...]
-    states: dict[int, State]
-    registers: set[int]
-    fields: dict[str, int]
 
 
 @dataclass

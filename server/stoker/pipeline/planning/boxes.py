@@ -9,15 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from stoker.pipeline.planning.decision import Decision, made_for
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.steps import (
-    ApplyStep,
-    Decision,
-    InputStep,
-    Step,
-    made_for,
-    walk,
-)
+from stoker.pipeline.planning.steps import ApplyStep, InputStep, Step, walk
 
 Box = tuple[int, int, int, int]
 """(top, left, height, width) in pixels."""

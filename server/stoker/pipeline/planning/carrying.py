@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from stoker.ops.contract.op import State
+from stoker.pipeline.planning.decision import Decision, made_for, source_of
 from stoker.pipeline.planning.declared import params_of
-from stoker.pipeline.planning.steps import Decision, made_for, source_of
 
 
 def refusal(decision: Decision, states: Mapping[int, State]) -> str | None:

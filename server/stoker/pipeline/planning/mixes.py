@@ -17,7 +17,7 @@ import msgspec
 
 from stoker.ops.bases.batch import BatchOp, picture_size
 from stoker.ops.contract.op import State
-from stoker.pipeline.planning.steps import Decision
+from stoker.pipeline.planning.decision import Decision
 from stoker.protocol.errors import BuildError
 from stoker.protocol.layout import Output
 

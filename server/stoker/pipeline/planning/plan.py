@@ -19,12 +19,14 @@ from stoker.ops.contract.op import State
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import normalise
 from stoker.pipeline.planning.arena import lay_out
-from stoker.pipeline.planning.binding import Binder
+from stoker.pipeline.planning.binding import bind_graph
 from stoker.pipeline.planning.bucketed import Size, in_bucket
+from stoker.pipeline.planning.checks import Check, Location
+from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.mixes import Mix
 from stoker.pipeline.planning.shortcuts import shorten
 from stoker.pipeline.planning.sizing import sizing_of
-from stoker.pipeline.planning.steps import Check, Decision, Location, Step
+from stoker.pipeline.planning.steps import Step
 from stoker.pipeline.planning.unneeded import check_unneeded
 from stoker.protocol.layout import Output
 
@@ -98,7 +100,7 @@ def bind(
     """
     normal = normalise(graph)
     settled = in_bucket(normal, bucket)
-    bound = Binder(shorten(settled, states) if shortcuts else settled, states).bind()
+    bound = bind_graph(shorten(settled, states) if shortcuts else settled, states)
     check_unneeded(normal.unneeded, states)
     layout = lay_out(bound)
     plan = Plan(

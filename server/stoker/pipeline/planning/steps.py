@@ -14,53 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from stoker.ops.contract.op import FoldKernel, ItemsKernel, Kernel, Op
+from stoker.ops.contract.op import FoldKernel, ItemsKernel, Kernel
 from stoker.pipeline.graph.nodes import Form
-from stoker.pipeline.graph.schedule import Schedule
 from stoker.pipeline.graph.sites import Site
+from stoker.pipeline.planning.decision import Decision
 
 SIZES: Final = ("height", "width", "count")
 """Expressions that use the size of their argument, never its memory."""
-
-
-@dataclass(frozen=True)
-class Decision:
-    """One draw: whose record every apply that follows it reads.
-
-    Attributes:
-        index: its place among the plan's decisions.
-        op: the op with its parameters.
-        stream: stream name; None if the op draws nothing.
-        of: value whose height and width the draw sees; None: it sees 0 and 0.
-        site: where the user wrote it.
-        schedule: how its parameters follow the place in the stream; None: they do not. Then `op`
-            has the parameters of the first row.
-        shared: whether all views of a position decide alike.
-        items: value of boxes or keypoints that the draw looks at; None: it looks at none.
-        source: the decision that this one is, in parts of the sides of `of`; None: it is drawn.
-    """
-
-    index: int
-    op: Op
-    stream: str | None
-    of: int | None
-    site: Site
-    schedule: Schedule | None = None
-    shared: bool = False
-    items: int | None = None
-    source: Decision | None = None
-
-
-def source_of(decision: Decision) -> Decision:
-    """Return the decision that one which is carried over follows."""
-    assert decision.source is not None, "only what is carried over is rescaled"
-    return decision.source
-
-
-def made_for(decision: Decision) -> int:
-    """Return the value for whose size a decision is made."""
-    assert decision.of is not None, "binding carries over between sizes alone"
-    return decision.of
 
 
 class Step:
@@ -410,36 +370,3 @@ def walk(steps: Sequence[Step], path: Path = ()) -> Iterator[Walked]:
             for side, block in enumerate(step.blocks):
                 yield from walk(block, (*path, Branch(id(step), side, step.cond)))
         yield Walked(step, path)
-
-
-@dataclass(frozen=True)
-class Check:
-    """What a status other than 0 means.
-
-    Attributes:
-        kind: "input", "same_size", "relative" (the same, where it could be
-            given), "ratio", "out_size", "items" or "padded".
-        what: text about the values, for the message.
-        field: the dataset field, where the fault is that of one field.
-        site: where the user wrote the op.
-    """
-
-    kind: str
-    what: str
-    field: str | None
-    site: Site
-
-
-@dataclass(frozen=True)
-class Location:
-    """Where a value lies.
-
-    Attributes:
-        kind: "input" (column `index`), "output" (row of output `index`), "arena" (from byte
-        `index`),
-            "register" (a scalar), or "join" (wherever the block that ran has it).
-        index: see kind.
-    """
-
-    kind: str
-    index: int = 0

@@ -13,8 +13,8 @@ import numpy as np
 
 from stoker.ops.contract.op import State
 from stoker.ops.contract.records import machine_record
+from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.declared import params_of
-from stoker.pipeline.planning.steps import Decision
 from stoker.rng.streams import stream_key
 
 ONES: Final = 2**64 - 1

@@ -14,13 +14,13 @@ import msgspec
 from stoker.ops.geometry.resize_center_crop import ResizeCenterCrop
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import Form, If, Node
+from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
     ApplyStep,
     ConstStep,
     ContextStep,
     ConvertStep,
-    Decision,
     DrawStep,
     ExprStep,
     FoldStep,
