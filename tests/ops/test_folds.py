@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from kept_code import Kept
+from machine_code import violations
 from numba import int32, uint8
 from scipy import stats
 
@@ -22,7 +23,6 @@ from stoker.ops.registry import choices, folds, registered
 from stoker.ops.testing import ContractError, check_op
 from stoker.pipeline.warm import op_calls
 from stoker.rng.jit import compiled, kernel
-from stoker.rng.machine_code import violations
 
 EXAMPLES = {
     "blend": [{"weights": (1, 2, 3)}, {"weights": (0.1,) * 16}, {"weights": (0, 5)}],
