@@ -14,15 +14,14 @@ import numba
 import pytest
 from kept_code import Kept
 from llvmlite.binding import get_host_cpu_features
-
-from stoker.jit.machine_code import violations
+from machine_code import violations
 
 # Where the cache is cold, every kernel is compiled: minutes on a busy machine.
 pytestmark = pytest.mark.timeout(1200)
 
 SCRIPT = """
 import json, sys
-sys.path.insert(0, sys.argv[4])
+sys.path[:0] = sys.argv[4:]
 import numpy as np
 from kept_code import Kept
 from stoker import ops
@@ -38,7 +37,7 @@ from stoker.pipeline.compiled.program import write_program
 from stoker.pipeline.compiled.signature import call_types
 from stoker.pipeline.compiled.warm import batch_calls, op_calls
 from stoker.jit import compiled, set_cache_root
-from stoker.jit.machine_code import violations
+from machine_code import violations
 from stoker.rng.streams import machine_key, make_key
 import importlib
 
@@ -219,6 +218,7 @@ def machine(examples, tmp_path_factory, kernel_cache):
         json.dumps(chosen),
         json.dumps(LOOPS),
         str(Path(__file__).parent),
+        str(Path(__file__).parents[1] / "support"),
     ]
     done = subprocess.run(
         [sys.executable, str(folder / "compile_all.py"), *arguments],

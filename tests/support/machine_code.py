@@ -1,9 +1,9 @@
-"""What the machine code of a kernel must not do, read from its LLVM IR and its assembly.
+"""The rules that a kernel's machine code obeys, checked in its LLVM IR and its assembly.
 
-The numeric contract promises the same bytes on every machine, so compiled code calls no function of
-a mathematics library (each has bits of its own), reorders no floating-point operation and fuses
-none; a kernel that runs per sample allocates no memory. numba gives the text of code only to the
-process that compiled it: choose an empty kernel cache first. For tests; imports numba.
+The numeric contract promises the same bytes on every machine. So compiled code calls no function of
+a mathematics library (results of libraries differ in the last bit), and neither reorders nor fuses
+floating-point operations. A kernel that runs per sample allocates no memory. numba keeps the text
+of code only in the process that compiled it: start with an empty kernel cache.
 """
 
 import re
