@@ -16,6 +16,7 @@ import functools
 from typing import Any, NoReturn
 
 from numba.core import caching, codegen, compiler, typed_passes
+from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.registry import CPUDispatcher
@@ -29,10 +30,19 @@ _compiling: Any = global_compiler_lock
 
 
 class BitcodeLibrary(library):  # type: ignore[misc]
-    """The code of one kernel, for its callers to copy; never machine code."""
+    """The code of one kernel, for its callers to copy; never machine code.
+
+    Attributes:
+        has_loops: whether to optimize it apart from its callers.
+    """
+
+    has_loops = False
 
     def _optimize_final_module(self) -> None:
-        """Run what numba runs first: loops are rotated, nothing is inlined or made vectors yet."""
+        """Run all passes over loops; else what numba runs first, which inlines nothing yet."""
+        if self.has_loops:
+            super()._optimize_final_module()
+            return
         passes, builder = self._codegen._module_pass_manager(
             loop_vectorize=False, slp_vectorize=False, opt=0, cost="cheap"
         )
@@ -82,6 +92,9 @@ class BitcodeLowering(lowering):  # type: ignore[misc]
     def run_pass(self, state: Any) -> bool:
         """Lower with a context that makes bitcode."""
         state.targetctx = _context(state.targetctx)
+        state.library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        state.library.has_loops = bool(compute_cfg_from_blocks(state.func_ir.blocks).loops())
         done: bool = super().run_pass(state)
         return done
 
