@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 from typing import Any, NoReturn
 
-from numba.core import caching, codegen, compiler, typed_passes
+from numba.core import caching, codegen, compiler, typed_passes, types
 from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager, register_pass
@@ -123,6 +123,11 @@ class BitcodeCache(caching.FunctionCache):
     _impl_class = _BitcodeEntries
 
 
+def _without_value(given: Any) -> Any:
+    is_number = isinstance(given, types.IntegerLiteral | types.BooleanLiteral)
+    return types.unliteral(given) if is_number else given
+
+
 class _Shared(base_dispatcher):  # type: ignore[misc]
     """A dispatcher whose cache is a `stoker.rng.diskcache.SharedCache`, set by who makes it."""
 
@@ -152,6 +157,12 @@ class Callee(_Shared):
         options = {**options, "nopython": True, "no_cpython_wrapper": True}
         super().__init__(fn, targetoptions=options, pipeline_class=BitcodeCompiler)
         self._cache = BitcodeCache(fn)  # type: ignore[no-untyped-call]
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Resolve a call; constant numbers are no types of their own, so they share one form."""
+        args = [_without_value(given) for given in args]
+        kws = {name: _without_value(given) for name, given in kws.items()}
+        return super().get_call_template(args, kws)
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         """Refuse: there is no machine code to run.
