@@ -37,6 +37,8 @@ from stoker.rng.sources import loaded_digest, source_digest
 _log = logging.getLogger(__name__)
 _state = threading.Lock()
 _chosen: list[Path] = []
+FORMAT: Final = 2
+"""Of the entries: another number names other folders, so entries of both are never confused."""
 INSIDE: Final = "inside"
 """Folder, in that of a kernel, of the form that its callers copy."""
 
@@ -270,4 +272,4 @@ def _toolchain() -> str:
     cpu = config.CPU_NAME or llvm.get_host_cpu_name()
     features = config.CPU_FEATURES or llvm.get_host_cpu_features().flatten()
     versions = (numba.__version__, llvmlite.__version__, np.__version__, sys.version)
-    return f"{versions} {cpu} {features} {config.OPT}"
+    return f"{FORMAT} {versions} {cpu} {features} {config.OPT}"

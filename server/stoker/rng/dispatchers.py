@@ -1,9 +1,12 @@
 """How numba compiles kernels: those that are called from outside, and those that only kernels call.
 
 numba makes three things of every function: an optimized module, machine code, and a wrapper that
-Python calls. A kernel that only other kernels call needs none of them: its code is copied into its
-callers, optimized there, and only there becomes machine code. So a `Callee` stops at bitcode, after
-one cheap pass. The caller's passes see its code as if it stood in one file with theirs.
+Python calls. A kernel that only other kernels call needs neither of the last two: its code is
+copied into its callers, optimized there, and only there becomes machine code. So a `Callee` stops
+at bitcode. A callee without loops is not even optimized: its callers' passes see its code as if it
+stood in one file with theirs. One with loops is. Inside its own function a loop's arrays have
+nothing in common; copied into a caller that cuts them from one scratch they do, and LLVM would make
+no vectors of the loop.
 
 Whether Python calls a kernel or another kernel does, its code computes the same. Importing this
 module imports numba; only `stoker.rng.diskcache` does. Relies on numba's inner interfaces of code
@@ -15,17 +18,21 @@ from __future__ import annotations
 import functools
 from typing import Any, NoReturn
 
+import llvmlite.binding as untyped_llvm
 from numba.core import caching, codegen, compiler, typed_passes, types
 from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.registry import CPUDispatcher
 
+llvm: Any = untyped_llvm
 library: Any = codegen.JITCodeLibrary
 generator: Any = codegen.JITCPUCodegen
 lowering: Any = typed_passes.NativeLowering
 base_dispatcher: Any = CPUDispatcher
 _register: Any = register_pass
+_flow: Any = compute_cfg_from_blocks
+_type_of: Any = types.unliteral
 _compiling: Any = global_compiler_lock
 
 
@@ -94,7 +101,7 @@ class BitcodeLowering(lowering):  # type: ignore[misc]
         state.targetctx = _context(state.targetctx)
         state.library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
         state.library.enable_object_caching()
-        state.library.has_loops = bool(compute_cfg_from_blocks(state.func_ir.blocks).loops())
+        state.library.has_loops = bool(_flow(state.func_ir.blocks).loops())
         done: bool = super().run_pass(state)
         return done
 
@@ -112,6 +119,72 @@ class BitcodeCompiler(compiler.CompilerBase):
         return [passes]
 
 
+class StoredLibrary(library):  # type: ignore[misc]
+    """Machine code from the cache; its bitcode is read only if a caller copies it."""
+
+    _shared_module: Any
+
+    @classmethod
+    def load(cls, generator: Any, name: str, code: bytes, bitcode: bytes, names: Any) -> Any:
+        """Hand machine code to the engine.
+
+        Args:
+            generator: numba's code generator.
+            name: of the library.
+            code: an object file.
+            bitcode: the same, for callers.
+            names: what it defines.
+        """
+        made = cls(generator, name)
+        made.enable_object_caching()
+        made._set_compiled_object(code)
+        made._bitcode = bitcode
+        made._finalize_final_module()
+        generator._engine._defined_symbols.update(names)
+        return made
+
+    def _get_module_for_linking(self) -> Any:
+        module: Any = self._shared_module
+        if module is None:
+            module = self._shared_module = llvm.parse_bitcode(self._bitcode)
+        return module
+
+
+class _Loader:
+    """numba's code generator, which loads libraries in another way."""
+
+    def __init__(self, generator: Any) -> None:
+        self._generator = generator
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._generator, name)
+
+    def unserialize_library(self, stored: Any) -> Any:
+        name, _, data = stored
+        return StoredLibrary.load(self._generator, name, *data)
+
+
+class _CodeEntries(caching.CompileResultCacheImpl):
+    def reduce(self, cres: Any) -> Any:
+        """Return what is stored: numba's, and which names the code defines."""
+        (name, kind, data), *rest = super().reduce(cres)  # type: ignore[no-untyped-call]
+        module = cres.library._get_module_for_linking()
+        items = [*module.functions, *module.global_variables]
+        names = [item.name for item in items if not item.is_declaration]
+        return (name, kind, (*data, names)), *rest
+
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        loader = _Loader(target_context.codegen())
+        target = target_context.subtarget(_internal_codegen=loader)
+        return super().rebuild(target, payload)  # type: ignore[no-untyped-call]
+
+
+class CodeCache(caching.FunctionCache):
+    """numba's cache of functions, whose entries are machine code that loads fast."""
+
+    _impl_class = _CodeEntries
+
+
 class _BitcodeEntries(caching.CompileResultCacheImpl):
     def rebuild(self, target_context: Any, payload: Any) -> Any:
         return super().rebuild(_context(target_context), payload)  # type: ignore[no-untyped-call]
@@ -125,7 +198,7 @@ class BitcodeCache(caching.FunctionCache):
 
 def _without_value(given: Any) -> Any:
     is_number = isinstance(given, types.IntegerLiteral | types.BooleanLiteral)
-    return types.unliteral(given) if is_number else given
+    return _type_of(given) if is_number else given
 
 
 class _Shared(base_dispatcher):  # type: ignore[misc]
@@ -146,7 +219,7 @@ class Kernel(_Shared):
     def __init__(self, fn: Any, options: dict[str, Any]) -> None:
         """Take a function and numba's options."""
         super().__init__(fn, targetoptions={**options, "nopython": True})
-        self._cache = caching.FunctionCache(fn)  # type: ignore[no-untyped-call]
+        self._cache = CodeCache(fn)  # type: ignore[no-untyped-call]
 
 
 class Callee(_Shared):
