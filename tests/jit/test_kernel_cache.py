@@ -331,6 +331,27 @@ def test_a_damaged_cache_is_rebuilt(call, tmp_path):
     assert call() == (10508, 1, digest)
 
 
+def test_importing_makes_no_folder_and_takes_no_lock(python, tmp_path):
+    """Modules of kernels, of hand-written twins, and those that call them by address."""
+    cache = tmp_path / "cache"
+    script = """
+        import importlib, pkgutil
+        import stoker.compat, stoker.dataset, stoker.ops, stoker.order, stoker.pipeline, stoker.rng
+        import stoker.server
+        names = []
+        for top in ("compat", "dataset", "ops", "order", "pipeline", "rng", "server"):
+            package = importlib.import_module("stoker." + top)
+            for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+                if not module.name.endswith("__main__"):
+                    importlib.import_module(module.name)
+                    names.append(module.name)
+        print(*names)
+    """
+    names = python(script, cache=cache).split()
+    assert {"stoker.rng.compiled", "stoker.order.compiled", "stoker.pipeline.loop"} < {*names}
+    assert not cache.exists()
+
+
 def test_no_module_of_randomness_or_order_imports_numba(python):
     script = """
         import sys

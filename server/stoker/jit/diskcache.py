@@ -35,6 +35,8 @@ from stoker.protocol.errors import ResourceError
 _log = logging.getLogger(__name__)
 _state = threading.Lock()
 _chosen: list[Path] = []
+FORMAT: Final = 2
+"""Of the entries: another number names other folders, so entries of both are never confused."""
 INSIDE: Final = "inside"
 """Folder, in that of a kernel, of the form that its callers copy."""
 
@@ -269,4 +271,4 @@ def _toolchain() -> str:
     cpu = config.CPU_NAME or llvm.get_host_cpu_name()
     features = config.CPU_FEATURES or llvm.get_host_cpu_features().flatten()
     versions = (numba.__version__, llvmlite.__version__, numpy.__version__, sys.version)
-    return f"{versions} {cpu} {features} {config.OPT}"
+    return f"{FORMAT} {versions} {cpu} {features} {config.OPT}"
