@@ -44,7 +44,7 @@ class Huge:
         ({"exclude": 5}, "exclude=5: expected sample ids, or the path of a file that lists them"),
         ({"exclude": [3, -1]}, "exclude: expected sample ids from 0, below .*, got -1"),
         ({"exclude": range(2**17 + 1)}, "exclude: a list has at most 131072 ids, .* 131073"),
-        ({"exclude": "/nowhere/bad.txt"}, "exclude: /nowhere/bad.txt cannot be read: No such"),
+        ({"exclude": "/nowhere/bad.txt"}, "exclude: cannot read /nowhere/bad.txt: No such"),
         ({"freeze": {"crop": -1}}, r"freeze\['crop'\]=-1: expected .* or \"epoch\""),
         ({"freeze": {"crop": "step"}}, r"freeze\['crop'\]='step': expected .* or \"epoch\""),
         ({"freeze": {3: 1}}, "freeze=3: expected a text of at most 256"),

@@ -257,5 +257,5 @@ def test_a_daemon_that_contradicts_itself_is_not_believed():
 def test_what_is_no_request_is_refused():
     assert request_from_bytes(BUCKETS.to_bytes()) == BUCKETS
     for data in (b"", b"{}x", b'{"max_area":"1"}', b'{"area":1}', b"[1]"):
-        with pytest.raises(UsageError, match=r"this is no request for buckets|give max_area"):
+        with pytest.raises(UsageError, match=r"expected a request for buckets|give max_area"):
             request_from_bytes(data)

@@ -259,8 +259,8 @@ WRONG = {
     "offset": (lambda ready: place(ready, offset=2**20), "lies at bytes 1048576 to 1122304"),
     "alignment": (lambda ready: place(ready, offset=8), "lies at bytes 8 to .*multiple of 64"),
     "late": (lambda ready: [ready, ready], r"expected the batch of .* \(0, 1\)"),
-    "garbage": (lambda ready: [b"\xc1 no message"], "this is no message"),
-    "truncated": (lambda ready: [encode(b"t" * 16, [ready])[:-3]], "this is no message"),
+    "garbage": (lambda ready: [b"\xc1 no message"], "expected a msgpack message"),
+    "truncated": (lambda ready: [encode(b"t" * 16, [ready])[:-3]], "expected a msgpack message"),
     "kind": (
         lambda ready: [m.Welcome(wire=1, token=b"t" * 16, daemon="x")],
         "unexpected Welcome in an open stream",
@@ -431,7 +431,7 @@ def readable_end() -> int:
     ("answer", "message"),
     [
         (lambda r: (m.Replayed(r, 99), memory_of(b"abc")), "expected a replay of 99 bytes, got 3"),
-        (lambda r: (m.Replayed(r, 9), memory_of(bytes(9))), "this is no replay"),
+        (lambda r: (m.Replayed(r, 9), memory_of(bytes(9))), "expected a replay"),
         (lambda r: (m.Replayed(r, 8), memory_of(b"\xff" * 8)), "cannot have a head of"),
         (lambda r: (m.Replayed(r, 9), readable_end()), "the replay's memory cannot be read"),
         (lambda r: (m.Replayed(r, 9), None), "unexpected Replayed on the side socket"),
@@ -470,7 +470,7 @@ def test_a_late_refusal_of_a_replay_disturbs_no_delivery(daemon, same) -> None:
     ("name", "made", "message"),
     [
         ("other", 0, "expected an output 'params' of bytes for each row, got None"),
-        ("params", 7, "crop ends at byte 8 of a row of 7 bytes"),
+        ("params", 7, "crop ends at byte 8, but a row has only 7 bytes"),
     ],
 )
 def test_draw_records_that_cannot_be_break_the_protocol(

@@ -31,11 +31,11 @@ def bystander(connect):
 
 
 GARBAGE = [
-    (b"", "this is no message: "),
-    (b"\xc1", "this is no message: "),
-    (b"\x93\x01", "this is no message: "),
-    (b"\x91" * 2000, "this is no message: "),
-    (b"\xdd\xff\xff\xff\xff", "this is no message: "),
+    (b"", "expected a msgpack message: "),
+    (b"\xc1", "expected a msgpack message: "),
+    (b"\x93\x01", "expected a msgpack message: "),
+    (b"\x91" * 2000, "expected a msgpack message: "),
+    (b"\xdd\xff\xff\xff\xff", "expected a msgpack message: "),
     (b"\x80", "expected an envelope [version, token, records]"),
     (b"\x93\x09\xc4\x00\x90", "expected wire version 1, got 9; use the same release of Stoker"),
     (b"\x93\x01\xc4\x03abc\x90", "expected a token of 0 or 16 bytes"),
@@ -157,7 +157,7 @@ def test_a_client_of_another_wire_version_is_told(connect, bystander):
 
 
 SIDE_GARBAGE = [
-    (b"\xc1garbage", "this is no message: "),
+    (b"\xc1garbage", "expected a msgpack message: "),
     (codec.encode_packet(messages.Attached()), "expected Attach, got Attached"),
     (
         codec.encode_packet(messages.Attach(b"t" * 16)),
