@@ -248,9 +248,9 @@ def opened(spec=None, steps=2, buckets=((32, 32, 9, 4),), leftovers="carry") -> 
 def test_a_daemon_that_contradicts_itself_is_not_believed():
     assert [steps_of(opened())(epoch) for epoch in range(4)] == [2, 2, 2, 3]
     assert steps_of(opened(steps=3, buckets=()))(7) == 3
-    with pytest.raises(ProtocolError, match="expected 2 steps in epoch 0, as the buckets say, got"):
+    with pytest.raises(ProtocolError, match="expected 2 steps in epoch 0, from the buckets, got"):
         steps_of(opened(steps=3))
-    with pytest.raises(ProtocolError, match="opened a stream that cannot be: buckets: leftovers"):
+    with pytest.raises(ProtocolError, match="opened an impossible stream: buckets: leftovers"):
         steps_of(opened({"tail": "pad"}, leftovers="drop"))
 
 

@@ -59,7 +59,9 @@ def test_what_is_no_id(value):
 
 def test_a_list_of_another_dataset():
     Excluded([0, 8]).check(9)
-    with pytest.raises(UsageError, match=r"has 8 samples, ids 0 to 7; the list names 8: is it of"):
+    with pytest.raises(
+        UsageError, match=r"has 8 samples, ids 0 to 7; the list names 8: does it belong"
+    ):
         Excluded([0, 8]).check(8)
     with pytest.raises(UsageError, match="the list names all 3 samples"):
         Excluded(range(3)).check(3)

@@ -353,7 +353,8 @@ def test_who_asks_for_draw_records_of_nothing_gets_none(rig, make_result):
     [
         (
             {"drawn": DRAWN * 2, "params_bytes": 5},
-            "params=True: the draw records of this pipeline do not fit a batch: params: expected distinct decision names",
+            "params=True: the draw records of this pipeline do not fit a batch: params: "
+            "expected distinct decision names",
         ),
         (
             {"drawn": (Drawn("n" * 300, "op", 0, ()),), "params_bytes": 1},
