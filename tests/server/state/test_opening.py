@@ -49,7 +49,7 @@ def refused(rig, make_open, **changes):
         ),
         ({"pipeline": ""}, "usage", "expected a pipeline by name or as an object, got neither"),
         ({"graph": b"{}"}, "usage", "expected a pipeline by name or as an object, got both"),
-        ({"group": "sweep"}, "usage", "group 'sweep': this version serves groups of one"),
+        ({"group": "sweep"}, "usage", "group 'sweep': this version has only groups of one"),
         ({"rank": 2, "world_size": 2}, "usage", "rank: expected one from 0 to world_size - 1 = 1"),
         (
             {"batch_size": 2, "rank": 0, "world_size": 3},
@@ -77,8 +77,8 @@ def test_the_only_dataset_needs_no_name(rig, make_open):
 def test_without_a_name_there_must_be_one_dataset(make_rig, make_open, datasets):
     code, message = refused(make_rig(datasets=datasets), make_open, dataset="")
     assert code == "usage"
-    assert "without a name, exactly one is expected; this daemon has " in message
-    assert message.endswith("'a', 'b'" if datasets else "none")
+    assert "expected the name of a dataset, because this daemon has " in message
+    assert ("'a', 'b', not" if datasets else "none, not") in message
 
 
 def test_many_names_are_not_all_listed(make_rig, make_open):
