@@ -1,9 +1,9 @@
-"""Reading a packed dataset: O(1), zero-copy, nothing kept per sample.
+"""Reading a packed dataset: O(1), zero-copy, with nothing kept per sample.
 
-`open_folder` reads and checks the manifest, and that the files are there; the files are mapped
-when they are first used (`reading.columns`). What `read` returns are read-only views of a
-map, valid also after `close`. Runs in workers and in user processes, after a fork too; threads may
-share a Dataset. Imports no pyarrow, numba or torch.
+`open_folder` reads and checks the manifest, and checks that the files exist; the files are mapped
+when they are first used (`reading.columns`). `read` returns read-only views of a map, which stay
+valid after `close`. Runs in workers and in user processes, also after a fork; threads may share a
+Dataset. Imports no pyarrow, numba or torch.
 """
 
 import contextlib
@@ -42,8 +42,8 @@ def open_folder(folder: Path, max_maps: int = MAX_MAPS) -> "Dataset":
     """Open the dataset in a folder that holds a manifest.
 
     Args:
-        folder: what `stoker pack` wrote, or the index of a source read in place.
-        max_maps: how many files are mapped at once, at most.
+        folder: the folder that `stoker pack` wrote, or the index of a source read in place.
+        max_maps: maximum number of files that are mapped at once.
 
     Raises:
         DatasetError: it is missing or damaged.
@@ -87,14 +87,14 @@ class Dataset:
         self.close()
 
     def close(self) -> None:
-        """Drop the maps; views that were handed out stay valid. Closing twice is allowed."""
+        """Drop the maps; existing views stay valid. Idempotent."""
         self._last = None
         self._files.close()
         if self._sources is not None:
             self._sources.close()
 
     def size(self, field: str, id: int) -> tuple[int, int]:  # noqa: A002 - the glossary's word
-        """Return (height, width) of a picture after EXIF orientation, without reading it.
+        """Return (height, width) of an image or mask after EXIF orientation, without reading it.
 
         Raises:
             UnknownNameError: there is no such field.
@@ -105,9 +105,9 @@ class Dataset:
         return row.number_of(f"{field}.height"), row.number_of(f"{field}.width")
 
     def sizes(self, field: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (widths, heights) of all pictures in the order of their ids, file by file.
+        """Yield (widths, heights) of an image or mask in the order of ids, file by file.
 
-        They are those of `size`: read-only views of the files, from which no picture is read.
+        They equal those of `size`: read-only views of the files; no image is read.
 
         Raises:
             UnknownNameError: there is no such field.
@@ -122,14 +122,14 @@ class Dataset:
             yield wide.items, high.items
 
     def lengths(self, field: str) -> Iterator[np.ndarray]:
-        """Yield how long a field of every sample is, in the order of their ids, file by file.
+        """Yield the lengths of a field in the order of ids, file by file.
 
-        No value is read: lengths follow from offsets. A field that is one whole number says the
-        length itself.
+        No value is read: lengths follow from offsets. The value of an integer field is the length
+        itself.
 
         Args:
-            field: an array, of which the first side counts, bytes, boxes or keypoints; or a label
-                or scalar of whole numbers.
+            field: an array, of which the first side counts, bytes, boxes or keypoints; or an
+                integer label or scalar.
 
         Raises:
             UnknownNameError: there is no such field.
@@ -140,7 +140,7 @@ class Dataset:
         if spec.is_picture or not (spec.shape or np.dtype(spec.dtype).kind in "iu"):
             raise UsageError(
                 f"field {field!r} of dataset {self.path} ({spec.kind} {spec.dtype}) has no length: "
-                "expected an array, bytes, boxes, keypoints, or a whole number that says a length"
+                "expected an array, bytes, boxes, keypoints, or an integer that is a length"
             )
         for file in self.manifest.files:
             column = self._files.row(file.first_row).columns[field]
@@ -153,7 +153,7 @@ class Dataset:
                 yield np.full(len(items), spec.shape[0]) if spec.shape else items
 
     def orientation(self, field: str, id: int) -> int:  # noqa: A002
-        """Return the EXIF orientation (1..8) of a picture's stored bytes.
+        """Return the EXIF orientation (1..8) of the stored bytes of an image or mask.
 
         Raises:
             UnknownNameError: there is no such field.
@@ -164,11 +164,11 @@ class Dataset:
         return 1 if spec.encoding in UPRIGHT else row.number_of(f"{field}.orientation")
 
     def read(self, field: str, id: int) -> memoryview | np.ndarray | np.generic:  # noqa: A002
-        """Return a field as it is stored, without a copy.
+        """Return a field in its stored form, without a copy.
 
         Returns:
-            The file's bytes (encoded pictures, bytes), an array (raw pictures (H, W, 3) or (H, W),
-            arrays), or a NumPy scalar (label, scalar). All read-only.
+            The file's bytes (encoded images, masks, and bytes), an array (raw images (H, W, C), raw
+            masks (H, W), arrays), or a NumPy scalar (label, scalar). All read-only.
 
         Raises:
             UnknownNameError: there is no such field.
@@ -193,28 +193,31 @@ class Dataset:
 
         Raises:
             UnknownNameError: there is no such field.
-            UsageError: there is no such id, or the field's values lie in the dataset itself.
+            UsageError: there is no such id, or the field's values are in the dataset itself.
         """
         row = self._row(id)
         column = row.columns[self._field(field).name]
         if not isinstance(column, ReferenceColumn):
-            raise UsageError(f"field {field!r} of dataset {self.path} holds values, no references")
+            raise UsageError(
+                f"field {field!r} of dataset {self.path} holds values, not references; use read()"
+            )
         return bytes(column.items[row.number].tobytes())
 
     def decode(self, field: str, id: int, out: np.ndarray) -> np.ndarray:  # noqa: A002
-        """Decode a picture, upright, into the caller's memory.
+        """Decode an image or mask, upright, into the caller's memory.
 
         Args:
             field: an image or mask.
             id: the sample's id.
-            out: flat, contiguous, writable uint8 array of at least as many bytes as the pixels.
+            out: flat, contiguous, writable uint8 array with at least as many bytes as the pixels.
 
         Returns:
             A contiguous view of `out`: (H, W, C) for images, (H, W) for masks.
 
         Raises:
             UnknownNameError: there is no such field.
-            UsageError: the field is no picture, there is no such id, or `out` is too small.
+            UsageError: the field is not an image or mask, there is no such id, or `out` is too
+                small.
             SampleError: the stored bytes are damaged; details name dataset, id, field, file,
                 offset and reason.
         """
@@ -243,23 +246,23 @@ class Dataset:
         box: tuple[int, int, int, int],
         out: np.ndarray,
     ) -> np.ndarray:
-        """Decode a box of a picture to its place in the caller's memory.
+        """Decode a box of an image or mask to its place in the caller's memory.
 
-        Outside of the box the pixels mean nothing. A picture in bands and a JPEG with a grid are
-        decoded only as far as needed; any other picture is decoded whole.
+        Outside of the box the pixels are undefined. Data in bands and a JPEG with a grid are
+        decoded only as far as needed; anything else is decoded whole.
 
         Args:
             field: an image or mask.
             id: the sample's id.
-            box: (top, left, height, width) in pixels of the upright picture, inside it.
+            box: (top, left, height, width) in pixels of the upright image, inside it.
             out: as for `decode`.
 
         Returns:
-            As `decode`: the view of the whole picture.
+            As `decode`: the view of the whole image.
 
         Raises:
             UnknownNameError: there is no such field.
-            UsageError: as for `decode`, or the box is not inside the picture.
+            UsageError: as for `decode`, or the box is not inside the image.
             SampleError: as for `decode`.
         """
         spec = self._picture(field)
@@ -271,8 +274,8 @@ class Dataset:
         top, left, height, width = box
         if not (0 <= top < top + height <= size[0] and 0 <= left < left + width <= size[1]):
             raise UsageError(
-                f"field {field!r} of id {id}: box {box} is not inside its {size[0]}x{size[1]} "
-                "pixels"
+                f"field {field!r} of id {id}: expected a box inside its {size[0]}x{size[1]} "
+                f"pixels, got {box}"
             )
         data = self.read(field, id)
         assert isinstance(data, memoryview)
@@ -287,11 +290,11 @@ class Dataset:
         return target if done else self.decode(field, id, out)
 
     def grid(self, field: str, id: int) -> memoryview | None:  # noqa: A002
-        """Return the grid of a picture, a side column's bytes; None if it has none.
+        """Return the grid of an image as bytes of a side column; None if it has none.
 
         Raises:
             UnknownNameError: there is no such field.
-            UsageError: the field is no picture, or there is no such id.
+            UsageError: the field is not an image or mask, or there is no such id.
             SampleError: the grid is damaged.
         """
         spec = self._picture(field)
@@ -303,11 +306,11 @@ class Dataset:
         return self._item(field, id, grids, row) or None
 
     def check_grid(self, field: str, id: int) -> None:  # noqa: A002
-        """Check that the grid of a picture, if it has one, is one of its file.
+        """Check that the grid of an image, if it has one, belongs to its file.
 
         Raises:
             UnknownNameError: there is no such field.
-            UsageError: the field is no picture, or there is no such id.
+            UsageError: the field is not an image or mask, or there is no such id.
             SampleError: the grid is damaged.
         """
         grid, data = self.grid(field, id), self.read(field, id)
@@ -321,18 +324,19 @@ class Dataset:
             raise self._sample_error(field, id, str(error)) from None
 
     def sizes_of(self, field: str, ids: np.ndarray) -> np.ndarray:
-        """Return how large a field of many samples is, without reading it.
+        """Return the sizes of a field of many samples, without reading it.
 
         Args:
-            field: an image or mask, or one whose first side differs from row to row.
+            field: an image or mask, or a field whose first side differs between rows.
             ids: (n,) int64, each at least 0 and less than the number of samples.
 
         Returns:
-            (n, 2) int64: height and width after EXIF orientation; of others the first side, and 1.
+            (n, 2) int64: height and width after EXIF orientation; for other fields the first side,
+            and 1.
 
         Raises:
             UnknownNameError: there is no such field.
-            UsageError: the field has one size, which its schema says.
+            UsageError: the field has one size, which is in its schema.
         """
         spec = self._field(field)
         found = np.ones((len(ids), 2), np.int64)
@@ -345,16 +349,19 @@ class Dataset:
                 continue
             column = columns[field]
             if not isinstance(column, VariableColumn):
-                raise UsageError(f"field {field!r} is {spec.shape} of every sample; ask its schema")
+                raise UsageError(
+                    f"field {field!r} has shape {spec.shape} in every sample; use its schema"
+                )
             inner = math.prod(side or 1 for side in spec.shape[1:])
             found[places, 0] = (column.offsets[rows + 1] - column.offsets[rows]) // inner
         return found
 
     def alike(self, fields: Sequence[str]) -> AlikeFields | None:
-        """Return what finds samples of many ids at once, for code that reads them in place.
+        """Return an object that finds many samples at once, for code that reads them in place.
 
         Returns:
-            None unless all these fields are stored as they are used, with one shape each.
+            None unless all these fields are stored in the form in which they are used, with one
+            shape.
 
         Raises:
             UnknownNameError: there is no such field.
@@ -365,15 +372,15 @@ class Dataset:
         return AlikeFields(self._files, [file.first_row for file in self.manifest.files], found)
 
     def gather(self, field: str, ids: np.ndarray, out: np.ndarray) -> bool:
-        """Copy numbers of many samples, if there is one of them, or one array, in each.
+        """Copy the numbers or arrays of many samples at once, if all have one shape.
 
         Args:
-            field: of numbers or arrays.
+            field: a field of numbers or arrays.
             ids: (n,) int64, each at least 0 and less than the number of samples.
             out: (n, ...) of the field's dtype and shape.
 
         Returns:
-            False if they are not stored so: read them one by one.
+            False if they are not stored that way: read them one by one.
 
         Raises:
             UnknownNameError: there is no such field.
@@ -388,10 +395,10 @@ class Dataset:
         return True
 
     def will_need(self, fields: Sequence[str], ids: np.ndarray) -> None:
-        """Have the bytes of samples read from storage, without waiting for them.
+        """Start to read the bytes of samples from storage, without waiting for them.
 
         Args:
-            fields: of any kind; those whose items are small and of equal size are left out.
+            fields: fields of any kind; those with small items of equal size are skipped.
             ids: (n,) int64, each at least 0 and less than the number of samples.
 
         Raises:
@@ -403,7 +410,7 @@ class Dataset:
                 column = columns[name]
                 if isinstance(column, VariableColumn):
                     for row in rows.tolist():
-                        with contextlib.suppress(ValueError):  # whoever reads it will be told
+                        with contextlib.suppress(ValueError):  # reading it will raise
                             will_need(column.item(row))
                 elif isinstance(column, ReferenceColumn):
                     for row in rows.tolist():
@@ -411,7 +418,7 @@ class Dataset:
                             column.will_need(row)
 
     def source(self, id: int) -> str | None:  # noqa: A002
-        """Return the path of the file that the sample came from, if the dataset knows it.
+        """Return the path of the sample's original file, if the dataset has it.
 
         Raises:
             UsageError: there is no such id.
@@ -424,7 +431,7 @@ class Dataset:
         return bytes(self._item(SOURCE, id, column, row)).decode(errors="replace")
 
     def digest(self, id: int) -> bytes:  # noqa: A002
-        """Return the digest of the sample's content as it was packed, 16 bytes.
+        """Return the digest of the sample's content from packing, 16 bytes.
 
         Raises:
             UsageError: there is no such id.
@@ -435,7 +442,7 @@ class Dataset:
         return bytes(column.items[row.number])
 
     def locate(self, field: str, id: int) -> tuple[DataFile, int]:  # noqa: A002
-        """Return the file that holds a sample's field, and the byte at which it begins there.
+        """Return the file that holds a sample's field, and its offset there in bytes.
 
         Raises:
             UnknownNameError: there is no such field.
@@ -461,8 +468,8 @@ class Dataset:
         field = self._field(name)
         if not field.is_picture:
             raise UsageError(
-                f"field {name!r} is of kind {field.kind}, which has no height and width and is not "
-                "decoded; use read()"
+                f"field {name!r} has kind {field.kind}, but only an image or mask has a height and "
+                "width and can be decoded; use read()"
             )
         return field
 
@@ -487,7 +494,7 @@ class Dataset:
             raise self._sample_error(name, id, str(error)) from None
 
     def _checked_size(self, spec: Field, id: int) -> tuple[tuple[int, int], int]:  # noqa: A002
-        """Return size and orientation, which the file could have wrong."""
+        """Return size and orientation after checks, because the file may be damaged."""
         size, turn = self.size(spec.name, id), self.orientation(spec.name, id)
         fits = 1 <= size[0] <= spec.bound[0] and 1 <= size[1] <= spec.bound[1]
         if not fits or not 1 <= turn <= 8:
@@ -498,7 +505,7 @@ class Dataset:
     def _raw_picture(self, spec: Field, data: memoryview, id: int) -> np.ndarray:  # noqa: A002
         size, _ = self._checked_size(spec, id)
         if size[0] * size[1] * _pixel_bytes(spec) != len(data):
-            what = f"{len(data)} bytes are no picture of {size[0]}x{size[1]} pixels"
+            what = f"expected an image of {size[0]}x{size[1]} pixels, got {len(data)} bytes"
             raise self._sample_error(spec.name, id, what)
         return np.frombuffer(data, spec.dtype).reshape(*size, *spec.shape[2:])
 
@@ -507,7 +514,8 @@ class Dataset:
         items = np.frombuffer(data, np.uint8 if spec.dtype == "bool" else spec.dtype)
         count, rest = divmod(items.size, math.prod(inner))
         if rest or count > spec.bound[0] or spec.shape[0] not in (None, count):
-            what = f"{items.size} numbers are no array of shape {spec.shape} up to {spec.bound}"
+            want = f"{spec.shape} up to {spec.bound}"
+            what = f"expected an array of shape {want}, got {items.size} numbers"
             raise self._sample_error(spec.name, id, what)
         shaped = items.reshape(count, *inner)
         return shaped.astype(np.bool_) if spec.dtype == "bool" else shaped
@@ -519,7 +527,7 @@ class Dataset:
         size: tuple[int, int],
         out: np.ndarray,
     ) -> int:
-        """Return the bytes that a picture needs; refuse memory that does not have them."""
+        """Return the bytes that an image or mask needs; raise if `out` has fewer."""
         needed = size[0] * size[1] * _pixel_bytes(spec)
         flat = out.dtype == np.uint8 and out.ndim == 1 and out.flags.c_contiguous
         if not flat or out.size < needed:
@@ -549,18 +557,18 @@ class Dataset:
         )
 
     def _whereabouts(self, field: str, id: int) -> tuple[str, int]:  # noqa: A002
-        """Return the file that a value lies in, and the byte at which it begins there."""
+        """Return the file that holds a value, and its offset there in bytes."""
         row = self._row(id)
         column = row.columns[field]
         if isinstance(column, ReferenceColumn):
-            with contextlib.suppress(ValueError):  # a damaged reference lies in the index
+            with contextlib.suppress(ValueError):  # a damaged reference is in the index
                 return column.file_name(row.number), column.place(row.number)
             return row.file.name, 0
         return row.file.name, column.place(row.number)
 
 
 def _pixel_bytes(spec: Field) -> int:
-    """Return the bytes of a pixel of a picture."""
+    """Return the bytes per pixel of an image or mask."""
     return np.dtype(spec.dtype).itemsize * math.prod(side or 1 for side in spec.shape[2:])
 
 
