@@ -64,7 +64,10 @@ def test_a_second_one_and_one_without_a_stream_are_refused(rig):
     token = rig.open()
     started(rig.send(token, ASK))
     (error,) = refusals(rig.send(token, ASK), token)
-    assert error.message == "replay: one is under way; a session has one at a time"
+    assert (
+        error.message
+        == "replay: expected one at a time per session, got a second one; wait for the first"
+    )
     bare = rig.hello()
     (error,) = refusals(rig.send(bare, ASK), bare)
     assert (error.request, error.code) == (2, "protocol")

@@ -1,19 +1,19 @@
-"""The daemon: one thread that turns what happens into events and carries out what the core decides.
+"""The daemon: one thread that turns input into events and carries out the core's instructions.
 
     sockets, workers, helper thread, signals, time  ->  events  ->  Core.handle  ->  instructions
 
-Each turn of the loop takes what is there, from everybody, hands the events to the core in order and
-carries out its instructions; then it sleeps until something happens, at most `TICK_S`. Nothing in a
-turn waits: memory is reserved and given back in the reserver's thread, pipelines are built in
-one-off processes, log lines and metrics are written by threads of their own, sends that would wait
-end the session they were for. What one session is told in a turn goes out as one message. Before a
-turn the loop rests while nobody needs an answer (`Core.rest_s`, at most 3 ms): where batches are
-little work, a turn for each report would cost more than they do. A turn stops taking events after
-`BUDGET_S`; the next one goes on without sleeping, and takes nothing from clients while `BACKLOG`
-events wait. How long turns take is measured and exported.
+Each turn of the loop reads all input, passes the events to the core in order and carries out its
+instructions; then it sleeps until there is input, at most `TICK_S`. Nothing in a turn waits:
+memory is reserved and freed in the reserver's thread, pipelines are built in one-off processes, log
+lines and metrics have their own threads, and a send that would wait ends its session instead. All
+records for one session in a turn are sent as one message. Before a turn the loop rests while no
+process needs an answer (`Core.rest_s`, at most 3 ms): with cheap batches, one turn per report would
+cost more than the batches. A turn stops handling events after `BUDGET_S`; the next one continues
+without sleeping, and reads nothing from clients while `BACKLOG` events wait. The duration of turns
+is measured and exported.
 
-Everything this process opened is closed by `close`, in an order that lets a client read BYE before
-its lifeline ends. Nothing here imports numba, torch or pyarrow; a test holds it to that.
+`close` closes everything that this process opened, in an order that lets a client read BYE before
+its lifeline ends. Nothing here imports numba, torch or pyarrow; a test checks that.
 """
 
 import collections
@@ -60,10 +60,10 @@ STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Processes(Protocol):
-    """What the daemon needs of a supervisor; tests put another one in its place."""
+    """The supervisor's interface to the daemon; tests pass their own implementation."""
 
     def start(self) -> None:
-        """Begin."""
+        """Start the template process."""
 
     def descriptors(self) -> dict[int, Callable[[], None]]:
         """Return the open descriptors and what to call when one is readable."""
@@ -75,7 +75,7 @@ class Processes(Protocol):
         """Kill a worker."""
 
     def recall(self, worker: int, claim: int) -> None:
-        """Take work back from a worker that has not begun it."""
+        """Take work back from a worker that has not started it."""
 
     def start_build(self, request: BuildRequest) -> None:
         """Start a one-off builder."""
@@ -84,10 +84,10 @@ class Processes(Protocol):
         """Start a one-off replayer."""
 
     def take_replay(self, replay: int) -> int | None:
-        """Return the descriptor of a replay's memory, now the caller's."""
+        """Return the descriptor of a replay's memory; the caller owns it."""
 
     def drop_replay(self, replay: int) -> None:
-        """End a replay and give its memory back."""
+        """End a replay and free its memory."""
 
     def send(self, worker: int, record: ToWorker, descriptor: int | None = None) -> None:
         """Send a worker a record."""
@@ -97,10 +97,10 @@ class Processes(Protocol):
 
 
 class Daemon:
-    """A daemon that listens from construction on and works while `run` runs.
+    """A daemon that listens from its construction on, and works while `run` runs.
 
     Attributes:
-        address: where it listens.
+        address: the address that it listens at.
     """
 
     def __init__(
@@ -166,12 +166,12 @@ class Daemon:
             self._resources = stack.pop_all()
 
     def run(self) -> int:
-        """Work until the core says Exit; return its exit code."""
+        """Work until the core decides Exit; return the exit code."""
         logs.log("info", "listening", address=self.address, pid=os.getpid())
         gc.collect()
-        gc.freeze()  # what lives as long as the daemon needs no look by later collections
+        gc.freeze()  # later collections can skip objects that live as long as the daemon
         try:
-            # The core has no clock: it is told the time before workers get deadlines.
+            # The core has no clock: it needs the time before it gives workers deadlines.
             self._carry_out(self._core.handle(events.Tick(self._now())))
             self._carry_out(self._core.start())
             while self._exit_code is None:
@@ -182,12 +182,12 @@ class Daemon:
         return self._exit_code
 
     def stop(self) -> None:
-        """Ask for a stop, as SIGTERM does; may be called from any thread."""
+        """Ask for a stop, as SIGTERM does; may be called in any thread."""
         with contextlib.suppress(BlockingIOError):
             os.write(self._wake_in, bytes([signal.SIGTERM]))
 
     def close(self) -> None:
-        """Close all: clients can read what was sent to them, then their lifelines end."""
+        """Close everything: clients can read their last messages, then their lifelines end."""
         self._resources.close()
 
     def __enter__(self) -> "Daemon":
@@ -221,7 +221,7 @@ class Daemon:
     def _calls(self) -> dict[int, Callable[[], None]]:
         return {
             self._wake_out: self._woken,
-            self._broker.fileno(): _nothing,  # the edge alone; `readable` tells
+            self._broker.fileno(): _nothing,  # only the edge; `readable` has the answer
             self._reserver.fileno(): self._reserved,
             **self._side.descriptors(),
             **self._supervisor.descriptors(),
@@ -235,15 +235,16 @@ class Daemon:
         self._snapshot = self._take_snapshot()
 
     def _note_slow_turn(self, took_s: float, cpu_s: float) -> None:
-        # Where the processor time is short, it was not the loop that worked: the system did not
-        # run it. A host that is too busy is common and no fault of the daemon.
+        # If the processor time is short, the loop did not work that long: the system did not run
+        # it.
+        # A busy host is common and not a fault of the daemon.
         level = "warning" if cpu_s > TURN_LIMIT_S else "debug"
         suppressed = self._slow_log.allow(level, self._now())
         if suppressed is not None:
             facts = {"seconds": took_s, "cpu_seconds": cpu_s, "suppressed": suppressed}
             logs.write(level, "slow_turn", facts)
 
-    # ---------------------------------------------------------------- what happens
+    # ---------------------------------------------------------------- events
 
     def _hello(self, peer: bytes, hello: messages.Hello) -> None:
         token = secrets.token_bytes(16)
@@ -275,20 +276,20 @@ class Daemon:
                 self._events.append(events.StopAsked(self._now(), at_once))
                 logs.log("info", "stop_asked", signal=signal.Signals(number).name, at_once=at_once)
 
-    # ---------------------------------------------------------------- what is to be done
+    # ---------------------------------------------------------------- instructions
 
     def _carry_out(self, todo: Sequence[ins.Instruction]) -> None:
         for instruction in todo:
             kind = type(instruction)
             if self._outbox and kind not in _BESIDE:
-                self._post()  # what was said before comes first
+                self._post()  # earlier records are sent first
             _DO[kind](self, instruction)
 
     def _send(self, do: ins.Send) -> None:
         self._outbox.setdefault(do.token, []).extend(map(self._completed, do.records))
 
     def _post(self) -> None:
-        """Send what sessions are told, a message each."""
+        """Send the collected records, one message per session."""
         outbox, self._outbox = self._outbox, {}
         for token, records in outbox.items():
             if not self._broker.send(token, records):
@@ -325,7 +326,7 @@ class Daemon:
     def _send_replay(self, do: ins.SendReplay) -> None:
         descriptor = self._supervisor.take_replay(do.replay)
         if descriptor is None:
-            return  # the session went away in this very turn
+            return  # the session went away in this same turn
         record = messages.Replayed(do.request, do.size_bytes)
         sent = self._side.send_memory(do.token, record, descriptor)
         os.close(descriptor)
@@ -378,12 +379,12 @@ class Daemon:
         self._exit_code = do.code
 
     def _lose(self, token: bytes, why: str) -> None:
-        """End a session that cannot be reached: its lifeline closes, the core hears of it."""
+        """End a session that cannot be reached: close its lifeline and notify the core."""
         logs.log("warning", "session_lost", reason=why)
         self._side.forget(token)
         self._lifeline_down(token)
 
-    # ---------------------------------------------------------------- odds and ends
+    # ---------------------------------------------------------------- helpers
 
     def _completed(self, record: messages.DaemonRecord) -> messages.DaemonRecord:
         if isinstance(record, messages.Status):
@@ -412,7 +413,7 @@ class Daemon:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Turn the stop signals into bytes in the wake pipe; only the main thread can."""
+        """Turn stop signals into bytes in the wake pipe; does nothing outside the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -427,7 +428,7 @@ class Daemon:
 
 
 def settings(config: Config) -> Settings:
-    """Return what the core needs of the configuration."""
+    """Return the core's settings from the configuration."""
     return Settings(
         workers=config.workers.count,
         memory_limit_bytes=int(config.memory.limit),
@@ -449,11 +450,11 @@ def _nothing() -> None:
 
 
 def _ignore(_number: int, _frame: object) -> None:
-    """Do nothing: the wake pipe has the signal's number."""
+    """Do nothing: the signal's number is already in the wake pipe."""
 
 
 _BESIDE: Final = frozenset((ins.Send, ins.Assign, ins.Recall, ins.Log, ins.Quarantine))
-"""Instructions before which what sessions are told may wait for the end of the turn."""
+"""Instructions that do not force collected records to be sent before them."""
 
 _DO: Final[dict[type, Callable[[Any, Any], None]]] = {
     ins.Send: Daemon._send,

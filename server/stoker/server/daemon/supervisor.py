@@ -1,10 +1,10 @@
-"""The daemon's hands on processes: starts the template, hires, talks to and kills its children.
+"""The processes of the daemon: start the template; start, feed and kill its children.
 
-Runs on the daemon's loop and never blocks: it owns descriptors, says what to call when one is
-readable, and turns what it reads into events. Kills go through pidfds, so a reused pid is never
-hit. A child counts as dead only when that is certain: the template has reaped it or, if the
-template itself died, its pidfd has become readable. Then its last row, read from the shared
-progress page, goes into the event. A template that dies is replaced by a new one.
+Runs on the daemon's loop and never blocks: it owns descriptors, lists the callback for each
+readable one, and turns received packets into events. Kills go through pidfds, so a reused pid is
+never hit. A child counts as dead only when that is certain: the template has reaped it or, if the
+template itself died, its pidfd has become readable. The event then carries the child's last row,
+read from the shared progress page. A template that dies is replaced by a new one.
 """
 
 import contextlib
@@ -59,10 +59,11 @@ _DEATH_MS = 1000
 
 @dataclass
 class _Child:
-    """A worker or a builder: its socket, and what is known of its life.
+    """A worker, builder or replayer (its `role`): its socket, and what is known of its life.
 
-    `far` is a worker's end of its socket, to take back what it has not read; `last_claim` is that
-    of the last packet sent, 0 where that was no work.
+    `build` is the number of the worker, build or replay that the child serves. `far` is a worker's
+    end of its socket, kept to take back packets that it has not read; `last_claim` is the claim of
+    the last packet sent, 0 if that packet was not work.
     """
 
     number: int
@@ -80,12 +81,12 @@ class _Child:
 
 
 class Supervisor:
-    """Starts, feeds and kills the template's children.
+    """Starts, feeds and kills the children of the template process.
 
     `on_event` is called on the loop, from `start` or from the callbacks of `descriptors`.
     """
 
-    def __init__(  # noqa: PLR0913 - what all kinds of children need
+    def __init__(  # noqa: PLR0913 - the needs of all kinds of children
         self,
         *,
         cache_root: str,
@@ -98,19 +99,19 @@ class Supervisor:
         debug_memory: bool = False,
         template: Launched | None = None,
     ) -> None:
-        """Prepare; nothing is started.
+        """Prepare; starts nothing.
 
         Args:
             cache_root: folder of compiled kernels.
             python_path: folders put before sys.path where pipelines are imported.
-            fail_points: of the tests.
+            fail_points: fail points of the tests.
             shares: number of homes that the workers share.
-            on_event: hears what happens.
+            on_event: receives all events.
             now: the clock.
-            op_modules: what graph data of a client may name code from.
+            op_modules: modules whose code the graph data of a client may name.
             debug_memory: run kernels between guard bytes.
-            template: one that was launched with the same folders; it is the supervisor's from now
-                on. None: `start` launches one.
+            template: one that was launched with the same folders, which the supervisor now owns.
+                None: `start` launches one.
         """
         self._cache_root = cache_root
         self._op_modules = tuple(op_modules)
@@ -129,18 +130,18 @@ class Supervisor:
     # ------------------------------------------------------------ life
 
     def start(self) -> None:
-        """Start the template process, if there is none; children can be asked for at once."""
+        """Start the template process if there is none; children can be started at once."""
         if self._template is None:
             self._template = launch(self._cache_root, self._python_path)
 
     def close(self) -> None:
-        """Kill, reap and close everything; no child lives when it returns. Idempotent."""
+        """Kill, reap and close everything; no child is alive when it returns. Idempotent."""
         for child in self._children.values():
             self._kill(child)
         if self._template is not None:
             self._template.process.kill()
             self._template.process.wait()
-            # What the template still said may name children that nobody knew of.
+            # The template's last packets may name children that are not known yet.
             self._read_control(replace=False)
             self._template.close()
             self._template = None
@@ -152,7 +153,7 @@ class Supervisor:
         for replay in list(self._replays):
             self.drop_replay(replay)
 
-    # ------------------------------------------------------------ what the daemon asks for
+    # ------------------------------------------------------------ requests of the daemon
 
     def start_worker(self, worker: int) -> None:
         """Fork a worker; answered by WorkerUp or WorkerDown."""
@@ -192,21 +193,21 @@ class Supervisor:
         )
 
     def take_replay(self, replay: int) -> int | None:
-        """Return the descriptor of a replay's memory, now the caller's; None if it is not there."""
+        """Return the descriptor of a replay's memory, which the caller owns; None if missing."""
         return self._replays.pop(replay, None)
 
     def drop_replay(self, replay: int) -> None:
-        """End a replay's process if it runs, close its memory if it is there."""
+        """End a replay's process if it runs, and close its memory if there is some."""
         descriptor = self._replays.pop(replay, None)
         if descriptor is not None:
             os.close(descriptor)
         for child in self._children.values():
             if child.role == "replayer" and child.build == replay:
-                child.kill_asked = "nobody wants its replay any more"
+                child.kill_asked = "its replay is no longer wanted"
                 self._kill(child)
 
     def send(self, worker: int, record: ToWorker, descriptor: int | None = None) -> None:
-        """Send a record to a worker; kept and sent later where its socket is full."""
+        """Send a record to a worker; if its socket is full, later."""
         number = self._workers.get(worker)
         if number is not None:
             self._push(self._children[number], record, descriptor)
@@ -214,8 +215,8 @@ class Supervisor:
     def recall(self, worker: int, claim: int) -> None:
         """Take back the work that was sent to a worker last; answered by Recalled if it is unread.
 
-        The kernel hands each packet to one reader. If the first unread one is the last that was
-        sent, nothing else can come: either we get it, or the worker took it meanwhile.
+        The kernel gives each packet to one reader. If the first unread packet is the last one sent,
+        no other can follow: either the supervisor gets it, or the worker did so first.
         """
         child = self._children.get(self._workers.get(worker, 0))
         if child is None or child.far is None or child.queue or child.last_claim != claim:
@@ -254,13 +255,13 @@ class Supervisor:
             child.far = theirs.dup()
         self._next_child += 1
         self._children[child.number] = child
-        # A template that died meanwhile is noticed at the end of its socket, with all its children.
+        # If the template died meanwhile, the end of its socket is handled for all its children.
         with theirs, contextlib.suppress(BrokenPipeError, ConnectionResetError):
             channel.send(self._template.control, Fork(child.number, role), theirs.fileno())
         return child
 
     def _push(self, child: _Child, record: msgspec.Struct, descriptor: int | None) -> None:
-        # A queued descriptor is ours until it is sent: the caller may close its own at once.
+        # The queue owns a copy of the descriptor: the caller may close its own at once.
         copy = None if descriptor is None else os.dup(descriptor)
         child.queue.append((record, copy))
         self._flush(child)
@@ -293,7 +294,7 @@ class Supervisor:
                 signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
 
     def _await_death(self, child: _Child) -> None:
-        """Wait until the kernel has ended a child that it was told to kill; takes microseconds."""
+        """Wait until the kernel has ended a killed child; takes microseconds."""
         self._kill(child)
         if child.pidfd is not None:
             poller = select.poll()
@@ -332,7 +333,7 @@ class Supervisor:
                 self._kill(child)
 
     def _template_gone(self) -> None:
-        """Replace the template; its children die with it, and are reported once that is certain."""
+        """Replace the template; its children died with it and are reported once that is certain."""
         assert self._template is not None
         self._template.close()
         self._template = None
@@ -342,14 +343,14 @@ class Supervisor:
         self.start()
 
     def _gone(self, child: _Child) -> None:
-        """Report a child whose template is dead: the kernel has killed it with its parent."""
+        """Report a child whose template is dead: the kernel killed it with its parent."""
         self._await_death(child)
         self._ended(child, "killed with the template process", False)
 
     def _read_child(self, child: _Child, packets: int = _TURN_READS) -> None:
-        """Take packets of a child; what is left comes in the next turn, the poll tells of it.
+        """Read packets of a child; the next poll reports the remaining ones.
 
-        More than one, for a turn that follows a rest answers all that came meanwhile.
+        It reads several, because a turn after a rest should answer all packets that came meanwhile.
         """
         kinds = FromWorker if child.role == "worker" else BuildResult | ReplayMade | Failed
         for _ in range(packets):
@@ -360,7 +361,7 @@ class Supervisor:
             except (OSError, ProtocolError):
                 received = None
             if received is None:
-                # Its death is reported by the template; the socket has nothing more to say.
+                # The template reports its death; no more packets will come.
                 child.sock.close()
                 child.closed = True
                 self._drop_queue(child)
@@ -414,7 +415,7 @@ class Supervisor:
     # ------------------------------------------------------------ deaths
 
     def _ended(self, child: _Child, reason: str, blame: bool) -> None:
-        # What it said before it died still counts: its last chunk may be done.
+        # Packets that it sent before it died still count: its last chunk may be done.
         if not child.closed:
             self._read_child(child, _MAX_READS)
         del self._children[child.number]
