@@ -3,7 +3,7 @@
 Writes the index of a source of ROWS samples (a sparse file stands for the source, nothing is read
 of it), opens it, then has one process, and WORKERS at a time, read the label and the size of every
 sample and many references. PSS is what the kernel counts: of a page that n processes share, each
-has an n-th. Prints one JSON object.
+has an n-th; libraries are not counted. Prints one JSON object.
 
     python benchmarks/index_memory.py --rows 10000000 --workers 4
 """
@@ -105,10 +105,21 @@ def write_file(folder: Path, declared: Schema, number: int, first: int, rows: in
     )  # fmt: skip
 
 
-def pss_kib() -> int:
-    """Return the proportional set size of this process."""
-    with open("/proc/self/smaps_rollup") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith("Pss:"))
+def pss_kib(folder: str) -> int:
+    """Return the proportional set size of the index's maps and of this process's own memory.
+
+    Libraries are left out: how many other processes share them changes from moment to moment.
+    """
+    total, counted = 0, False
+    with open("/proc/self/smaps") as file:
+        for line in file:
+            name, _, value = line.partition(":")
+            if " " in name:  # the first line of a map: addresses, mode, ..., path
+                path = line.split(maxsplit=5)[5].strip() if len(line.split()) > 5 else ""
+                counted = path.startswith((folder, "[")) or not path
+            elif name == "Pss" and counted:
+                total += int(value.split()[0])
+    return total
 
 
 def work(folder: str) -> None:
@@ -120,10 +131,10 @@ def work(folder: str) -> None:
         sys.stdin.readline()
 
     answer(0)
-    answer(pss_kib())
+    answer(pss_kib(folder))
     with open_dataset(folder) as dataset:
         answer(read(dataset, (chosen % len(dataset)).tolist()))
-        answer(pss_kib())
+        answer(pss_kib(folder))
 
 
 def read(dataset: Dataset, chosen: list[int]) -> int:
