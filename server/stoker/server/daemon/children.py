@@ -145,6 +145,7 @@ class WorkerChild(Child):
 
     Attributes:
         worker: its number in the state.
+        far: the other end of its socket, kept to take back unread packets; None once closed.
     """
 
     role = "worker"
@@ -154,7 +155,7 @@ class WorkerChild(Child):
         """Take both ends of its socket: the far one is kept to take back unread packets."""
         super().__init__(number, sock)
         self.worker = worker
-        self._far: socket.socket | None = far
+        self.far: socket.socket | None = far
         self._page = os.memfd_create("stoker-progress", os.MFD_CLOEXEC)
         os.ftruncate(self._page, mmap.PAGESIZE)
         self._progress = mmap.mmap(self._page, mmap.PAGESIZE)
@@ -172,9 +173,9 @@ class WorkerChild(Child):
         no other can follow: either the daemon gets it, or the worker did so first.
         """
         last = self.last_sent
-        if self._far is None or self.queue or not isinstance(last, Work) or last.claim != claim:
+        if self.far is None or self.queue or not isinstance(last, Work) or last.claim != claim:
             return False
-        if channel.take_back(self._far, Work, lambda work: work.claim == claim) is None:
+        if channel.take_back(self.far, Work, lambda work: work.claim == claim) is None:
             return False
         self.last_sent = None
         return True
@@ -201,9 +202,9 @@ class WorkerChild(Child):
     def close(self) -> None:
         """Close all of its descriptors and the progress page."""
         super().close()
-        if self._far is not None:
-            self._far.close()
-            self._far = None
+        if self.far is not None:
+            self.far.close()
+            self.far = None
             self._progress.close()
 
 
