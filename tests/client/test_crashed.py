@@ -72,6 +72,17 @@ def test_an_earlier_place_does_not_know_of_it(crashing, loader):
     assert crashing.of(Seek)[-1] == Seek(3, 5, 0, [7])
 
 
+@pytest.mark.parametrize(("step", "named"), [(2, []), (3, [7])])
+def test_the_step_of_the_first_replacement_does_not_know_of_it(crashing, loader, step, named):
+    """The next step is that step: no batch before it had the sample replaced."""
+    after(loader, 3)
+    loader.set_epoch(0)
+    loader.skip(step)
+    assert loader.state_dict().get("crashed", []) == named
+    next(iter(loader))
+    assert crashing.of(Seek)[-1] == Seek(2, 0, step, named)
+
+
 def test_ids_that_cannot_be_are_refused(daemon):
     daemon.alter_ready = lambda ready: [msgspec.structs.replace(ready, crashed=[83])]
     with (

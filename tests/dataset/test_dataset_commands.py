@@ -4,12 +4,14 @@ import json
 import subprocess
 import sys
 
+import msgspec
 import pytest
 from PIL import Image
 from typer import Typer
 from typer.testing import CliRunner
 
 from stoker.dataset import open_dataset
+from stoker.dataset.format.manifest import read_manifest, write_manifest
 from stoker.dataset.packing import in_place
 from stoker.protocol.errors import DatasetError, UsageError
 from stoker.server.commands.dataset import index, ls, pack, verify
@@ -133,6 +135,14 @@ def test_verify_names_what_is_bad_and_exits_with_one(folder, run):
     assert report["holds"] is False
     assert report["bad_rows"][0]["id"] == 2
     assert report["bad_rows"][0]["source"] == "animals/rocket.jpg"
+
+
+def test_verify_exits_with_one_when_only_the_fingerprint_is_wrong(folder, run):
+    wrong = "content:" + "a" * 32
+    write_manifest(folder, msgspec.structs.replace(read_manifest(folder), fingerprint=wrong))
+    out = run("verify", folder, "--workers", 1, status=1)
+    assert "0 of 6 samples are bad" in out
+    assert f"the content no longer has the fingerprint {wrong}" in out
 
 
 def test_ls_shows_fields_statistics_and_samples(folder, run):

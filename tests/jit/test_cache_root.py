@@ -65,6 +65,32 @@ def test_kernels_that_were_compiled_ahead_are_copied_to_the_stand_in(
     assert sorted(p.suffix for p in unset.rglob("*") if p.is_file()) == ["", ".nbc", ".nbi"]
 
 
+@pytest.fixture
+def ahead(unset, tmp_path, monkeypatch):
+    """The user's cache, that can only be read; it has a kernel compiled ahead."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(cacheroot, "can_write", lambda path: False)
+    root = tmp_path / "cache" / "stoker" / "kernels"
+    stored = root / f"for_roots-{kernel_digest(for_roots)}"
+    stored.mkdir(parents=True)
+    (stored / "code.nbc").write_bytes(b"machine code")
+    root.chmod(0o755)
+    return root
+
+
+def test_only_the_owner_may_write_a_root_that_is_copied(ahead, unset):
+    """Whoever can write there could put machine code into this process."""
+    ahead.chmod(0o777)
+    message = rf"kernel cache {ahead}: expected a folder .* that others cannot write, .*drwxrwxrwx"
+    with pytest.raises(ResourceError, match=message):
+        kernel_folder(for_roots, kernel_digest(for_roots))
+    assert not list(unset.rglob("*.nbc"))
+    ahead.chmod(0o755)
+    folder = kernel_folder(for_roots, kernel_digest(for_roots))
+    assert folder.is_relative_to(unset)
+    assert (folder / "code.nbc").read_bytes() == b"machine code"
+
+
 def test_a_link_in_the_way_is_refused(unset, tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     unset.symlink_to(tmp_path / "elsewhere")

@@ -220,6 +220,33 @@ def test_a_flip_keeps_every_box_even_one_without_area(corners):
     assert np.array_equal(out.view(np.float32), expected)
 
 
+@pytest.mark.parametrize(
+    ("box", "left"),
+    [
+        ((-10, 5, 0, 15), None),
+        ((-10, 5, 1, 15), [0, 5, 1, 15]),
+        ((80, 5, 90, 15), None),
+        ((79, 5, 90, 15), [79, 5, 80, 15]),
+        ((5, -10, 15, 0), None),
+        ((5, -10, 15, 1), [5, 0, 15, 1]),
+        ((5, 60, 15, 70), None),
+        ((5, 59, 15, 70), [5, 59, 15, 60]),
+        ((0, 5, 0, 15), [0, 5, 0, 15]),
+        ((80, 5, 80, 15), [80, 5, 80, 15]),
+        ((5, 60, 15, 60), [5, 60, 15, 60]),
+        ((-1, 5, -1, 15), None),
+        ((81, 5, 81, 15), None),
+    ],
+)
+def test_a_box_that_only_touches_the_image_is_left_out(box, left):
+    """One without width or height stays on the edge: it has lost nothing."""
+    words = pack_items(BOXES[:1], {"xyxy": np.array([box], np.float32)})
+    out = np.zeros_like(words)
+    same = scaled(1.0, 1.0, 0.0, 0.0)
+    count = move_boxes(words, out, same, (60, 80, 60, 80), 0)
+    assert out.view(np.float32)[:count].tolist() == ([] if left is None else [left])
+
+
 def test_four_quarter_turns_are_none():
     corners = np.array([[1, 2, 3.5, 9], [0, 0, 30, 20]], np.float32)
     words, size = pack_items(BOXES[:1], {"xyxy": corners}), (20, 30)

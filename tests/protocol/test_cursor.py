@@ -140,9 +140,17 @@ def test_an_edited_cursor() -> None:
         ({"stream": HEX, "epoch": 0, "step": 0, "crashed": [-1]}, "Expected `int` >= 0"),
         ({"stream": HEX, "epoch": 0, "step": 0, "crashed": [1] * 9}, "of length <= 8"),
         ({"stream": HEX, "epoch": -1, "step": 0}, "at least 0, got -1, 0, 0"),
-        ({"stream": "f" * 1100, "epoch": 0, "step": 0}, "at most 1024 bytes as JSON, got 11"),
+        ({"stream": HEX, "epoch": 0, "step": -1}, "at least 0, got 0, -1, 0"),
+        ({"stream": HEX, "epoch": 0, "step": 0, "skipped": -1}, "at least 0, got 0, 0, -1"),
     ],
 )
 def test_what_is_no_cursor(data, expected) -> None:
     with pytest.raises(ResumeError, match=expected):
         Cursor.from_data(data)
+
+
+def test_a_cursor_has_at_most_a_kibibyte() -> None:
+    bare = len(json.dumps({"stream": "", "epoch": 0, "step": 0}))
+    Cursor.from_data({"stream": "f" * (MAX_BYTES - bare), "epoch": 0, "step": 0})
+    with pytest.raises(ResumeError, match="at most 1024 bytes as JSON, got 1025"):
+        Cursor.from_data({"stream": "f" * (MAX_BYTES + 1 - bare), "epoch": 0, "step": 0})

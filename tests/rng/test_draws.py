@@ -8,7 +8,7 @@ import pytest
 
 from stoker.jit import compiled
 from stoker.protocol.errors import UsageError
-from stoker.rng import draws
+from stoker.rng import draws, maths
 from stoker.rng.normals import inverse_normal
 from stoker.rng.philox import key_block
 from stoker.rng.streams import (
@@ -57,6 +57,18 @@ def test_compiled_twins_give_the_same_bits(name):
                 expected, got = plain(key, k, *arguments), fast(machine_key(key), k, *arguments)
                 assert type(got) is type(expected)
                 assert same_bits(got, expected), (name, key, k, arguments)
+
+
+def test_log_uniform_stays_in_its_range():
+    """The exponential of a logarithm misses by a rounding, to either side."""
+    ends = [float(x) for x in np.linspace(0.1, 3.0, 40)]
+    found = [maths.exp(maths.log(x)) for x in ends]
+    misses = {np.sign(y - x) for x, y in zip(ends, found, strict=True)}
+    assert misses == {-1.0, 0.0, 1.0}
+    fast = compiled(draws.log_uniform)
+    for x in ends:
+        assert draws.log_uniform(KEYS[0], 0, x, x) == x
+        assert fast(machine_key(KEYS[0]), 0, x, x) == x
 
 
 @pytest.mark.parametrize("n", [2**63, 2**63 - 1, 2**62 + 1, 3 * 2**61])

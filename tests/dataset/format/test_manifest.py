@@ -1,12 +1,13 @@
 """Manifests that are damaged, newer, or lie are refused by name; mutated ones never crash."""
 
 import json
+import os
 
 import numpy as np
 import pytest
 
 from stoker.dataset import open_dataset, schema
-from stoker.dataset.format.manifest import MAX_BYTES
+from stoker.dataset.format.manifest import MAX_BYTES, read_manifest, write_manifest
 from stoker.dataset.packing.build import Cut, write_dataset
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import DataError, DatasetError, VersionError
@@ -79,6 +80,30 @@ def test_any_other_byte_is_noticed_by_the_checksum(folder):
         DatasetError, match=r"is damaged: its checksum is '.*', but its content has"
     ):
         open_dataset(folder)
+
+
+def test_a_manifest_is_on_disk_before_it_has_its_name(folder, monkeypatch):
+    """After a power cut the manifest is the old one or the new one, never an empty file."""
+    calls = []
+
+    def fsync(descriptor, fsync=os.fsync):
+        calls.append(("fsync", os.readlink(f"/proc/self/fd/{descriptor}")))
+        fsync(descriptor)
+
+    def replace(source, target, replace=os.replace):
+        calls.append(("replace", str(source), str(target), source.stat().st_size))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    write_manifest(folder, read_manifest(folder))
+    target = folder / "manifest.json"
+    temporary = calls[0][1]
+    assert calls == [
+        ("fsync", temporary),
+        ("replace", temporary, str(target), target.stat().st_size),
+        ("fsync", str(folder)),
+    ]
 
 
 def first_place(data, column="image"):

@@ -361,6 +361,23 @@ def test_sources_that_cannot_be(tmp_path, image_folder, parallel_folders):
     fails("two folders give the field 'mask'; rename one", parallel_folders)
 
 
+@pytest.mark.parametrize("way", ["link", "dots"])
+def test_a_place_that_only_resolved_lies_in_its_own_source(tmp_path, image_folder, way):
+    (tmp_path / "link").symlink_to(image_folder / "animals")
+    dest = {"link": tmp_path / "link" / "d", "dots": tmp_path / "x" / ".." / image_folder.name}
+    (tmp_path / "x").mkdir()
+    with pytest.raises(UsageError, match="would lie in its own source"):
+        pack(image_folder, dest[way] / "d", ONE)
+    assert not (image_folder / "d").exists()
+    assert not list((image_folder / "animals").glob("d"))
+
+
+def test_a_source_that_is_a_link_to_the_parent_of_the_place(tmp_path, image_folder):
+    (tmp_path / "link").symlink_to(image_folder)
+    with pytest.raises(UsageError, match="would lie in its own source"):
+        pack(tmp_path / "link", image_folder / "d", ONE)
+
+
 def test_pictures_beside_files_of_another_kind(tmp_path, image_folder):
     np.save(image_folder / "mean.npy", np.zeros(3))
     with pytest.raises(UsageError, match="has images, but also files of the kind arrays; choose"):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from stoker.ops import IouCrop, ParameterError, Rot90
+from stoker.ops.geometry.iou_crop import holds
 from stoker.ops.testing import structured
 from stoker.protocol.errors import UsageError
 from stoker.protocol.items import ItemField
@@ -150,6 +151,29 @@ def test_boxes_go_by_their_centres_and_the_rest_is_clipped():
         assert np.allclose(found["visible_part"], 0.5 * after / before, rtol=1e-4)
         cut += int((after < before * 0.999).sum())
     assert cut > 20
+
+
+@pytest.mark.parametrize(
+    ("center", "stays"),
+    [
+        ((20.0, 25.0), False),
+        ((60.0, 25.0), False),
+        ((40.0, 10.0), False),
+        ((40.0, 40.0), False),
+        ((20.5, 25.0), True),
+        ((59.5, 25.0), True),
+        ((40.0, 10.5), True),
+        ((40.0, 39.5), True),
+    ],
+)
+def test_a_center_on_the_edge_of_the_crop_is_not_in_it(center, stays):
+    x, y = center
+    corners = np.array([[x - 5, y - 5, x + 5, y + 5]], np.float32)
+    record = structured(IouCrop().record)
+    for name, value in {"top": 10, "left": 20, "height": 30, "width": 40, "applied": 1}.items():
+        record[name] = value
+    assert len(left_by(IouCrop(), record, (100, 120, 30, 40), corners)["label"]) == stays
+    assert holds(corners, 20.0, 10.0, 60.0, 40.0, 0.0) == stays
 
 
 def test_an_option_of_1_leaves_the_image_as_it_is():

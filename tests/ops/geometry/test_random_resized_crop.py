@@ -53,12 +53,18 @@ def test_all_attempts_and_the_fallback_are_reached():
     assert seen == set(range(11))
 
 
-@pytest.mark.parametrize(("height", "width"), [(10, 4000), (4000, 10)])
-def test_fallback_is_the_central_crop(run_op, height, width):
-    record = run_op.draw(RandomResizedCrop(8, scale=(0.9, 1)), 0, height, width)
-    top, left, h, w = (int(v) for v in record)
-    assert min(w / h, h / w) >= 0.7
-    assert (top, left) == ((height - h) // 2, (width - w) // 2)
+@pytest.mark.parametrize(
+    ("size", "crop"),
+    [
+        ((10, 4000), (0, 1993, 10, 13)),
+        ((11, 4000), (0, 1992, 11, 15)),  # 14.67 is rounded up
+        ((4000, 10), (1993, 0, 13, 10)),
+        ((4000, 11), (1992, 0, 15, 11)),
+    ],
+)
+def test_fallback_is_the_central_crop(run_op, size, crop):
+    record = run_op.draw(RandomResizedCrop(8, scale=(0.9, 1)), 0, *size)
+    assert tuple(record) == crop
 
 
 def test_distribution(run_op):

@@ -303,6 +303,11 @@ def unlike_dicts(sample):
     return {"x": made["a"]}
 
 
+def unlike_orders(sample):
+    made = {"a": sample.label, "b": 1} if sample.is_night else {"b": 1, "a": sample.label}
+    return {"x": made["a"]}
+
+
 def leaks(sample):
     kept = threading.local()
     if sample.is_night:
@@ -387,6 +392,10 @@ def parameter(sample):
             r"variable 'the ternary' .* give a dict of 'a' and a dict of 'a', 'b', which cannot",
         ),
         (
+            unlike_orders,
+            r"'the ternary' .* give a dict of 'a', 'b' and a dict of 'b', 'a', which cannot join",
+        ),
+        (
             leaks,
             r"output 'image': the result of horizontal_flip was made inside a branch of an",
         ),
@@ -453,6 +462,24 @@ def test_containers_of_a_branch_may_change(toys, varied, photo, both):
         inputs = inputs_of(plan, photo, night, label)
         ((x, _),) = both(plan, [Row(0, 1, 2)], inputs)
         assert x == (2 * label if night else label)
+
+
+def test_equal_numbers_of_two_types_join_as_results(varied, photo, both):
+    """1, True and 1.0 are equal to Python, but not one value: the wider dtype holds both."""
+
+    @pipeline
+    def train(sample):
+        return {
+            "integer": 1 if sample.is_night else True,
+            "float": 1 if sample.is_night else 1.0,
+            "wide": True if sample.is_night else 1.0,
+        }
+
+    plan = bind(train.graph(), varied)
+    assert [output.dtype for output in plan.outputs] == ["int64", "float64", "float64"]
+    for night in (True, False):
+        (found,) = both(plan, [Row(0, 1, 2)], inputs_of(plan, photo, night, 2))
+        assert found == [1, 1.0, 1.0]
 
 
 def test_joins_that_cannot_be(toys, varied):

@@ -67,13 +67,14 @@ class World:
             concurrent_builds=draw.randint(1, 2),
             cached_builds=draw.randint(1, 3),
             replay_deadline_s=5.0,
-            crash_policy=draw.choice(["raise", "replace"]),
+            crash_policy=draw.choice(["raise", "replace", "replace"]),
             brief_row_s=(0.0, 0.1, 1e9)[seed % 3],
             brief_batch_s=(0.01, 1e9)[seed // 3 % 2],
             ahead_slot_bytes=(0, 2**23)[seed // 6 % 2],
         )
         self.faults = draw.choice([0.0, 0.05, 0.2])
-        self.bad_rows = draw.choice([0, 0, 4, 16])
+        self.bad_rows = draw.choice([0, 4, 16, 120])
+        self.crash_rows = draw.choice([2, 60])
         self.salt = draw.getrandbits(32)
         self.now = 0.0
         self.calm = False
@@ -157,7 +158,9 @@ class World:
 
     def event(self, kind: Callable[..., ev.Event], *args: Any, **named: Any) -> None:
         event = kind(self.now, *args, **named)
+        ending = [run for run in self.runs() if run.ending and not run.ended]
         said = self.core.handle(event)
+        self.seen["goes on after all"] += any(not run.ending for run in ending)
         self.history.append((event, said))
         self.seen[kind.__name__] += 1
         self.carry_out(said)
@@ -171,6 +174,18 @@ class World:
     def do_Send(self, do: ins.Send) -> None:
         if do.token in self.clients:
             self.clients[do.token].hear(do.records)
+        for record in do.records:
+            if isinstance(record, Error) and record.code == "sample" and record.run is not None:
+                self.check_first_bad(do.token, record.details)
+
+    def check_first_bad(self, token: bytes, details: Any) -> None:
+        """A run ends with the first bad row of a batch, as far as no sample is replaced in it."""
+        (group,) = [g for g in self.core._groups.by_number.values() if token in g.members]
+        sid, place = group.stream.stream_id, (details["epoch"], details["step"])
+        cut, crashed = group.course.cut(*place), group.crashed(*place)
+        rows = range(cut.first_row, cut.first_row + cut.rows)
+        bad = [row for row in rows if self.fate(sid, *place, row, crashed) == "fail"]
+        assert details["row"] == bad[0], (details, bad)
 
     def do_SendPeer(self, do: ins.SendPeer) -> None:
         client = self.clients.get(do.peer)
@@ -288,6 +303,9 @@ class World:
 
     # ------------------------------------------------------------ memory and fate
 
+    def runs(self) -> list[Any]:
+        return [group.run for group in self.core._groups.by_number.values() if group.run]
+
     def holder(self, slab: int, slot: int) -> bool:
         return any(client.holds(slab, slot) for client in self.clients.values())
 
@@ -300,7 +318,9 @@ class World:
         value = zlib.crc32(f"{self.salt} {spec_id} {epoch} {step} {row}".encode()) % 4000
         if value >= self.bad_rows:
             return "good"
-        return "kill" if value == 0 else "hang" if value == 1 else "fail"
+        if value >= self.crash_rows:
+            return "fail"
+        return "hang" if value % 2 else "kill"
 
     def new_client(self) -> None:
         self.todo -= 1
@@ -561,17 +581,13 @@ class Client:
             assert record.code == "protocol"
 
     def failed(self, record: Error) -> None:
-        """The run ended: with the first bad row of the batch that was next, or a stopped stream."""
+        """The run ended: with a bad row of the batch that was next, or a stopped stream."""
         place = self.place
         for _ in self.queue:
             place = self.following(place)
         if record.code == "sample":
             details = record.details
             assert (details["epoch"], details["step"]) == place
-            lo, hi = self.rows()
-            sid = self.opened.stream
-            bad = [row for row in range(lo, hi) if self.world.fate(sid, *place, row) == "fail"]
-            assert details["row"] == bad[0], (details, bad)
         elif record.code == "stream_stopped" and "row" in record.details:
             details = record.details
             fate = self.world.fate(
@@ -774,6 +790,8 @@ def check_run(group: Any, rows: Counter[int]) -> None:
     if run.pending:
         waits = run.pending[0].missing or not run.credits
         assert waits, "a batch in turn that is not announced"
+    failed = any(batch.failure is not None for batch in run.pending)
+    assert run.ended or run.ending == failed, "a run ends in the turn of a batch that failed"
     if not run.ended and not run.ending and group.slots._free and not group.open:
         assert len(run.pending) >= run.credits, "a free slot, a credit and no batch begun"
     assert not run.ended or not run.pending

@@ -127,6 +127,24 @@ def test_deaths_without_blame_come_to_the_same_end(lone):
     assert places(lone.ready(token)) == [(0, 0, [9])]
 
 
+def test_a_later_batch_that_failed_is_computed_again(make_rig):
+    """It may be good with another sample in it, so it does not end the run."""
+    rig = make_rig(workers=2, outstanding=1, crash_policy="replace")
+    rig.up(1, 2)
+    token = rig.open(batch_size=16)
+    rig.run(token, granted=3)
+    while rig.claims(2)[0].step == 0:
+        rig.finish(2)
+    rig.fail(2)
+    rig.die(1, blame=True, row=0, sample=33)
+    rig.die(2, blame=True, row=0, sample=33)
+    rig.tick(40)
+    rig.up(3, 4)
+    rig.work((3, 4))
+    assert not rig.errors(token)
+    assert places(rig.ready(token)) == [(0, 0, [33]), (0, 1, [33]), (0, 2, [33])]
+
+
 def test_more_than_a_few_stop_the_stream(lone):
     token = lone.open(batch_size=16)
     crashes = Crashes(lone)

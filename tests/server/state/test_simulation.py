@@ -9,6 +9,7 @@ EVERYTHING = (
     "WorkerDown", "hang", "undead", "worker_given_up", "stream_stopped", "session_ended",
     "FreeSlab", "Exit", "error sample", "error protocol", "error resource", "error build",
     "error stream_stopped", "sample_crashed", "Recalled",
+    "goes on after all",
 )  # fmt: skip
 
 
