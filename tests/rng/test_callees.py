@@ -21,8 +21,16 @@ def summed(values):
 
 
 @kernel
+def repeated(value, times):
+    for _ in range(times):
+        value += 1
+    return value
+
+
+@kernel
 def caller(values):
-    return shifted(shifted(summed(values), 1), 2) + shifted(summed(values), True)
+    total = shifted(shifted(summed(values), 1), 2) + shifted(summed(values), True)
+    return repeated(repeated(repeated(total, 2), 3), len(values)) - len(values) - 5
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +45,11 @@ def forms(tmp_path_factory):
 def test_a_callee_is_compiled_once_for_all_constants_of_a_type(forms):
     types = {str(given) for given in forms["shifted"].overloads}
     assert types == {"(int64, int64)", "(int64, bool)"}
+
+
+def test_a_loop_is_compiled_for_each_constant(forms):
+    types = {str(given).partition(", ")[2] for given in forms["repeated"].overloads}
+    assert types == {"Literal[int](2))", "Literal[int](3))", "int64)"}
 
 
 def test_a_callee_has_no_machine_code(forms):
