@@ -348,7 +348,9 @@ def test_importing_makes_no_folder_and_takes_no_lock(python, tmp_path):
         print(*names)
     """
     names = python(script, cache=cache).split()
-    assert {"stoker.rng.compiled", "stoker.order.compiled", "stoker.pipeline.loop"} < {*names}
+    assert {"stoker.rng.compiled", "stoker.order.compiled", "stoker.pipeline.compiled.loop"} < {
+        *names
+    }
     assert not cache.exists()
 
 

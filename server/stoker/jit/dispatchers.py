@@ -10,17 +10,18 @@ no vectors of the loop.
 
 Whether Python calls a kernel or another kernel does, its code computes the same. Importing this
 module imports numba; only `stoker.jit.diskcache` does. Relies on numba's inner interfaces of code
-libraries and caches, which have no stable form: a test in `tests/rng/test_callees.py` holds each.
+libraries and caches, which have no stable form: a test in `tests/jit/test_callees.py` holds each.
 """
 
 from __future__ import annotations
 
+import dis
 import functools
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import llvmlite.binding as untyped_llvm
 from numba.core import caching, codegen, compiler, typed_passes, types
-from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.registry import CPUDispatcher
@@ -31,9 +32,15 @@ generator: Any = codegen.JITCPUCodegen
 lowering: Any = typed_passes.NativeLowering
 base_dispatcher: Any = CPUDispatcher
 _register: Any = register_pass
-_flow: Any = compute_cfg_from_blocks
 _type_of: Any = types.unliteral
 _compiling: Any = global_compiler_lock
+
+
+def has_loops(fn: Callable[..., Any]) -> bool:
+    """Whether a function's code jumps back."""
+    jumps = {*dis.hasjrel, *dis.hasjabs}
+    steps = dis.get_instructions(fn)
+    return any(step.opcode in jumps and step.argval <= step.offset for step in steps)
 
 
 class BitcodeLibrary(library):  # type: ignore[misc]
@@ -101,7 +108,7 @@ class BitcodeLowering(lowering):  # type: ignore[misc]
         state.targetctx = _context(state.targetctx)
         state.library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
         state.library.enable_object_caching()
-        state.library.has_loops = bool(_flow(state.func_ir.blocks).loops())
+        state.library.has_loops = has_loops(state.func_id.func)
         done: bool = super().run_pass(state)
         return done
 
@@ -232,9 +239,13 @@ class Callee(_Shared):
         self._cache = BitcodeCache(fn)  # type: ignore[no-untyped-call]
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Resolve a call; constant numbers are no types of their own, so they share one form."""
-        args = [_without_value(given) for given in args]
-        kws = {name: _without_value(given) for name, given in kws.items()}
+        """Resolve a call; all numbers that a caller writes out share one form.
+
+        But for loops: what is known when they are optimized makes them faster.
+        """
+        if not has_loops(self.py_func):
+            args = [_without_value(given) for given in args]
+            kws = {name: _without_value(given) for name, given in kws.items()}
         return super().get_call_template(args, kws)
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> NoReturn:

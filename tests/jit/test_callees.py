@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from stoker.jit import compiled, kernel
-from stoker.rng import diskcache, jit
+from stoker.jit import compiled, diskcache, kernel
+from stoker.jit import compiling as jit
 
 
 @kernel
@@ -21,8 +21,16 @@ def summed(values):
 
 
 @kernel
+def repeated(value, times):
+    for _ in range(times):
+        value += 1
+    return value
+
+
+@kernel
 def caller(values):
-    return shifted(shifted(summed(values), 1), 2) + shifted(summed(values), True)
+    total = shifted(shifted(summed(values), 1), 2) + shifted(summed(values), True)
+    return repeated(repeated(repeated(total, 2), 3), len(values)) - len(values) - 5
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +45,11 @@ def forms(tmp_path_factory):
 def test_a_callee_is_compiled_once_for_all_constants_of_a_type(forms):
     types = {str(given) for given in forms["shifted"].overloads}
     assert types == {"(int64, int64)", "(int64, bool)"}
+
+
+def test_a_loop_is_compiled_for_each_constant(forms):
+    types = {str(given).partition(", ")[2] for given in forms["repeated"].overloads}
+    assert types == {"Literal[int](2))", "Literal[int](3))", "int64)"}
 
 
 def test_a_callee_has_no_machine_code(forms):
@@ -103,7 +116,8 @@ def test_stored_callees_are_copied_into_new_code(python, tmp_path):
         import sys
         sys.path.insert(0, sys.argv[1])
         from kernels_of_test import inner, outer
-        from stoker.rng import diskcache, jit
+        from stoker.jit import compiling as jit
+        from stoker.jit import diskcache
         jit.compiled(outer)(3)
         for file in jit.compiled(outer)._cache._folder.glob("*/*.nb?"):
             file.unlink()
