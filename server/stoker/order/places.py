@@ -12,7 +12,7 @@ Place = tuple[int, int]
 
 
 def skip(spec: StreamSpec, epoch: int, step: int, count: int) -> Place:
-    """Return the place `count` steps after a place, across the ends of epochs.
+    """Return the place `count` steps after a place, across ends of epochs.
 
     Raises:
         UsageError: the place is not in the stream, or `count` is negative.
@@ -23,7 +23,7 @@ def skip(spec: StreamSpec, epoch: int, step: int, count: int) -> Place:
 
 
 def steps_before(spec: StreamSpec, epoch: int, step: int) -> int:
-    """Return how many steps the stream has before a place.
+    """Return the number of steps of the stream before a place.
 
     Raises:
         UsageError: the place is not in the stream.
