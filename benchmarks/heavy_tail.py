@@ -42,6 +42,7 @@ from virtual_time import row_by_row, scheduled
 from stoker import ops
 from stoker.client import Loader
 from stoker.dataset import open_dataset, schema, write
+from stoker.jit.arithmetic import COMPILED
 from stoker.order.batches import steps_per_epoch
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
@@ -100,7 +101,7 @@ class Rows:
         plan = worker_plan(graph, self.dataset)
         layout = slot_layout(plan.outputs, BATCH)
         self._computer = RowComputer(
-            self.spec, self.dataset, compile_plan(plan), layout, machine=True
+            self.spec, self.dataset, compile_plan(plan), layout, arithmetic=COMPILED
         )
         self._slot = np.zeros(layout.slot_bytes, np.uint8)
         self.rows = steps_per_epoch(self.spec) * BATCH

@@ -6,6 +6,7 @@ Every build happens in fresh interpreters that import a temporary package.
 import json
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
@@ -100,15 +101,15 @@ def test_callees_of_stored_code_are_made_when_something_must_be_compiled(python,
         import sys
         sys.path.insert(0, sys.argv[1])
         from cached.top import top
-        from stoker.rng import jit
+        from stoker.jit import compiling as jit
         fast = jit.compiled(top)
         for number in (3, 2.5):
-            print(fast(number), sorted(fn.__name__ for fn in jit._done))
+            print(fast(number), sorted({fn.__name__ for fn in jit._callee_forms}))
     """
     run = python(program.replace(", 2.5", ","), str(package.parent))
-    assert run.splitlines() == ["10508 ['leaf', 'middle', 'top', 'twinned']"]
+    assert run.splitlines() == ["10508 ['leaf', 'middle', 'twinned']"]
     run = python(program, str(package.parent))
-    assert run.splitlines() == ["10508 ['top']", "10507.0 ['leaf', 'middle', 'top', 'twinned']"]
+    assert run.splitlines() == ["10508 []", "10507.0 ['leaf', 'middle', 'twinned']"]
 
 
 EDITS = [
@@ -195,37 +196,47 @@ print(result, flush=True)
 KINDS = ["int8", "int16", "int32", "int64", "float32", "float64"]
 
 
-@pytest.mark.slow
-def test_processes_that_build_at_once_leave_a_whole_cache(package, tmp_path, python):
-    """Six signatures of one kernel are saved at the same moment: all must be found again."""
-    environment = {
-        "XDG_CACHE_HOME": str(tmp_path / "cache"),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PATH": "/usr/bin:/bin",
-    }
-    builders = [
-        subprocess.Popen(
-            [sys.executable, "-c", RACE, str(package.parent), kind],
+@pytest.fixture
+def start(tmp_path):
+    """Start processes that wait for a line before they go on; they end with the test."""
+    begun = []
+
+    def run(script, *args):
+        builder = subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", script, *args],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment,
+            env={
+                "XDG_CACHE_HOME": str(tmp_path / "cache"),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "PATH": "/usr/bin:/bin",
+            },
             text=True,
         )
-        for kind in KINDS
-    ]
-    try:
-        for builder in builders:
-            assert builder.stdout.readline() == "ready\n"
-        for builder in builders:
-            builder.stdin.write("\n")
-            builder.stdin.flush()
-        answers = [float(builder.communicate(timeout=120)[0]) for builder in builders]
-    finally:
-        for builder in builders:
-            builder.kill()
-            builder.wait()
-            builder.stdin.close()
-            builder.stdout.close()
+        begun.append(builder)
+        assert builder.stdout.readline() == "ready\n"
+        return builder
+
+    yield run
+    for builder in begun:
+        builder.kill()
+        builder.wait()
+        builder.stdin.close()
+        builder.stdout.close()
+
+
+def go(builder):
+    builder.stdin.write("\n")
+    builder.stdin.flush()
+
+
+@pytest.mark.slow
+def test_processes_that_build_at_once_leave_a_whole_cache(package, start, python):
+    """Six signatures of one kernel are saved at the same moment: all must be found again."""
+    builders = [start(RACE, str(package.parent), kind) for kind in KINDS]
+    for builder in builders:
+        go(builder)
+    answers = [float(builder.communicate(timeout=120)[0]) for builder in builders]
     assert answers == [10508.0] * len(KINDS)
     script = """
         import json, sys
@@ -240,6 +251,72 @@ def test_processes_that_build_at_once_leave_a_whole_cache(package, tmp_path, pyt
     values, hits = json.loads(python(script, str(package.parent), json.dumps(KINDS)))
     assert values == answers
     assert hits == len(KINDS)
+
+
+COUNT = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from cached.top import top
+from cached.leaf import leaf
+from stoker.jit import compiling as jit
+print("ready", flush=True)
+sys.stdin.readline()
+fast, inner = jit.compiled(top), jit.compiled(leaf)
+assert (fast(3), inner(3), fast(2.5)) == (10508, 4, 10507.0)
+made = {}
+for form, forms in (("outer", jit._done), ("inside", jit._callee_forms)):
+    for fn, one in forms.items():
+        if jit.mark_of(fn).twin is None:
+            made[f"{form} {fn.__module__}"] = sum(one.stats.cache_misses.values())
+print(json.dumps(made))
+"""
+
+
+@pytest.mark.slow
+def test_processes_that_start_at_once_compile_each_kernel_once(package, start, tmp_path):
+    """Whoever comes second waits for the code; that of callees too."""
+    builders = [start(COUNT, str(package.parent)) for _ in range(3)]
+    for builder in builders:
+        go(builder)
+    counts = [json.loads(builder.communicate(timeout=120)[0]) for builder in builders]
+    total = Counter()
+    for count in counts:
+        total.update(count)
+    expected = {"outer cached.top": 2, "outer cached.leaf": 1}
+    callees = ("leaf", "middle", "fast.twin_fast")
+    assert total == expected | {f"inside cached.{name}": 2 for name in callees}
+    assert len([*(tmp_path / "cache").rglob("*.nbc")]) == total.total()
+
+
+HOLD = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from cached.top import top
+from stoker.jit import compiling as jit
+from stoker.jit import diskcache
+def wait(*_):
+    print("ready", flush=True)
+    sys.stdin.readline()
+diskcache.SharedCache.save_overload = wait
+jit.compiled(top)(3)
+"""
+
+
+@pytest.mark.slow
+def test_whoever_is_killed_while_it_compiles_holds_nobody_up(package, start, call, python):
+    """While it lives, it holds up nobody who needs another kernel."""
+    holder = start(HOLD, str(package.parent))  # has compiled a callee, and has not saved it
+    other = """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        from cached.leaf import leaf
+        from stoker.jit import compiled
+        print(compiled(leaf)(3))
+    """
+    assert python(other, str(package.parent)) == "4"
+    holder.kill()
+    holder.wait()
+    assert call()[:2] == (10508, 0)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What stands in for numba's cache object saves under the folder's lock, and survives faults."""
+"""What stands in for numba's cache object: who compiles holds the folder's lock; faults pass."""
 
 import fcntl
 import logging
@@ -14,27 +14,20 @@ class FakeCache:
 
     cache_path = "somewhere"
 
-    def __init__(self, folder, fault=None):
+    def __init__(self, folder, fault=None, found=None):
         self.folder = folder
         self.fault = fault
+        self.found = list(found or [])
         self.locked = []
 
     def _work(self):
-        descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self.locked.append(False)
-        except BlockingIOError:
-            self.locked.append(True)
-        finally:
-            os.close(descriptor)
+        self.locked.append(not lock_is_free(self.folder))
         if self.fault is not None:
             raise self.fault
 
     def load_overload(self, signature, target):
-        if self.fault is not None:
-            raise self.fault
-        return (signature, target)
+        self._work()
+        return self.found.pop(0) if self.found else None
 
     def save_overload(self, signature, result):
         self._work()
@@ -55,20 +48,50 @@ def lock_is_free(folder):
     return True
 
 
-def test_saving_holds_the_lock_and_gives_it_back(tmp_path):
+def test_the_lock_is_held_from_a_miss_to_the_end(tmp_path):
     inner = FakeCache(tmp_path)
-    cache = SharedCache(inner, tmp_path, dict)
+    missing = []
+    cache = SharedCache(inner, tmp_path, lambda: missing.append(list(inner.locked)))
+    assert cache.load_overload("signature", "target") is None
+    assert missing == [[False, True]]
+    assert not lock_is_free(tmp_path)
     cache.save_overload("signature", "result")
-    assert inner.locked == [True]
+    assert inner.locked == [False, True, True]
+    cache.release()
     assert lock_is_free(tmp_path)
-    assert cache.load_overload("signature", "target") == ("signature", "target")
+    cache.release()
     assert cache.cache_path == "somewhere"
+
+
+def test_what_is_stored_is_loaded_without_the_lock(tmp_path):
+    inner = FakeCache(tmp_path, found=["code"])
+    cache = SharedCache(inner, tmp_path, lambda: pytest.fail("nothing is missing"))
+    assert cache.load_overload("signature", "target") == "code"
+    assert inner.locked == [False]
+
+
+def test_what_another_process_stored_meanwhile_is_found(tmp_path):
+    inner = FakeCache(tmp_path, found=[None, "code"])
+    cache = SharedCache(inner, tmp_path, lambda: pytest.fail("nothing is missing"))
+    assert cache.load_overload("signature", "target") == "code"
+    cache.release()
+    assert lock_is_free(tmp_path)
+
+
+def test_without_a_lock_file_compiling_goes_on(tmp_path):
+    folder = tmp_path / "folder"
+    (folder / "lock").mkdir(parents=True)
+    inner = FakeCache(tmp_path)
+    cache = SharedCache(inner, folder, dict)
+    assert cache.load_overload("signature", "target") is None
+    cache.save_overload("signature", "result")
+    cache.release()
+    assert len(inner.locked) == 3
 
 
 def test_a_full_disk_costs_the_entry_only(tmp_path, caplog):
     inner = FakeCache(tmp_path, OSError(28, "No space left on device"))
     SharedCache(inner, tmp_path, dict).save_overload("signature", "result")
-    assert lock_is_free(tmp_path)
     assert caplog.record_tuples == [
         (
             "stoker.jit.diskcache",
@@ -83,10 +106,13 @@ def test_a_damaged_entry_counts_as_absent_and_is_emptied_under_the_lock(tmp_path
     missing = []
     cache = SharedCache(inner, tmp_path, lambda: missing.append(list(inner.locked)))
     assert cache.load_overload("signature", "target") is None
-    assert inner.locked == [True]
-    assert missing == [[True]]
-    assert f"damaged kernel cache {tmp_path} is rebuilt" in caplog.text
-    assert cache.load_overload("signature", "target") == ("signature", "target")
+    assert missing == [[False, True, True]]
+    assert [record.message for record in caplog.records] == [
+        f"damaged kernel cache {tmp_path} is rebuilt: EOFError('Ran out of input')"
+    ]
+    cache.release()
+    inner.found = ["code"]
+    assert cache.load_overload("signature", "target") == "code"
     assert len(missing) == 1
 
 
@@ -94,4 +120,3 @@ def test_other_faults_of_saving_are_not_hidden(tmp_path):
     inner = FakeCache(tmp_path, TypeError("cannot pickle"))
     with pytest.raises(TypeError, match="cannot pickle"):
         SharedCache(inner, tmp_path, dict).save_overload("signature", "result")
-    assert lock_is_free(tmp_path)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from stoker.jit import compiled
+from stoker.jit.arithmetic import PLAIN
 from stoker.ops import Op, State, StateError, make, registered
 from stoker.ops.contract.op import storage
 from stoker.ops.testing import check_op
@@ -69,7 +70,7 @@ def test_compiled_is_plain(example, dtype, run_op, values_of):
         channels = allowed[number % len(allowed)]
         values = values_of(example, height, width, channels, number, dtype)
         fast = run_op(example, values, number)
-        slow = run_op(example, values, number, machine=False)
+        slow = run_op(example, values, number, arithmetic=PLAIN)
         assert fast.record == slow.record
         for (kind, _), got, expected in zip(values, fast.outputs, slow.outputs, strict=True):
             bits = storage(str(got.dtype))
@@ -112,7 +113,7 @@ def test_draws(example, run_op):
     keys = range(40)
     records = [run_op.draw(example, k, 300, 411).tobytes() for k in keys]
     assert records == [run_op.draw(example, k, 300, 411).tobytes() for k in keys]
-    assert records == [run_op.draw(example, k, 300, 411, machine=False).tobytes() for k in keys]
+    assert records == [run_op.draw(example, k, 300, 411, arithmetic=PLAIN).tobytes() for k in keys]
     assert (len(set(records)) > 1) == varies(example)
 
 

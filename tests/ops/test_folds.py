@@ -15,6 +15,7 @@ from scipy import stats
 
 from stoker import ops
 from stoker.jit import compiled, kernel
+from stoker.jit.arithmetic import PLAIN
 from stoker.jit.machine_code import violations
 from stoker.ops import ParameterError, State, StateError
 from stoker.ops.bases.folds import Fold
@@ -97,7 +98,7 @@ def test_a_mix_of_floats_is_numpys_mean():
 def test_drawn_weights_have_their_laws(run_op):
     for alpha in (0.3, 1.0, 5.0):
         op = ops.RandomBlend(4, alpha)
-        records = [run_op.draw(op, key, 9, 9, machine=False) for key in range(1500)]
+        records = [run_op.draw(op, key, 9, 9, arithmetic=PLAIN) for key in range(1500)]
         shares = np.array([record["shares"] for record in records])
         weights = np.array([record["weights"] for record in records])
         assert np.abs(shares.sum(1) - 1).max() < 1e-12

@@ -233,7 +233,7 @@ def machine(examples, tmp_path_factory, kernel_cache):
 
 
 @pytest.fixture(scope="module")
-def code(machine):
+def code(arithmetic):
     return machine[0]
 
 
@@ -276,7 +276,7 @@ def test_pixel_loops_have_no_float64(code):
 
 
 @pytest.mark.slow
-def test_nothing_calls_libm_allocates_or_fuses(machine, examples):
+def test_nothing_calls_libm_allocates_or_fuses(arithmetic, examples):
     """Kernels, draws and sizes of ops; what batch ops, boxes, keypoints and choices run; the loop.
 
     Assembly is read of what multiplies floats.

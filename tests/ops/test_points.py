@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.jit import compiled
+from stoker.jit.arithmetic import PLAIN
 from stoker.ops import ConvertBoxes, FilterBoxes, State, StateError, TrackVisible, make, registered
 from stoker.ops._testing.items import FIRST, SIZES, compare_places, decide, places
 from stoker.ops.contract.op import ITEM_KINDS
@@ -84,7 +85,9 @@ def test_points_lie_where_their_pixels_are(example, run_op):
         if not fits(example, size):
             continue
         params, record, sizes = decide(example, size, key)
-        (mask,) = run_op(example, [("mask", numbered(size))], record=record, machine=False).outputs
+        (mask,) = run_op(
+            example, [("mask", numbered(size))], record=record, arithmetic=PLAIN
+        ).outputs
         numbers = example.forward(params, record, sizes)
         agree, disagree = compare_places(numbers, size, mask)
         assert not disagree
@@ -126,7 +129,9 @@ def test_a_painted_box_is_where_the_box_says(example, run_op):
         if not fits(example, size):
             continue
         rest = decide(example, size, key)
-        (mask,) = run_op(example, [("mask", numbered(size))], record=rest[1], machine=False).outputs
+        (mask,) = run_op(
+            example, [("mask", numbered(size))], record=rest[1], arithmetic=PLAIN
+        ).outputs
         if getattr(example, "mode", "constant") != "constant":
             top, left = example.padding[0], example.padding[2]
             alone = np.zeros_like(mask)

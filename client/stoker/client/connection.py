@@ -13,10 +13,10 @@ from stoker.client.address import check_dataset, is_address
 from stoker.client.delivery import Delivery
 from stoker.client.device import Source, Target
 from stoker.client.lease import LeaseBook
-from stoker.client.opening import Stream, open_stream
+from stoker.client.opening import OpenedStream, open_stream
 from stoker.client.options import Options
 from stoker.client.private import PrivateDaemon
-from stoker.client.session import Session
+from stoker.client.session import ClientSession
 from stoker.client.statistics import Statistics
 from stoker.protocol.errors import UsageError
 from stoker.protocol.replay import Replay, replay_from_bytes
@@ -33,7 +33,7 @@ class Connection:
         delivered: batches given to the caller, counted by the loader.
     """
 
-    stream: Stream
+    stream: OpenedStream
     book: LeaseBook
     delivery: Delivery
     source: Source
@@ -60,7 +60,7 @@ class Connection:
             if is_address(address_or_path):
                 record = options.record(target.leases)
                 _refuse_workers(address_or_path, workers)
-                session = Session(str(address_or_path), connect_timeout_s)
+                session = ClientSession(str(address_or_path), connect_timeout_s)
             else:
                 daemon = PrivateDaemon(check_dataset(address_or_path), options, workers)
                 record = daemon.options.record(target.leases)

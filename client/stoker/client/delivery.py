@@ -28,7 +28,7 @@ import numpy as np
 
 from stoker.client.lease import LeaseBook
 from stoker.client.opening import steps_of
-from stoker.client.session import Session
+from stoker.client.session import ClientSession
 from stoker.protocol import forms
 from stoker.protocol.drawn import PARAMS, Drawn, check_drawn
 from stoker.protocol.errors import ProtocolError, StokerError, from_record
@@ -69,7 +69,12 @@ class Delivery:
     """
 
     def __init__(
-        self, session: Session, book: LeaseBook, opened: Opened, prefetch: int, timeout_s: float
+        self,
+        session: ClientSession,
+        book: LeaseBook,
+        opened: Opened,
+        prefetch: int,
+        timeout_s: float,
     ) -> None:
         self.waits = 0
         self.wait_s = 0.0

@@ -1,7 +1,7 @@
 """`Loader`: iterate over the batches of a stream, epoch by epoch; save and resume.
 
 It runs in the training process, in one thread at a time. The constructor opens the stream, so every
-wrong argument raises there. The loader's position in the stream is one `Place`: the next step to
+wrong argument raises there. The loader's position in the stream is one `NextStep`: the next step to
 deliver; prefetched batches do not count. `_planned` overrides where the next `iter()` starts (a
 fresh loader, `set_epoch`, a loaded cursor, `skip`); None means at the next epoch.
 
@@ -26,7 +26,7 @@ from stoker.client.device import Target
 from stoker.client.opening import account_of, steps_of
 from stoker.client.options import Options, within
 from stoker.client.ranks import resolve_ranks
-from stoker.client.resume import Place, place_of
+from stoker.client.resume import NextStep, place_of
 from stoker.client.session import forked_error
 from stoker.client.statistics import Statistics
 from stoker.protocol.accounts import EpochAccount
@@ -152,8 +152,8 @@ class Loader:
             timeout_s=timeout_s,
         )
         self._close = weakref.finalize(self, self._connection.close)
-        self._place = Place()
-        self._planned: Place | None = Place()
+        self._place = NextStep()
+        self._planned: NextStep | None = NextStep()
         self._exact = False
         self._turn = 0
         self._crashed = self._connection.delivery.crashed
@@ -185,7 +185,7 @@ class Loader:
         self._check_usable()
         place, exact = self._planned, self._exact
         if place is None or (place.step >= self._steps(place.epoch) and not exact):
-            place = Place((place or self._place).epoch + 1)
+            place = NextStep((place or self._place).epoch + 1)
         self._place, self._planned, self._exact = place, None, False
         self._turn += 1
         return _EpochIterator(self, self._turn)
@@ -199,7 +199,7 @@ class Loader:
         if isinstance(epoch, bool) or not isinstance(epoch, int) or not 0 <= epoch <= 2**48:
             raise UsageError(f"set_epoch({epoch!r}): expected an integer from 0 to 2**48")
         if self._planned is None or self._planned.epoch != epoch:
-            self._planned = Place(epoch)
+            self._planned = NextStep(epoch)
         self._exact = True
 
     def skip(self, steps: int) -> None:
@@ -217,7 +217,7 @@ class Loader:
                 f"skip({steps!r}): expected an integer from 0 to {left}, the steps left in epoch "
                 f"{place.epoch}"
             )
-        place = Place(place.epoch, place.step + steps, place.skipped + steps)
+        place = NextStep(place.epoch, place.step + steps, place.skipped + steps)
         if self._planned is not None:
             self._planned = place
         else:

@@ -8,7 +8,7 @@ import dataclasses
 import os
 from collections.abc import Callable
 
-from stoker.client.session import Session
+from stoker.client.session import ClientSession
 from stoker.client.slab import SlabMap
 from stoker.protocol.accounts import EpochAccount, epoch_account
 from stoker.protocol.buckets import BucketSteps, tail_of
@@ -21,7 +21,7 @@ MIN_SLOTS = 2
 
 
 @dataclasses.dataclass(frozen=True)
-class Stream:
+class OpenedStream:
     """An open stream: the daemon's answer, the spec in it, and the memory."""
 
     opened: Opened
@@ -29,7 +29,7 @@ class Stream:
     slab: SlabMap
 
 
-def open_stream(session: Session, record: Open, timeout_s: float) -> Stream:
+def open_stream(session: ClientSession, record: Open, timeout_s: float) -> OpenedStream:
     """Open a stream and map its slab.
 
     Raises:
@@ -41,7 +41,7 @@ def open_stream(session: Session, record: Open, timeout_s: float) -> Stream:
     try:
         spec = _spec(opened)
         _check(opened, slab)
-        return Stream(
+        return OpenedStream(
             opened,
             spec,
             SlabMap(descriptor, slab.slots, slab.slot_bytes, writable=slab.writable),

@@ -21,7 +21,7 @@ import weakref
 
 from stoker.client.options import Options
 from stoker.client.runtime import RuntimeFolder, is_running
-from stoker.client.session import Session
+from stoker.client.session import ClientSession
 from stoker.protocol.errors import ConnectError, UsageError, from_record
 
 START_TIMEOUT_S = 60.0
@@ -57,7 +57,7 @@ class PrivateDaemon:
         self._folder = RuntimeFolder(hashlib.blake2b(parts.encode(), digest_size=8).hexdigest())
         _folders.add(self._folder)
 
-    def connect(self, deadline: float) -> Session:
+    def connect(self, deadline: float) -> ClientSession:
         """Connect to the daemon; start it first if it does not run.
 
         Args:
@@ -91,22 +91,22 @@ class PrivateDaemon:
                     time.sleep(0.005)
         _reap()
 
-    def _reuse(self, deadline: float) -> Session | None:
+    def _reuse(self, deadline: float) -> ClientSession | None:
         current = self._folder.current()
         if current is None or not is_running(current[1]):
             return None
         try:
-            return Session(current[0], max(deadline - time.monotonic(), 1.0))
+            return ClientSession(current[0], max(deadline - time.monotonic(), 1.0))
         except ConnectError:  # it is shutting down; a new daemon's sockets get other names
             return None
 
-    def _begin(self, deadline: float) -> Session:
+    def _begin(self, deadline: float) -> ClientSession:
         name = f"{os.urandom(4).hex()}.sock"
         address = "ipc://" + os.path.join(self._folder.path, name)
         child = self._start(address, deadline)
         _children[self._folder.path] = child
         self._folder.set_current(address, child.pid)
-        return Session(address, max(deadline - time.monotonic(), 1.0))
+        return ClientSession(address, max(deadline - time.monotonic(), 1.0))
 
     def _start(self, address: str, deadline: float) -> "subprocess.Popen[bytes]":
         reader, writer = os.pipe()

@@ -8,7 +8,7 @@ from stoker.protocol.spec import StreamSpec
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class NextStep:
     """The next step to deliver; `skipped` counts steps of this epoch that were left out."""
 
     epoch: int = 0
@@ -16,7 +16,7 @@ class Place:
     skipped: int = 0
 
 
-def place_of(cursor: Cursor, spec: StreamSpec, steps: int, world_size: int) -> Place:
+def place_of(cursor: Cursor, spec: StreamSpec, steps: int, world_size: int) -> NextStep:
     """Return the place that a cursor names in the open stream.
 
     Raises:
@@ -34,7 +34,7 @@ def place_of(cursor: Cursor, spec: StreamSpec, steps: int, world_size: int) -> P
         raise ResumeError(
             f"the cursor names step {cursor.step}, but an epoch of this stream has {steps} steps"
         )
-    return Place(cursor.epoch, cursor.step, cursor.skipped)
+    return NextStep(cursor.epoch, cursor.step, cursor.skipped)
 
 
 def _others(cursor: Cursor, spec: StreamSpec) -> str:

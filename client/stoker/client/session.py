@@ -58,10 +58,10 @@ MAX_DRAIN = 1024
 _EVENTS, _POLLIN, _RCVMORE = int(zmq.EVENTS), int(zmq.POLLIN), int(zmq.RCVMORE)
 """Plain integers: an enum would double the cost of each query."""
 Answer = TypeVar("Answer", Welcome, Opened)
-_open_sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
+_open_sessions: "weakref.WeakSet[ClientSession]" = weakref.WeakSet()
 
 
-class Session:
+class ClientSession:
     """An open session; `open_stream` once, then `send` and `receive`.
 
     Arriving records go into `inbox`, from which the reader takes one at a time. If an exception

@@ -12,6 +12,6 @@ from stoker.dataset.format import schema
 from stoker.dataset.format.schema import Field, Schema
 from stoker.dataset.opening import open_dataset
 from stoker.dataset.packing.writer import write
-from stoker.dataset.reading.reader import Dataset
+from stoker.dataset.reading.dataset import Dataset
 
 __all__ = ["Dataset", "Field", "Schema", "open_dataset", "schema", "write"]

@@ -9,7 +9,8 @@ import os
 from pathlib import Path
 
 from stoker.dataset.format.manifest import NAME
-from stoker.dataset.reading.reader import MAX_MAPS, Dataset, open_folder
+from stoker.dataset.reading.dataset import Dataset
+from stoker.dataset.reading.packed import MAX_MAPS, open_folder
 from stoker.protocol.datasets import is_live
 from stoker.protocol.errors import DatasetError
 

@@ -17,9 +17,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Mark(NamedTuple):
-    """What the mark says: `twin` is `module:attr` of the hand-written compiled form, or None."""
+    """What the mark says.
+
+    Attributes:
+        twin: `module:attr` of the hand-written compiled form, or None.
+        plain: whether the function runs as plain Python; a hand-written twin need not.
+    """
 
     twin: str | None
+    plain: bool = True
 
 
 @overload
@@ -49,6 +55,18 @@ def kernel(fn: F | None = None, *, twin: str | None = None) -> F | Callable[[F],
         return function
 
     return mark if fn is None else mark(fn)
+
+
+def handwritten(fn: Callable[..., Any]) -> Any:
+    """Mark a twin: a function written for numba, which is compiled only; return it unchanged.
+
+    For modules of twins. It may call kernels and twins by name, and what numba knows.
+
+    Raises:
+        BuildError: `fn` is no plain function, closes over variables or has keyword-only parameters.
+    """
+    setattr(check_plain(fn), MARK, Mark(None, plain=False))
+    return fn
 
 
 def mark_of(value: object) -> Mark | None:

@@ -18,8 +18,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
 
-import numpy as np
-
 from stoker.jit.kernels import mark_of, referred, where
 from stoker.protocol.errors import BuildError
 
@@ -134,6 +132,8 @@ def _code(code: CodeType) -> str:
 
 def _constant(value: object) -> str:
     """Describe a value that machine code may hold as a constant; anything else by its type."""
+    import numpy as np  # noqa: PLC0415 - the command line imports this package, and must not wait
+
     if isinstance(value, CodeType):
         return _code(value)
     if isinstance(value, np.ndarray):

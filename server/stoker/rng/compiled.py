@@ -9,7 +9,7 @@ A key is a tuple of five uint64. Draw numbers may be any integer type in [0, 2**
 
 import numpy as np
 
-from stoker.jit import compiled, handwritten
+from stoker.jit import handwritten
 from stoker.rng import philox as plain
 from stoker.rng.intrinsics import multiply_wide
 from stoker.rng.maths import exp, log
@@ -23,10 +23,6 @@ ROUNDS = plain.ROUNDS
 ZERO, ONE, TWO, THREE = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3)
 S11, S12, S16, S32 = np.uint64(11), np.uint64(12), np.uint64(16), np.uint64(32)
 TO_UNIT = 2.0**-53
-
-_exp = compiled(exp)
-_log = compiled(log)
-_inverse_normal = compiled(inverse_normal)
 
 
 @handwritten
@@ -101,8 +97,8 @@ def uniform_range(key, k, low, high):  # type: ignore[no-untyped-def]
 def log_uniform(key, k, low, high):  # type: ignore[no-untyped-def]
     """A float64 in [low, high] whose logarithm is uniform."""
     start, end = np.float64(low), np.float64(high)
-    first = _log(start)
-    return min(max(_exp(first + uniform(key, k) * (_log(end) - first)), start), end)
+    first = log(start)
+    return min(max(exp(first + uniform(key, k) * (log(end) - first)), start), end)
 
 
 @handwritten
@@ -129,4 +125,4 @@ def bernoulli(key, k, p):  # type: ignore[no-untyped-def]
 def normal(key, k):  # type: ignore[no-untyped-def]
     """A standard normal float64."""
     word0 = key_block(key, np.uint64(k) << S32)[0]
-    return _inverse_normal(np.float64(((word0 >> S12) << ONE) + ONE) * TO_UNIT)
+    return inverse_normal(np.float64(((word0 >> S12) << ONE) + ONE) * TO_UNIT)

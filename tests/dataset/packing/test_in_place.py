@@ -301,7 +301,8 @@ def test_a_worker_reads_in_place_without_the_libraries_of_packing(tmp_path, sour
     script = """
 import sys
 from pathlib import Path
-from stoker.dataset import in_place, open_dataset
+from stoker.dataset import open_dataset
+from stoker.dataset.packing import in_place
 
 in_place.cache_root = lambda: Path(sys.argv[1])
 with open_dataset(sys.argv[2], expected=sys.argv[3]) as dataset:

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from stoker.pipeline import outputs, pipeline
-from stoker.pipeline.compiled.executor import compile_plan, row_table
+from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.guarded import Guarded
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.protocol.errors import BuildError, SampleError
-from stoker.rng.row import Row
+from stoker.rng.row import Row, row_table
 
 BLACK = np.zeros((8, 9, 3), np.uint8)
 ENGINES = (Interpreter, compile_plan, Guarded)

@@ -11,12 +11,13 @@ from stoker.ops import make
 from stoker.ops.contract.op import State
 from stoker.ops.custom.foreign import generator
 from stoker.pipeline import Row, pipeline
-from stoker.pipeline.compiled.executor import compile_plan, row_table
+from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.plan import bind
 from stoker.pipeline.showing.explain import explain
 from stoker.protocol.errors import BuildError, SampleError
 from stoker.rng.philox import key_block
+from stoker.rng.row import row_table
 from stoker.rng.streams import make_key, stream_key
 
 ROWS = [Row(2**64 - 1 if k % 3 else 5, 10**6 * k + 3, k // 4, k % 2, k % 5) for k in range(8)]

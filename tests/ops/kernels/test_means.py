@@ -5,15 +5,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.ops.kernels.half import NOT_A_NUMBER
 from stoker.ops.kernels.means import Tools
 
 PARTS = (0.0, 1e-9, 0.3, 0.5, 0.823, 1.0 - 2**-17, 1.0)
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["plain", "machine"])
+@pytest.fixture(scope="module", params=[PLAIN, COMPILED], ids=["plain", "machine"])
 def tools(request):
-    return Tools(machine=request.param)
+    return Tools(arithmetic=request.param)
 
 
 def blended(tools, a, b, part):
@@ -73,8 +74,8 @@ def test_every_float16_is_widened_and_rounded_as_numpy_does():
     bits = np.arange(65536, dtype=np.uint16)
     a, b = bits.view(np.float16), np.roll(bits, 1).view(np.float16)
     for part in (0.25, 0.7):
-        got = blended(Tools(machine=True), a, b, part)
-        plain = blended(Tools(machine=False), a, b, part)
+        got = blended(Tools(arithmetic=COMPILED), a, b, part)
+        plain = blended(Tools(arithmetic=PLAIN), a, b, part)
         assert np.array_equal(got.view(np.uint16), plain.view(np.uint16))
         with np.errstate(all="ignore"):
             mean = a.astype(np.float32) * np.float32(part)

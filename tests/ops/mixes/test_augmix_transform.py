@@ -5,6 +5,7 @@ import pytest
 from PIL import Image, ImageEnhance, ImageOps
 from scipy.stats import chisquare
 
+from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.ops import AugmixTransform, ParameterError, State, StateError
 from stoker.ops.mixes.augmix_transform import TRANSFORMS
 
@@ -55,9 +56,9 @@ def coloured(image, name, m):
     )
 
 
-@pytest.mark.parametrize("machine", [False, True])
+@pytest.mark.parametrize("arithmetic", [PLAIN, COMPILED])
 @pytest.mark.parametrize("name", TRANSFORMS)
-def test_each_transform_is_torchvisions(run_op, as_record, photo, name, machine):
+def test_each_transform_is_torchvisions(run_op, as_record, photo, name, arithmetic):
     image = np.ascontiguousarray(photo[60:180, 90:251])
     op = AugmixTransform(severity=10, interpolation="nearest")
     signed = name not in ("posterize", "solarize", "autocontrast", "equalize")
@@ -66,7 +67,7 @@ def test_each_transform_is_torchvisions(run_op, as_record, photo, name, machine)
             record = as_record(op.record)
             record["transform"], record["level"] = TRANSFORMS.index(name), level
             record["sign"] = sign
-            (got,) = run_op(op, [("image", image)], record=record, machine=machine).outputs
+            (got,) = run_op(op, [("image", image)], record=record, arithmetic=arithmetic).outputs
             m = magnitude(name, level, image.shape[:2]) * (sign if signed else 1)
             if name in TRANSFORMS[:5]:
                 differs = (got != moved(image, name, m)).any(2).mean()
@@ -89,7 +90,7 @@ def test_bilinear_and_fill_are_those_of_warps(run_op, as_record, photo):
 @pytest.mark.parametrize("all_ops", [True, False])
 def test_draws_are_as_likely_as_said(run_op, all_ops):
     op = AugmixTransform(severity=4, all_ops=all_ops)
-    records = [run_op.draw(op, key, 30, 40, machine=False) for key in range(4000)]
+    records = [run_op.draw(op, key, 30, 40, arithmetic=PLAIN) for key in range(4000)]
     count = 13 if all_ops else 9
     for field, values in (("transform", range(count)), ("level", range(4)), ("sign", (-1, 1))):
         drawn = [int(record[field]) for record in records]

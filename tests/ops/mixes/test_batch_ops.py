@@ -7,6 +7,7 @@ import pytest
 import scipy.stats
 
 from stoker import ops
+from stoker.jit.arithmetic import PLAIN
 from stoker.ops import ParameterError, State, StateError
 from stoker.ops.bases.batch import GROUP, OFFSETS, partner, picture_size, tile_ids
 from stoker.ops.contract.registry import batch_ops, choices, registered
@@ -32,7 +33,7 @@ def resolved(op, size, ids, **changes):
 
 def mixed(op, state, sources, record):
     dst = np.full(op.mixed(state).bound, 77, state.dtype)
-    count = op.mix(state, sources, dst, record, Tools(machine=False))
+    count = op.mix(state, sources, dst, record, Tools(arithmetic=PLAIN))
     return dst[:count] if state.items else dst
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from stoker.jit import compiled
+from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.ops import make
 from stoker.ops.bases.mixing import mix_floats, plain_mix_floats
 
@@ -38,8 +39,8 @@ def test_every_mean_that_is_none_is_one_nan(run_op, name, channels):
     op, image = make(*MIXES[name]), odd((47, 61, channels), 5)
     record = run_op.draw(op, 2, 47, 61)
     plain, fast = (
-        run_op(op, [("image", image)], record=record, machine=machine).outputs[0]
-        for machine in (False, True)
+        run_op(op, [("image", image)], record=record, arithmetic=arithmetic).outputs[0]
+        for arithmetic in (PLAIN, COMPILED)
     )
     assert plain.tobytes() == fast.tobytes()
     assert {*fast[np.isnan(fast)].view(np.uint32).tolist()} == {0x7FC00000}

@@ -12,6 +12,7 @@ from scipy.stats import chisquare
 
 from stoker import ops
 from stoker.jit import compiled
+from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.ops import Chance, Integer, OneOf, SomeOf, Uniform, make
 from stoker.ops.contract.registry import choices
 from stoker.pipeline import Row, one_of, pipeline, random_apply, scope, some_of
@@ -30,12 +31,12 @@ EXAMPLES = [
 ]
 
 
-def record_of(op, key, *, machine=False):
+def record_of(op, key, *, arithmetic=PLAIN):
     """Draw; returns the one number of the record."""
     params, record = np.zeros(1, op.parameters), np.zeros(1, op.record)
     params[0] = op.params()[()]
-    draw = compiled(type(op).draw) if machine else type(op).draw
-    draw(machine_key(key) if machine else key, params[0], 0, 0, record[0])
+    draw = compiled(type(op).draw) if arithmetic.is_compiled else type(op).draw
+    draw(machine_key(key) if arithmetic.is_compiled else key, params[0], 0, 0, record[0])
     return record[0][0].item()
 
 
@@ -47,7 +48,7 @@ def test_every_choice_is_an_example():
 def test_machine_code_draws_the_same(op):
     for number in range(200):
         key = make_key(7, 99, number, 2)
-        assert record_of(op, key) == record_of(op, key, machine=True)
+        assert record_of(op, key) == record_of(op, key, arithmetic=COMPILED)
     assert make(op.name, op.params_data()) == op
 
 

@@ -6,7 +6,7 @@ import pytest
 from stoker import ops
 from stoker.ops.contract.op import State
 from stoker.pipeline import outputs, pipeline
-from stoker.pipeline.compiled.executor import compile_plan, row_table
+from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.sizes import SizeFinder
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.plain.interpreter import Interpreter
@@ -16,7 +16,7 @@ from stoker.pipeline.planning.plan import bind
 from stoker.pipeline.planning.sizing import sizing_of
 from stoker.pipeline.showing.explain import explain
 from stoker.protocol.errors import BuildError, SampleError
-from stoker.rng.row import Row
+from stoker.rng.row import Row, row_table
 
 STATES = {
     "image": State("image", "uint8", (None, None, 3), (60, 80, 3)),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stoker.jit import kernel
-from stoker.ops._testing.painted import MARGIN, Memory
+from stoker.ops._testing.painted import MARGIN, PaintedMemory
 from stoker.ops.contract.op import Kernel, Op, State, no_draw
 from stoker.ops.contract.registry import register, registered
 from stoker.ops.kernels.points import stay
@@ -151,7 +151,7 @@ def test_a_draw_that_changes_what_it_looks_at_is_named():
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 1000])
 def test_margins_see_every_byte_next_to_the_memory(size):
-    memory = Memory.painted("place", size, 0xA5)
+    memory = PaintedMemory.painted("place", size, 0xA5)
     start = memory.start
     assert (memory.whole.ctypes.data + start) % 64 == 0
     assert memory.inner.size == size

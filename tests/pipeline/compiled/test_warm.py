@@ -4,6 +4,7 @@ import numpy as np
 
 from stoker import ops
 from stoker.jit import compiled
+from stoker.jit.arithmetic import COMPILED
 from stoker.ops.contract.registry import batch_ops, lookup, registered
 from stoker.ops.kernels.means import Tools
 from stoker.pipeline import pipeline
@@ -56,7 +57,7 @@ def test_batch_ops_find_all_that_they_run():
     warm(calls)
     compiled_forms = [compiled(fn) for fn, _ in calls]
     before = [len(fast.overloads) for fast in compiled_forms]
-    tools = Tools(machine=True)
+    tools = Tools(arithmetic=COMPILED)
     for dtype in ("uint8", "float16", "float32", "float64"):
         a, b, dst = np.ones((3, 40), dtype)
         tools.blend(a, b, dst, 0.3)

@@ -9,7 +9,7 @@ from stoker import ops
 from stoker.order.batches import progress, steps_per_epoch
 from stoker.order.stream import PlainOrder
 from stoker.pipeline import Row, one_of, pipeline
-from stoker.pipeline.compiled.executor import compile_plan, row_table
+from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.schedule import facts_read
 from stoker.pipeline.plain.decisions import decide
@@ -18,6 +18,7 @@ from stoker.pipeline.plain.replay import replay
 from stoker.pipeline.planning.plan import bind
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.protocol.spec import StreamSpec
+from stoker.rng.row import row_table
 from stoker.server.rows.schedules import try_schedules
 
 PLACES = [(0, 0, 0.0), (0, 3, 0.1), (3, 1, 0.4), (3, 2, 0.5), (9, 4, 1.0), (0, 0, 0.0)]

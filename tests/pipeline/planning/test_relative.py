@@ -9,7 +9,7 @@ from PIL import Image
 from stoker import ops
 from stoker.ops.contract.op import State
 from stoker.pipeline import one_of, outputs, pipeline, pipelines, sync_seed
-from stoker.pipeline.compiled.executor import compile_plan, row_table
+from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.guarded import Guarded
 from stoker.pipeline.compiled.sizes import SizeFinder
 from stoker.pipeline.engine.drawing import drawn_by
@@ -19,10 +19,9 @@ from stoker.pipeline.plain.replay import replay
 from stoker.pipeline.plain.sizes import PlainSizes
 from stoker.pipeline.planning.plan import bind
 from stoker.pipeline.showing.explain import explain
-from stoker.pipeline.showing.source import source
 from stoker.protocol.errors import BuildError, SampleError
 from stoker.protocol.items import ItemField
-from stoker.rng.row import Row
+from stoker.rng.row import Row, row_table
 
 SIZES = [((60, 84), (30, 42)), ((61, 83), (31, 42)), ((40, 90), (90, 40)), ((33, 40), (66, 80))]
 TURNED = SIZES[:2] + SIZES[3:]
@@ -360,22 +359,6 @@ def test_what_is_told_of_a_row_is_what_was_drawn():
         == ops.RandomResizedCrop(24).sample(*SIZES[0][0], seed=1, id=2, epoch=3)
     )
     assert "d1 = d0 in parts of the sides of v" in explain(plan)
-
-
-def test_the_source_of_a_plan_computes_the_same(interpret):
-    plan = bind(pipeline(branching).graph(), free())
-    space: dict = {}
-    exec(compile(source(plan), "source", "exec"), space)
-    given = values(*SIZES[1])
-    for number in range(4):
-        row = Row(4, number, 1, 0, 0, number, number / 8)
-        told = space["row"](
-            dict(zip(plan.fields, given, strict=True)),
-            seed=4, id=number, epoch=1, step=number, progress=number / 8,
-        )  # fmt: skip
-        found = dict(zip((o.name for o in plan.outputs), interpret(plan, row, given), strict=True))
-        assert np.array_equal(told["image"], found["image"])
-        assert np.array_equal(told["depth"], found["depth"])
 
 
 def test_a_resize_of_two_sizes_is_not_joined_with_its_crop(interpret):

@@ -304,7 +304,7 @@ def unlike_dicts(sample):
 
 
 def leaks(sample):
-    kept = threading.local()  # what Python's library keeps for itself is not looked at
+    kept = threading.local()
     if sample.is_night:
         setattr(kept, "image", ops.horizontal_flip(sample.image))  # noqa: B010
     return {"image": kept.image}
@@ -333,6 +333,13 @@ def changes_below(sample):
     else:
         made["x"]["y"] += 1
     return made["x"]
+
+
+def extends(sample):
+    made = [sample.label]
+    if sample.is_night:
+        made += [1]
+    return {"x": made[0]}
 
 
 def changes_after_a_return(sample):
@@ -386,6 +393,7 @@ def parameter(sample):
         (sets_an_entry, r"a branch on field 'is_night'.* changes 'made' in place\. Every branch"),
         (appends, r"changes 'made' in place.* assign a new one in the branch, such as \{\*\*old"),
         (changes_below, r"changes 'made' in place"),
+        (extends, r"changes 'made' in place"),
         (changes_after_a_return, r"changes 'made' in place"),
         (helped, r"field 'is_night' is decided for each sample, so Python .* put @branching over"),
         (
@@ -435,8 +443,9 @@ def test_containers_of_a_branch_may_change(toys, varied, photo, both):
         if len(made) == 1:
             made["y"] = sample.weight
         if sample.is_night:
-            made = dict(made)
-            made["x"] = sample.label * 2
+            made, factors = dict(made), []
+            factors += [2]
+            made["x"] = sample.label * factors[0]
         return made
 
     plan = bind(train.graph(), varied)

@@ -9,13 +9,13 @@ import sys
 import pytest
 
 from stoker.protocol.errors import ConfigError, ResourceError, UsageError
-from stoker.server.daemon.address import MAX_PATH_BYTES, Place, group_number, socket_path
+from stoker.server.daemon.address import MAX_PATH_BYTES, SocketFolder, group_number, socket_path
 from stoker.server.daemon.daemon import Daemon
 
 HOLDER = """
 import socket, sys, time
-from stoker.server.daemon.address import Place
-place = Place(sys.argv[1], None)
+from stoker.server.daemon.address import SocketFolder
+place = SocketFolder(sys.argv[1], None)
 sockets = [place.listen("", socket.SOCK_STREAM), place.listen(".fd", socket.SOCK_SEQPACKET)]
 print("listening", flush=True)
 time.sleep(1000)
@@ -59,7 +59,7 @@ def test_a_path_that_the_system_does_not_take():
 def test_modes_do_not_depend_on_the_umask(folder):
     before = os.umask(0)
     try:
-        place = Place(f"ipc://{folder}/a/b/s.sock", None)
+        place = SocketFolder(f"ipc://{folder}/a/b/s.sock", None)
         with place.listen("", socket.SOCK_STREAM):
             os.umask(0o777)
             with place.listen(".fd", socket.SOCK_SEQPACKET):
@@ -144,14 +144,16 @@ def test_groups():
 
 def test_a_lock_file_that_its_last_owner_removes_is_taken_anew(folder):
     address = f"ipc://{folder}/s.sock"
-    first = Place(address, None)
+    first = SocketFolder(address, None)
     late = os.open(f"{folder}/s.sock.lock", os.O_RDWR)
     first.close()
     try:
-        second = Place(address, None)  # the file under `late` is no longer the one at the path
+        second = SocketFolder(
+            address, None
+        )  # the file under `late` is no longer the one at the path
         try:
             with pytest.raises(UsageError, match="another daemon serves it"):
-                Place(address, None)
+                SocketFolder(address, None)
         finally:
             second.close()
     finally:

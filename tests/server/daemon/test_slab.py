@@ -13,7 +13,7 @@ import pytest
 
 from stoker.protocol.errors import ResourceError
 from stoker.server.daemon.reserver import Reserver
-from stoker.server.daemon.slabs import CHUNK_BYTES, SPARE_BYTES, Slab, human
+from stoker.server.daemon.slabs import CHUNK_BYTES, SPARE_BYTES, SlabMemory, human
 from stoker.server.settings import cgroup
 from stoker.server.settings.cgroup import Room
 
@@ -21,7 +21,7 @@ MIB = 2**20
 
 
 def test_a_slab_is_fully_allocated_sealed_and_private():
-    with contextlib.closing(Slab.reserve(3 * MIB + 4096)) as slab:
+    with contextlib.closing(SlabMemory.reserve(3 * MIB + 4096)) as slab:
         found = os.fstat(slab.descriptor)
         assert found.st_size == slab.size_bytes == 3 * MIB + 4096
         assert found.st_blocks * 512 == found.st_size  # every page is there: touched already
@@ -36,7 +36,7 @@ def test_a_slab_is_fully_allocated_sealed_and_private():
 
 
 def test_a_read_only_reopening_sees_the_same_bytes_and_cannot_write():
-    with contextlib.closing(Slab.reserve(4096)) as slab:
+    with contextlib.closing(SlabMemory.reserve(4096)) as slab:
         descriptor = slab.reopen_read_only()
         try:
             os.pwrite(slab.descriptor, b"row", 100)
@@ -50,20 +50,20 @@ def test_a_read_only_reopening_sees_the_same_bytes_and_cannot_write():
 def test_more_than_the_room_is_refused_with_the_numbers():
     room = Room(SPARE_BYTES + 2 * MIB, "a test's limit")
     with pytest.raises(ResourceError) as caught:
-        Slab.reserve(3 * MIB, room=lambda: room)
+        SlabMemory.reserve(3 * MIB, room=lambda: room)
     assert caught.value.message == (
         "the slab needs 3.0 MiB, but only 2.0 MiB may be used (a test's limit); lower batch_size,"
         " prefetch or the size of the outputs, end other clients, or give the daemon more memory"
     )
     assert caught.value.details["needed_bytes"] == 3 * MIB
     assert caught.value.details["allowed_bytes"] == 2 * MIB
-    Slab.reserve(2 * MIB, room=lambda: room).close()  # exactly the room
+    SlabMemory.reserve(2 * MIB, room=lambda: room).close()  # exactly the room
 
 
 def test_room_that_shrinks_while_the_slab_is_allocated_is_noticed_between_chunks():
     rooms = iter([Room(2**40, "plenty"), Room(SPARE_BYTES + 4096, "squeezed")])
     with pytest.raises(ResourceError, match=r"64\.0 MiB may be used \(squeezed\)"):
-        Slab.reserve(CHUNK_BYTES + 8192, room=lambda: next(rooms))
+        SlabMemory.reserve(CHUNK_BYTES + 8192, room=lambda: next(rooms))
 
 
 def test_the_kernels_refusal_is_passed_on():
@@ -71,7 +71,7 @@ def test_the_kernels_refusal_is_passed_on():
     resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, hard))
     try:
         with pytest.raises(ResourceError) as caught:
-            Slab.reserve(2 * MIB)
+            SlabMemory.reserve(2 * MIB)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert caught.value.message.startswith(
@@ -84,7 +84,7 @@ def test_running_out_of_descriptors_is_a_typed_error():
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
     try:
         with pytest.raises(ResourceError, match="Too many open files"):
-            Slab.reserve(4096, room=lambda: Room(2**40, ""))
+            SlabMemory.reserve(4096, room=lambda: Room(2**40, ""))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 

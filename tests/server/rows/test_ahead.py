@@ -10,6 +10,7 @@ import pytest
 
 from stoker.dataset import open_dataset, schema
 from stoker.dataset.packing.build import write_dataset
+from stoker.jit.arithmetic import COMPILED
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.protocol.layout import slot_layout
@@ -102,7 +103,7 @@ def test_rows_of_the_next_step_are_asked_for(folder):
         spec = make_spec(folder, graph, batch_size=8, seed=3)
         plan = worker_plan(graph, dataset)
         layout = slot_layout(plan.outputs, 8)
-        computer = RowComputer(spec, dataset, compile_plan(plan), layout, machine=True)
+        computer = RowComputer(spec, dataset, compile_plan(plan), layout, arithmetic=COMPILED)
         asked, told = dataset.will_need, []
         dataset.will_need = lambda fields, ids: told.append(ids.tolist()) or asked(fields, ids)
         slot = np.zeros(layout.slot_bytes, np.uint8)

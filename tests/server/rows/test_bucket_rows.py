@@ -6,6 +6,7 @@ import skimage.data
 
 from stoker import ops
 from stoker.dataset import open_dataset, schema, write
+from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.order.buckets.order import BucketOrder
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
@@ -64,16 +65,18 @@ class Faulty:
         return self._engine.record_of(index)
 
 
-def computer_of(dataset, made=fitted, bad=(), machine=False, **fields):
+def computer_of(dataset, made=fitted, bad=(), arithmetic=PLAIN, **fields):
     graph = made.graph()
     spec = make_spec(dataset.path, graph, REQUEST, **{"batch_size": 4, "seed": 3, **fields})
     states = field_states(dataset)
-    engine_of = compile_plan if machine else Interpreter
-    order = BucketOrder(spec, plan_buckets(dataset, REQUEST, spec.batch_size), machine=machine)
+    engine_of = compile_plan if arithmetic.is_compiled else Interpreter
+    order = BucketOrder(
+        spec, plan_buckets(dataset, REQUEST, spec.batch_size), arithmetic=arithmetic
+    )
     return BucketComputer(
         spec, dataset, order, lambda size: bind(graph, states, bucket=size),
         lambda plan: Faulty(engine_of(plan, spec.freeze), set(bad)) if bad else engine_of(plan),
-        Share(0, 1, spec.views), machine=machine,
+        Share(0, 1, spec.views), arithmetic=arithmetic,
     )  # fmt: skip
 
 
@@ -98,7 +101,9 @@ def epoch_of(computer, epoch):
 
 @pytest.mark.parametrize("made", [fitted, mixed], ids=["fitted", "mixed"])
 def test_machine_code_gives_the_bytes_of_the_interpreter(shapes, made):
-    slow, fast = (computer_of(shapes, made, machine=machine) for machine in (False, True))
+    slow, fast = (
+        computer_of(shapes, made, arithmetic=arithmetic) for arithmetic in (PLAIN, COMPILED)
+    )
     seen = set()
     for epoch in (0, 1):
         for one, other in zip(epoch_of(slow, epoch), epoch_of(fast, epoch), strict=True):
@@ -176,12 +181,12 @@ def test_a_mosaic_draws_from_the_bucket(shapes):
 
 
 def test_buckets_share_the_memory_of_samples(shapes):
-    computer = computer_of(shapes, machine=True)
+    computer = computer_of(shapes, arithmetic=COMPILED)
     epoch_of(computer, 0)
     made = [computer._computer(number)[1] for number in range(len(computer.order.plan.buckets))]
-    readers = [one.samples._inputs for one in made]
+    readers = [one._samples._inputs for one in made]
     assert len(readers) > 2
-    assert len({id(reader._buffers["image"]) for reader in readers}) == 1
+    assert len({id(reader._scratch.buffers["image"]) for reader in readers}) == 1
 
 
 def test_every_rank_needs_a_row_of_every_batch(shapes):

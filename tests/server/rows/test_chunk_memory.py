@@ -11,6 +11,7 @@ from PIL import Image
 from stoker import ops
 from stoker.dataset import open_dataset, schema
 from stoker.dataset.packing.build import write_dataset
+from stoker.jit.arithmetic import COMPILED
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.planning.plan import bind
@@ -54,7 +55,7 @@ def test_a_chunk_allocates_nothing_of_the_size_of_a_picture(dataset):
     spec = make_spec(dataset.path, graph, batch_size=BATCH, seed=1)
     plan = bind(graph, field_states(dataset))
     layout = slot_layout(plan.outputs, BATCH)
-    computer = RowComputer(spec, dataset, compile_plan(plan), layout, machine=True)
+    computer = RowComputer(spec, dataset, compile_plan(plan), layout, arithmetic=COMPILED)
     slot = np.zeros(layout.slot_bytes, np.uint8)
     computer.fill(slot, 0, 0, 0, BATCH)
     first = slot.copy()

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from listeners import Heard
 
 from stoker import ops
 from stoker.dataset import open_dataset, schema
 from stoker.dataset.packing.build import Cut, write_dataset
+from stoker.jit.arithmetic import COMPILED
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.planning.plan import bind
@@ -85,17 +87,18 @@ def folder(tmp_path_factory):
 
 
 def fill(path, made, spec, step=0, chunks=((0, None),), crashed=(), samples=None):
-    """Return the outputs of a step by machine code, and the rows that were told as begun.
+    """Return the outputs of a step by machine code, and the rows that began.
 
-    `samples` takes those of which the computer told that it reads them.
+    `samples` takes those that began.
     """
-    told = []
+    heard = Heard(samples=samples)
     with open_dataset(path) as dataset:
         plan = bind(made.graph(), field_states(dataset))
         layout = slot_layout(plan.delivered, spec.batch_size * spec.views)
-        computer = RowComputer(spec, dataset, compile_plan(plan), layout, machine=True)
+        computer = RowComputer(
+            spec, dataset, compile_plan(plan), layout, arithmetic=COMPILED, listener=heard
+        )
         computer.home = range(5, 20)
-        computer.hear_samples((samples if samples is not None else []).append)
         slot = np.full(layout.slot_bytes, 170, np.uint8)
         counts = [
             computer.fill(
@@ -104,7 +107,6 @@ def fill(path, made, spec, step=0, chunks=((0, None),), crashed=(), samples=None
                 step,
                 low,
                 layout.rows if high is None else high,
-                told.append,
                 crashed=crashed,
             )
             for low, high in chunks
@@ -115,7 +117,7 @@ def fill(path, made, spec, step=0, chunks=((0, None),), crashed=(), samples=None
         .reshape(placed.shape)
         for placed in layout.outputs
     }
-    return found, told, counts
+    return found, heard.rows, counts
 
 
 def spec_of(path, made, **more):

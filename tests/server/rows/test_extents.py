@@ -8,6 +8,7 @@ import skimage.data
 
 from stoker import ops
 from stoker.dataset import open_dataset, schema, write
+from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.order.stream import PlainOrder
 from stoker.order.substitutes import substitute
 from stoker.pipeline import outputs, pipeline
@@ -69,19 +70,19 @@ def spec_of(path):
     return lambda **fields: make_spec(path, padded.graph(), **{"batch_size": 4, **fields})
 
 
-def extents_of(spec, dataset, plan, machine):
-    order = PlainOrder(spec, machine=machine)
-    return Extents(spec, dataset, plan, order, machine=machine)
+def extents_of(spec, dataset, plan, arithmetic):
+    order = PlainOrder(spec, arithmetic=arithmetic)
+    return Extents(spec, dataset, plan, order, arithmetic=arithmetic)
 
 
 def up(value, multiple):
     return max(-(-value // multiple), 1) * multiple
 
 
-@pytest.mark.parametrize("machine", [False, True])
-def test_as_long_as_the_longest_row(dataset, plan, spec_of, machine):
+@pytest.mark.parametrize("arithmetic", [PLAIN, COMPILED])
+def test_as_long_as_the_longest_row(dataset, plan, spec_of, arithmetic):
     spec = spec_of(views=2, seed=6, tail="pad")
-    extents = extents_of(spec, dataset, plan, machine)
+    extents = extents_of(spec, dataset, plan, arithmetic)
     computer = RowComputer(spec, dataset, Interpreter(plan), slot_layout(plan.outputs, 8))
     seen = set()
     for epoch, step in ((0, 0), (0, 3), (1, 0), (1, 7)):
@@ -105,8 +106,8 @@ def test_as_long_as_the_longest_row(dataset, plan, spec_of, machine):
     assert len(seen) == 4
 
 
-@pytest.mark.parametrize("machine", [False, True])
-def test_what_is_padded_to_its_bound_has_one_shape(dataset, spec_of, machine):
+@pytest.mark.parametrize("arithmetic", [PLAIN, COMPILED])
+def test_what_is_padded_to_its_bound_has_one_shape(dataset, spec_of, arithmetic):
     """Beside one that is padded to the longest; alone it needs no lengths at all."""
 
     @pipeline
@@ -125,7 +126,7 @@ def test_what_is_padded_to_its_bound_has_one_shape(dataset, spec_of, machine):
     found = {}
     for made in (both, alone):
         plan = bind(made.graph(), field_states(dataset))
-        extents = extents_of(spec_of(batch_size=3), dataset, plan, machine)
+        extents = extents_of(spec_of(batch_size=3), dataset, plan, arithmetic)
         found[made] = [extents.of(0, step) for step in range(8)]
     assert {shapes["bound"] for shapes in found[both]} == {(6,)}  # of 4 words at most
     assert {shapes["again"] for shapes in found[both]} == {(64, 64, 3)}
@@ -136,7 +137,7 @@ def test_what_is_padded_to_its_bound_has_one_shape(dataset, spec_of, machine):
 
 def test_what_was_computed_is_kept_for_some_steps(dataset, plan, spec_of):
     spec = spec_of(batch_size=1)
-    extents = extents_of(spec, dataset, plan, False)
+    extents = extents_of(spec, dataset, plan, PLAIN)
     first = extents.of(0, 0)
     assert extents.of(0, 0) is first
     for step in range(1, KEPT + 1):

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from listeners import Heard
 
 from stoker import ops
 from stoker.dataset import open_dataset
+from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.order.epoch import EpochOrder
 from stoker.order.substitutes import substitute
 from stoker.pipeline import pipeline
@@ -75,13 +77,17 @@ class Stream:
         more = params_output(row_bytes(self.plan)) if params else ()
         layout = slot_layout(self.plan.delivered + more, self.rows)
         computer = RowComputer(
-            self.spec, self.dataset, engine, layout, machine=machine is not None, params=params
+            self.spec,
+            self.dataset,
+            engine,
+            layout,
+            arithmetic=PLAIN if machine is None else COMPILED,
+            params=params,
+            listener=Heard(told),
         )
         slot = np.full(layout.slot_bytes, 170, np.uint8)
-        seen = [] if told is None else told
         self.counts = [
-            computer.fill(slot, 0, step, low, high, seen.append)
-            for low, high in chunks or [(0, self.rows)]
+            computer.fill(slot, 0, step, low, high) for low, high in chunks or [(0, self.rows)]
         ]
         arrays = {
             placed.name: slot[placed.offset :][: placed.size_bytes]

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from listeners import Heard
 
 from stoker.dataset import open_dataset
 from stoker.pipeline.plain.interpreter import Interpreter
@@ -34,10 +35,12 @@ class Faulty:
 def computer_of(small_dataset: Path):
     opened = open_dataset(small_dataset)
 
-    def make(stream, bad=()):
+    def make(stream, bad=(), listener=None):
         plan = bind(graph_from_bytes(stream.graph), field_states(opened))
         engine = Faulty(Interpreter(plan, stream.spec.freeze), set(bad))
-        return RowComputer(stream.spec, opened, engine, stream.layout, stream.first_row)
+        return RowComputer(
+            stream.spec, opened, engine, stream.layout, stream.first_row, listener=listener
+        )
 
     yield make
     opened.close()
@@ -161,13 +164,12 @@ def test_samples_that_crash_are_replaced_untouched(stream_of, computer_of, on_er
     drawn = [integers(key, attempt, 10) for attempt in range(1, 17)]
     crashed = {crashes, drawn[0]} - {int(number) for number in good["index"][[0, 1, 3]]}
     expected = next(number for number in drawn if number not in crashed)
-    touched: list[int] = []
-    computer = computer_of(stream)
-    computer.hear_samples(touched.append)
+    heard = Heard()
+    computer = computer_of(stream, listener=heard)
     arrays, counts = batch(computer, stream, crashed=crashed)
     assert arrays["requested"].tolist() == good["index"].tolist()
     assert int(arrays["index"][2]) == int(arrays["label"][2]) == expected
-    assert touched == arrays["index"].tolist()
+    assert heard.samples == arrays["index"].tolist()
     assert arrays["valid"].all()
     assert counts[0].replaced_rows == 1
     assert not counts[0].bad

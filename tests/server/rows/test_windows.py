@@ -10,6 +10,7 @@ from PIL import Image
 from stoker import ops
 from stoker.dataset import open_dataset, schema
 from stoker.dataset.packing.build import write_dataset
+from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.pipeline import pipeline, shared_views
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.windows import Windows
@@ -19,9 +20,9 @@ from stoker.pipeline.planning.plan import bind
 from stoker.protocol.errors import SampleError
 from stoker.protocol.layout import slot_layout
 from stoker.rng.row import Row
+from stoker.server.rows.reading import SampleReader
 from stoker.server.rows.reference import make_spec, reference_batches
 from stoker.server.rows.rows import RowComputer
-from stoker.server.rows.samples import SampleReader
 from stoker.server.rows.states import field_states
 
 
@@ -106,7 +107,9 @@ def rows_of(folder, graph, spec):
     with open_dataset(folder) as dataset:
         plan, boxes = bind(graph, field_states(dataset), shortcuts=True), []
         layout = slot_layout(plan.outputs, spec.batch_size * spec.views)
-        computer = RowComputer(spec, dataset, compile_plan(plan, spec.freeze), layout, machine=True)
+        computer = RowComputer(
+            spec, dataset, compile_plan(plan, spec.freeze), layout, arithmetic=COMPILED
+        )
         whole = dataset.decode_box
         dataset.decode_box = lambda *args: boxes.append(args[2]) or whole(*args)
         slot, found = np.zeros(layout.slot_bytes, np.uint8), []
@@ -173,10 +176,10 @@ def test_views_that_read_the_same_share_one_decode(gridded, made, whole, boxes):
         layout = slot_layout(plan.outputs, 30)
         engine = compile_plan(plan)
         slots = [np.zeros(layout.slot_bytes, np.uint8) for _ in range(2)]
-        RowComputer(spec, dataset, engine, layout, machine=True).fill(slots[0], 0, 0, 0, 30)
+        RowComputer(spec, dataset, engine, layout, arithmetic=COMPILED).fill(slots[0], 0, 0, 0, 30)
         assert counts == {"decode": whole, "decode_box": boxes}
         for row in range(30):
-            alone = RowComputer(spec, dataset, engine, layout, machine=True)
+            alone = RowComputer(spec, dataset, engine, layout, arithmetic=COMPILED)
             alone.fill(slots[1], 0, 0, row, row + 1)
         assert counts["decode_box" if boxes else "decode"] == (boxes or whole) + 30
     assert np.array_equal(*slots)
@@ -213,12 +216,12 @@ def test_boxes_are_those_of_plain_python(gridded, made, freeze):
         assert 0 <= left < left + width <= size[1]
 
 
-@pytest.mark.parametrize("machine", [False, True])
-def test_a_size_of_nothing_is_a_bad_sample(gridded, machine):
+@pytest.mark.parametrize("arithmetic", [PLAIN, COMPILED])
+def test_a_size_of_nothing_is_a_bad_sample(gridded, arithmetic):
     with open_dataset(gridded) as dataset:
         plan = bind(resize_and_crop.graph(), field_states(dataset), shortcuts=True)
         reader = SampleReader(dataset, plan.fields)
-        reader.read_boxes(plan, None, machine=machine)
+        reader.read_boxes(plan, None, arithmetic=arithmetic)
         reader.read(3, Row(0, 3, 0))
         dataset.size = lambda field, number: (0, 9)
         with pytest.raises(SampleError, match="its size 0x9 or orientation 1 is damaged"):
@@ -317,3 +320,27 @@ def test_boxes_of_two_sizes_are_those_of_plain_python(with_maps, made):
         for name, (top, left, height, width) in found.items():
             assert 0 <= top < top + height <= sizes[name][0]
             assert 0 <= left < left + width <= sizes[name][1]
+
+
+def test_a_decision_is_drawn_once(gridded):
+    """What is drawn for the box is what the row is computed with, for that row alone."""
+    with open_dataset(gridded) as dataset:
+        plan = bind(one_crop.graph(), field_states(dataset), shortcuts=True)
+        engine, row = compile_plan(plan), Row(5, 3, 0)
+        reader = SampleReader(dataset, plan.fields)
+        reader.read_boxes(plan, None, arithmetic=COMPILED, engine=engine)
+        image = np.zeros(plan.outputs[0].shape, np.uint8)
+
+        def run(row, changed):
+            inputs = reader.read(row.id, row)
+            if changed:
+                engine.record_table["d0"][...] = np.zeros_like(engine.record_table["d0"])
+                engine.record_table["d0"]["height"] = engine.record_table["d0"]["width"] = 1
+            engine.run(row, inputs, [image])
+            return image.copy()
+
+        good = run(row, changed=False)
+        assert not np.array_equal(run(row, changed=True), good), "the record is drawn again"
+        inputs = reader.read(row.id, row)
+        engine.run(Row(5, 3, 1), inputs, [image])  # another row takes nothing over
+        assert np.array_equal(run(row, changed=False), good)

@@ -19,7 +19,7 @@ from stoker import ops
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.machine import address_of
 from stoker.pipeline.compiled.program import write_program
-from stoker.server import recent
+from stoker.server.workers import recent
 
 train = pipeline(lambda sample: {"image": ops.horizontal_flip(sample.image)})
 plan = train.plan_for({"image": np.zeros((4, 5, 3), np.uint8)})
@@ -30,7 +30,7 @@ recent.remember()
 """
 LOAD = """
 import sys
-from stoker.server import recent
+from stoker.server.workers import recent
 
 names = recent.remembered()
 print(names, recent.load([*names, "stoker.ops.none:nothing", "stoker.ops.geometry.resize:Resize"]))

@@ -364,7 +364,7 @@ def test_the_template_refuses_to_fork_with_a_second_thread():
 def test_the_template_refuses_to_fork_with_torch_loaded():
     program = (
         "import sys, types; sys.modules['torch'] = types.ModuleType('torch');"
-        "from stoker.server import template; template.assert_clean()"
+        "from stoker.server.workers import template; template.assert_clean()"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60

@@ -17,7 +17,7 @@ from stoker.server.workers.template import Fork, most_urgent
 PRELOADED = """
 import gc, sys
 from stoker.jit import set_cache_root
-from stoker.server import template
+from stoker.server.workers import template
 
 set_cache_root(sys.argv[1])
 template.preload()
@@ -30,7 +30,7 @@ USED = """
 import mmap, os, sys
 import msgspec
 from stoker.jit import set_cache_root
-from stoker.server import builder, worker
+from stoker.server.workers import builder, worker
 from stoker.server.workers.hire import Hire
 from stoker.server.work.records import AddSlab, BuildRequest, OpenStream, Work
 
@@ -52,7 +52,7 @@ print(sorted(set(sys.modules) - before))
 TYPED = """
 from numba.core.registry import cpu_target
 import numpy as np
-from stoker.server import blas
+from stoker.server.workers import blas
 from stoker.server.daemon.launch import PINNED
 
 with blas.taken_for_granted():

@@ -91,7 +91,7 @@ def _sized(
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedBuffer:
     """The place of one column in the file: (offset, length) in bytes, of offsets and data."""
 
     offsets: tuple[int, int] | None
@@ -99,7 +99,7 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FilePlan:
     """The layout of a file of one record batch, made before its body is written.
 
     Attributes:
@@ -110,12 +110,12 @@ class Plan:
     """
 
     head: bytes
-    places: tuple[Placed, ...]
+    places: tuple[PlacedBuffer, ...]
     tail: bytes
     size_bytes: int
 
 
-def plan_file(columns: Sequence[tuple[str, ColumnType, int]], rows: int) -> Plan:
+def plan_file(columns: Sequence[tuple[str, ColumnType, int]], rows: int) -> FilePlan:
     """Lay out a file.
 
     Args:
@@ -151,13 +151,13 @@ def plan_file(columns: Sequence[tuple[str, ColumnType, int]], rows: int) -> Plan
     )
     tail = _END_OF_STREAM + footer + struct.pack("<i", len(footer)) + MAGIC
     places = tuple(
-        Placed(
+        PlacedBuffer(
             None if offsets is None else (len(head) + offsets[0], offsets[1]),
             (len(head) + data[0], data[1]),
         )
         for offsets, data in local
     )
-    return Plan(head, places, tail, len(head) + end + len(tail))
+    return FilePlan(head, places, tail, len(head) + end + len(tail))
 
 
 def _up(value: int) -> int:

@@ -76,7 +76,7 @@ class Record(msgspec.Struct, frozen=True, array_like=True, tag="record"):
     number: int
 
 
-Place = WholeFile | Extract | Given | Outlines | Record
+ValueSource = WholeFile | Extract | Given | Outlines | Record
 
 
 class Item(msgspec.Struct, frozen=True, array_like=True):
@@ -92,12 +92,12 @@ class Item(msgspec.Struct, frozen=True, array_like=True):
 
     name: str
     size_bytes: int
-    places: tuple[Place, ...]
+    places: tuple[ValueSource, ...]
     size: tuple[int, int] | None = None
 
 
 def item_of_files(files: tuple[SourceFile, ...], *given: object) -> Item:
     """Return an item of whole files, which come first, and of given values."""
-    places: list[Place] = [WholeFile(file) for file in files]
+    places: list[ValueSource] = [WholeFile(file) for file in files]
     places += [Given(value) for value in given]
     return Item(files[0].path, sum(file.size_bytes for file in files), tuple(places))

@@ -22,7 +22,7 @@ from stoker.dataset.format.manifest import FieldStatistics, Manifest
 from stoker.dataset.format.schema import SOURCE, Field
 from stoker.dataset.format.summary import FieldSummary, SideSummary, Summary
 from stoker.dataset.packing.shard import ShardRecord
-from stoker.dataset.reading.reader import open_folder
+from stoker.dataset.reading.packed import open_folder
 from stoker.protocol.errors import UsageError
 
 _FILES = ("jpeg", "png", "encoded")

@@ -43,7 +43,7 @@ from stoker.dataset.packing.build import (
     with_row_columns,
 )
 from stoker.dataset.packing.pack_shard import ShardJob, pack_shard
-from stoker.dataset.packing.plan import How, Place, default_cut, index_cut, plan_jobs
+from stoker.dataset.packing.plan import Destination, How, default_cut, index_cut, plan_jobs
 from stoker.dataset.packing.pool import Job, default_workers, run_jobs
 from stoker.dataset.packing.resume import kept_records
 from stoker.dataset.packing.shard import ShardRecord
@@ -172,7 +172,7 @@ def pack(
     with open_work(folder, options.overwrite or options.append) as work, disk_errors(folder):
         cut = options.cut or (index_cut if options.in_place else default_cut)(scan.items)
         how = How(options.conversion, options.max_bad)
-        jobs = plan_jobs(scan, schema, Place(folder, work, first), cut, how)
+        jobs = plan_jobs(scan, schema, Destination(folder, work, first), cut, how)
         records = kept_records(folder, work, jobs)
         kept = [job for job in jobs if job.index in records]
         resumed = sum(records[job.index].summary.rows for job in kept)

@@ -40,7 +40,7 @@ def index_cut(items: Sequence[Item]) -> Cut:
 
 
 @dataclass(frozen=True)
-class Place:
+class Destination:
     """Where a dataset is written: its folder, the temporary folder, the first file's number."""
 
     dest: Path
@@ -56,7 +56,7 @@ class How:
     max_bad: int
 
 
-def plan_jobs(scan: Scan, schema: Schema, place: Place, cut: Cut, how: How) -> list[ShardJob]:
+def plan_jobs(scan: Scan, schema: Schema, place: Destination, cut: Cut, how: How) -> list[ShardJob]:
     """Write the listing into the work folder and return a job for each file to pack."""
     recipe = Recipe(
         source=str(scan.root.resolve()),

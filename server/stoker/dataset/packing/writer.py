@@ -1,6 +1,6 @@
 """Writing a dataset from Python objects: `stoker.dataset.write`.
 
-    from stoker.dataset.format import schema, write
+    from stoker.dataset import schema, write
 
     fields = [schema.image(), schema.boxes(fields={"label": "int64"})]
     write("photos", fields, samples)      # samples[i] == {"image": ..., "boxes": {...}}
@@ -18,7 +18,7 @@ from stoker.dataset.format.schema import Field, Schema
 from stoker.dataset.packing.build import Cut, write_dataset
 from stoker.protocol.errors import UsageError
 
-Row = Mapping[str, Value]
+RowValues = Mapping[str, Value]
 
 
 class Indexable(Protocol):
@@ -28,7 +28,7 @@ class Indexable(Protocol):
         """Return the number of rows."""
         ...
 
-    def __getitem__(self, index: int, /) -> Row:
+    def __getitem__(self, index: int, /) -> RowValues:
         """Return a row."""
         ...
 
@@ -36,7 +36,7 @@ class Indexable(Protocol):
 def write(
     path: str | os.PathLike[str],
     fields: Sequence[Field],
-    rows: Iterable[Row] | Indexable,
+    rows: Iterable[RowValues] | Indexable,
     *,
     overwrite: bool = False,
     cut: Cut | None = None,
@@ -66,7 +66,7 @@ def write(
     return write_dataset(path, Schema(tuple(fields)), _in_order(rows), cut=cut, overwrite=overwrite)
 
 
-def _in_order(rows: Any) -> Iterator[Row]:
+def _in_order(rows: Any) -> Iterator[RowValues]:
     if hasattr(rows, "__len__") and hasattr(rows, "__getitem__") and not isinstance(rows, Mapping):
         return (rows[index] for index in range(len(rows)))
     if hasattr(rows, "__iter__") and not isinstance(rows, Mapping):

@@ -112,7 +112,7 @@ Columns = Mapping[str, Column]
 
 
 @dataclass(frozen=True)
-class Row:
+class FileRow:
     """A row of a file: all columns of that file, and the row's number in it."""
 
     file: DataFile
@@ -149,7 +149,7 @@ class ColumnFiles:
         with self._lock:
             self._mapped.clear()
 
-    def row(self, number: int) -> Row:
+    def row(self, number: int) -> FileRow:
         """Find a row, from 0 to the number of rows, exclusive.
 
         Raises:
@@ -165,7 +165,7 @@ class ColumnFiles:
                 KeyError
             ):  # another thread evicted it: this reference keeps it
                 self._mapped.move_to_end(index)
-        return Row(self._files[index], columns, number - self._first_rows[index])
+        return FileRow(self._files[index], columns, number - self._first_rows[index])
 
     def by_file(self, numbers: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, Columns]]:
         """Group rows by file: (their places in `numbers`, rows of the file, its columns).

@@ -34,7 +34,7 @@ from stoker.dataset.format.schema import UPRIGHT, Field, Schema, check_schema
 from stoker.dataset.images.inspect import Scratches
 from stoker.dataset.images.peek import peek_picture
 from stoker.dataset.limits import TRIES, CodecError
-from stoker.dataset.reading.reader import Dataset
+from stoker.dataset.reading.dataset import Dataset
 from stoker.jit.named import resolve
 from stoker.protocol.errors import DatasetError, SampleError, StokerError, UsageError
 
@@ -64,14 +64,14 @@ class LiveDataset(Dataset):
     """A dataset whose samples a user-defined class makes; created by `open_live`."""
 
     def __init__(self, name: str, source: Any, manifest: Manifest) -> None:
-        super().__init__(Path(name), manifest, 1)
+        super().__init__(Path(name), manifest)
         self._source = source
         self._own = threading.local()
 
-    def size(self, field: str, id: int) -> tuple[int, int]:  # noqa: A002
+    def size(self, field: str, sample_id: int) -> tuple[int, int]:
         """Return (height, width) of an image or mask after EXIF orientation; makes the sample."""
         self._picture(field)
-        cell = self._cells(id)[field]
+        cell = self._cells(sample_id)[field]
         return cell.items, cell.width
 
     def sizes(self, field: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -108,22 +108,39 @@ class LiveDataset(Dataset):
             "with outputs.as_list or outputs.ragged"
         )
 
-    def orientation(self, field: str, id: int) -> int:  # noqa: A002
+    def close(self) -> None:
+        """Do nothing: no file is open."""
+
+    def reference(self, field: str, sample_id: int) -> bytes:
+        """Raise: a live source holds no references.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(
+            f"field {field!r} of dataset {self.path} holds values, not references; use read()"
+        )
+
+    def grid(self, field: str, sample_id: int) -> None:
+        """Return None: images are as the class made them."""
+        self._picture(field)
+
+    def orientation(self, field: str, sample_id: int) -> int:
         """Return the EXIF orientation (1..8) of the bytes of an image or mask."""
         spec = self._picture(field)
-        return 1 if spec.encoding in UPRIGHT else int(self._cells(id)[field].sides[2])
+        return 1 if spec.encoding in UPRIGHT else int(self._cells(sample_id)[field].sides[2])
 
-    def read(self, field: str, id: int) -> memoryview | np.ndarray | np.generic:  # noqa: A002
+    def read(self, field: str, sample_id: int) -> memoryview | np.ndarray | np.generic:
         """Return a field as the class made it; see `Dataset.read`."""
         spec = self._field(field)
-        cell = self._cells(id)[field]
+        cell = self._cells(sample_id)[field]
         data = memoryview(cell.data)
         if spec.kind == "bytes" or (spec.is_picture and spec.encoding != "raw"):
             return data
         if spec.is_picture:
-            return self._raw_picture(spec, data, id)
+            return self._raw_picture(spec, data, sample_id)
         if spec.shape:
-            return self._ragged(spec, data, id)
+            return self._ragged(spec, data, sample_id)
         number: np.generic = np.frombuffer(data, spec.dtype)[0]
         return number
 
@@ -137,16 +154,16 @@ class LiveDataset(Dataset):
     def will_need(self, fields: Sequence[str], ids: np.ndarray) -> None:
         """Do nothing: there is nothing to read ahead."""
 
-    def source(self, id: int) -> str | None:  # noqa: A002
+    def source(self, sample_id: int) -> str | None:
         """Return None: samples come from no known file."""
         return None
 
-    def digest(self, id: int) -> bytes:  # noqa: A002
+    def digest(self, sample_id: int) -> bytes:
         """Return the digest of the sample's current content, 16 bytes."""
-        cells = self._cells(id)
+        cells = self._cells(sample_id)
         return row_digest([cells[field.name] for field in self.schema.fields])
 
-    def locate(self, field: str, id: int) -> tuple[DataFile, int]:  # noqa: A002
+    def locate(self, field: str, sample_id: int) -> tuple[DataFile, int]:
         """Raise: samples are not in a file.
 
         Raises:
@@ -154,19 +171,19 @@ class LiveDataset(Dataset):
         """
         raise UsageError(f"live source {self.path}: its samples are not in a file")
 
-    def _whereabouts(self, field: str, id: int) -> tuple[str, int]:  # noqa: A002
+    def _whereabouts(self, field: str, sample_id: int) -> tuple[str, int]:
         return str(self.path), 0
 
-    def _cells(self, id: int) -> dict[str, Cell]:  # noqa: A002
-        if not 0 <= id < len(self):
-            raise UsageError(f"dataset {self.path} has ids 0 to {len(self) - 1}, got {id}")
+    def _cells(self, sample_id: int) -> dict[str, Cell]:
+        if not 0 <= sample_id < len(self):
+            raise UsageError(f"dataset {self.path} has ids 0 to {len(self) - 1}, got {sample_id}")
         last: tuple[int, dict[str, Cell]] | None = getattr(self._own, "last", None)
-        if last is None or last[0] != id:
-            self._own.last = last = (id, self._make(id))
+        if last is None or last[0] != sample_id:
+            self._own.last = last = (sample_id, self._make(sample_id))
         return last[1]
 
-    def _make(self, id: int) -> dict[str, Cell]:  # noqa: A002
-        row, fields = self._row_of(id), self.schema.fields
+    def _make(self, sample_id: int) -> dict[str, Cell]:
+        row, fields = self._row_of(sample_id), self.schema.fields
         try:
             names = {field.name for field in fields}
             if not isinstance(row, dict) or row.keys() != names:
@@ -176,30 +193,30 @@ class LiveDataset(Dataset):
             for field in fields:
                 _check_bound(field, cells[field.name])
         except CodecError as error:
-            raise self._bad(id, str(error)) from None
+            raise self._bad(sample_id, str(error)) from None
         return cells
 
-    def _row_of(self, id: int) -> Any:  # noqa: A002
+    def _row_of(self, sample_id: int) -> Any:
         last: Exception | None = None
         for _ in range(TRIES):
             try:
-                return self._source[id]
+                return self._source[sample_id]
             except Exception as error:
                 if not isinstance(error, OSError) or _is_of_pillow(error):
-                    raise self._bad(id, f"{type(error).__name__}: {error}") from error
+                    raise self._bad(sample_id, f"{type(error).__name__}: {error}") from error
                 last = error
         raise DatasetError(
-            f"live source {self.path}, id {id}: {TRIES} tries failed, the last with "
+            f"live source {self.path}, id {sample_id}: {TRIES} tries failed, the last with "
             f"{type(last).__name__}: {last}",
             dataset=str(self.path),
-            id=int(id),
+            id=int(sample_id),
         ) from last
 
-    def _bad(self, id: int, what: str) -> SampleError:  # noqa: A002
+    def _bad(self, sample_id: int, what: str) -> SampleError:
         return SampleError(
-            f"live source {self.path}, id {id}: {what}",
+            f"live source {self.path}, id {sample_id}: {what}",
             dataset=str(self.path),
-            id=int(id),
+            id=int(sample_id),
             reason=what,
         )
 

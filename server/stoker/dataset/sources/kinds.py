@@ -46,7 +46,7 @@ _FLAGS = {
 
 
 @dataclass(frozen=True)
-class Kind:
+class SourceKind:
     """A kind of source.
 
     Attributes:
@@ -64,17 +64,19 @@ class Kind:
     alone: bool = False
 
 
-KINDS: Mapping[str, Kind] = {
-    "coco": Kind(is_coco, scan_coco, ("images", "masks", "clip")),
-    "ffcv": Kind(is_beton, scan_beton, ("fields",)),
-    "webdataset": Kind(is_webdataset, scan_webdataset, ("fields",), webdataset_files, True),
-    "huggingface": Kind(is_huggingface, scan_huggingface, ("fields",), huggingface_files, True),
-    "table": Kind(is_table, scan_table, ("fields", "images", "classes")),
-    "arrays": Kind(is_arrays, scan_arrays, ("fields", "split"), alone=True),
-    "yolo": Kind(is_yolo, scan_yolo, ("split", "masks", "clip")),
-    "parallel": Kind(has_images_folder, scan_parallel, ("fields", "classes")),
-    "folder": Kind(Path.is_dir, scan_folder, ("classes",)),
-    "python": Kind(is_object, scan_objects, ("fields",)),
+KINDS: Mapping[str, SourceKind] = {
+    "coco": SourceKind(is_coco, scan_coco, ("images", "masks", "clip")),
+    "ffcv": SourceKind(is_beton, scan_beton, ("fields",)),
+    "webdataset": SourceKind(is_webdataset, scan_webdataset, ("fields",), webdataset_files, True),
+    "huggingface": SourceKind(
+        is_huggingface, scan_huggingface, ("fields",), huggingface_files, True
+    ),
+    "table": SourceKind(is_table, scan_table, ("fields", "images", "classes")),
+    "arrays": SourceKind(is_arrays, scan_arrays, ("fields", "split"), alone=True),
+    "yolo": SourceKind(is_yolo, scan_yolo, ("split", "masks", "clip")),
+    "parallel": SourceKind(has_images_folder, scan_parallel, ("fields", "classes")),
+    "folder": SourceKind(Path.is_dir, scan_folder, ("classes",)),
+    "python": SourceKind(is_object, scan_objects, ("fields",)),
 }
 
 

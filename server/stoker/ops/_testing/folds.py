@@ -13,7 +13,7 @@ import numpy as np
 
 from stoker.jit import compiled
 from stoker.ops._testing.memory import OTHER_PAINT, PAINT, structured
-from stoker.ops._testing.painted import Memory
+from stoker.ops._testing.painted import PaintedMemory
 from stoker.ops.contract.op import Op, State, StateError, storage
 from stoker.rng.streams import make_key, stream_key
 
@@ -104,8 +104,8 @@ def _folded(
 ) -> np.ndarray:
     """Run the compiled fold between guards."""
     kind, dtype = state.kind, storage(after.dtype)
-    memory = Memory.painted("dst", int(np.prod(after.bound)) * dtype.itemsize, paint)
-    scratch = Memory.painted("scratch", scratch_bytes, paint)
+    memory = PaintedMemory.painted("dst", int(np.prod(after.bound)) * dtype.itemsize, paint)
+    scratch = PaintedMemory.painted("scratch", scratch_bytes, paint)
     dst = memory.inner.view(dtype).reshape(after.bound or (1,))
     for place, value in enumerate(values):
         before = value.copy()

@@ -16,7 +16,7 @@ MARGIN: Final = 64 * ALIGN
 
 
 @dataclass
-class Memory:
+class PaintedMemory:
     """Bytes between painted margins.
 
     Attributes:
@@ -39,11 +39,11 @@ class Memory:
         return self.whole[self.start : self.start + self.size]
 
     @staticmethod
-    def painted(name: str, size: int, paint: int) -> Memory:
+    def painted(name: str, size: int, paint: int) -> PaintedMemory:
         """Return `size` painted bytes between painted margins."""
         whole = np.full(size + 2 * MARGIN + ALIGN, paint, np.uint8)
         start = MARGIN + -(whole.ctypes.data + MARGIN) % ALIGN
-        return Memory(name, whole, start, size, paint)
+        return PaintedMemory(name, whole, start, size, paint)
 
     def fault(self) -> str | None:
         """Say where a margin was written to, if it was."""

@@ -51,9 +51,7 @@ class Brightness(FactorOp):
 
     name: ClassVar[str] = "brightness"
     takes_floats: ClassVar[bool] = True
-    kernels: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run, _plain, in_place=True, by_level=True)
-    }
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     floats: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_floats, _plain_floats, in_place=True)
     }

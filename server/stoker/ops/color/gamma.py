@@ -83,9 +83,7 @@ class Gamma(PixelOp):
     takes_floats: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype([("gamma", "f8"), APPLY])
-    kernels: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run, _plain, in_place=True, by_level=True)
-    }
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     floats: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_floats, _plain_floats, in_place=True)
     }

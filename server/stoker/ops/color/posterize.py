@@ -56,9 +56,7 @@ class Posterize(PixelOp):
 
     name: ClassVar[str] = "posterize"
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("mask", "u1"), ("p", "f8")])
-    kernels: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run, _plain, in_place=True, by_level=True)
-    }
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
 
     def check(self) -> None:
         """Check the parameters."""

@@ -79,9 +79,7 @@ class Solarize(PixelOp):
     name: ClassVar[str] = "solarize"
     takes_floats: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("threshold", "u2"), ("p", "f8")])
-    kernels: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run, _plain, in_place=True, by_level=True)
-    }
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     floats: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_floats, _plain_floats, in_place=True)
     }

@@ -132,15 +132,11 @@ class Kernel:
             sample; `scratch` is `(bytes,) uint8`, 64-byte aligned, contents undefined.
         plain: NumPy reference of the same signature; `scratch` may be None. Bit-equal to `run`.
         in_place: whether `src` and `dst` may be the same memory.
-        by_level: whether each level of a uint8 image becomes another by parameters and record
-            alone, wherever it stands and whatever is round it. Several such kernels in a row are
-            run on a picture of all levels, and so become one table; see `planning.levels`.
     """
 
     run: Run
     plain: Run
     in_place: bool = False
-    by_level: bool = False
 
 
 @dataclass(frozen=True)
@@ -266,6 +262,8 @@ class Op:
             returns whether there is one: not where it takes one ratio of sides, and they have two.
             `contract.relative` has rules; None: there is none, and such a call is refused.
         units: field of the record -> its unit, for people; see `stoker.ops.contract.units`.
+        calls_python: whether kernels leave compiled code to call a Python function of the author,
+            which the parameter `function` names; see `stoker.ops.custom.python_call`.
     """
 
     name: ClassVar[str]
@@ -285,6 +283,7 @@ class Op:
     folds: ClassVar[dict[str, FoldKernel]] = {}
     float_folds: ClassVar[dict[str, FoldKernel]] = {}
     units: ClassVar[Mapping[str, str]] = {}
+    calls_python: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Settle NumPy scalars to Python numbers, then check the parameters.

@@ -133,6 +133,7 @@ class PythonCall(Op):
     kernels: ClassVar[dict[str, Kernel]] = {kind: Kernel(_run, _plain) for kind in KINDS}
     draw: ClassVar[Any] = staticmethod(_draw)
     out_size: ClassVar[Any] = staticmethod(_out_size)
+    calls_python: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check the parameters, and that the code is what the pipeline was written with.

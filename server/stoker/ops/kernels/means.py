@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.jit import compiled, kernel
+from stoker.jit import kernel
+from stoker.jit.arithmetic import Arithmetic
 from stoker.ops.kernels.float_levels import number, plain_number
 from stoker.ops.kernels.half import narrowed, to_halves, widened
 from stoker.ops.kernels.paste import paste, plain_paste
@@ -71,17 +72,17 @@ def plain_halves(a: np.ndarray, b: np.ndarray, dst: np.ndarray, p: Any, q: Any) 
 class Tools:
     """How batch ops compute, in one of two ways that give the same bytes; belongs to one thread."""
 
-    def __init__(self, *, machine: bool) -> None:
+    def __init__(self, *, arithmetic: Arithmetic) -> None:
         """Prepare.
 
         Args:
-            machine: by machine code (imports numba), else by NumPy and Python.
+            arithmetic: compiled (imports numba), or NumPy and plain Python.
         """
-        self._bytes: Any = compiled(blend_bytes) if machine else plain_bytes
-        self._floats: Any = compiled(blend_floats) if machine else plain_floats
-        self._halves: Any = compiled(blend_halves) if machine else plain_halves
-        self._paste: Any = compiled(paste) if machine else plain_paste
-        self._movers = {kind: compiled(fn) if machine else fn for kind, fn in MOVERS.items()}
+        self._bytes: Any = arithmetic.of(blend_bytes, plain_bytes)
+        self._floats: Any = arithmetic.of(blend_floats, plain_floats)
+        self._halves: Any = arithmetic.of(blend_halves, plain_halves)
+        self._paste: Any = arithmetic.of(paste, plain_paste)
+        self._movers = {kind: arithmetic.of(fn) for kind, fn in MOVERS.items()}
 
     def blend(self, a: np.ndarray, b: np.ndarray, dst: np.ndarray, part: float) -> None:
         """Write the weighted mean of two contiguous arrays.

@@ -24,7 +24,7 @@ from stoker.ops.contract.op import Op
 from stoker.pipeline.authoring.pipeline import Pipeline
 from stoker.pipeline.tracing.naming import scope
 from stoker.pipeline.tracing.rewrite import rewritten
-from stoker.pipeline.tracing.values import Sample, TracedValue, fault
+from stoker.pipeline.tracing.values import TracedSample, TracedValue, fault
 
 
 class SyncSeed(NamedTuple):
@@ -74,7 +74,7 @@ def pipelines(lists: Lists) -> Pipeline:
     )
     shared = {instance for instance, count in in_lists.items() if count > 1}
 
-    def define(sample: Sample) -> dict[str, TracedValue]:
+    def define(sample: TracedSample) -> dict[str, TracedValue]:
         names: dict[str, Op] = {}
         return {
             field: _through(field, steps, sample[field], shared, names)

@@ -18,6 +18,7 @@ import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
+from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.jit.named import allow_modules
 from stoker.ops.contract.op import State
 from stoker.pipeline.authoring.batches import Held, Samples, chosen_ids, read_ids, states_of
@@ -36,7 +37,7 @@ from stoker.pipeline.planning.bucketed import given_size
 from stoker.pipeline.planning.plan import Plan, bind
 from stoker.pipeline.tracing.rewrite import rewritten
 from stoker.pipeline.tracing.trace import Tracer
-from stoker.pipeline.tracing.values import Sample, TracedValue, Unusable, fault, tracer_of
+from stoker.pipeline.tracing.values import TracedSample, TracedValue, Unusable, fault, tracer_of
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.protocol.layout import MAX_OUTPUTS, META
 from stoker.rng.row import Row
@@ -137,7 +138,7 @@ class Pipeline:
             UsageError: the fields are no dict, frames do not fit each other, or a number of the
                 row is none or out of its range.
         """
-        if isinstance(fields, Sample):
+        if isinstance(fields, TracedSample):
             return _run(self._define, fields)
         if not isinstance(fields, Mapping):
             raise UsageError(f"{self.name}: expected a dict of fields, got {type(fields).__name__}")
@@ -196,7 +197,7 @@ class Pipeline:
         engine = self._engine(forms, lambda: states, freeze or {}, bucket, compiled)
         row = given_row(Row(seed, 0, epoch, 0, view, step, progress))
         held = Held(engine, samples, chosen, row)
-        return list(held.mixed(Mixer(engine, machine=compiled)))
+        return list(held.mixed(Mixer(engine, arithmetic=COMPILED if compiled else PLAIN)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel as graph data, to a worker of a torch DataLoader for example; never as code."""
@@ -304,7 +305,7 @@ def trace(define: Define, name: str) -> Graph:
     """
     tracer = Tracer()
     try:
-        result = _run(define, Sample(tracer))
+        result = _run(define, TracedSample(tracer))
     except BuildError as error:
         if "file" in error.details:
             raise
@@ -335,7 +336,7 @@ def _states(fields: Mapping[str, Any]) -> dict[str, State]:
 def _from_graph(data: dict[str, Any], name: str, modules: tuple[str, ...]) -> Pipeline:
     allow_modules(*modules)
 
-    def define(sample: Sample) -> Mapping[str, Any]:
+    def define(sample: TracedSample) -> Mapping[str, Any]:
         raise fault(f"{name}: this pipeline came as data, so it cannot become part of another one")
 
     made = Pipeline(define, name)
@@ -343,7 +344,7 @@ def _from_graph(data: dict[str, Any], name: str, modules: tuple[str, ...]) -> Pi
     return made
 
 
-def _run(define: Define, sample: Sample) -> Mapping[str, Any]:
+def _run(define: Define, sample: TracedSample) -> Mapping[str, Any]:
     """Call a pipeline function, with `ctx` too if it takes that."""
     arguments: tuple[Any, ...] = (sample,)
     if len(_required(define)) == 2:

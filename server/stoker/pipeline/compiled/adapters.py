@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.pixelwise import LEVELS, begin, look_up_all
 from stoker.ops.contract.op import same_size
 from stoker.pipeline.compiled import support
 from stoker.pipeline.graph.statistics import ends_of_floats, max_of, mean_of, mean_of_floats, min_of
@@ -140,26 +139,6 @@ def pad_whole(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
 def pad_real(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
     """Pad with a float64, of which word 6 of the note holds the bits."""
     note[5] = padded(src, dst, note[4], note[6:7].view(np.float64)[0])
-
-
-@kernel
-def fill_levels(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Write the picture of all levels."""
-    picture = dst.reshape(dst.size)
-    for x in range(picture.size):
-        picture[x] = x
-
-
-@kernel
-def replace_levels(src: Any, dst: Any, params: Any, record: Any, table: Any) -> None:
-    """Look an image up through a table; one that changes nothing is not looked at."""
-    changes = False
-    for x in range(LEVELS):
-        changes |= table[x] != x
-    if changes:
-        look_up_all(src.reshape(src.size), dst.reshape(dst.size), table)
-    else:
-        begin(src, dst)
 
 
 @functools.cache

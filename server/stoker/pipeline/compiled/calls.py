@@ -118,11 +118,6 @@ def own(template: Callable[..., Any], what: str, src: State, dst: State) -> Call
     return Call(template, "note", what, src=src, dst=dst)
 
 
-def through_table(src: State, dst: State) -> Call:
-    """Return the call that looks an image up through a table, which lies where scratch does."""
-    return Call(adapters.replace_levels, "kernel", "look up levels", src=src, dst=dst)
-
-
 def _note(
     op: type[Op],
     template: Callable[..., Any],

@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from stoker.ops.custom.python_call import PythonCall, failure
-from stoker.pipeline.compiled.instructions import DECISIONS_AT
+from stoker.ops.custom.python_call import failure
+from stoker.pipeline.compiled.emitter import bits
+from stoker.pipeline.compiled.instructions import DECISIONS_AT, GIVEN_RECORD
 from stoker.pipeline.compiled.machine import Machine
-from stoker.pipeline.compiled.program import bits, write_program
+from stoker.pipeline.compiled.program import write_program
 from stoker.pipeline.compiled.proof import prove
 from stoker.pipeline.compiled.retelling import MachineRaised, retold, suspects
 from stoker.pipeline.engine.faults import call_error, sample_error
@@ -39,7 +40,7 @@ from stoker.pipeline.planning.tables import (
 )
 from stoker.protocol.errors import UsageError
 from stoker.protocol.layout import ALIGN
-from stoker.rng.row import Row, write_row
+from stoker.rng.row import Row, row_of, write_row
 
 AHEAD_BYTES = 4096
 """Of a sample that are fetched before its row is computed; the processor finds the rest itself."""
@@ -82,9 +83,7 @@ class Executor:
     ) -> None:
         """Compile what the plan calls, or load it; see `compile_plan`."""
         self.plan = plan
-        from stoker.ops.kernels.simd import lookup  # noqa: PLC0415 - loads numba
-
-        program = write_program(plan, as_tables=lookup.IN_REGISTERS)
+        program = write_program(plan)
         prove(plan, program)
         self._steps, self._progress = program.step, program.progress
         params = params_table(plan.decisions)
@@ -117,8 +116,9 @@ class Executor:
         for place, scalar in enumerate(self._scalars):
             if scalar is not None:
                 self._samples[place, 0] = scalar.ctypes.data
+        self._given: tuple[Row, Sequence[int]] | None = None
         self._forget_shapes()
-        self._calls = any(isinstance(d.op, PythonCall) for d in plan.decisions)
+        self._calls = any(d.op.calls_python for d in plan.decisions)
 
     def run(self, row: Row, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> None:
         """Compute one row; see `Engine.run`.
@@ -129,6 +129,8 @@ class Executor:
         """
         write_row(self._row, row)
         self._made.fill(0)
+        if self._given is not None and self._given[0] == row:
+            self._made[self._given[1]] = GIVEN_RECORD
         if self._follower.active and self._follower.follow(row):
             self._place(row)
         try:
@@ -139,6 +141,23 @@ class Executor:
         except MachineRaised as raised:
             raise retold(self.plan, self._freeze, [(row, inputs)], raised.error) from raised.error
         self._end(status, row)
+
+    @property
+    def record_table(self) -> np.ndarray:
+        """Where the records of the next row go, (1,) structured: fields d0, d1, ...
+
+        What is drawn ahead of `run` is written here, and then named by `take_records`.
+        """
+        return self._records
+
+    def take_records(self, row: Row, decisions: Sequence[int]) -> None:
+        """Know that records in `record_table` were drawn for a row: if it runs next, they count.
+
+        Args:
+            row: the row.
+            decisions: indices of the decisions that were drawn.
+        """
+        self._given = (row, decisions)
 
     def _place(self, row: Row) -> None:
         """Write the facts that conditions read of a row's place in the stream."""
@@ -166,7 +185,7 @@ class Executor:
         """Compute a chunk in one compiled call.
 
         Args:
-            rows: (n, 4) uint64, see `row_table`.
+            rows: (n, 4) uint64, see `stoker.rng.row`.
             samples: where those of each row lie, in the order of `plan.fields`; read there, never
                 copied.
             outputs: one for each of `plan.outputs`, with a leading axis of n rows; contiguous.
@@ -223,9 +242,7 @@ class Executor:
             raise retold(self.plan, self._freeze, some, raised.error) from raised.error
         place = int(self._found[0]) if status else 0
         if status or self._calls:
-            seed, sample, epoch, lane = (int(word) for word in rows[place])
-            row = Row(seed, sample, epoch, lane >> 16, lane & 65535)
-            self._end(status, row, place=first + place)
+            self._end(status, row_of(rows[place]), place=first + place)
 
     def records(self) -> list[dict[str, Any]]:
         """Return the records of the last row, one entry for each decision that is drawn.
@@ -240,7 +257,7 @@ class Executor:
 
     def record_of(self, index: int) -> bytes | None:
         """Return what a decision drew for the row that `run` computed last; see `Engine`."""
-        return self._records[f"d{index}"].tobytes() if self._made[index] else None
+        return self._records[f"d{index}"].tobytes() if self._made[index] > 0 else None
 
     def _fast(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> int:
         """Call with arguments as they should be; any doubt raises before the call."""
@@ -345,14 +362,6 @@ def _readable(array: np.ndarray) -> int:
         raise TypeError
     address: int = array.ctypes.data
     return address
-
-
-def row_table(rows: Sequence[Row]) -> np.ndarray:
-    """Return rows as `run_rows` takes them: (n, 4) uint64: seed, id, epoch, visit*2**16 + view."""
-    table = np.zeros((len(rows), 4), np.uint64)
-    for words, row in zip(table, rows, strict=True):
-        write_row(words, row)
-    return table
 
 
 def _is_plain(array: np.ndarray, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:

@@ -23,9 +23,8 @@ from typing import Any
 import numpy as np
 
 from stoker.jit import compiled
-from stoker.ops._testing.painted import Memory
+from stoker.ops._testing.painted import PaintedMemory
 from stoker.ops.contract.records import machine_record
-from stoker.ops.custom.python_call import PythonCall
 from stoker.pipeline.engine.faults import kernel_error
 from stoker.pipeline.graph.sites import Site
 from stoker.pipeline.plain.interpreter import Interpreter, Run, key_of
@@ -59,13 +58,13 @@ class Guarded(Interpreter):
                 changed its parameters or the items it looks at.
         """
         op, name = decision.op, f"d{decision.index}"
-        if isinstance(op, PythonCall):
+        if op.calls_python:
             super().draw(decision, row, size, items)
             return
         key = machine_key(key_of(decision, row, self._freeze))
         results = []
         for paint in (0, PAINTS[1]):
-            memory = Memory.painted("record", op.record.itemsize, paint)
+            memory = PaintedMemory.painted("record", op.record.itemsize, paint)
             record = memory.inner.view(machine_record(op.record))
             params = _alone(self._params, name)
             before = params.tobytes()
@@ -103,14 +102,14 @@ class _GuardedRun(Run):
     engine: Guarded
 
     def compute(self, step: ApplyStep | FoldStep, shape: tuple[int, ...]) -> np.ndarray:
-        if isinstance(step.decision.op, PythonCall):
+        if step.decision.op.calls_python:
             return super().compute(step, shape)
         dtype = np.dtype(physical(self.plan.states[step.dst].dtype))
         size = int(np.prod(shape)) * dtype.itemsize
         results = []
         for paint in PAINTS:
-            dst = Memory.painted("destination", size, paint)
-            scratch = Memory.painted("scratch", step.scratch_bytes, paint)
+            dst = PaintedMemory.painted("destination", size, paint)
+            scratch = PaintedMemory.painted("scratch", step.scratch_bytes, paint)
             into = dst.inner.view(dtype).reshape(shape)
             self.call(step, into, (dst, scratch))
             results.append(into)
@@ -126,7 +125,10 @@ class _GuardedRun(Run):
         return results[0]
 
     def call(
-        self, step: ApplyStep | FoldStep, dst: np.ndarray, memories: tuple[Memory, Memory]
+        self,
+        step: ApplyStep | FoldStep,
+        dst: np.ndarray,
+        memories: tuple[PaintedMemory, PaintedMemory],
     ) -> None:
         """Run a kernel, of a fold once for each value, and look at everything round it."""
         run, count = compiled(step.kernel.run), len(step.srcs)
@@ -140,11 +142,11 @@ class _GuardedRun(Run):
         value: np.ndarray,
         how: tuple[Callable[..., None], tuple[int, ...]],
         dst: np.ndarray,
-        memories: tuple[Memory, Memory],
+        memories: tuple[PaintedMemory, PaintedMemory],
     ) -> None:
         """Run a kernel on one source; `how` is the compiled kernel and a fold's counts."""
         given = np.ascontiguousarray(value)
-        src = Memory.painted("source", given.nbytes, PAINTS[0])
+        src = PaintedMemory.painted("source", given.nbytes, PAINTS[0])
         src.inner[:] = given.view(np.uint8).reshape(-1)
         view = src.inner.view(given.dtype).reshape(given.shape)
         params, record = self.engine.record(step.decision)

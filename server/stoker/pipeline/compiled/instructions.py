@@ -1,8 +1,9 @@
 """The instructions of a program: what each is called, and what its numbers mean.
 
 A program is an array (n, WIDTH) of int64, one instruction a line: its code, then its operands in
-the order of `FORMS`, then zeros. `compiled.program` writes them, `compiled.loop`
-executes them, `stoker.pipeline.compiled.listing` shows them. numba-free.
+the order of `FORMS`, then zeros. Writers and the loop both say the names: a writer adds `"size"`
+with its operands, and the loop reads `code[at, SIZE.check]`. `compiled.emitter` writes programs,
+`compiled.loop` executes them, `compiled.listing` shows them.
 
 Operands: `dst`, `src`, `left`, `right`, `frame` and `of` are lines of the value table; a line is an
 address and up to MAX_RANK sides, or, for a scalar, its int64 or the bits of its float64.
@@ -16,7 +17,8 @@ program that is executed next.
 
 from __future__ import annotations
 
-from typing import Final
+from collections import namedtuple
+from typing import Any, Final
 
 from stoker.pipeline.planning.declared import MAX_RANK
 
@@ -24,10 +26,20 @@ WIDTH: Final = 5 + 2 * MAX_RANK
 LINE: Final = 1 + MAX_RANK
 """Words of a line of the value table."""
 DECISIONS_AT: Final = 5
-"""Where in `found` the decisions stand; before them a row that does not fit, and two sizes."""
+"""Where in `found` the decisions begin; before them a row that does not fit, and two sizes."""
+GIVEN_RECORD: Final = -1
+"""In `found`, of a decision whose record was drawn before the program runs."""
 NOTE: Final = 32
-"""Words of the note, by which rules get sizes and give numbers: 0 to 3 are heights and widths
-before and after, 4 the word of `visible_part`, 5 to 8 results, 9 to 17 a map, 18 to 22 a key."""
+"""Words of the note, by which rules get sizes and give numbers."""
+BEFORE: Final = 0
+"""Words of the note: height and width before an op (0, 1) and after it (2, 3)."""
+AFTER: Final = 2
+VISIBLE: Final = 4
+"""The word of an item that holds its `visible_part`."""
+ANSWER: Final = 5
+"""Up to four results of a rule; a 3x3 map follows from word 9."""
+KEY: Final = 18
+"""The five words of a key."""
 
 ELEMENTS: Final = (
     "bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float32",
@@ -86,3 +98,13 @@ FORMS: Final[dict[str, tuple[str, ...]]] = {
 """Name of an instruction -> its operands; the loop relies on the order of the groups."""
 
 CODES: Final = {name: code for code, name in enumerate(FORMS)}
+
+
+def instruction(name: str) -> Any:
+    """Return where the parts of an instruction are: `code` its code, each operand its column.
+
+    A named tuple of integers, which numba takes for constants.
+    """
+    operands = FORMS[name]
+    make: Any = namedtuple  # numba knows named tuples, and mypy only those with constant names
+    return make(name, ("code", *operands))(CODES[name], *range(1, 1 + len(operands)))

@@ -6,8 +6,8 @@ numbers. Operands that are 0 and mean nothing are left out. numba-free.
 
 from __future__ import annotations
 
+from stoker.pipeline.compiled.emitter import Program
 from stoker.pipeline.compiled.instructions import ELEMENTS, FORMS
-from stoker.pipeline.compiled.program import Program
 
 _LINES = ("dst", "src", "left", "right", "frame", "of")
 _NAMES = tuple(FORMS)

@@ -15,8 +15,6 @@ from numba import types
 
 from stoker.jit import compiled, handwritten
 from stoker.pipeline.compiled.by_address import (
-    as_float,
-    as_word,
     call_draw,
     call_fold,
     call_kernel,
@@ -25,39 +23,37 @@ from stoker.pipeline.compiled.by_address import (
     prefetch,
     store_word,
 )
-from stoker.pipeline.compiled.instructions import CODES, DECISIONS_AT, ELEMENTS
-from stoker.pipeline.compiled.support import floordiv, key_of, mod
+from stoker.pipeline.compiled.instructions import (
+    AFTER,
+    ANSWER,
+    BEFORE,
+    DECISIONS_AT,
+    ELEMENTS,
+    GIVEN_RECORD,
+    KEY,
+    VISIBLE,
+    instruction,
+)
+from stoker.pipeline.compiled.loop_scalars import LAST_READ, compute, read
+from stoker.pipeline.compiled.support import key_of
 
-KERNEL, FOLD, RULE = (CODES[n] for n in ("kernel", "fold", "rule"))
-DRAW, DRAW_FROM = CODES["draw"], CODES["draw_from"]
-UNLESS, GOTO, GIVEN = (CODES[n] for n in ("unless", "goto", "given"))
-TAKE, SAME_SIZE, SIZE, FRAME = (CODES[n] for n in ("take", "same_size", "size", "frame"))
-RESCALE = CODES["rescale"]
-BOX, COUNT, ROOM = (CODES[n] for n in ("box", "count", "room"))
-REMARK, EXTENT = CODES["note"], CODES["extent"]
-SLOT, SIDES, JOIN, COPY = (CODES[n] for n in ("slot", "sides", "join", "copy"))
-STORE, PUT, WRITE = (CODES[n] for n in ("store", "put", "write"))
-LOAD, FIELD = CODES["load"], CODES["field"]
-ID, EPOCH, VIEW = (CODES[n] for n in ("id", "epoch", "view"))
-SIDE, MOVE, TO_FLOAT = (CODES[n] for n in ("side", "move", "to_float"))
-TRUTH, TRUTH_F, NOT = (CODES[n] for n in ("truth", "truth_f", "not"))
-NEG, NEG_F, AND, OR = (CODES[n] for n in ("neg", "neg_f", "and", "or"))
-ADD, SUB, MUL, FLOORDIV, MOD = (CODES[n] for n in ("add", "sub", "mul", "floordiv", "mod"))
-LT, LE, GT, GE, EQ = (CODES[n] for n in ("lt", "le", "gt", "ge", "eq"))
-ADD_F, SUB_F, MUL_F, DIV_F = (CODES[f"{n}_f"] for n in ("add", "sub", "mul", "div"))
-LT_F, LE_F, GT_F, GE_F, EQ_F = (CODES[f"{n}_f"] for n in ("lt", "le", "gt", "ge", "eq"))
+KERNEL, FOLD, RULE = (instruction(n) for n in ("kernel", "fold", "rule"))
+DRAW, DRAW_FROM = instruction("draw"), instruction("draw_from")
+UNLESS, GOTO = instruction("unless"), instruction("goto")
+TAKE, GIVEN, SAME_SIZE = (instruction(n) for n in ("take", "given", "same_size"))
+RESCALE, SIZE, FRAME = (instruction(n) for n in ("rescale", "size", "frame"))
+BOX, COUNT, ROOM = (instruction(n) for n in ("box", "count", "room"))
+SLOT, NOTE_WORD, SIDES, JOIN = (instruction(n) for n in ("slot", "note", "sides", "join"))
+COPY, STORE, PUT = (instruction(n) for n in ("copy", "store", "put"))
+EXTENT, WRITE = instruction("extent"), instruction("write")
 
-VIEWS = np.uint64(65535)
 WORDS = ELEMENTS.index("int64")
-KEY_AT = 18
 AHEAD = 2
 """Rows after the one that is computed whose samples are on their way to the cache."""
+LEFT, RIGHT = (instruction("add").left, instruction("add").right)
+"""Operands of every scalar instruction; one of a single value has it on the left."""
 MAP_RANKS = 9
 ITEM_RANKS = 17
-
-_key_of = compiled(key_of)
-_floordiv = compiled(floordiv)
-_mod = compiled(mod)
 
 
 @handwritten
@@ -91,7 +87,7 @@ def size_of_elements(words, line, rank, item):  # type: ignore[no-untyped-def]
 @handwritten
 def ask(function, size, parts, note):  # type: ignore[no-untyped-def]
     """Ask a rule about a size: the answer stands in the note."""
-    note[0], note[1] = size
+    note[BEFORE], note[BEFORE + 1] = size
     last = (note.ctypes.data, note.shape[0], 8)
     none = (note.ctypes.data, 1)
     call_kernel(function, MAP_RANKS, none, none, parts, last)
@@ -100,8 +96,8 @@ def ask(function, size, parts, note):  # type: ignore[no-untyped-def]
 @handwritten
 def after(function, size, parts, note):  # type: ignore[no-untyped-def]
     """Note a size, and what an op makes of it; without a function, the same."""
-    note[0], note[1] = size
-    note[2], note[3] = size
+    note[BEFORE], note[BEFORE + 1] = size
+    note[AFTER], note[AFTER + 1] = size
     if function != 0:
         ask(function, size, parts, note)
 
@@ -109,220 +105,194 @@ def after(function, size, parts, note):  # type: ignore[no-untyped-def]
 @handwritten
 def rescale(code, at, words, parts, note):  # type: ignore[no-untyped-def]
     """Carry the record of a decision over to another size; return whether there is one."""
-    left, right = code[at, 4], code[at, 5]
-    decision, source = code[at, 2], code[at, 3]
-    copy_bytes(parts[decision, 1], parts[source, 1], code[at, 7])
-    note[2], note[3] = words[right, 1], words[right, 2]
-    note[5] = 1
+    left, right = code[at, RESCALE.left], code[at, RESCALE.right]
+    decision, source = code[at, RESCALE.decision], code[at, RESCALE.source]
+    copy_bytes(parts[decision, 1], parts[source, 1], code[at, RESCALE.bytes])
+    note[AFTER], note[AFTER + 1] = words[right, 1], words[right, 2]
+    note[ANSWER] = 1
     size = (words[left, 1], words[left, 2])
     if size != (words[right, 1], words[right, 2]):
-        ask(code[at, 1], size, (parts[decision, 0], parts[decision, 1]), note)
-    return note[5] != 0
+        ask(code[at, RESCALE.function], size, (parts[decision, 0], parts[decision, 1]), note)
+    return note[ANSWER] != 0
 
 
 @handwritten
-def measure(code, at, row, words, parts, note, found):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912 - one branch for each instruction
+def size_at(words, line):  # type: ignore[no-untyped-def]
+    """Return the height and width of a value."""
+    return words[line, 1], words[line, 2]
+
+
+@handwritten
+def parts_of(parts, decision):  # type: ignore[no-untyped-def]
+    """Return the addresses of a decision's parameters and record."""
+    return parts[decision, 0], parts[decision, 1]
+
+
+@handwritten
+def resize(code, at, row, words, parts, note, found):  # type: ignore[no-untyped-def]
+    """Compute the size of what an op makes; return 0, or the status of one that does not fit."""
+    dst, sides = code[at, SIZE.dst], code[at, SIZE.sides]
+    both = parts_of(parts, code[at, SIZE.decision])
+    after(code[at, SIZE.function], size_at(words, code[at, SIZE.src]), both, note)
+    for axis in range(sides):
+        words[dst, 1 + axis] = note[AFTER + axis]
+    if fits(words, dst, code, at, SIZE.low0, sides):
+        return np.int64(0)
+    refuse(found, row, (note[AFTER], note[AFTER + 1]), (0, 0))
+    return code[at, SIZE.check]
+
+
+@handwritten
+def surround(code, at, words, parts, note):  # type: ignore[no-untyped-def]
+    """Widen a box (top, left, bottom, right) by the one that a decision reads."""
+    dst = code[at, BOX.dst]
+    both = parts_of(parts, code[at, BOX.decision])
+    ask(code[at, BOX.function], size_at(words, code[at, BOX.src]), both, note)
+    top, left = note[ANSWER], note[ANSWER + 1]
+    bottom, right = top + note[ANSWER + 2], left + note[ANSWER + 3]
+    if code[at, BOX.first] != 0:
+        words[dst, 1], words[dst, 2], words[dst, 3], words[dst, 4] = top, left, bottom, right
+    words[dst, 1], words[dst, 2] = min(words[dst, 1], top), min(words[dst, 2], left)
+    words[dst, 3], words[dst, 4] = max(words[dst, 3], bottom), max(words[dst, 4], right)
+
+
+@handwritten
+def measure(code, at, row, words, parts, note, found):  # type: ignore[no-untyped-def]  # noqa: C901 - one branch for each instruction
     """Execute an instruction about sizes; return 0, or the status of a size that does not fit."""
-    op, a, b, c = code[at, 0], code[at, 1], code[at, 2], code[at, 3]
-    if op == SIZE:
-        after(a, (words[c, 1], words[c, 2]), (parts[code[at, 5], 0], parts[code[at, 5], 1]), note)
-        for axis in range(code[at, 10]):
-            words[b, 1 + axis] = note[2 + axis]
-        if not fits(words, b, code, at, 6, code[at, 10]):
-            refuse(found, row, (note[2], note[3]), (0, 0))
-            return code[at, 4]
-    elif op == SAME_SIZE:
-        left, right = (words[a, 1], words[a, 2]), (words[b, 1], words[b, 2])
+    op = code[at, 0]
+    if op == SIZE.code:
+        return resize(code, at, row, words, parts, note, found)
+    if op == SAME_SIZE.code:
+        left = size_at(words, code[at, SAME_SIZE.left])
+        right = size_at(words, code[at, SAME_SIZE.right])
         if left != right:
             refuse(found, row, left, right)
-            return c
-    elif op == RESCALE:
+            return code[at, SAME_SIZE.check]
+    elif op == RESCALE.code:
         if not rescale(code, at, words, parts, note):
-            left, right = code[at, 4], code[at, 5]
-            refuse(found, row, (words[left, 1], words[left, 2]), (words[right, 1], words[right, 2]))
-            return code[at, 6]
-    elif op == FRAME:
-        after(a, (words[b, 1], words[b, 2]), (parts[c, 0], parts[c, 1]), note)
-        note[4] = code[at, 4]
-        words[code[at, 5], 1] = code[at, 6]
-    elif op == COUNT:
-        if note[5] < 0 or note[5] > words[b, 1]:
-            refuse(found, row, (note[5], words[b, 1]), (0, 0))
-            return c
-        words[a, 1] = note[5]
-    elif op == ROOM:
-        if note[5] == 0:
-            left, right = (words[a, 1], words[a, 2]), (words[b, 1], words[b, 2])
-            refuse(found, row, left, right)
-            return c
+            left, right = code[at, RESCALE.left], code[at, RESCALE.right]
+            refuse(found, row, size_at(words, left), size_at(words, right))
+            return code[at, RESCALE.check]
+    elif op == FRAME.code:
+        both = parts_of(parts, code[at, FRAME.decision])
+        after(code[at, FRAME.function], size_at(words, code[at, FRAME.frame]), both, note)
+        note[VISIBLE] = code[at, FRAME.visible]
+        words[code[at, FRAME.dst], 1] = code[at, FRAME.most]
+    elif op == COUNT.code:
+        most = words[code[at, COUNT.src], 1]
+        if note[ANSWER] < 0 or note[ANSWER] > most:
+            refuse(found, row, (note[ANSWER], most), (0, 0))
+            return code[at, COUNT.check]
+        words[code[at, COUNT.dst], 1] = note[ANSWER]
+    elif op == ROOM.code:
+        if note[ANSWER] == 0:
+            left, right = code[at, ROOM.left], code[at, ROOM.right]
+            refuse(found, row, size_at(words, left), size_at(words, right))
+            return code[at, ROOM.check]
     else:  # BOX
-        ask(a, (words[c, 1], words[c, 2]), (parts[code[at, 4], 0], parts[code[at, 4], 1]), note)
-        bottom, right_ = note[5] + note[7], note[6] + note[8]
-        if code[at, 5] != 0:
-            words[b, 1], words[b, 2], words[b, 3], words[b, 4] = note[5], note[6], bottom, right_
-        words[b, 1], words[b, 2] = min(words[b, 1], note[5]), min(words[b, 2], note[6])
-        words[b, 3], words[b, 4] = max(words[b, 3], bottom), max(words[b, 4], right_)
-    return 0
+        surround(code, at, words, parts, note)
+    return np.int64(0)
 
 
 @handwritten
-def place(code, at, row, words, outs, note):  # type: ignore[no-untyped-def]  # noqa: C901 - as above
+def row_of_output(outs, output, row):  # type: ignore[no-untyped-def]
+    """Return the address of a row of an output."""
+    return outs[output, 0] + row * outs[output, 1]
+
+
+@handwritten
+def locate(code, at, row, words, outs, note):  # type: ignore[no-untyped-def]
     """Execute an instruction about where values lie."""
-    op, a, b, c, d = code[at, 0], code[at, 1], code[at, 2], code[at, 3], code[at, 4]
-    if op == JOIN:
+    op = code[at, 0]
+    if op == JOIN.code:
         for word in range(words.shape[1]):
-            words[a, word] = words[b, word]
-    elif op == SLOT:
-        words[a, 0] = outs[b, 0] + row * outs[b, 1]
-        for axis in range(c):
-            words[a, 1 + axis] = outs[b, 2 + axis]
-    elif op == REMARK:
-        note[a] = b
-    elif op == EXTENT:
-        to = outs[a, 0] + row * outs[a, 1] + 8 * d
-        store_word(to, WORDS, words[b, 1 + c], 0)
-    elif op == SIDES:
-        words[a, 1], words[a, 2] = words[b, 1], words[b, 2]
-    elif op == COPY:
-        copy_bytes(words[a, 0], words[b, 0], size_of_elements(words, b, c, d))
-    elif op == STORE:
-        to = outs[a, 0] + row * outs[a, 1]
-        copy_bytes(to, words[b, 0], size_of_elements(words, b, c, d))
-    elif op == PUT:
-        store_word(outs[a, 0] + row * outs[a, 1], c, words[b, 0], d)
+            words[code[at, JOIN.dst], word] = words[code[at, JOIN.src], word]
+    elif op == SLOT.code:
+        dst, output = code[at, SLOT.dst], code[at, SLOT.output]
+        words[dst, 0] = row_of_output(outs, output, row)
+        for axis in range(code[at, SLOT.rank]):
+            words[dst, 1 + axis] = outs[output, 2 + axis]
+    elif op == NOTE_WORD.code:
+        note[code[at, NOTE_WORD.at]] = code[at, NOTE_WORD.word]
+    elif op == EXTENT.code:
+        to = row_of_output(outs, code[at, EXTENT.output], row) + 8 * code[at, EXTENT.place]
+        store_word(to, WORDS, words[code[at, EXTENT.src], 1 + code[at, EXTENT.axis]], 0)
+    elif op == SIDES.code:
+        dst, src = code[at, SIDES.dst], code[at, SIDES.src]
+        words[dst, 1], words[dst, 2] = words[src, 1], words[src, 2]
+    else:
+        write(code, at, row, words, outs)
+
+
+@handwritten
+def write(code, at, row, words, outs):  # type: ignore[no-untyped-def]
+    """Execute an instruction that copies a value or writes a scalar."""
+    op = code[at, 0]
+    if op == COPY.code:
+        src = code[at, COPY.src]
+        size = size_of_elements(words, src, code[at, COPY.rank], code[at, COPY.item])
+        copy_bytes(words[code[at, COPY.dst], 0], words[src, 0], size)
+    elif op == STORE.code:
+        src = code[at, STORE.src]
+        size = size_of_elements(words, src, code[at, STORE.rank], code[at, STORE.item])
+        copy_bytes(row_of_output(outs, code[at, STORE.output], row), words[src, 0], size)
+    elif op == PUT.code:
+        to = row_of_output(outs, code[at, PUT.output], row)
+        store_word(to, code[at, PUT.dtype], words[code[at, PUT.src], 0], code[at, PUT.float])
     else:  # WRITE
-        store_word(words[a, 0], c, words[b, 0], d)
-
-
-@handwritten
-def read(code, at, rows, row, words, parts):  # type: ignore[no-untyped-def]
-    """Return the word that an instruction reads."""
-    op, b, c = code[at, 0], code[at, 2], code[at, 3]
-    if op == LOAD:
-        return load_word(words[b, 0], c)
-    if op == FIELD:
-        return load_word(parts[b, 1] + c, code[at, 4])
-    if op == ID:
-        return np.int64(rows[row, 1])
-    if op == EPOCH:
-        return np.int64(rows[row, 2])
-    if op == VIEW:
-        return np.int64(rows[row, 3] & VIEWS)
-    return words[b, 1 + c]  # SIDE
-
-
-@handwritten
-def of_one(op, word):  # type: ignore[no-untyped-def]  # noqa: PLR0911 - one for each instruction
-    """Return what an instruction makes of a word."""
-    if op == TO_FLOAT:
-        return as_word(np.float64(word))
-    if op == TRUTH:
-        return np.int64(word != 0)
-    if op == TRUTH_F:
-        return np.int64(as_float(word) != 0)
-    if op == NOT:
-        return np.int64(word == 0)
-    if op == NEG:
-        return -word
-    if op == NEG_F:
-        return as_word(-as_float(word))
-    return word  # MOVE
-
-
-@handwritten
-def of_integers(op, x, y):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0911 - as above
-    """Return what an instruction makes of two int64."""
-    if op == ADD:
-        return x + y
-    if op == SUB:
-        return x - y
-    if op == MUL:
-        return x * y
-    if op == FLOORDIV:
-        return _floordiv(x, y)
-    if op == MOD:
-        return _mod(x, y)
-    if op == AND:
-        return x & y
-    if op == OR:
-        return x | y
-    if op == LT:
-        return np.int64(x < y)
-    if op == LE:
-        return np.int64(x <= y)
-    if op == GT:
-        return np.int64(x > y)
-    if op == GE:
-        return np.int64(x >= y)
-    return np.int64(x == y) if op == EQ else np.int64(x != y)
-
-
-@handwritten
-def of_floats(op, x, y):  # type: ignore[no-untyped-def]  # noqa: PLR0911 - as above
-    """Return the word that an instruction makes of two float64."""
-    if op == ADD_F:
-        return as_word(x + y)
-    if op == SUB_F:
-        return as_word(x - y)
-    if op == MUL_F:
-        return as_word(x * y)
-    if op == DIV_F:
-        return as_word(x / y)
-    if op == LT_F:
-        return np.int64(x < y)
-    if op == LE_F:
-        return np.int64(x <= y)
-    if op == GT_F:
-        return np.int64(x > y)
-    if op == GE_F:
-        return np.int64(x >= y)
-    return np.int64(x == y) if op == EQ_F else np.int64(x != y)
+        to, word = words[code[at, WRITE.dst], 0], words[code[at, WRITE.src], 0]
+        store_word(to, code[at, WRITE.dtype], word, code[at, WRITE.float])
 
 
 @handwritten
 def run_kernel(code, at, words, parts, arena, note):  # type: ignore[no-untyped-def]
-    """Call a kernel with scratch memory, or a rule with the note."""
+    """Call a kernel with scratch memory, or a rule with the note.
+
+    The first operands of `kernel`, `fold` and `rule` are the same.
+    """
     lines, line = words.ctypes.data, 8 * words.shape[1]
-    src, dst = (lines + code[at, 3] * line, code[at, 6]), (lines + code[at, 2] * line, code[at, 7])
-    both = (parts[code[at, 5], 0], parts[code[at, 5], 1])
+    src = (lines + code[at, KERNEL.src] * line, code[at, KERNEL.item])
+    dst = (lines + code[at, KERNEL.dst] * line, code[at, KERNEL.into])
+    both = parts_of(parts, code[at, KERNEL.decision])
+    function, ranks = code[at, KERNEL.function], code[at, KERNEL.ranks]
     last = (note.ctypes.data, note.shape[0], 8)
-    if code[at, 0] != RULE:
-        last = (arena + code[at, 8], code[at, 9], 1)
-    if code[at, 0] == FOLD:
-        call_fold(code[at, 1], code[at, 4], src, (code[at, 10], code[at, 11]), dst, both, last)
+    if code[at, 0] != RULE.code:
+        last = (arena + code[at, KERNEL.at], code[at, KERNEL.bytes], 1)
+    if code[at, 0] == FOLD.code:
+        turn = (code[at, FOLD.place], code[at, FOLD.count])
+        call_fold(function, ranks, src, turn, dst, both, last)
     else:
-        call_kernel(code[at, 1], code[at, 4], src, dst, both, last)
+        call_kernel(function, ranks, src, dst, both, last)
 
 
 @handwritten
 def draw(code, at, key, words, parts, note):  # type: ignore[no-untyped-def]
     """Fill the record of a decision; one that looks at items finds the key in the note."""
-    decision, of = code[at, 2], code[at, 3]
-    if code[at, 1] == 0:  # nothing is drawn
+    function = code[at, DRAW.function]
+    if function == 0:  # nothing is drawn
         return
-    size = (words[of, 1], words[of, 2])
-    if code[at, 0] == DRAW:
-        call_draw(code[at, 1], key, size, (parts[decision, 0], parts[decision, 1]))
+    size = size_at(words, code[at, DRAW.of])
+    both = parts_of(parts, code[at, DRAW.decision])
+    if code[at, 0] == DRAW.code:
+        call_draw(function, key, size, both)
         return
-    note[0], note[1] = size
+    note[BEFORE], note[BEFORE + 1] = size
     for word in range(5):
-        note[KEY_AT + word] = np.int64(key[word])
-    items = (words.ctypes.data + 8 * code[at, 4] * words.shape[1], 4)
+        note[KEY + word] = np.int64(key[word])
+    items = (words.ctypes.data + 8 * code[at, DRAW_FROM.src] * words.shape[1], 4)
     last = (note.ctypes.data, note.shape[0], 8)
     none = (note.ctypes.data, 1)
-    call_kernel(
-        code[at, 1], ITEM_RANKS, items, none, (parts[decision, 0], parts[decision, 1]), last
-    )
+    call_kernel(function, ITEM_RANKS, items, none, both, last)
 
 
 @handwritten
 def take(code, at, row, words, samples, sides):  # type: ignore[no-untyped-def]
     """Take a sample's field; return whether its sides are within their bounds."""
-    line, column, rank = code[at, 1], code[at, 2], code[at, 3]
+    line, column, rank = code[at, TAKE.dst], code[at, TAKE.column], code[at, TAKE.rank]
     words[line, 0] = samples[column, row]
     for axis in range(rank):
         words[line, 1 + axis] = sides[column, axis]
-    return fits(words, line, code, at, 5, rank)
+    return fits(words, line, code, at, TAKE.low0, rank)
 
 
 @handwritten
@@ -348,8 +318,8 @@ def execute(code, words, sides, ahead, outs, streams, parts, arena, note, found,
             bytes from there to the next row's; the second is moved on.
         arena: address of the scratch arena.
         note: (NOTE,) int64, see `stoker.pipeline.compiled.instructions`.
-        found: int64; of a row that does not fit its number and sizes; behind these, for each
-            decision, 1 more than the last row that made it.
+        found: int64; of a row that does not fit its number and sizes; then, for each decision, 1
+            more than the last row that made it, or `GIVEN_RECORD` if its record is there already.
         rows: (r, 4) uint64: seed, id, epoch, visit * 2**16 + view.
         samples: (fields, r) int64, the address of each row's sample.
 
@@ -367,39 +337,36 @@ def execute(code, words, sides, ahead, outs, streams, parts, arena, note, found,
         while line < code.shape[0]:
             at, op, dst = line, code[line, 0], code[line, 1]
             line += 1
-            if op <= RULE:
+            if op <= RULE.code:
                 run_kernel(code, at, words, parts, arena, note)
-            elif op <= DRAW_FROM:
-                decision = code[at, 2]
-                draw(code, at, _key_of(rows[row], streams[decision]), words, parts, note)
+            elif op <= DRAW_FROM.code:
+                decision = code[at, DRAW.decision]
+                if found[DECISIONS_AT + decision] != GIVEN_RECORD:
+                    draw(code, at, key_of(rows[row], streams[decision]), words, parts, note)
                 found[DECISIONS_AT + decision] = row + 1
-            elif op == UNLESS:
-                if words[code[at, 1], 0] == 0:
-                    line = code[at, 2]
-            elif op == GOTO:
-                line = code[at, 1]
-            elif op == TAKE:
+            elif op == UNLESS.code:
+                if words[code[at, UNLESS.src], 0] == 0:
+                    line = code[at, UNLESS.to]
+            elif op == GOTO.code:
+                line = code[at, GOTO.to]
+            elif op == TAKE.code:
                 if not take(code, at, row, words, samples, sides):
-                    refuse(found, row, (words[dst, 1], words[dst, 2]), (0, 0))
-                    return code[at, 4]
-            elif op == GIVEN:
-                where = samples[code[at, 2], row] + 16 * code[at, 3]
+                    refuse(found, row, size_at(words, dst), (0, 0))
+                    return code[at, TAKE.check]
+            elif op == GIVEN.code:
+                where = samples[code[at, GIVEN.column], row] + 16 * code[at, GIVEN.place]
                 words[dst, 1], words[dst, 2] = load_word(where, WORDS), load_word(where + 8, WORDS)
-            elif op <= ROOM:
+            elif op <= ROOM.code:
                 status = measure(code, at, row, words, parts, note, found)
                 if status != 0:
                     return status
-            elif op <= WRITE:
-                place(code, at, row, words, outs, note)
-            elif op <= SIDE:
+            elif op <= WRITE.code:
+                locate(code, at, row, words, outs, note)
+            elif op <= LAST_READ:
                 words[dst, 0] = read(code, at, rows, row, words, parts)
-            elif op <= NEG_F:
-                words[dst, 0] = of_one(op, words[code[at, 2], 0])
-            elif op < ADD_F:
-                words[dst, 0] = of_integers(op, words[code[at, 2], 0], words[code[at, 3], 0])
             else:
-                left, right = as_float(words[code[at, 2], 0]), as_float(words[code[at, 3], 0])
-                words[dst, 0] = of_floats(op, left, right)
+                left, right = code[at, LEFT], code[at, RIGHT]
+                words[dst, 0] = compute(op, words[left, 0], words[right, 0])
     return 0
 
 
@@ -412,7 +379,8 @@ def compile_loop() -> Any:
         types.int64,
         *(list_, list_, keys, table),
     )
-    if given not in execute.overloads:
-        execute.compile(given)
-    execute.disable_compile()
-    return execute
+    fast = compiled(execute)
+    if given not in fast.overloads:
+        fast.compile(given)
+    fast.disable_compile()
+    return fast

@@ -16,8 +16,8 @@ import numpy as np
 
 from stoker.jit import compiled
 from stoker.pipeline.compiled.calls import Call
+from stoker.pipeline.compiled.emitter import Program
 from stoker.pipeline.compiled.instructions import DECISIONS_AT, NOTE
-from stoker.pipeline.compiled.program import Program
 from stoker.pipeline.planning.declared import MAX_RANK
 from stoker.protocol.errors import StokerError
 
@@ -101,7 +101,7 @@ class Machine:
         """Compute rows; return 0, or the status of the first one that does not fit.
 
         Args:
-            rows: (n, 4) uint64, see `row_table`.
+            rows: (n, 4) uint64, see `stoker.rng.row`.
             samples: (fields, n) int64, the address of each row's sample.
             records: (n,) of the dtype of the machine's own: room for those of each row; None: the
                 machine's own is written anew by each row.

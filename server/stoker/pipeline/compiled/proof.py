@@ -17,8 +17,8 @@ import numpy as np
 
 from stoker.ops.contract.op import State
 from stoker.pipeline.compiled.calls import Call
+from stoker.pipeline.compiled.emitter import Program
 from stoker.pipeline.compiled.instructions import CODES, FORMS
-from stoker.pipeline.compiled.program import Program
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.tables import physical, physical_rank
 from stoker.protocol.layout import ALIGN

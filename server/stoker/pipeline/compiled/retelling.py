@@ -18,7 +18,7 @@ from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import StokerError
-from stoker.rng.row import Row
+from stoker.rng.row import Row, row_of
 
 
 class MachineRaised(Exception):
@@ -65,12 +65,11 @@ def suspects(
     last = max(int(made.max(initial=0)) - 1, 0)
     found = []
     for place in range(last, min(last + 2, len(rows))):
-        seed, sample, epoch, lane = rows[place].tolist()
         inputs = [
             _array(int(samples[column, place]), state.dtype, sides[column, : len(state.shape)])
             for column, state in enumerate(plan.inputs)
         ]
-        found.append((Row(seed, sample, epoch, lane >> 16, lane & 65535), inputs))
+        found.append((row_of(rows[place]), inputs))
     return found
 
 

@@ -14,11 +14,13 @@ from typing import Final
 import numpy as np
 
 from stoker.pipeline.compiled.calls import size_of
+from stoker.pipeline.compiled.emitter import Emitter, Program, bits
 from stoker.pipeline.compiled.instructions import ELEMENTS
 from stoker.pipeline.compiled.machine import Machine
-from stoker.pipeline.compiled.program import Program, Writer, bits
+from stoker.pipeline.compiled.scalars import Scalars
 from stoker.pipeline.engine.following import Follower
 from stoker.pipeline.engine.interface import Freeze, check_freeze
+from stoker.pipeline.planning.declared import MAX_RANK
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.sizing import Sizing, sizing_of
 from stoker.pipeline.planning.steps import (
@@ -26,7 +28,6 @@ from stoker.pipeline.planning.steps import (
     ConstStep,
     ContextStep,
     ConvertStep,
-    Decision,
     DrawStep,
     ExprStep,
     FoldStep,
@@ -47,7 +48,6 @@ from stoker.pipeline.planning.tables import (
 from stoker.protocol.layout import ALIGN
 from stoker.rng.row import Row
 
-_NUMBERS: Final = (ConstStep, ContextStep, ExprStep, RecordStep)
 _FREE: Final = 2**62
 
 
@@ -65,7 +65,7 @@ class SizeFinder:
             ResourceError: the kernel cache cannot be written.
         """
         sizing = sizing_of(plan)
-        self._program = _Writer(plan, sizing).write()
+        self._program = SizeWriter(plan, sizing).write()
         params = params_table(plan.decisions)
         self._follower = Follower(plan, params)
         self._outputs = len(sizing.outputs)
@@ -99,85 +99,98 @@ class SizeFinder:
         return found
 
 
-class _Writer(Writer):
-    """Writes the program: of values the sides alone count, of scalars their words."""
+class SizeWriter:
+    """Writes the program: of values only the sides count, of scalars their words."""
 
     def __init__(self, plan: Plan, sizing: Sizing) -> None:
-        """Begin with an empty program."""
-        super().__init__(plan)
+        """Begin with a line for each value of the plan, and one for none."""
+        self.plan = plan
         self.sizing = sizing
+        self.emit = Emitter()
+        for value in range(max(plan.states, default=-1) + 1):
+            state = plan.states.get(value)
+            sides = [] if state is None else list(state.bound[:MAX_RANK])
+            self.emit.new_line(0, *sides, *[1] * (2 - len(sides)))
+        self.none = self.emit.new_line(0, 0, 0)
+        self.scalars = Scalars(self.emit, plan.states, lambda value: True, self.root)
 
     def write(self) -> Program:
         """Return the program."""
         self.steps(self.plan.steps)
         for place, step in enumerate(self.sizing.outputs):
             for axis in (0, 1):
-                self.add("extent", 0, self.root(step.src), axis, 2 * place + axis)
-        return self.program()
+                self.emit.add("extent", 0, self.root(step.src), axis, 2 * place + axis)
+        return self.emit.program()
+
+    def steps(self, steps: Sequence[Step]) -> None:
+        """Write the steps that count."""
+        for step in steps:
+            self.step(step)
 
     def step(self, step: Step) -> None:
+        """Write a step, if it counts."""
         match step:
             case InputStep():
                 self.take(step)
-            case RescaleStep(decision=decision) if decision.index in self.sizing.decisions:
-                left, right = (made_for(d) for d in (source_of(decision), decision))
-                self.rescale(decision, self.root(left), self.root(right), 0)
             case DrawStep(decision=decision) if decision.index in self.sizing.decisions:
-                self.draw(decision)
+                self.decide(step)
             case ApplyStep() | FoldStep() if self.wanted(step.dst):
                 self.resize(step)
             case ConvertStep() if self.counts(step.dst):
-                line, is_float = self.scalar(step.src)
-                self.cast(line, is_float, self.state(step.dst).dtype, step.dst)
+                line, floating = self.scalars.scalar(step.src)
+                self.scalars.cast(line, floating, self.plan.states[step.dst].dtype, step.dst)
             case IfStep():
                 self.branch(step)
-            case _ if isinstance(step, _NUMBERS) and step.dst in self.sizing.numbers:
-                self.number(step)
+            case ConstStep() | ContextStep() | ExprStep() | RecordStep() if self.counts(step.dst):
+                self.scalars.number(step)
 
     def take(self, step: InputStep) -> None:
+        """Take a number, or the size of a field."""
         if self.counts(step.dst):
-            line = self.new_line(0, 1, 1)
-            self.add("take", line, 1 + self.sizing.read.index(step.column), 0, 0)
-            self.add("load", step.dst, line, ELEMENTS.index(self.state(step.dst).dtype))
+            line = self.emit.new_line(0, 1, 1)
+            self.emit.add("take", line, 1 + self.sizing.read.index(step.column), 0, 0)
+            dtype = ELEMENTS.index(self.plan.states[step.dst].dtype)
+            self.emit.add("load", step.dst, line, dtype)
         elif self.wanted(step.dst):
-            self.add("given", step.dst, 0, self.sizing.measured.index(step.column))
+            self.emit.add("given", step.dst, 0, self.sizing.measured.index(step.column))
+
+    def decide(self, step: DrawStep) -> None:
+        """Draw for the size of a value, or carry over what was drawn for another size."""
+        decision = step.decision
+        if isinstance(step, RescaleStep):
+            left, right = (self.root(made_for(d)) for d in (source_of(decision), decision))
+            self.emit.rescale(decision, left, right, 0)
+        else:
+            self.emit.draw(decision, self.none if decision.of is None else self.root(decision.of))
 
     def resize(self, step: ApplyStep | FoldStep) -> None:
         """Compute the size of what an op makes."""
         free = (-_FREE, _FREE, -_FREE, _FREE)
         given = (0, step.dst, self.root(step.srcs[0]), 0, step.decision.index, *free, 2)
-        self.add("size", *given, call=size_of(type(step.decision.op), step.decision.site))
-
-    def draw(self, decision: Decision) -> None:
-        of = None if decision.of is None else self.root(decision.of)
-        super().draw(Decision(**{**decision.__dict__, "of": of}))
+        self.emit.add("size", *given, call=size_of(type(step.decision.op), step.decision.site))
 
     def branch(self, step: IfStep) -> None:
-        before = len(self.code)
-        start = self.add("unless", self.truth(step.cond), 0)
-        for word, block in (("then", step.then), ("orelse", step.orelse)):
-            self.steps(block)
-            for join in step.joins:
-                source = getattr(join, word)
-                if self.counts(join.dst):
-                    self.add("move", join.dst, source)
-                elif self.wanted(join.dst):
-                    self.add("sides", join.dst, self.root(source))
-            if word == "then":
-                end = self.add("goto", 0)
-                self.code[start][2] = len(self.code)
-        self.code[end][1] = len(self.code)
-        if len(self.code) == before + 2:  # neither block has anything that counts
-            del self.code[before:]
+        """Write an `if`, unless neither block has anything that counts."""
+        code = self.emit.code
+        before = len(code)
+        start = self.emit.add("unless", self.scalars.truth(step.cond), 0)
+        self.block(step, step.then, "then")
+        end = self.emit.add("goto", 0)
+        self.emit.jump(start, "unless")
+        self.block(step, step.orelse, "orelse")
+        self.emit.jump(end, "goto")
+        if len(code) == before + 2:
+            del code[before:]
 
-    def expression(self, step: ExprStep) -> None:
-        if step.op in ("height", "width", "count"):
-            self.add("side", step.dst, self.root(step.args[0]), int(step.op == "width"))
-        else:
-            super().expression(step)
-
-    def in_register(self, value: int) -> bool:
-        return True
+    def block(self, step: IfStep, block: Sequence[Step], side: str) -> None:
+        """Write a block, then what it hands to the joins."""
+        self.steps(block)
+        for join in step.joins:
+            source = getattr(join, side)
+            if self.counts(join.dst):
+                self.emit.add("move", join.dst, source)
+            elif self.wanted(join.dst):
+                self.emit.add("sides", join.dst, self.root(source))
 
     def root(self, value: int) -> int:
         """Return the value whose sides a value has."""
@@ -185,7 +198,7 @@ class _Writer(Writer):
 
     def wanted(self, value: int) -> bool:
         """Whether the sides of a value are computed: they count and are not fixed."""
-        return value in self.sizing.sizes and not self.state(value).is_fixed
+        return value in self.sizing.sizes and not self.plan.states[value].is_fixed
 
     def counts(self, value: int) -> bool:
         """Whether a scalar counts."""

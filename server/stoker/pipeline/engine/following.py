@@ -17,7 +17,7 @@ from stoker.ops.contract.registry import make, name_of
 from stoker.pipeline.graph.schedule import FACTS, Moment, facts_read
 from stoker.pipeline.planning.declared import declared, params_of
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.steps import ApplyStep, Decision, FoldStep, IfStep, LevelsStep, Step
+from stoker.pipeline.planning.steps import ApplyStep, Decision, FoldStep, walk
 from stoker.protocol.errors import BuildError, StokerError, UsageError
 from stoker.rng.row import Row
 
@@ -92,8 +92,8 @@ def scheduled_ops(plan: Plan, place: Moment) -> Iterator[tuple[Decision, Op]]:
 
 
 def _check_states(plan: Plan, decision: Decision, op: Op) -> None:
-    for step in _applies(plan.steps):
-        if step.decision.index == decision.index:
+    for step, _ in walk(plan.steps):
+        if isinstance(step, ApplyStep | FoldStep) and step.decision.index == decision.index:
             state, scratch = declared(op, tuple(plan.states[src] for src in step.srcs))
             if state != plan.states[step.dst] or scratch > step.scratch_bytes:
                 raise BuildError(
@@ -101,16 +101,6 @@ def _check_states(plan: Plan, decision: Decision, op: Op) -> None:
                     f"schedule: {op.name} gives {state} with {scratch} bytes of scratch, laid "
                     f"out are {plan.states[step.dst]} with {step.scratch_bytes}"
                 )
-
-
-def _applies(steps: tuple[Step, ...]) -> Iterator[ApplyStep | FoldStep]:
-    for step in steps:
-        if isinstance(step, ApplyStep | FoldStep):
-            yield step
-        elif isinstance(step, LevelsStep):
-            yield from step.applies
-        elif isinstance(step, IfStep):
-            yield from _applies((*step.then, *step.orelse))
 
 
 def _refused(

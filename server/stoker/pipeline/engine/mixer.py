@@ -17,6 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
+from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.ops.bases.batch import GROUP, partner, tile_ids
 from stoker.ops.contract.op import State
 from stoker.ops.kernels.means import Tools
@@ -90,17 +91,17 @@ class Computed(Protocol):
 class Mixer:
     """Mixes the rows of a plan with batch ops, one group after the other."""
 
-    def __init__(self, engine: Engine, *, machine: bool = False) -> None:
+    def __init__(self, engine: Engine, *, arithmetic: Arithmetic = PLAIN) -> None:
         """Make the memory of a group.
 
         Args:
             engine: computes the rows; its records are read after each.
-            machine: mix by machine code (imports numba); the bytes are the same.
+            arithmetic: how rows are mixed; the bytes are the same.
         """
         plan = engine.plan
         self._engine = engine
         self._mixes = plan.mixes
-        self._tools = Tools(machine=machine)
+        self._tools = Tools(arithmetic=arithmetic)
         stages = [plan.outputs, *(mix.outputs for mix in plan.mixes[:-1])]
         self._stacks = [_stack(outputs, GROUP) for outputs in stages]
         self._memory = [_rows_of(stack) for stack in self._stacks]
@@ -112,7 +113,7 @@ class Mixer:
         self._reached: dict[int, int] = {}
         self._members: Members
         self._size = 0
-        if machine:
+        if arithmetic.is_compiled:
             self._warm()
 
     def room(self, size: int) -> list[np.ndarray]:

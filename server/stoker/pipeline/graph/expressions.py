@@ -18,9 +18,9 @@ import numpy as np
 
 from stoker.protocol.errors import BuildError
 
-COMPARISONS: Final = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-ARITHMETIC: Final = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%"}
+COMPARISONS: Final = ("lt", "le", "gt", "ge", "eq", "ne")
 LOGIC: Final = ("and", "or", "not")
+_OF_INTEGERS: Final = {"floordiv": "//", "mod": "%"}
 
 _MASK: Final = 2**64
 _HALF: Final = 2**63
@@ -63,8 +63,8 @@ def result_type(op: str, types: list[str]) -> str:
         return "float64"
     if op in ("max", "min"):
         return types[0]
-    if "float64" in types and op in ("floordiv", "mod"):
-        raise BuildError(f"{ARITHMETIC[op]} takes integers; use / and a comparison instead")
+    if "float64" in types and op in _OF_INTEGERS:
+        raise BuildError(f"{_OF_INTEGERS[op]} takes integers; use / and a comparison instead")
     return "float64" if op == "div" or "float64" in types else "int64"
 
 
@@ -95,7 +95,7 @@ def _ieee(op: str, left: float, right: float = 0.0) -> float:
 def _integers(op: str, left: int, right: int = 0) -> int:
     if op == "neg":
         return _wrap(-left)
-    if op in ("floordiv", "mod"):
+    if op in _OF_INTEGERS:
         return 0 if right == 0 else _wrap(getattr(operator, op)(left, right))
     return _wrap(getattr(operator, op)(left, right))
 

@@ -67,8 +67,8 @@ class Const(_Struct, frozen=True, tag="const"):
     value: bool | int | float
 
 
-Place = Annotated[int, msgspec.Meta(ge=0, lt=MAX_ARGS)]
-Varying = tuple[Name, Place | None, Number]
+ArgIndex = Annotated[int, msgspec.Meta(ge=0, lt=MAX_ARGS)]
+Varying = tuple[Name, ArgIndex | None, Number]
 """A parameter's name, the place in it if it is a list, and the value that stands there."""
 
 

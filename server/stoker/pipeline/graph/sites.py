@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_OPS = os.path.join(os.path.dirname(os.path.dirname(_HERE)), "ops") + os.sep
+_PIPELINE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_HERE = _PIPELINE + os.sep
+_OPS = os.path.join(os.path.dirname(_PIPELINE), "ops") + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 
 

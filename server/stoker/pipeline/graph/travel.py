@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stoker.ops.contract.registry import lookup
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import Draw, Unneeded, draws_of
 
@@ -24,6 +25,7 @@ def code_modules(graph: Graph) -> tuple[str, ...]:
 def _names(call: Draw | Unneeded) -> Iterator[str]:
     if ":" in call.op:
         yield call.op
-    function = (call.params or {}).get("function")
-    if call.op in ("python", "python_together") and isinstance(function, str):
-        yield function
+    elif lookup(call.op, call.version).calls_python:
+        function = (call.params or {}).get("function")
+        if isinstance(function, str):
+            yield function

@@ -36,7 +36,6 @@ from stoker.pipeline.planning.steps import (
     IfStep,
     InputStep,
     ItemsStep,
-    LevelsStep,
     RecordStep,
     RescaleStep,
     SameSizeStep,
@@ -225,8 +224,6 @@ class Run:
                 self.same_size(step)
             case ApplyStep() | FoldStep():
                 self.apply(step)
-            case LevelsStep():
-                self.steps(step.applies)
             case ItemsStep():
                 self.items(step)
             case IfStep():

@@ -29,7 +29,7 @@ from stoker.pipeline.planning.steps import (
     IfStep,
     InputStep,
     ItemsStep,
-    Step,
+    walk,
 )
 from stoker.pipeline.planning.tables import plain_record
 from stoker.protocol.forms import cut
@@ -276,8 +276,9 @@ class _Recording(Run):
             self._alias(join.dst, join.then if taken else join.orelse)
         site = self.plan.graph.site(step.cond)
         why = f"its branch was not taken: the condition at {site} was {taken}"
-        for decision in _decisions(step.orelse if taken else step.then):
-            self.passed_over[decision.index] = why
+        for passed, _ in walk(step.orelse if taken else step.then):
+            if isinstance(passed, DrawStep):
+                self.passed_over[passed.decision.index] = why
 
     def _keep(self, number: int, name: str, of: int | None) -> Iterator[ReplayValue]:
         self.origin[number] = number
@@ -306,12 +307,3 @@ def _parts(
     for key, part in (parts if items else {name: array}).items():
         part.flags.writeable = False
         yield ReplayValue(key, kind, number, of, part)
-
-
-def _decisions(steps: Sequence[Step]) -> Iterator[Decision]:
-    """Yield the decisions that a block makes, also in blocks within it."""
-    for step in steps:
-        if isinstance(step, DrawStep):
-            yield step.decision
-        elif isinstance(step, IfStep):
-            yield from _decisions((*step.then, *step.orelse))

@@ -28,7 +28,7 @@ from stoker.pipeline.planning.steps import (
     made_for,
     source_of,
 )
-from stoker.rng.row import Row
+from stoker.rng.row import Row, row_of
 
 
 class PlainSizes:
@@ -44,8 +44,7 @@ class PlainSizes:
         """Return the sizes of rows of one step; see `stoker.pipeline.planning.sizing.Sizes`."""
         found = np.zeros((len(rows), len(self._sizing.outputs), 2), np.int64)
         for number, words in enumerate(rows.tolist()):
-            seed, sample, epoch, lane = words
-            row = Row(seed, sample, epoch, lane >> 16, lane & 65535, place.step, place.progress)
+            row = row_of(words, place.step, place.progress)
             run = _SizeRun(self._engine, row, self._columns(number, sizes, numbers), self._sizing)
             run.steps(self._engine.plan.steps)
             for place_of, step in enumerate(self._sizing.outputs):

@@ -15,7 +15,6 @@ transforms needs the memory of one. Inputs are never written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -23,27 +22,21 @@ from stoker.ops.contract.op import State, same_size
 from stoker.pipeline.planning.steps import (
     ApplyStep,
     ConvertStep,
-    DrawStep,
-    ExprStep,
     FoldStep,
     IfStep,
     ItemsStep,
-    LevelsStep,
-    Place,
+    Location,
+    Path,
     Step,
-    StoreSizedStep,
     StoreStep,
+    walk,
 )
 from stoker.protocol.layout import ALIGN
 
-_Makers = ApplyStep | LevelsStep | FoldStep | ItemsStep | ConvertStep
+_Makers = ApplyStep | FoldStep | ItemsStep | ConvertStep
 """Steps whose result has memory of its own."""
-_Kernels = ApplyStep | LevelsStep | FoldStep
+_Kernels = ApplyStep | FoldStep
 """Those that run kernels of images, masks and arrays, with scratch memory."""
-
-
-Path = tuple[tuple[int, int], ...]
-"""(an `if`, which of its blocks) for each branch on the way to a block."""
 
 
 class Bound(Protocol):
@@ -70,11 +63,11 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ArenaLayout:
     """The result: see `Plan` for the fields."""
 
     steps: tuple[Step, ...]
-    places: dict[int, Place]
+    places: dict[int, Location]
     scratch: dict[int, int]
     arena_bytes: int
 
@@ -86,7 +79,7 @@ class _Event:
     step: Step
 
 
-def lay_out(bound: Bound) -> Layout:
+def lay_out(bound: Bound) -> ArenaLayout:
     """Give every value its place and leave out the stores that have become needless."""
     return _Planner(bound).lay_out()
 
@@ -94,19 +87,21 @@ def lay_out(bound: Bound) -> Layout:
 class _Planner:
     def __init__(self, bound: Bound) -> None:
         self.bound = bound
-        self.events = list(_events(bound.steps, (), [0]))
+        self.events = [
+            _Event(time, path, step) for time, (step, path) in enumerate(walk(bound.steps))
+        ]
         self.roots: dict[int, frozenset[int]] = {}
         self.last: dict[int, int] = {}
         self.regions: dict[int, Region] = {}
         self.places = {
-            value: Place("input", index) for index, value in enumerate(bound.fields.values())
+            value: Location("input", index) for index, value in enumerate(bound.fields.values())
         }
 
-    def lay_out(self) -> Layout:
+    def lay_out(self) -> ArenaLayout:
         for event in self.events:
             self.trace_roots(event)
         for event in self.events:
-            for value in reads(event.step):
+            for value in event.step.reads:
                 for root in self.roots.get(value, ()):
                     self.last[root] = event.time
         for event in self.events:
@@ -115,9 +110,9 @@ class _Planner:
         scratch, arena_bytes = self.place_arena()
         for value in self.bound.states:
             kind = "register" if value in self.bound.registers else "join"
-            self.places.setdefault(value, Place(kind))
+            self.places.setdefault(value, Location(kind))
         steps = tuple(step for step in self.bound.steps if step not in stored)
-        return Layout(steps, self.places, scratch, arena_bytes)
+        return ArenaLayout(steps, self.places, scratch, arena_bytes)
 
     def trace_roots(self, event: _Event) -> None:
         step = event.step
@@ -135,12 +130,7 @@ class _Planner:
         if not isinstance(step, _Makers) or step.dst not in self.roots:
             return
         death = self.last[step.dst]
-        if isinstance(step, LevelsStep):
-            self.regions[step.table] = Region(
-                self.bound.states[step.table].bound_bytes,
-                *(event.time, event.time, event.path, [step.table]),
-            )
-        if isinstance(step, ApplyStep | LevelsStep):
+        if isinstance(step, ApplyStep):
             shared = self.in_place(step, event.time)
             if shared is not None:
                 shared.death = max(shared.death, death)
@@ -150,16 +140,15 @@ class _Planner:
         size = self.bound.states[step.dst].bound_bytes
         self.regions[step.dst] = Region(size, event.time, death, event.path, [step.dst])
 
-    def in_place(self, step: ApplyStep | LevelsStep, time: int) -> Region | None:
+    def in_place(self, step: ApplyStep, time: int) -> Region | None:
         """Return the region that a step may write while it reads it, if there is one."""
         states, roots = self.bound.states, self.roots.get(step.src, frozenset())
-        last = step.applies[-1] if isinstance(step, LevelsStep) else step
-        if not last.kernel.in_place or len(roots) != 1 or self._is_input_alias(step.src):
+        if not step.kernel.in_place or len(roots) != 1 or self._is_input_alias(step.src):
             return None
         (root,) = roots
         src, dst = states[step.src], states[step.dst]
         same = src.dtype == dst.dtype and src.shape == dst.shape and src.bound == dst.bound
-        keeps = last.decision.op.out_size is same_size or dst.is_fixed
+        keeps = step.decision.op.out_size is same_size or dst.is_fixed
         return self.regions[root] if same and keeps and self.last[root] == time else None
 
     def _is_input_alias(self, value: int) -> bool:
@@ -192,7 +181,7 @@ class _Planner:
             taken.add(id(region))
             stored.add(step)
             for value in region.values:
-                self.places[value] = Place("output", step.output)
+                self.places[value] = Location("output", step.output)
         return stored
 
     def place_arena(self) -> tuple[dict[int, int], int]:
@@ -207,7 +196,7 @@ class _Planner:
         offsets, size = _pack(wanted)
         for region in regions.values():
             for value in region.values:
-                self.places[value] = Place("arena", offsets[id(region)])
+                self.places[value] = Location("arena", offsets[id(region)])
         return {value: offsets[id(region)] for value, region in needs.items()}, size
 
 
@@ -238,35 +227,9 @@ def _pack(regions: list[Region]) -> tuple[dict[int, int], int]:
 
 def _exclude_each_other(one: Path, other: Path) -> bool:
     """Whether two blocks lie in different branches of one `if`, so that only one of them runs."""
-    for (choice, side), (other_choice, other_side) in zip(one, other, strict=False):
-        if choice != other_choice:
+    for branch, other_branch in zip(one, other, strict=False):
+        if branch.choice != other_branch.choice:
             return False
-        if side != other_side:
+        if branch.side != other_branch.side:
             return True
     return False
-
-
-def _events(steps: tuple[Step, ...], path: Path, clock: list[int]) -> Iterator[_Event]:
-    for step in steps:
-        if isinstance(step, IfStep):
-            yield from _events(step.then, (*path, (id(step), 0)), clock)
-            yield from _events(step.orelse, (*path, (id(step), 1)), clock)
-        yield _Event(clock[0], path, step)
-        clock[0] += 1
-
-
-def reads(step: Step) -> tuple[int, ...]:
-    """Values whose memory a step reads; looking at a size reads no memory."""
-    match step:
-        case ApplyStep() | LevelsStep() | FoldStep() | ItemsStep():
-            return step.srcs
-        case ConvertStep() | StoreStep() | StoreSizedStep():
-            return (step.src,)
-        case DrawStep(decision=decision):
-            return () if decision.items is None else (decision.items,)
-        case ExprStep():
-            return () if step.op in ("height", "width", "count") else step.args
-        case IfStep():
-            return (step.cond, *(side for join in step.joins for side in (join.then, join.orelse)))
-        case _:
-            return ()

@@ -8,31 +8,19 @@ alone, the box can be computed before the image is decoded. Pure functions of a 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Final
 
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
     ApplyStep,
-    ConstStep,
-    ContextStep,
     Decision,
-    DrawStep,
-    ExprStep,
-    FoldStep,
-    IfStep,
     InputStep,
-    ItemsStep,
-    RecordStep,
-    SameSizeStep,
     Step,
     made_for,
+    walk,
 )
 
 Box = tuple[int, int, int, int]
 """(top, left, height, width) in pixels."""
-
-
-_NO_PIXELS: Final = (InputStep, DrawStep, SameSizeStep, ConstStep, ContextStep, RecordStep)
 
 
 def windowed(plan: Plan) -> dict[str, tuple[Decision, ...]]:
@@ -71,23 +59,10 @@ def wanted_windows(
 
 def _uses(steps: tuple[Step, ...]) -> Iterator[tuple[int, Decision | None]]:
     """Yield the values whose pixels are read, with the decision that bounds them, or None."""
-    for step in steps:
-        if isinstance(step, ApplyStep):
-            yield step.src, step.decision if _bounds(step.decision) else None
-        elif isinstance(step, IfStep):
-            yield step.cond, None
-            yield from _uses(step.then)
-            yield from _uses(step.orelse)
-            yield from ((side, None) for join in step.joins for side in (join.then, join.orelse))
-        elif isinstance(step, ExprStep):
-            if step.op not in ("height", "width"):
-                yield from ((value, None) for value in step.args)
-        elif isinstance(step, FoldStep):
-            yield from ((src, None) for src in step.srcs)
-        elif isinstance(step, ItemsStep):
-            yield step.src, None  # of its frame only the size is read
-        elif not isinstance(step, _NO_PIXELS):
-            yield step.src, None
+    for step, _ in walk(steps):
+        bounded = isinstance(step, ApplyStep) and _bounds(step.decision)
+        for value in step.reads:
+            yield value, step.decision if bounded and isinstance(step, ApplyStep) else None
 
 
 def _bounds(decision: Decision) -> bool:

@@ -21,11 +21,10 @@ from stoker.pipeline.graph.normal import normalise
 from stoker.pipeline.planning.arena import lay_out
 from stoker.pipeline.planning.binding import Binder
 from stoker.pipeline.planning.bucketed import Size, in_bucket
-from stoker.pipeline.planning.levels import join_levels
 from stoker.pipeline.planning.mixes import Mix
 from stoker.pipeline.planning.shortcuts import shorten
 from stoker.pipeline.planning.sizing import sizing_of
-from stoker.pipeline.planning.steps import Check, Decision, Place, Step
+from stoker.pipeline.planning.steps import Check, Decision, Location, Step
 from stoker.pipeline.planning.unneeded import check_unneeded
 from stoker.protocol.layout import Output
 
@@ -62,7 +61,7 @@ class Plan:
     decisions: tuple[Decision, ...]
     steps: tuple[Step, ...]
     states: Mapping[int, State]
-    places: Mapping[int, Place]
+    places: Mapping[int, Location]
     scratch: Mapping[int, int]
     arena_bytes: int
     checks: tuple[Check, ...]
@@ -88,7 +87,7 @@ def bind(
         states: field name -> what the dataset holds under it.
         bucket: size of the bucket whose samples are computed; None without buckets.
         shortcuts: whether steps may be joined where that is quicker and gives the same bytes; see
-            `stoker.pipeline.planning.shortcuts` and `stoker.pipeline.planning.levels`.
+            `stoker.pipeline.planning.shortcuts`.
 
     Raises:
         BuildError: a field is unknown, an op has no rule (even where nothing needs its result),
@@ -100,8 +99,6 @@ def bind(
     normal = normalise(graph)
     settled = in_bucket(normal, bucket)
     bound = Binder(shorten(settled, states) if shortcuts else settled, states).bind()
-    if shortcuts:
-        join_levels(bound)
     check_unneeded(normal.unneeded, states)
     layout = lay_out(bound)
     plan = Plan(

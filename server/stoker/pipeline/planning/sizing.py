@@ -29,12 +29,12 @@ from stoker.pipeline.planning.steps import (
     InputStep,
     ItemsStep,
     Join,
-    LevelsStep,
+    Maker,
+    Path,
     RecordStep,
-    SameSizeStep,
     Step,
     StoreSizedStep,
-    StoreStep,
+    walk,
 )
 from stoker.protocol.errors import BuildError
 
@@ -79,7 +79,7 @@ class Sizes(Protocol):
 
         Args:
             place: any row of the step; says epoch, step and progress.
-            rows: (n, 4) uint64, see `stoker.pipeline.compiled.executor.row_table`.
+            rows: (n, 4) uint64, see `stoker.rng.row`.
             sizes: (n, measured, 2) int64: height and width, or length and 1.
             numbers: for each field that is read its values, (n,).
         """
@@ -119,31 +119,27 @@ class _Walk:
         self.draws: dict[int, DrawStep] = {}
         self.conditions: dict[int, tuple[int, ...]] = {}
         self.draw_conditions: dict[int, tuple[int, ...]] = {}
-        self.note(plan.steps, ())
+        for step, path in walk(plan.steps):
+            self.note(step, path)
 
-    def note(self, steps: tuple[Step, ...], conditions: tuple[int, ...]) -> None:
-        """Note what makes each value, on which conditions, and whose size it has."""
-        roots = self.sizing.roots
-        for step in steps:
-            if isinstance(step, IfStep):
-                self.note(step.then, (*conditions, step.cond))
-                self.note(step.orelse, (*conditions, step.cond))
-                for join in step.joins:
-                    self.makers[join.dst] = (step, join)
-                    self.conditions[join.dst] = conditions
-                    sides = {roots.get(side, side) for side in (join.then, join.orelse)}
-                    roots[join.dst] = sides.pop() if len(sides) == 1 else join.dst
-            elif isinstance(step, DrawStep):
-                self.draws[step.decision.index] = step
-                self.draw_conditions[step.decision.index] = conditions
-            elif not isinstance(step, SameSizeStep | StoreStep | StoreSizedStep):
-                self.makers[step.dst] = step
-                self.conditions[step.dst] = conditions
-                if isinstance(step, LevelsStep):
-                    roots[step.dst] = roots.get(step.src, step.src)
-                elif isinstance(step, ApplyStep | FoldStep | ConvertStep):
-                    src = self.source_of_size(step)
-                    roots[step.dst] = step.dst if src is None else roots.get(src, src)
+    def note(self, step: Step, path: Path) -> None:
+        """Note what makes each value of a step, on which conditions, and whose size it has."""
+        roots, conditions = self.sizing.roots, tuple(branch.cond for branch in path)
+        if isinstance(step, DrawStep):
+            self.draws[step.decision.index] = step
+            self.draw_conditions[step.decision.index] = conditions
+        for value in step.writes:
+            self.conditions[value] = conditions
+        if isinstance(step, IfStep):
+            for join in step.joins:
+                self.makers[join.dst] = (step, join)
+                sides = {roots.get(side, side) for side in (join.then, join.orelse)}
+                roots[join.dst] = sides.pop() if len(sides) == 1 else join.dst
+        elif isinstance(step, Maker):
+            self.makers[step.dst] = step
+            if isinstance(step, ApplyStep | FoldStep | ConvertStep):
+                src = self.source_of_size(step)
+                roots[step.dst] = step.dst if src is None else roots.get(src, src)
 
     def source_of_size(self, step: ApplyStep | FoldStep | ConvertStep) -> int | None:
         """Return the value that what a step makes is for certain as large as, if there is one."""

@@ -1,20 +1,26 @@
 """The steps of a plan: what an engine does for one row, in order.
 
 Values keep their numbers from the graph's normal form; values that binding adds (conversions) are
-numbered after those. Both engines walk these steps: of each the program gets an instruction or two,
-the interpreter executes them with NumPy. Plain frozen records; numba-free.
+numbered after those. Both engines walk these steps: each becomes an instruction or two of the
+program, and the interpreter executes it with NumPy. Plain frozen records.
+
+Each step says which values it reads, looks at and writes, and which blocks it holds, so code that
+only follows values needs `walk` and no list of the kinds of steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from stoker.ops.contract.op import FoldKernel, ItemsKernel, Kernel, Op
 from stoker.pipeline.graph.nodes import Form
 from stoker.pipeline.graph.schedule import Schedule
 from stoker.pipeline.graph.sites import Site
+
+SIZES: Final = ("height", "width", "count")
+"""Expressions that use the size of their argument, never its memory."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +63,43 @@ def made_for(decision: Decision) -> int:
     return decision.of
 
 
+class Step:
+    """What an engine does; the properties say how values flow through it."""
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """Values whose memory is read."""
+        return ()
+
+    @property
+    def looks_at(self) -> tuple[int, ...]:
+        """Values of which only the size is used."""
+        return ()
+
+    @property
+    def writes(self) -> tuple[int, ...]:
+        """Values that are made."""
+        return ()
+
+    @property
+    def blocks(self) -> tuple[tuple[Step, ...], ...]:
+        """Blocks of which one runs."""
+        return ()
+
+
+class Maker(Step):
+    """A step that makes one value, `dst`."""
+
+    dst: int
+
+    @property
+    def writes(self) -> tuple[int, ...]:
+        """The value that is made."""
+        return (self.dst,)
+
+
 @dataclass(frozen=True)
-class InputStep:
+class InputStep(Maker):
     """Take a field from column `column` of the inputs; `check`: status of a size out of bounds."""
 
     dst: int
@@ -67,10 +108,20 @@ class InputStep:
 
 
 @dataclass(frozen=True)
-class DrawStep:
+class DrawStep(Step):
     """Fill the decision's record."""
 
     decision: Decision
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """Boxes or keypoints that the draw looks into."""
+        return () if self.decision.items is None else (self.decision.items,)
+
+    @property
+    def looks_at(self) -> tuple[int, ...]:
+        """The value whose size the draw sees."""
+        return () if self.decision.of is None else (self.decision.of,)
 
 
 @dataclass(frozen=True)
@@ -84,7 +135,7 @@ class RescaleStep(DrawStep):
 
 
 @dataclass(frozen=True)
-class SameSizeStep:
+class SameSizeStep(Step):
     """Refuse the sample unless two values have one height and width. `check` is its status."""
 
     decision: Decision
@@ -92,9 +143,14 @@ class SameSizeStep:
     right: int
     check: int
 
+    @property
+    def looks_at(self) -> tuple[int, ...]:
+        """Both values."""
+        return (self.left, self.right)
+
 
 @dataclass(frozen=True)
-class ApplyStep:
+class ApplyStep(Maker):
     """Run the kernel of `kind` and `dtype` from `src` to `dst`.
 
     `check` is the status for a size out of bounds; None where the size is fixed.
@@ -110,6 +166,11 @@ class ApplyStep:
     dtype: str
 
     @property
+    def reads(self) -> tuple[int, ...]:
+        """The value that the kernel reads."""
+        return (self.src,)
+
+    @property
     def srcs(self) -> tuple[int, ...]:
         """The one value that is read."""
         return (self.src,)
@@ -121,39 +182,7 @@ class ApplyStep:
 
 
 @dataclass(frozen=True)
-class LevelsStep:
-    """Several kernels, one after the other, whose results follow level by level.
-
-    They may run on the picture of all levels in `table`, (256, 1, 1) uint8, through which the image
-    is then looked up; see `stoker.pipeline.planning.levels`.
-    """
-
-    applies: tuple[ApplyStep, ...]
-    table: int
-
-    @property
-    def src(self) -> int:
-        """The image before the first kernel."""
-        return self.applies[0].src
-
-    @property
-    def dst(self) -> int:
-        """The image after the last."""
-        return self.applies[-1].dst
-
-    @property
-    def srcs(self) -> tuple[int, ...]:
-        """The one value that is read."""
-        return (self.src,)
-
-    @property
-    def scratch_bytes(self) -> int:
-        """Scratch of each kernel, used by one after the other."""
-        return max(step.scratch_bytes for step in self.applies)
-
-
-@dataclass(frozen=True)
-class FoldStep:
+class FoldStep(Maker):
     """Run the fold of `kind` over `srcs` in their order, into `dst`.
 
     `check` is the status for a size out of bounds; None where the size is fixed.
@@ -169,13 +198,18 @@ class FoldStep:
     dtype: str
 
     @property
+    def reads(self) -> tuple[int, ...]:
+        """The values that are folded."""
+        return self.srcs
+
+    @property
     def kernel(self) -> FoldKernel:
         """The kernel that runs, once for each source."""
         return self.decision.op.fold_of(self.kind, self.dtype)
 
 
 @dataclass(frozen=True)
-class ItemsStep:
+class ItemsStep(Maker):
     """Apply a decision to boxes or keypoints, from `src` to `dst`.
 
     `frame` is the image or mask whose size they count in; None if the op was called with none.
@@ -189,6 +223,16 @@ class ItemsStep:
     frame: int | None
     check: int
     site: Site
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The boxes or keypoints."""
+        return (self.src,)
+
+    @property
+    def looks_at(self) -> tuple[int, ...]:
+        """The frame."""
+        return () if self.frame is None else (self.frame,)
 
     @property
     def srcs(self) -> tuple[int, ...]:
@@ -209,15 +253,20 @@ class ItemsStep:
 
 
 @dataclass(frozen=True)
-class ConvertStep:
+class ConvertStep(Maker):
     """Copy `src` to `dst` with the dtype and rank of `dst`."""
 
     src: int
     dst: int
 
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The value that is copied."""
+        return (self.src,)
+
 
 @dataclass(frozen=True)
-class ConstStep:
+class ConstStep(Maker):
     """Set a scalar to a constant."""
 
     dst: int
@@ -225,7 +274,7 @@ class ConstStep:
 
 
 @dataclass(frozen=True)
-class ContextStep:
+class ContextStep(Maker):
     """Set a scalar to a fact about the row: "id", "epoch", "view", "step" or "progress"."""
 
     dst: int
@@ -233,7 +282,7 @@ class ContextStep:
 
 
 @dataclass(frozen=True)
-class ExprStep:
+class ExprStep(Maker):
     """Compute a scalar; `types` are bool, int64 or float64, one for each argument."""
 
     dst: int
@@ -241,9 +290,19 @@ class ExprStep:
     args: tuple[int, ...]
     types: tuple[str, ...]
 
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The arguments, unless only their size is used."""
+        return () if self.op in SIZES else self.args
+
+    @property
+    def looks_at(self) -> tuple[int, ...]:
+        """The argument whose size is used."""
+        return self.args if self.op in SIZES else ()
+
 
 @dataclass(frozen=True)
-class RecordStep:
+class RecordStep(Maker):
     """Read a field of a decision's record into a scalar of type `type_`."""
 
     dst: int
@@ -262,7 +321,7 @@ class Join:
 
 
 @dataclass(frozen=True)
-class IfStep:
+class IfStep(Step):
     """Run one block. `cond` is a scalar; it is true if it is not 0."""
 
     cond: int
@@ -270,17 +329,37 @@ class IfStep:
     orelse: tuple[Step, ...]
     joins: tuple[Join, ...]
 
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The condition, and the values that are joined."""
+        return (self.cond, *(side for join in self.joins for side in (join.then, join.orelse)))
+
+    @property
+    def writes(self) -> tuple[int, ...]:
+        """The joined values."""
+        return tuple(join.dst for join in self.joins)
+
+    @property
+    def blocks(self) -> tuple[tuple[Step, ...], ...]:
+        """Both blocks."""
+        return (self.then, self.orelse)
+
 
 @dataclass(frozen=True)
-class StoreStep:
+class StoreStep(Step):
     """Copy a value into an output's row."""
 
     output: int
     src: int
 
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The value that is copied."""
+        return (self.src,)
+
 
 @dataclass(frozen=True)
-class StoreSizedStep:
+class StoreSizedStep(Step):
     """Copy a value whose size differs from row to row into an output's row, and its size behind it.
 
     `check` is the status for a value that is longer than the rows of this batch, which a padded
@@ -293,24 +372,44 @@ class StoreSizedStep:
     varies: tuple[int, ...]
     check: int
 
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The value that is copied."""
+        return (self.src,)
 
-Step = (
-    InputStep
-    | DrawStep
-    | SameSizeStep
-    | ApplyStep
-    | LevelsStep
-    | FoldStep
-    | ItemsStep
-    | ConvertStep
-    | ConstStep
-    | ContextStep
-    | ExprStep
-    | RecordStep
-    | IfStep
-    | StoreStep
-    | StoreSizedStep
-)
+
+class Branch(NamedTuple):
+    """A block of an `if`.
+
+    Attributes:
+        choice: identity of the `IfStep`.
+        side: 0 for `then`, 1 for `orelse`.
+        cond: the value that decides.
+    """
+
+    choice: int
+    side: int
+    cond: int
+
+
+Path = tuple[Branch, ...]
+"""The blocks around a step, from the outside."""
+
+
+class Walked(NamedTuple):
+    """A step and the blocks that it is in."""
+
+    step: Step
+    path: Path
+
+
+def walk(steps: Sequence[Step], path: Path = ()) -> Iterator[Walked]:
+    """Yield every step, those of blocks before the step that holds the blocks."""
+    for step in steps:
+        if isinstance(step, IfStep):
+            for side, block in enumerate(step.blocks):
+                yield from walk(block, (*path, Branch(id(step), side, step.cond)))
+        yield Walked(step, path)
 
 
 @dataclass(frozen=True)
@@ -332,7 +431,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where a value lies.
 
     Attributes:

@@ -11,11 +11,9 @@ from typing import Any
 
 import msgspec
 
-from stoker.ops.custom.python_call import PythonCall
 from stoker.ops.geometry.resize_center_crop import ResizeCenterCrop
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import Form, If, Node
-from stoker.pipeline.planning.levels import levels_steps
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
     ApplyStep,
@@ -29,7 +27,6 @@ from stoker.pipeline.planning.steps import (
     IfStep,
     InputStep,
     ItemsStep,
-    LevelsStep,
     RecordStep,
     SameSizeStep,
     Step,
@@ -50,7 +47,7 @@ def explain(plan: Plan) -> str:
         *_memory(plan),
         "conditions:",
         *(_conditions(plan, plan.steps) or ["  none: every step runs for every row"]),
-        *mixes(plan),
+        *_mixes(plan),
         "outputs:",
     ]
     lines += [f"  {o.name}: {o.kind} {o.dtype} {_shape(o)}" for o in plan.delivered]
@@ -59,18 +56,14 @@ def explain(plan: Plan) -> str:
 
 def joined(plan: Plan) -> list[str]:
     """Say what a plan with shortcuts does at once, of which the pipeline has several steps."""
-    lines = [
+    return [
         f"{d.op.by} and center_crop: only what is kept is computed"
         for d in plan.decisions
         if isinstance(d.op, ResizeCenterCrop)
-    ]
-    for step in levels_steps(plan.steps):
-        names = ", ".join(f"{one.decision.op.name} ({one.site})" for one in step.applies)
-        lines.append(f"{names}: one table of levels, where tables are quick and images not small")
-    return lines or ["nothing"]
+    ] or ["nothing"]
 
 
-def mixes(plan: Plan) -> list[str]:
+def _mixes(plan: Plan) -> list[str]:
     """Say what batch ops do to the outputs afterwards, and with which rows."""
     lines = ["batch ops, on finished rows:"] * bool(plan.mixes)
     for mix in plan.mixes:
@@ -179,12 +172,12 @@ def _lines(plan: Plan, steps: tuple[Step, ...], pad: str) -> list[str]:
 def _line(plan: Plan, step: Step) -> str:
     match step:
         case InputStep():
-            return f"v{step.dst} = field {plan.fields[step.column]!r}{about(plan, step.dst)}"
+            return f"v{step.dst} = field {plan.fields[step.column]!r}{_about(plan, step.dst)}"
         case DrawStep(decision=d):
             return _decided(d)
         case SameSizeStep():
             return f"check: v{step.left} and v{step.right} have one size"
-        case ApplyStep() | LevelsStep() | FoldStep() | ItemsStep():
+        case ApplyStep() | FoldStep() | ItemsStep():
             return _applied(plan, step)
         case StoreStep() | StoreSizedStep():
             form = ""
@@ -194,12 +187,10 @@ def _line(plan: Plan, step: Step) -> str:
     return _scalar_line(plan, step)
 
 
-def _applied(plan: Plan, step: ApplyStep | LevelsStep | FoldStep | ItemsStep) -> str:
-    run = step.applies if isinstance(step, LevelsStep) else (step,)
-    ops = ", ".join(f"{one.decision.op.name} d{one.decision.index}" for one in run)
+def _applied(plan: Plan, step: ApplyStep | FoldStep | ItemsStep) -> str:
+    op = f"{step.decision.op.name} d{step.decision.index}"
     of = ", ".join(f"v{src}" for src in step.srcs)
-    how = " as one table" * isinstance(step, LevelsStep)
-    return f"v{step.dst} = {ops} of {of}{how}{about(plan, step.dst)}"
+    return f"v{step.dst} = {op} of {of}{_about(plan, step.dst)}"
 
 
 def _decided(d: Decision) -> str:
@@ -211,14 +202,14 @@ def _decided(d: Decision) -> str:
     stream = "no randomness" if d.stream is None else f"stream {d.stream!r}"
     more = ", parameters of a schedule" * (d.schedule is not None)
     more += ", the same for all views" * d.shared
-    more += f", in Python: {d.op.function}" if isinstance(d.op, PythonCall) else ""
+    more += f", in Python: {d.op.params_data()['function']}" if d.op.calls_python else ""
     return f"d{d.index} = draw {d.op.name}{of}, {stream}{more} ({d.site})"
 
 
 def _scalar_line(plan: Plan, step: Step) -> str:
     match step:
         case ConvertStep():
-            return f"v{step.dst} = v{step.src}{about(plan, step.dst)}"
+            return f"v{step.dst} = v{step.src}{_about(plan, step.dst)}"
         case ConstStep():
             return f"v{step.dst} = {step.value!r}"
         case ContextStep():
@@ -244,7 +235,7 @@ def _shape(output: Output) -> str:
     return f"({', '.join(sides)}), {output.form}"
 
 
-def about(plan: Plan, value: int) -> str:
+def _about(plan: Plan, value: int) -> str:
     """Say what a value is and where it lies: `: state, place`."""
     place = plan.places[value]
     if place.kind == "output":

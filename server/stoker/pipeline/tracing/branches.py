@@ -5,24 +5,21 @@ decided for each sample, both branches are traced, each into its block, and what
 joined: values and numbers become results of the `if`, tuples, lists and dicts join part by part,
 and what is one and the same object in both branches stays as it is. What cannot join becomes a
 `Missing`, which is refused where it is used, naming the variable and the line of the `if`. A branch
-that changes something from outside of it is refused too (`stoker.pipeline.tracing.untouched`).
+must not change objects from outside of it: both branches are traced, so both would change them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NoReturn, TypeVar
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
 
 from stoker.ops.contract.numbers import settled
 from stoker.pipeline.graph.sites import Site, user_site
-from stoker.pipeline.tracing.untouched import Reached
 from stoker.pipeline.tracing.values import TracedValue, Unusable, fault
-from stoker.protocol.errors import BuildError
 
 RESULT: Final = "_stoker_result"
 """Variable that holds what a rewritten function returns."""
 
-T = TypeVar("T")
 Build = Callable[[list[TracedValue]], Any]
 
 
@@ -64,8 +61,7 @@ def run_if(
     """Run one branch, or trace both; return the variables that they assign."""
     if not isinstance(condition, TracedValue):
         return then(*values) if condition else otherwise(*values)
-    given = dict(zip(names, values, strict=True))
-    return _both(condition, lambda: then(*values), lambda: otherwise(*values), names, given)
+    return _both(condition, lambda: then(*values), lambda: otherwise(*values), names)
 
 
 def choose(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
@@ -81,7 +77,7 @@ def both(*parts: Callable[[], Any]) -> Any:
     result = parts[0]()
     for part in parts[1:]:
         if isinstance(result, TracedValue):
-            result = result & _checked(result, Reached((part,)), part)()
+            result = result & part()
         elif not result:
             return result
         else:
@@ -94,7 +90,7 @@ def either(*parts: Callable[[], Any]) -> Any:
     result = parts[0]()
     for part in parts[1:]:
         if isinstance(result, TracedValue):
-            result = result | _checked(result, Reached((part,)), part)()
+            result = result | part()
         elif result:
             return result
         else:
@@ -126,7 +122,12 @@ def plain(condition: Any, word: str, name: str = "") -> Any:
             f"loops over values of a sample; loop over a Python range, with an `if` inside"
         )
     if word == "change":
-        raise _changing(condition, name)
+        raise fault(
+            f"a branch on {condition.what}, which is decided for each sample, changes {name!r} in "
+            "place. Every branch is traced, so it would be changed for every sample: assign a new "
+            "one in the branch, such as {**old, 'image': image} or [*old, image]; a function that "
+            "the branch calls can return it"
+        )
     raise fault(
         f"an `if` on {condition.what}, which is decided for each sample, holds break, continue, "
         "del, global, nonlocal, or a return out of a loop or of an `if` whose branches may both go "
@@ -134,34 +135,11 @@ def plain(condition: Any, word: str, name: str = "") -> Any:
     )
 
 
-def _changing(condition: TracedValue, name: str) -> BuildError:
-    return fault(
-        f"a branch on {condition.what}, which is decided for each sample, changes {name!r} in "
-        "place. Every branch is traced, so it would be changed for every sample: assign a new one "
-        "in the branch, such as {**old, 'image': image} or [*old, image]; a function that the "
-        "branch calls can return it"
-    )
-
-
-def _checked(condition: TracedValue, reached: Reached, branch: Callable[[], T]) -> Callable[[], T]:
-    """Return a branch that is refused if it changes what it reaches."""
-
-    def run() -> T:
-        result = branch()
-        name = reached.changed()
-        if name is not None:
-            raise _changing(condition, name)
-        return result
-
-    return run
-
-
 def _both(
     condition: TracedValue,
     then: Callable[[], tuple[Any, ...]],
     otherwise: Callable[[], tuple[Any, ...]],
     names: tuple[str, ...],
-    given: Mapping[str, Any] | None = None,
 ) -> tuple[Any, ...]:
     site = user_site()
     leaves: list[tuple[Any, Any]] = []
@@ -172,9 +150,7 @@ def _both(
             rebuilt.append(_pair(name, one, other, leaves, site))
         return leaves
 
-    reached = Reached((then, otherwise), given)
-    left, right = (_checked(condition, reached, branch) for branch in (then, otherwise))
-    joined = condition.tracer.branch(condition, left, right, pair)
+    joined = condition.tracer.branch(condition, then, otherwise, pair)
     return tuple(build(joined) for build in rebuilt)
 
 

@@ -18,9 +18,9 @@ which cannot be moved to the end (it stands in a loop, or both branches of its `
 `break`, `continue`, `yield`, `global`, `nonlocal` or `del`, and every `while`, keeps its form; its
 condition goes through `_stoker_plain`, which refuses a condition that is decided for each sample,
 by line. So does an `if` that changes a list, dict or object from outside of it: both branches are
-traced, so both would change it for every sample. (What a function changes that a branch calls is
-seen while it is traced: `tracing.untouched`.) Lines stay those of the user's file. A
-function whose source cannot be read is left as it is.
+traced, so both would change it for every sample. (Changes by a function that the branch calls are
+not seen.) Lines stay those of the user's file. A function whose source cannot be read is left as it
+is.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import ast
 import functools
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -310,8 +310,12 @@ def _own(nodes: list[Any]) -> Iterator[ast.AST]:
 
 
 def _assigned(nodes: list[Any]) -> set[str]:
+    return _names(_own(nodes))
+
+
+def _names(nodes: Iterable[ast.AST]) -> set[str]:
     names: set[str] = set()
-    for node in _own(nodes):
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -325,8 +329,10 @@ def _assigned(nodes: list[Any]) -> set[str]:
 
 def _changed(nodes: list[Any]) -> set[str]:
     """Return the variables that statements do not assign, but whose parts they set or take away."""
-    found: set[str] = set()
-    for node in _own(nodes):
+    own = list(_own(nodes))
+    extended = list(_extended(own))
+    found = {name.id for name in extended}
+    for node in own:
         if isinstance(node, ast.Subscript | ast.Attribute):
             part = node.value if isinstance(node.ctx, ast.Store | ast.Del) else None
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -337,7 +343,15 @@ def _changed(nodes: list[Any]) -> set[str]:
             part = part.value
         if isinstance(part, ast.Name):
             found.add(part.id)
-    return found - _assigned(nodes)
+    return found - _names(node for node in own if node not in extended)
+
+
+def _extended(nodes: Iterable[ast.AST]) -> Iterator[ast.Name]:
+    """Yield each `x` of `x += [...]`, which changes a list in place."""
+    for node in nodes:
+        match node:
+            case ast.AugAssign(target=ast.Name() as name, value=ast.List() | ast.ListComp()):
+                yield name
 
 
 def _binds(node: ast.AST) -> bool:

@@ -203,7 +203,7 @@ class TracedValue(Value):
         return self.tracer.expr("not", self)
 
 
-class Sample:
+class TracedSample:
     """The argument of a pipeline function: `sample.field` and `sample["field"]` are its fields.
 
     `sample["stoker.epoch"]` and `sample["stoker.view"]` are facts about the row.
@@ -229,6 +229,6 @@ class Sample:
         )
 
 
-def tracer_of(sample: Sample) -> Tracer:
+def tracer_of(sample: TracedSample) -> Tracer:
     """Return the pipeline under construction; no member, as any name may be a field's."""
     return sample._tracer

@@ -74,7 +74,7 @@ def group_number(name: str | None) -> int | None:
         ) from None
 
 
-class Place:
+class SocketFolder:
     """An address owned by this process, from construction to `close`.
 
     Attributes:

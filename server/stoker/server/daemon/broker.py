@@ -29,7 +29,7 @@ import zmq
 
 from stoker.protocol import codec, messages, version
 from stoker.protocol.errors import ProtocolError, ResourceError, StokerError
-from stoker.server.daemon.address import Place
+from stoker.server.daemon.address import SocketFolder
 from stoker.server.settings import logs
 
 SEND_HIGH_WATER: Final = 1024
@@ -61,7 +61,11 @@ class Broker:
     """
 
     def __init__(
-        self, place: Place, on_hello: OnHello, on_records: OnRecords, now: Callable[[], float]
+        self,
+        place: SocketFolder,
+        on_hello: OnHello,
+        on_records: OnRecords,
+        now: Callable[[], float],
     ) -> None:
         self._on_hello = on_hello
         self._on_records = on_records
@@ -127,7 +131,7 @@ class Broker:
         self._socket.close(linger=FLUSH_MS)
         self._context.term()
 
-    def _bind(self, place: Place) -> None:
+    def _bind(self, place: SocketFolder) -> None:
         socket = self._socket
         socket.setsockopt(zmq.LINGER, 0)
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)

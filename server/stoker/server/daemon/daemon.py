@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from stoker.protocol import messages
-from stoker.server.daemon.address import Place, group_number
+from stoker.server.daemon.address import SocketFolder, group_number
 from stoker.server.daemon.broker import Broker
 from stoker.server.daemon.loop import TURN_LIMIT_S, Poller, TurnTimes
 from stoker.server.daemon.quarantine import QuarantineFiles
@@ -132,7 +132,7 @@ class Daemon:
             self._core = Core(settings(config))
             self._open_wake(stack)
             stack.enter_context(self._signals())
-            place = Place(config.daemon.address, group_number(config.daemon.socket_group))
+            place = SocketFolder(config.daemon.address, group_number(config.daemon.socket_group))
             stack.callback(place.close)
             self._reserver = Reserver(config.memory.limit)
             stack.callback(self._reserver.close)

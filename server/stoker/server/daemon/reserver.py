@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 
 from stoker.protocol.errors import ResourceError
-from stoker.server.daemon.slabs import Slab, human, too_little
+from stoker.server.daemon.slabs import SlabMemory, human, too_little
 from stoker.server.settings.cgroup import Room, room
 
 
@@ -32,11 +32,11 @@ class Reserver:
         self._limit_name = limit_name
         self._room = room
         self._granted = 0
-        self._slabs: dict[int, Slab] = {}
+        self._slabs: dict[int, SlabMemory] = {}
         self._pending: dict[int, int] = {}
         self._unwanted: set[int] = set()
-        self._asked: queue.SimpleQueue[tuple[int, int] | Slab | None] = queue.SimpleQueue()
-        self._answers: queue.SimpleQueue[tuple[int, Slab | ResourceError] | int] = (
+        self._asked: queue.SimpleQueue[tuple[int, int] | SlabMemory | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[tuple[int, SlabMemory | ResourceError] | int] = (
             queue.SimpleQueue()
         )
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -92,7 +92,7 @@ class Reserver:
             else:
                 ended += self._note(*answer)
 
-    def __getitem__(self, slab: int) -> Slab:
+    def __getitem__(self, slab: int) -> SlabMemory:
         """Return a reserved slab."""
         return self._slabs[slab]
 
@@ -115,12 +115,12 @@ class Reserver:
                 answer = self._answers.get_nowait()
             except queue.Empty:
                 break
-            if isinstance(answer, tuple) and isinstance(answer[1], Slab):
+            if isinstance(answer, tuple) and isinstance(answer[1], SlabMemory):
                 answer[1].close()
         os.close(self._bell)
 
     def _note(
-        self, slab: int, outcome: Slab | ResourceError
+        self, slab: int, outcome: SlabMemory | ResourceError
     ) -> list[tuple[int, ResourceError | None]]:
         size_bytes, unwanted = self._pending.pop(slab), slab in self._unwanted
         self._unwanted.discard(slab)
@@ -136,7 +136,7 @@ class Reserver:
     def _work(self) -> None:
         """Run in the helper thread."""
         while (asked := self._asked.get()) is not None:
-            if isinstance(asked, Slab):
+            if isinstance(asked, SlabMemory):
                 asked.close()
                 self._answers.put(asked.size_bytes)
             else:
@@ -144,9 +144,9 @@ class Reserver:
                 self._answers.put((slab, self._try(slab, size_bytes)))
             os.eventfd_write(self._bell, 1)
 
-    def _try(self, slab: int, size_bytes: int) -> Slab | ResourceError:
+    def _try(self, slab: int, size_bytes: int) -> SlabMemory | ResourceError:
         try:
-            return Slab.reserve(
+            return SlabMemory.reserve(
                 size_bytes,
                 room=self._room,
                 cancelled=lambda: self._closing.is_set() or slab in self._unwanted,

@@ -20,7 +20,7 @@ from typing import Final
 from stoker.protocol import codec, messages
 from stoker.protocol.descriptors import peer_credentials, receive_packet, send_packet
 from stoker.protocol.errors import ProtocolError, StokerError, UsageError
-from stoker.server.daemon.address import SIDE_SUFFIX, Place
+from stoker.server.daemon.address import SIDE_SUFFIX, SocketFolder
 from stoker.server.settings import logs
 
 ATTACH_DEADLINE_S: Final = 5.0
@@ -41,7 +41,7 @@ class SideSocket:
 
     def __init__(
         self,
-        place: Place,
+        place: SocketFolder,
         on_up: Callable[[bytes], None],
         on_down: Callable[[bytes], None],
         now: Callable[[], float],

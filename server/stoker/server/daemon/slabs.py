@@ -36,7 +36,7 @@ def human(size_bytes: int) -> str:
     return f"{size:.0f} B" if units[0] == "B" else f"{size:.1f} {units[0]}"
 
 
-class Slab:
+class SlabMemory:
     """One memfd of fixed size, fully allocated and sealed.
 
     Attributes:
@@ -55,7 +55,7 @@ class Slab:
         *,
         room: Callable[[], Room] = room,
         cancelled: Callable[[], bool] = lambda: False,
-    ) -> "Slab":
+    ) -> "SlabMemory":
         """Create a slab and allocate all of it, `CHUNK_BYTES` at a time.
 
         Before each chunk the free room is checked again: other processes allocate too, and

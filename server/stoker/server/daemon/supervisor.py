@@ -48,7 +48,7 @@ from stoker.server.work.records import (
 )
 from stoker.server.workers import channel
 from stoker.server.workers.death import describe
-from stoker.server.workers.hire import IDLE, PROGRESS, Hire, Order
+from stoker.server.workers.hire import IDLE, PROGRESS, ForkOrder, Hire
 from stoker.server.workers.template import Ended, Fork, Forked
 
 OnEvent = Callable[[Event], None]
@@ -180,7 +180,7 @@ class Supervisor:
         child = self._fork("builder")
         child.build = request.build
         self._push(
-            child, Order(request, self._cache_root, self._fail_points, self._op_modules), None
+            child, ForkOrder(request, self._cache_root, self._fail_points, self._op_modules), None
         )
 
     def start_replay(self, request: ReplayRequest) -> None:
@@ -189,7 +189,7 @@ class Supervisor:
         child.build = request.replay
         self._replays[request.replay] = None
         self._push(
-            child, Order(request, self._cache_root, self._fail_points, self._op_modules), None
+            child, ForkOrder(request, self._cache_root, self._fail_points, self._op_modules), None
         )
 
     def take_replay(self, replay: int) -> int | None:

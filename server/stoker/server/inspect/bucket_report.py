@@ -35,7 +35,7 @@ class ReportRow:
 
 
 @dataclasses.dataclass(frozen=True)
-class Epoch:
+class EpochReport:
     """One epoch: its account, and the ids of those that it did not deliver."""
 
     account: EpochAccount
@@ -79,7 +79,7 @@ class Report:
     fits: Fits
     merged: tuple[int, ...]
     excluded: tuple[int, ...]
-    epochs: tuple[Epoch, ...]
+    epochs: tuple[EpochReport, ...]
 
     @property
     def of_images(self) -> bool:
@@ -209,8 +209,8 @@ def _one(what: str) -> str:
     return f"an {what}" if what == "image" else f"a {what}"
 
 
-def _epoch(order: BucketOrder, epoch: int) -> Epoch:
-    return Epoch(
+def _epoch(order: BucketOrder, epoch: int) -> EpochReport:
+    return EpochReport(
         account(order, epoch),
         tuple(carried_ids(order, epoch).tolist()),
         tuple(dropped_ids(order, epoch).tolist()),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 import numpy as np
 
 from stoker.dataset import Dataset
+from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.order.buckets.assign import Sizes
 from stoker.order.buckets.order import BucketOrder
 from stoker.order.buckets.plan import BucketPlan, make_plan
@@ -23,10 +24,11 @@ from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import Output
 from stoker.protocol.lengths import Request
 from stoker.protocol.spec import StreamSpec
+from stoker.server.rows.counts import RowCounts
 from stoker.server.rows.extents import Shapes
-from stoker.server.rows.places import RowCounts
+from stoker.server.rows.listener import RowListener
 from stoker.server.rows.rows import RowComputer
-from stoker.server.rows.samples import Begun, nothing
+from stoker.server.rows.scratch import Scratch
 from stoker.server.work.cuts import Cut, Share
 
 KEPT, KEPT_MIXED = 256, 8
@@ -68,14 +70,14 @@ def bucket_outputs(plan: Plan, *, params: bool) -> tuple[Output, ...]:
 
 
 class BucketComputer:
-    """Computes rows of a stream with buckets into slots; see `RowComputer`.
+    """Computes rows of a stream with buckets into slots; see `SlotFiller`.
 
     Attributes:
         order: the stream's.
         home: half-open range of sample ids whose rows count as `home_rows`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a stream
         self,
         spec: StreamSpec,
         dataset: Dataset,
@@ -84,8 +86,9 @@ class BucketComputer:
         engine_of: Callable[[Plan], Engine],
         share: Share,
         *,
-        machine: bool = False,
+        arithmetic: Arithmetic = PLAIN,
         params: bool = False,
+        listener: RowListener | None = None,
     ) -> None:
         self.order = order
         self.home = range(0)
@@ -94,20 +97,13 @@ class BucketComputer:
         self._plan_of = plan_of
         self._engine_of = engine_of
         self._share = share
-        self._machine = machine
+        self._arithmetic = arithmetic
         self._params = params
-        self._begun: Begun = nothing
-        self._first: RowComputer | None = None
+        self._listener = listener
+        self._scratch = Scratch()
         first = order.plan.buckets[0]
         mixes = plan_of(Size(first.height, first.width)).mixes
         self._computer = functools.lru_cache(KEPT_MIXED if mixes else KEPT)(self._make)
-
-    def hear_samples(self, begun: Begun) -> None:
-        """From now on tell of each sample before it is read."""
-        self._begun = begun
-
-    def one_by_one(self) -> None:
-        """From now on tell of each row; they are computed one by one in any case."""
 
     def cut(self, epoch: int, step: int) -> Cut:
         """Return what this rank gets of a step."""
@@ -124,16 +120,13 @@ class BucketComputer:
         step: int,
         row_lo: int,
         row_hi: int,
-        begun: Begun = nothing,
-        ended: Begun = nothing,
         *,
         crashed: Collection[int] = (),
     ) -> RowCounts:
-        """Write the rows [row_lo, row_hi) of a step into a slot; see `RowComputer.fill`."""
+        """Write the rows [row_lo, row_hi) of a step into a slot; see `SlotFiller`."""
         computer = self._computer(self.order.turns.turn(epoch, step).bucket)[1]
         computer.home = self.home
-        computer.hear_samples(self._begun)
-        return computer.fill(slot, epoch, step, row_lo, row_hi, begun, ended, crashed=crashed)
+        return computer.fill(slot, epoch, step, row_lo, row_hi, crashed=crashed)
 
     def _make(self, number: int) -> tuple[Cut, RowComputer]:
         bucket = self.order.plan.buckets[number]
@@ -141,8 +134,7 @@ class BucketComputer:
         cut = self._share.cut(bucket.positions, bucket_outputs(plan, params=self._params))
         computer = RowComputer(
             self._spec, self._dataset, self._engine_of(plan), cut.layout, cut.first_row,
-            machine=self._machine, params=self._params and bool(row_bytes(plan)), order=self.order,
-            beside=self._first,
+            arithmetic=self._arithmetic, params=self._params and bool(row_bytes(plan)),
+            order=self.order, scratch=self._scratch, listener=self._listener,
         )  # fmt: skip
-        self._first = self._first or computer
         return cut, computer

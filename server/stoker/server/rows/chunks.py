@@ -12,7 +12,7 @@ import numpy as np
 
 from stoker.dataset import Dataset
 from stoker.dataset.reading.alike import AlikeFields
-from stoker.order.stream import Rows
+from stoker.order.stream import RowColumns
 from stoker.pipeline.compiled.executor import Executor
 from stoker.pipeline.engine.interface import Engine
 from stoker.protocol.errors import SampleError
@@ -33,7 +33,7 @@ class ChunkComputer:
     def compute(
         self,
         seed: int,
-        rows: Rows,
+        rows: RowColumns,
         outputs: Sequence[np.ndarray],
         records: np.ndarray | None = None,
     ) -> bool:
@@ -48,11 +48,8 @@ class ChunkComputer:
         samples = self.fields.locate(rows.ids)
         if samples is None:
             return False
-        table = np.empty((len(rows.ids), 4), np.uint64)
-        table[:, 0], table[:, 1], table[:, 2] = seed, rows.ids, rows.epochs
-        table[:, 3] = rows.visits << 16 | rows.views
         try:
-            self.engine.run_rows(table, samples, outputs, records)
+            self.engine.run_rows(rows.words(seed), samples, outputs, records)
         except SampleError:
             return False
         return True

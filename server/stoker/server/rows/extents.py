@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 
 from stoker.dataset import Dataset
-from stoker.order.stream import Rows, StreamOrder
+from stoker.jit.arithmetic import Arithmetic
+from stoker.order.stream import RowColumns, StreamOrder
 from stoker.pipeline.compiled.sizes import SizeFinder
 from stoker.pipeline.plain.sizes import PlainSizes
 from stoker.pipeline.planning.plan import Plan
@@ -30,7 +31,13 @@ class Extents:
     """Computes the shapes of padded outputs, step by step."""
 
     def __init__(
-        self, spec: StreamSpec, dataset: Dataset, plan: Plan, order: StreamOrder, *, machine: bool
+        self,
+        spec: StreamSpec,
+        dataset: Dataset,
+        plan: Plan,
+        order: StreamOrder,
+        *,
+        arithmetic: Arithmetic,
     ) -> None:
         """Prepare.
 
@@ -43,7 +50,8 @@ class Extents:
         self._sizing = sizing_of(plan)
         self._finder: Sizes | None = None
         if self._sizing.outputs:
-            finder: type[SizeFinder | PlainSizes] = SizeFinder if machine else PlainSizes
+            compiled = arithmetic.is_compiled
+            finder: type[SizeFinder | PlainSizes] = SizeFinder if compiled else PlainSizes
             self._finder = finder(plan, spec.freeze)
         self._measured = [plan.fields[column] for column in self._sizing.measured]
         self._read = [
@@ -69,14 +77,14 @@ class Extents:
         if self._finder is None:
             return shapes
         rows = self._order.rows(epoch, step, 0, self._order.positions(epoch, step) * self._views)
-        rows = Rows(*(column[rows.ids >= 0] for column in rows))
+        rows = RowColumns(*(column[rows.ids >= 0] for column in rows))
         sizes = np.ones((len(rows.ids), len(self._measured), 2), np.int64)
         for place, name in enumerate(self._measured):
             sizes[:, place] = self._dataset.sizes_of(name, rows.ids)
         numbers = [self._numbers(name, dtype, rows.ids) for name, dtype in self._read]
         found = self._finder.find(
             Row(self._seed, 0, epoch, step=step, progress=self._order.progress(epoch, step)),
-            self._table(rows),
+            rows.words(self._seed),
             sizes,
             numbers,
         )
@@ -89,13 +97,6 @@ class Extents:
         if not self._dataset.gather(name, ids, column):
             column[:] = [self._dataset.read(name, number) for number in ids.tolist()]
         return column
-
-    def _table(self, rows: Rows) -> np.ndarray:
-        """Return rows as the engine's table has them."""
-        table = np.empty((len(rows.ids), 4), np.uint64)
-        table[:, 0], table[:, 1], table[:, 2] = self._seed, rows.ids, rows.epochs
-        table[:, 3] = rows.visits << 16 | rows.views
-        return table
 
     def _shape(self, name: str, multiple: int, longest: list[int]) -> tuple[int, ...]:
         shape = list(self._outputs[name].shape)

@@ -12,13 +12,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.ops.bases.batch import GROUP
-from stoker.order.stream import Rows, StreamOrder
+from stoker.order.stream import RowColumns, StreamOrder
 from stoker.pipeline.engine.mixer import Mixer
 from stoker.rng.row import Row
 from stoker.server.rows.chunks import ChunkComputer
-from stoker.server.rows.places import ALL_ROWS, Place, RowCounts
-from stoker.server.rows.samples import Begun, SampleRows
+from stoker.server.rows.counts import RowCounts
+from stoker.server.rows.listener import ALL_ROWS, RowListener
+from stoker.server.rows.samples import SampleRows
 
 
 class MixedRows:
@@ -35,27 +37,32 @@ class MixedRows:
         samples: SampleRows,
         order: StreamOrder,
         *,
-        machine: bool = False,
+        arithmetic: Arithmetic = PLAIN,
         chunks: ChunkComputer | None = None,
+        listener: RowListener | None = None,
     ) -> None:
         """Prepare.
 
         Args:
             samples: computes rows before batch ops.
             order: of the stream.
-            machine: mix by machine code; the bytes are the same.
+            arithmetic: how rows are mixed; the bytes are the same.
             chunks: see above.
+            listener: hears of each row that is computed for another one, and of `ALL_ROWS` where a
+                group is computed in one call.
         """
         self.chunks = chunks
         self.seed = samples.spec.seed
         self._views = samples.spec.views
         self._samples = samples
         self._order = order
-        self._mixer = Mixer(samples.engine, machine=machine)
+        self._listener = listener or RowListener()
+        self._mixer = Mixer(samples.engine, arithmetic=arithmetic)
         size = samples.drawn.row_bytes if samples.drawn else 0
         self._records = np.zeros((GROUP + 1, size), np.uint8)
         self._counts: dict[int, RowCounts] = {}
-        self._group: list[tuple[int, ...]] = []
+        self._group: list[Row] = []
+        self._positions: list[int] = []
         self._claimed = range(0)
         self._first = -1
         self.row = -1
@@ -66,12 +73,7 @@ class MixedRows:
         return self._order.peers(*self._where[:2])
 
     def enter(
-        self,
-        epoch: int,
-        step: int,
-        progress: float | None,
-        begun: Begun | None = None,
-        claimed: range = range(0),
+        self, epoch: int, step: int, progress: float | None, claimed: range = range(0)
     ) -> None:
         """Begin with rows of a step.
 
@@ -79,15 +81,12 @@ class MixedRows:
             epoch: from 0.
             step: in the epoch.
             progress: how much of the training is over, where that is known.
-            begun: called with each row that is computed for another one, and with ALL_ROWS where a
-                group is computed in one call.
             claimed: rows that will be asked for; a group that is in part outside of them is
                 computed row by row.
         """
         self._where = (epoch, step, progress)
         self._claimed = claimed
         self._size = self._order.positions(epoch, step) * self._views
-        self._begun = begun
         self._first = -1
 
     def write(self, row: int, outputs: Sequence[np.ndarray], counts: RowCounts) -> Row | None:
@@ -101,21 +100,19 @@ class MixedRows:
             self._first, self._counts = first, {}
             stop = min(first + GROUP, self._size)
             found = self._order.rows(*self._where[:2], first, stop)
-            self._group = list(zip(*(column.tolist() for column in found), strict=True))
+            self._group = found.rows(self.seed, *self._where[1:])
+            self._positions = found.positions.tolist()
             self.row = row
             self._mixer.begin(self, stop - first, self._at_once(found, row))
         self.row = row
         done = self._mixer.write(row - first, outputs)
-        happened = self._counts[row - first]
-        counts.replaced_rows += happened.replaced_rows
-        counts.invalid_rows += happened.invalid_rows
-        counts.note_bad(happened.bad)
+        counts.add_faults(self._counts[row - first])
         if self._samples.drawn is not None and done is not None:
             outputs[-1][...] = self._records[row - first]
             self._samples.drawn.replace(outputs[-1], self._mixer.records(row - first))
         return done
 
-    def _at_once(self, found: Rows, row: int) -> "_Group | None":
+    def _at_once(self, found: RowColumns, row: int) -> "_ComputedGroup | None":
         """Compute the rows of a group in one call, if that can be."""
         first, size = self._first, len(found.ids)
         inside = first in self._claimed and first + size - 1 in self._claimed
@@ -125,11 +122,11 @@ class MixedRows:
         if not self.compute(found, row, self._mixer.room(size), records):
             return None
         self._counts = {number: RowCounts() for number in range(size)}
-        return _Group(self, found, records, self._where)
+        return _ComputedGroup(self, found, self._group, records)
 
     def compute(
         self,
-        found: Rows,
+        found: RowColumns,
         row: int,
         outputs: Sequence[np.ndarray],
         records: np.ndarray | None = None,
@@ -145,16 +142,11 @@ class MixedRows:
         crashed = self._samples.crashed
         if self.chunks is None or (crashed and np.isin(found.ids, list(crashed)).any()):
             return False
-        self._tell(ALL_ROWS, ALL_ROWS)
+        self._listener.row_begins(ALL_ROWS)
         done = self.chunks.compute(self.seed, found, outputs, records)
-        self._tell(row, self._group[row - self._first][0])
+        self._listener.row_begins(row)
+        self._listener.sample_begins(self._group[row - self._first].id)
         return done
-
-    def _tell(self, row: int, sample: int) -> None:
-        if self._begun is not None:
-            self._begun(row)
-        if sample != ALL_ROWS:
-            self._samples.begun(sample)
 
     def peers(self, samples: Sequence[int]) -> list[int]:
         """Return the ids of samples of a mosaic."""
@@ -172,51 +164,37 @@ class MixedRows:
     def member(self, number: int, outputs: Sequence[np.ndarray]) -> Row | None:
         """Write a row of the group before batch ops; see `Members`."""
         self._counts[number] = RowCounts()
-        sample, visit = self._group[number][:2]
-        if sample < 0:
+        row = self._group[number]
+        if row.id < 0:
             return None
-        if self._begun is not None and self._first + number != self.row:
-            self._begun(self._first + number)
+        if self._first + number != self.row:
+            self._listener.row_begins(self._first + number)
         into = self._with_records(outputs, number)
-        place = self._place(number)
-        return self._samples.write(sample, visit, place, into, self._counts[number])
+        return self._samples.write(row, self._positions[number], into, self._counts[number])
 
     def tile(self, sample: int, of: int, outputs: Sequence[np.ndarray]) -> int | None:
         """Write a sample for a mosaic; see `Members`."""
         into = self._with_records(outputs, GROUP)
         counts = RowCounts()
-        sample = self._order.peer(*self._where[:2], sample)
-        done = self._samples.write(sample, 0, self._place(of), into, counts)
+        sample_id = self._order.peer(*self._where[:2], sample)
+        row = self._group[of]._replace(id=sample_id, visit=0)
+        done = self._samples.write(row, self._positions[of], into, counts)
         self._counts[of].note_bad(counts.bad)
         return None if done is None else done.id
-
-    def _place(self, number: int) -> Place:
-        _, step, progress = self._where
-        _, _, epoch, position, view = self._group[number]
-        return Place(epoch, position, view, step, progress)
 
     def _with_records(self, outputs: Sequence[np.ndarray], number: int) -> Sequence[np.ndarray]:
         """Add where the records of a member go; what a tile draws is not kept."""
         return outputs if self._samples.drawn is None else [*outputs, self._records[number]]
 
 
-class _Group:
+class _ComputedGroup:
     """The rows of a group that was computed in one call; see `Computed`."""
 
     def __init__(
-        self,
-        owner: MixedRows,
-        found: Rows,
-        records: np.ndarray,
-        where: tuple[int, int, float | None],
+        self, owner: MixedRows, found: RowColumns, rows: Sequence[Row], records: np.ndarray
     ) -> None:
+        self.rows = rows
         self.records = records
-        _, step, progress = where
-        columns = (found.ids, found.epochs, found.visits, found.views)
-        self.rows = [
-            Row(owner.seed, sample, epoch, visit, view, step, progress)
-            for sample, epoch, visit, view in zip(*(c.tolist() for c in columns), strict=True)
-        ]
         self._owner, self._found = owner, found
 
     def tiles(
@@ -226,6 +204,6 @@ class _Group:
         if not samples:
             return []
         ids = self._owner.peers(samples)
-        found = Rows(*(column[of] for column in self._found))
+        found = RowColumns(*(column[of] for column in self._found))
         found = found._replace(ids=np.array(ids, np.int64), visits=np.zeros_like(found.ids))
         return ids if self._owner.compute(found, self._owner.row, outputs) else None

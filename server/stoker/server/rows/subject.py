@@ -33,9 +33,10 @@ from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.replay import Replay
 from stoker.protocol.spec import StreamSpec
 from stoker.rng.row import Row
+from stoker.server.rows.counts import RowCounts
 from stoker.server.rows.mixed import MixedRows
-from stoker.server.rows.places import RowCounts
-from stoker.server.rows.samples import SampleReader, SampleRows
+from stoker.server.rows.reading import SampleReader
+from stoker.server.rows.samples import SampleRows
 from stoker.server.rows.states import field_states
 
 

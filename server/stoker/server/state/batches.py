@@ -32,7 +32,7 @@ class Range(NamedTuple):
     whole: bool = False
 
 
-class Batch:
+class BatchState:
     """One step of a run, being filled or waiting for its turn.
 
     Attributes:
@@ -150,7 +150,7 @@ class Claim:
 
     __slots__ = ("batch", "hi", "lo", "number")
 
-    def __init__(self, number: int, batch: Batch, lo: int, hi: int) -> None:
+    def __init__(self, number: int, batch: BatchState, lo: int, hi: int) -> None:
         self.number = number
         self.batch = batch
         self.lo = lo

@@ -12,7 +12,7 @@ from stoker.server.state import metrics
 from stoker.server.state.budget import Budget
 from stoker.server.state.builds import Builds
 from stoker.server.state.context import Context
-from stoker.server.state.delivery import Groups
+from stoker.server.state.delivery import Deliveries
 from stoker.server.state.events import (
     BuildFailed,
     Built,
@@ -55,7 +55,7 @@ class Core:
         self._builds = Builds(context)
         self._streams = Streams(settings)
         self._pool = Pool(context)
-        self._groups = Groups(context, self._streams, self._budget)
+        self._groups = Deliveries(context, self._streams, self._budget)
         self._openings = Openings(context, self._builds, self._streams, self._groups, self._budget)
         self._replays = Replays(context)
         self._sessions = Sessions(

@@ -19,7 +19,7 @@ from operator import attrgetter
 from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.errors import ProtocolError, ResourceError, StokerError, UsageError
 from stoker.protocol.messages import Credit, Error, Ready, Release, Seek
-from stoker.server.state.batches import Batch, Range
+from stoker.server.state.batches import BatchState, Range
 from stoker.server.state.budget import Budget
 from stoker.server.state.context import Context, Fault, error_record
 from stoker.server.state.groups import Group, Run
@@ -33,7 +33,7 @@ AHEAD_OF_CREDITS = 8
 _serial = attrgetter("serial")
 
 
-class Groups:
+class Deliveries:
     """All groups, and the rotation of those with unclaimed rows."""
 
     def __init__(self, context: Context, streams: Streams, budget: Budget) -> None:
@@ -109,7 +109,7 @@ class Groups:
             slot = group.slots.take()
             if slot is None:
                 break
-            batch = Batch(group, run.begun, run.epoch, run.step, slot)
+            batch = BatchState(group, run.begun, run.epoch, run.step, slot)
             run.begun += 1
             run.step += 1
             if run.step == group.course.steps(run.epoch):
@@ -118,7 +118,7 @@ class Groups:
             group.open.append(batch)
         self._queue(group)
 
-    def claim_ended(self, batch: Batch) -> None:
+    def claim_ended(self, batch: BatchState) -> None:
         """Continue with slot, batch and group after a claim has ended, successfully or not."""
         group = batch.group
         group.claims -= 1
@@ -149,11 +149,11 @@ class Groups:
         if first is not None and first.failure is not None and first.settled:
             self._end_run(group, run, first.failure)
 
-    def put_back(self, batch: Batch, ranges: list[Range]) -> None:
+    def put_back(self, batch: BatchState, ranges: list[Range]) -> None:
         """Make the rows of a lost claim unclaimed again."""
         self._context.counts.recomputed_rows += self.reclaim(batch, ranges)
 
-    def reclaim(self, batch: Batch, ranges: list[Range]) -> int:
+    def reclaim(self, batch: BatchState, ranges: list[Range]) -> int:
         """Make the rows of a claim unclaimed again if they are still wanted; return how many."""
         if batch.void:
             return 0
@@ -164,7 +164,7 @@ class Groups:
             self._queue(batch.group)
         return batch.unclaimed - had
 
-    def fail(self, batch: Batch, lo: int, fault: Fault) -> None:
+    def fail(self, batch: BatchState, lo: int, fault: Fault) -> None:
         """Record that the claim starting at row `lo` failed; the run ends with that batch.
 
         Must be called before the claim has ended.
@@ -204,7 +204,7 @@ class Groups:
                 run.ending = False  # the batch that failed was the last one begun
                 self.fill(group)
 
-    def move(self, batch: Batch) -> Batch | None:
+    def move(self, batch: BatchState) -> BatchState | None:
         """Begin a batch again in the spare slot: a writer of its slot cannot be confirmed dead.
 
         Returns:
@@ -233,7 +233,7 @@ class Groups:
             return None
         slot = group.slots.take()
         assert slot is not None  # the spare
-        fresh = run.pending[place] = Batch(group, batch.serial, batch.epoch, batch.step, slot)
+        fresh = run.pending[place] = BatchState(group, batch.serial, batch.epoch, batch.step, slot)
         if batch.failure is not None:
             fresh.fail(batch.cut.first_row, batch.failure)
             self.deliver(group)
@@ -270,7 +270,7 @@ class Groups:
         )
         self.end_run(group, group.stopped.to_record())
 
-    def _announce(self, group: Group, run: Run, batch: Batch) -> Ready:
+    def _announce(self, group: Group, run: Run, batch: BatchState) -> Ready:
         run.credits -= 1
         slot = batch.slot
         assert batch.outputs is not None  # its rows are written

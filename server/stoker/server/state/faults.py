@@ -18,15 +18,15 @@ from stoker.order.stream import PlainOrder
 from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.errors import Detail, ResourceError, StreamStoppedError
 from stoker.protocol.exclude import Excluded
-from stoker.server.state.batches import Batch, Claim, Range
+from stoker.server.state.batches import BatchState, Claim, Range
 from stoker.server.state.builds import Builds
 from stoker.server.state.context import Context
-from stoker.server.state.delivery import Groups
+from stoker.server.state.delivery import Deliveries
 from stoker.server.state.events import ChunkFailed, WorkerDown
 from stoker.server.state.groups import Group
 from stoker.server.state.instructions import Quarantine
 from stoker.server.state.scheduler import Scheduler
-from stoker.server.state.workers import Pool, Worker
+from stoker.server.state.workers import Pool, WorkerState
 from stoker.server.work.records import BadSample
 
 
@@ -34,7 +34,7 @@ class Faults:
     """Handles workers that die, hang or fail."""
 
     def __init__(
-        self, context: Context, groups: Groups, pool: Pool, scheduler: Scheduler, builds: Builds
+        self, context: Context, groups: Deliveries, pool: Pool, scheduler: Scheduler, builds: Builds
     ) -> None:
         self._context = context
         self._groups = groups
@@ -55,7 +55,7 @@ class Faults:
         else:
             self._died(worker, event)
 
-    def _died(self, worker: Worker, event: WorkerDown) -> None:
+    def _died(self, worker: WorkerState, event: WorkerDown) -> None:
         blame = event.blame or worker.hung
         begun = worker.claims.get(event.claim) if event.claim is not None else None
         head = worker.head
@@ -107,7 +107,7 @@ class Faults:
         self._builds.forget(group.stream.build)
         self._groups.end_run(group, fault)
 
-    def _give_up(self, worker: Worker) -> None:
+    def _give_up(self, worker: WorkerState) -> None:
         """Retire the slot of its head, which may still write; put its other claims back."""
         self._pool.give_up(worker)
         head = worker.head
@@ -158,7 +158,7 @@ class Faults:
         parts = [Range(lo, at), Range(at, at + 1, True), Range(at + 1, hi)]
         return [part for part in parts if part.hi > part.lo]
 
-    def _condemn(self, batch: Batch, row: int, sample: int | None, how: str) -> None:
+    def _condemn(self, batch: BatchState, row: int, sample: int | None, how: str) -> None:
         """Replace a sample that crashed or hung too many workers, or stop its stream."""
         group, context = batch.group, self._context
         stream, place = group.stream, (batch.epoch, batch.step)
@@ -215,7 +215,7 @@ class Faults:
         for group in self._groups.by_number.values():
             self._groups.end_run(group, broken(self._pool).to_record())
 
-    def _put_back(self, batch: Batch, ranges: list[Range], claim: Claim) -> None:
+    def _put_back(self, batch: BatchState, ranges: list[Range], claim: Claim) -> None:
         self._groups.put_back(batch, ranges)
         self._ended(claim)
 
@@ -233,7 +233,7 @@ def broken(pool: Pool) -> ResourceError:
     )
 
 
-def _sample_at(batch: Batch, row: int) -> int | None:
+def _sample_at(batch: BatchState, row: int) -> int | None:
     """Return the sample at a row of the order; None with buckets, where only workers know."""
     if batch.group.course.bucket(batch.epoch, batch.step) is not None:
         return None

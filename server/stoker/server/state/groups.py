@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from stoker.protocol.errors import StokerError
-from stoker.server.state.batches import Batch
+from stoker.server.state.batches import BatchState
 from stoker.server.state.course import Course
 from stoker.server.state.slots import SlotPool
 from stoker.server.state.streams import Stream
@@ -51,7 +51,7 @@ class Run:
         self.epoch = epoch
         self.step = step
         self.begun = 0
-        self.pending: deque[Batch] = deque()
+        self.pending: deque[BatchState] = deque()
         self.ending = False
         self.ended = False
 
@@ -100,7 +100,7 @@ class Group:
         self.reserved = False
         self.members: dict[bytes, None] = {}
         self.run: Run | None = None
-        self.open: list[Batch] = []
+        self.open: list[BatchState] = []
         self.queued = False
         self.claims = 0
         self.told: dict[int, None] = {}

@@ -13,7 +13,7 @@ from stoker.protocol.messages import Open, Opened
 from stoker.server.state.budget import REMEDY, Budget
 from stoker.server.state.builds import Builds, Key
 from stoker.server.state.context import Context, Fault, error_record
-from stoker.server.state.delivery import AHEAD_OF_CREDITS, Groups
+from stoker.server.state.delivery import AHEAD_OF_CREDITS, Deliveries
 from stoker.server.state.events import BuildFailed
 from stoker.server.state.groups import Group
 from stoker.server.state.instructions import ReserveSlab, SendSlab
@@ -33,7 +33,7 @@ class Openings:
         context: Context,
         builds: Builds,
         streams: Streams,
-        groups: Groups,
+        groups: Deliveries,
         budget: Budget,
     ) -> None:
         self._context = context

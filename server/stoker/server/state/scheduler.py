@@ -20,19 +20,19 @@ there is work.
 
 from stoker.protocol.errors import StokerError
 from stoker.server.state.bad import BadSamples
-from stoker.server.state.batches import Batch, Claim, Range
+from stoker.server.state.batches import BatchState, Claim, Range
 from stoker.server.state.context import Context
-from stoker.server.state.delivery import Groups
+from stoker.server.state.delivery import Deliveries
 from stoker.server.state.groups import Group
 from stoker.server.state.instructions import Assign, Recall, TellStream
-from stoker.server.state.workers import Pool, Worker
+from stoker.server.state.workers import Pool, WorkerState
 from stoker.server.work.records import Done, Work
 
 
 class Scheduler:
     """Makes claims, and handles finished ones."""
 
-    def __init__(self, context: Context, groups: Groups, pool: Pool) -> None:
+    def __init__(self, context: Context, groups: Deliveries, pool: Pool) -> None:
         self._context = context
         self._groups = groups
         self._pool = pool
@@ -131,7 +131,7 @@ class Scheduler:
         self.claims -= 1
         self._groups.claim_ended(claim.batch)
 
-    def _claim(self, worker: Worker, group: Group, batch: Batch) -> Work:
+    def _claim(self, worker: WorkerState, group: Group, batch: BatchState) -> Work:
         unit = group.stream.build.group_rows
         lo, hi = batch.take(self._chunk(group, batch), unit)
         self._numbers = number = self._numbers + 1
@@ -150,7 +150,7 @@ class Scheduler:
             slot.generation, slot.index * slot_bytes, slot_bytes, lo, hi, batch.crashed,
         )  # fmt: skip
 
-    def _chunk(self, group: Group, batch: Batch) -> int:
+    def _chunk(self, group: Group, batch: BatchState) -> int:
         stream = group.stream
         rows = batch.cut.rows if len(group.open) > 1 else batch.unclaimed
         share = -(-rows // (self._pool.up * stream.cuts))
@@ -158,7 +158,7 @@ class Scheduler:
         chunk = min(chunk, stream.most_rows)
         return whole_units(chunk, stream.most_rows, stream.spec.views)
 
-    def _brief(self, group: Group, batch: Batch) -> int:
+    def _brief(self, group: Group, batch: BatchState) -> int:
         """Return the rows of a chunk of brief rows, an equal part of a batch; otherwise 0."""
         rows, brief_rows = batch.cut.rows, group.stream.brief_rows
         if not brief_rows or group.run is None:
@@ -168,7 +168,7 @@ class Scheduler:
         return -(-rows // parts)
 
 
-def _queued_s(worker: Worker) -> float:
+def _queued_s(worker: WorkerState) -> float:
     """Return the seconds of work queued behind a worker's head; 0 unless it is brief."""
     queued_s = 0.0
     for place, claim in enumerate(worker.claims.values()):

@@ -32,7 +32,7 @@ from stoker.protocol.messages import (
     Welcome,
 )
 from stoker.server.state.context import Context, error_record
-from stoker.server.state.delivery import Groups
+from stoker.server.state.delivery import Deliveries
 from stoker.server.state.events import Greeted, Received
 from stoker.server.state.faults import broken
 from stoker.server.state.groups import Group
@@ -53,7 +53,7 @@ class Sessions:
         self,
         context: Context,
         openings: Openings,
-        groups: Groups,
+        groups: Deliveries,
         pool: Pool,
         replays: Replays,
         status: Callable[[], dict[str, int | float]],

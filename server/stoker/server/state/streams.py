@@ -28,7 +28,8 @@ SETTLED_CHUNKS = 64
 MOST_CUTS = 4
 PROBE_ROWS = 4
 
-Row = tuple[int, int, int]
+RowPlace = tuple[int, int, int]
+"""(epoch, step, row of the global batch)."""
 
 
 class Stream:
@@ -75,7 +76,7 @@ class Stream:
         self._mean_s = self._spread = 0.0
         self.bad: set[int] = set()
         self.crashed: dict[int, tuple[int, int]] = {}
-        self.suspects: OrderedDict[Row, list[int]] = OrderedDict()
+        self.suspects: OrderedDict[RowPlace, list[int]] = OrderedDict()
 
     def measure(self, seconds: float, rows: int) -> None:
         """Add the cost of a chunk to the averages; an implausible cost is ignored."""
@@ -104,7 +105,7 @@ class Stream:
         """Whether a batch of so many rows is so cheap that its messages matter."""
         return self.brief_rows > 0 and self.row_s * rows < self._settings.brief_batch_s
 
-    def accuse(self, row: Row, blame: bool) -> tuple[int, int]:
+    def accuse(self, row: RowPlace, blame: bool) -> tuple[int, int]:
         """Count a death at (epoch, step, row); return the deaths (with blame, without)."""
         deaths = self.suspects.setdefault(row, [0, 0])
         deaths[not blame] += 1

@@ -22,7 +22,7 @@ from stoker.server.state.instructions import KillWorker, StartWorker
 STALL = 2.0
 
 
-class Worker:
+class WorkerState:
     """One worker process.
 
     Attributes:
@@ -72,9 +72,9 @@ class Pool:
         self._context = context
         self._numbers = 0
         most = max(context.settings.outstanding, context.settings.brief_outstanding)
-        self._by_load: list[dict[int, Worker]] = [{} for _ in range(most + 1)]
+        self._by_load: list[dict[int, WorkerState]] = [{} for _ in range(most + 1)]
         self._restarts: list[float] = []
-        self.workers: dict[int, Worker] = {}
+        self.workers: dict[int, WorkerState] = {}
         self.up = 0
         self.quick_deaths = 0
         self.last_reason = ""
@@ -99,7 +99,7 @@ class Pool:
         self.up += 1
         self._by_load[0][number] = worker
 
-    def least_loaded(self, *, brief: bool = False, stalling: bool = False) -> Worker | None:
+    def least_loaded(self, *, brief: bool = False, stalling: bool = False) -> WorkerState | None:
         """Return a worker with room for a claim, one of those with the fewest claims.
 
         Args:
@@ -114,7 +114,7 @@ class Pool:
                     return worker
         return None
 
-    def behind_stalls(self) -> Iterator[tuple[Worker, Claim]]:
+    def behind_stalls(self) -> Iterator[tuple[WorkerState, Claim]]:
         """Yield the last claim of each stalling worker, if others may soon wait for it."""
         for worker in self.workers.values():
             if len(worker.claims) > 1 and worker.stalls(self._context.now):
@@ -122,7 +122,7 @@ class Pool:
                 if not last.batch.is_newest:
                     yield worker, last
 
-    def give(self, worker: Worker, claim: Claim) -> None:
+    def give(self, worker: WorkerState, claim: Claim) -> None:
         """Give a claim to a worker."""
         load = len(worker.claims)
         del self._by_load[load][worker.number]
@@ -152,20 +152,20 @@ class Pool:
             self._by_load[load - 1][number] = worker
         return worker.claims.pop(claim)
 
-    def kill(self, worker: Worker, reason: str) -> None:
+    def kill(self, worker: WorkerState, reason: str) -> None:
         """Kill a worker; it gets no more claims."""
         self._unlist(worker)
         worker.killed_at = self._context.now
         self._context.out.append(KillWorker(worker.number, reason))
         self._context.log("warning", "worker_killed", worker=worker.number, reason=reason)
 
-    def give_up(self, worker: Worker) -> None:
+    def give_up(self, worker: WorkerState) -> None:
         """Replace a killed worker that is not confirmed dead in time, without waiting."""
         worker.given_up = True
         self._context.log("error", "worker_given_up", worker=worker.number)
         self._replace(worker)
 
-    def remove(self, number: int, reason: str) -> Worker | None:
+    def remove(self, number: int, reason: str) -> WorkerState | None:
         """Forget a dead worker and arrange its replacement."""
         worker = self.workers.pop(number, None)
         if worker is None:
@@ -179,7 +179,7 @@ class Pool:
             self._replace(worker)
         return worker
 
-    def overdue(self) -> Iterator[Worker]:
+    def overdue(self) -> Iterator[WorkerState]:
         """Yield workers that hang: their head or their start takes too long."""
         settings, now = self._context.settings, self._context.now
         for worker in list(self.workers.values()):
@@ -190,7 +190,7 @@ class Pool:
             if (worker.claims or not worker.up) and now - since > limit:
                 yield worker
 
-    def undead(self) -> Iterator[Worker]:
+    def undead(self) -> Iterator[WorkerState]:
         """Yield workers that were killed and not confirmed dead in time."""
         settings, now = self._context.settings, self._context.now
         for worker in list(self.workers.values()):
@@ -213,7 +213,7 @@ class Pool:
         """Whether workers die at their start, and none is up."""
         return self.quick_deaths >= self._context.settings.quick_deaths and not self.up
 
-    def _replace(self, worker: Worker) -> None:
+    def _replace(self, worker: WorkerState) -> None:
         settings, now = self._context.settings, self._context.now
         if self.closed:
             return
@@ -227,10 +227,10 @@ class Pool:
     def _start_one(self) -> None:
         self._numbers += 1
         self._context.counts.worker_starts += 1
-        self.workers[self._numbers] = Worker(self._numbers, self._context.now)
+        self.workers[self._numbers] = WorkerState(self._numbers, self._context.now)
         self._context.out.append(StartWorker(self._numbers))
 
-    def _unlist(self, worker: Worker) -> None:
+    def _unlist(self, worker: WorkerState) -> None:
         if worker.up and worker.killed_at is None:
             self.up -= 1
             del self._by_load[len(worker.claims)][worker.number]

@@ -6,13 +6,14 @@ itself, in the time that it has for its rows.
 
 from stoker.dataset import Dataset
 from stoker.dataset.images.jpeg.splice import compile_splice
+from stoker.jit.arithmetic import COMPILED
 from stoker.order.permutation import compile_permutation
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.engine.mixer import Mixer
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.planning.bucketed import Size
 from stoker.pipeline.planning.plan import Plan
-from stoker.server.rows.samples import SampleReader
+from stoker.server.rows.reading import SampleReader
 from stoker.server.rows.states import worker_plan
 from stoker.server.workers.recent import remember
 
@@ -31,8 +32,8 @@ def compiled_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) ->
     plan = worker_plan(graph, dataset, bucket)
     engine = compile_plan(plan, {})
     if plan.mixes:
-        Mixer(engine, machine=True)
-    SampleReader(dataset, plan.fields).read_boxes(plan, None, machine=True)
+        Mixer(engine, arithmetic=COMPILED)
+    SampleReader(dataset, plan.fields).read_boxes(plan, None, arithmetic=COMPILED)
     compile_permutation()
     read = [field for field in dataset.schema.fields if field.name in plan.fields]
     if any(field.grid_column for field in read):

@@ -19,7 +19,6 @@ from typing import Final
 import numpy as np
 
 from stoker.dataset import Dataset
-from stoker.ops.custom.python_call import PythonCall
 from stoker.pipeline.compiled.executor import Executor, compile_plan
 from stoker.pipeline.compiled.guarded import Guarded
 from stoker.pipeline.engine.interface import Engine, Freeze
@@ -98,5 +97,5 @@ class Engines:
 
 def keeps_nothing(plan: Plan) -> bool:
     """Whether nothing of a row can be left in an engine of a plan for the next one to see."""
-    calls = any(isinstance(decision.op, PythonCall) for decision in plan.decisions)
+    calls = any(decision.op.calls_python for decision in plan.decisions)
     return not (plan.mixes or calls or facts_read(plan.graph).intersection(FACTS))

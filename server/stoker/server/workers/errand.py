@@ -21,7 +21,7 @@ from stoker.protocol.errors import StokerError
 from stoker.server.work.records import Failed
 from stoker.server.workers import channel
 from stoker.server.workers.failpoints import FailPoints
-from stoker.server.workers.hire import Order
+from stoker.server.workers.hire import ForkOrder
 
 Answer = tuple[msgspec.Struct, int | None]
 
@@ -39,10 +39,10 @@ def serve(
         fault: what an error that is none of ours becomes; its text is appended.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    first = channel.receive(sock, Order)
+    first = channel.receive(sock, ForkOrder)
     if first is None:
         return 0
-    order: Order = first[0]
+    order: ForkOrder = first[0]
     fail = FailPoints(order.fail_points, number)
     set_cache_root(order.cache_root)
     allow_modules(*order.op_modules)

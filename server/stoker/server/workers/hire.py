@@ -27,7 +27,7 @@ class Hire(msgspec.Struct, frozen=True, array_like=True, tag="hire"):
     debug_memory: bool = False
 
 
-class Order(msgspec.Struct, frozen=True, array_like=True, tag="order"):
+class ForkOrder(msgspec.Struct, frozen=True, array_like=True, tag="order"):
     """First and only packet to a one-off child: a builder or a replayer.
 
     `op_modules`: what graph data of a client may name code from.

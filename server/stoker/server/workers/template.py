@@ -30,7 +30,7 @@ import msgspec
 from stoker.server.work.records import ToWorker
 from stoker.server.workers import channel
 from stoker.server.workers.death import die_with_parent
-from stoker.server.workers.hire import Hire, Order
+from stoker.server.workers.hire import ForkOrder, Hire
 
 UNWANTED = ("torch", "pyarrow", "zmq")
 ROLES = ("worker", "builder", "replayer")
@@ -45,7 +45,6 @@ PRELOAD = (
     "stoker.order.compiled",
     "stoker.ops.kernels.simd",
     "stoker.ops.kernels.simd.blocks",
-    "stoker.ops.kernels.simd.lookup",
     "stoker.ops.kernels.simd.pixels",
     "stoker.pipeline.compiled.by_address",
     "stoker.pipeline.compiled.diagnose",
@@ -117,7 +116,7 @@ def _load() -> None:
     for name in READ:
         module, _, attribute = name.partition(":")
         msgspec.json.Decoder(getattr(importlib.import_module(module), attribute))
-    for kinds in (Hire, Order, ToWorker):
+    for kinds in (Hire, ForkOrder, ToWorker):
         channel.decoder(kinds)
     # numba fills its tables at the first use of machine code, which takes half a second.
     target = importlib.import_module("numba.core.registry").cpu_target

@@ -22,6 +22,7 @@ import numpy as np
 
 from stoker.dataset import Dataset, open_dataset
 from stoker.jit import set_cache_root
+from stoker.jit.arithmetic import COMPILED
 from stoker.jit.named import EVERY_MODULE, allow_modules
 from stoker.order.buckets.order import BucketOrder
 from stoker.order.stream import PlainOrder
@@ -32,7 +33,8 @@ from stoker.protocol.exclude import Excluded
 from stoker.protocol.lengths import request_from_bytes
 from stoker.server.rows.bucket_rows import BucketComputer, plan_buckets
 from stoker.server.rows.graphs import graph_from_bytes
-from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.listener import RowListener
+from stoker.server.rows.rows import RowComputer, SlotFiller
 from stoker.server.rows.states import worker_plan
 from stoker.server.work.cuts import Share
 from stoker.server.work.records import (
@@ -68,9 +70,10 @@ class Worker:
         self._progress = progress
         self._fail = FailPoints(hire.fail_points, hire.worker)
         self._datasets: dict[str, Dataset] = {}
-        self._streams: dict[int, RowComputer | BucketComputer | Failed] = {}
+        self._streams: dict[int, SlotFiller | Failed] = {}
         self._slabs: dict[int, np.ndarray] = {}
         self._watch = Stopwatch()
+        self._listener = _ProgressPage(progress, self._fail)
         self.engines = Engines(debug_memory=hire.debug_memory)
 
     def close(self) -> None:
@@ -108,27 +111,26 @@ class Worker:
             return failed
         return None
 
-    def _computer(self, record: OpenStream) -> RowComputer | BucketComputer:
+    def _computer(self, record: OpenStream) -> SlotFiller:
         dataset = self._datasets.get(record.dataset)
         if dataset is None or dataset.fingerprint != record.spec.dataset:
             dataset = self._datasets[record.dataset] = open_dataset(
                 record.dataset, expected=record.spec.dataset
             )
         excluded = Excluded.from_bytes(record.exclude)
-        computer: RowComputer | BucketComputer
         if record.buckets:
             maker = Maker(record.spec.freeze, debug_memory=self._hire.debug_memory)
-            computer = _bucket_computer(record, dataset, excluded, maker)
+            computer: SlotFiller = _bucket_computer(
+                record, dataset, excluded, maker, self._listener
+            )
         else:
             computer = RowComputer(
                 record.spec, dataset, self.engines.of(record, dataset),
                 record.layout, record.first_row,
-                machine=True, params=record.params,
-                order=PlainOrder(record.spec, excluded=excluded, machine=True),
+                arithmetic=COMPILED, params=record.params,
+                order=PlainOrder(record.spec, excluded=excluded, arithmetic=COMPILED),
+                listener=self._listener,
             )  # fmt: skip
-        if self._fail.names("worker.row", "worker.row_done"):
-            computer.one_by_one()
-        computer.hear_samples(self._at_sample)
         hire, rows = self._hire, len(dataset)
         computer.home = range(
             rows * hire.share // hire.shares, rows * (hire.share + 1) // hire.shares
@@ -142,6 +144,7 @@ class Worker:
         if isinstance(computer, Failed):
             return msgspec.structs.replace(computer, claim=work.claim)
         end = work.offset + work.size_bytes
+        self._listener.claim = work.claim
         try:
             counts = computer.fill(
                 self._slabs[work.slab][work.offset : end],
@@ -149,8 +152,6 @@ class Worker:
                 work.step,
                 work.row_lo,
                 work.row_hi,
-                partial(self._begun, work.claim),
-                self._ended,
                 crashed=work.crashed,
             )
         except StokerError as error:
@@ -169,15 +170,29 @@ class Worker:
             bad=tuple(counts.bad),
         )
 
-    def _begun(self, claim: int, row: int) -> None:
-        PROGRESS.pack_into(self._progress, 0, claim, row, -1)
+
+class _ProgressPage(RowListener):
+    """Writes the row and the sample that are computed next where the daemon reads them.
+
+    Attributes:
+        claim: the claim that is worked on.
+    """
+
+    def __init__(self, page: mmap.mmap, fail: FailPoints) -> None:
+        self.claim = 0
+        self._page = page
+        self._fail = fail
+        self.row_by_row = fail.names("worker.row", "worker.row_done")
+
+    def row_begins(self, row: int) -> None:
+        PROGRESS.pack_into(self._page, 0, self.claim, row, -1)
         self._fail.visit("worker.row")
 
-    def _at_sample(self, number: int) -> None:
-        _NUMBER.pack_into(self._progress, SAMPLE_AT, number)
-
-    def _ended(self, row: int) -> None:
+    def row_ends(self, row: int) -> None:
         self._fail.visit("worker.row_done")
+
+    def sample_begins(self, sample_id: int) -> None:
+        _NUMBER.pack_into(self._page, SAMPLE_AT, sample_id)
 
 
 def _bucket_computer(
@@ -185,6 +200,7 @@ def _bucket_computer(
     dataset: Dataset,
     excluded: Excluded,
     engine_of: Callable[[Plan], Engine],
+    listener: RowListener,
 ) -> BucketComputer:
     """Plan the dataset's buckets, as the builder did."""
     plan_of = partial(worker_plan, graph_from_bytes(record.graph), dataset)
@@ -192,8 +208,9 @@ def _bucket_computer(
     wanted = request_from_bytes(record.buckets)
     buckets = plan_buckets(dataset, wanted, spec.batch_size, excluded)
     return BucketComputer(
-        spec, dataset, BucketOrder(spec, buckets, machine=True), plan_of, engine_of,
-        Share(record.rank, record.world_size, spec.views), machine=True, params=record.params,
+        spec, dataset, BucketOrder(spec, buckets, arithmetic=COMPILED), plan_of, engine_of,
+        Share(record.rank, record.world_size, spec.views),
+        arithmetic=COMPILED, params=record.params, listener=listener,
     )  # fmt: skip
 
 

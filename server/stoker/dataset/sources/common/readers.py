@@ -19,8 +19,8 @@ from stoker.dataset.format.item import (
     Given,
     Item,
     Outlines,
-    Place,
     SourceFile,
+    ValueSource,
     WholeFile,
 )
 from stoker.dataset.format.schema import Field
@@ -102,7 +102,7 @@ class FileReader:
             os.close(descriptor)
         self._open.clear()
 
-    def _value(self, item: Item, place: Place) -> Value:
+    def _value(self, item: Item, place: ValueSource) -> Value:
         match place:
             case WholeFile():
                 return read_file(self._root, place.file)

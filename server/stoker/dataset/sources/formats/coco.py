@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import UNSET
 
 from stoker.dataset.format import schema
-from stoker.dataset.format.item import Given, Item, Outlines, Place, WholeFile
+from stoker.dataset.format.item import Given, Item, Outlines, ValueSource, WholeFile
 from stoker.dataset.sources.common.clip import clip_boxes
 from stoker.dataset.sources.common.scan import Request, Scan
 from stoker.dataset.sources.common.walk import look_at
@@ -161,7 +161,7 @@ class _Reading:
                 )
         objects, boxes = self._boxes(image, objects)
         file = look_at(self._root / image.file_name, image.file_name)
-        places: list[Place] = [WholeFile(file), Given(boxes), Given(image.id)]
+        places: list[ValueSource] = [WholeFile(file), Given(boxes), Given(image.id)]
         if self._masks:
             places.append(self._outlines(objects))
         if self._first_point:

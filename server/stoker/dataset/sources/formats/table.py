@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from stoker.dataset.format.item import Given, Item, Place, WholeFile
+from stoker.dataset.format.item import Given, Item, ValueSource, WholeFile
 from stoker.dataset.format.schema import Field
 from stoker.dataset.sources.common.classes import order_classes
 from stoker.dataset.sources.common.declare import IGNORE, TEXT, declare, field_name
@@ -71,7 +71,7 @@ class _Column:
     index: int
     name: str
     field: Field
-    place_of: Callable[[Any], Place]
+    place_of: Callable[[Any], ValueSource]
 
 
 def _items(name: str, table: Table, columns: list[_Column], scan: Scan) -> list[Item]:
@@ -88,7 +88,7 @@ def _items(name: str, table: Table, columns: list[_Column], scan: Scan) -> list[
     return items
 
 
-def _place(column: _Column, value: Any) -> Place:
+def _place(column: _Column, value: Any) -> ValueSource:
     if value is None or (value == "" and column.field.kind != "bytes"):
         raise ValueError(f"column {column.name!r} is empty")
     try:
@@ -158,7 +158,7 @@ def _is_float(text: str) -> bool:
     return True
 
 
-def _converter(field: Field, kind: str, typed: str, root: Path) -> Callable[[Any], Place]:
+def _converter(field: Field, kind: str, typed: str, root: Path) -> Callable[[Any], ValueSource]:
     """Return a function from a value to a place."""
     if field.is_picture:
         return lambda value: WholeFile(look_at(root / str(value), str(value)))
@@ -173,7 +173,7 @@ def _converter(field: Field, kind: str, typed: str, root: Path) -> Callable[[Any
 
 def _labels(
     field: Field, values: list[Any], given: tuple[str, ...]
-) -> tuple[Field, Callable[[Any], Place]]:
+) -> tuple[Field, Callable[[Any], ValueSource]]:
     """Return a label field, with classes if it has any, and a function from value to place."""
     if not given and all(_INTEGER.fullmatch(str(value)) for value in values):
         return field, lambda value: Given(int(value))

@@ -97,7 +97,7 @@ def webdataset_files(source: Path) -> tuple[Path, list[SourceFile]]:
     return find_files(str(source), (SUFFIX,))
 
 
-class Group(NamedTuple):
+class TarGroup(NamedTuple):
     """A field: its name, its KIND (or NPY), and its extensions; each sample has one of them."""
 
     name: str
@@ -112,7 +112,7 @@ class TarItems(LazyItems):
         self,
         tars: Sequence[TarSamples],
         names: Sequence[str],
-        groups: Sequence[Group],
+        groups: Sequence[TarGroup],
         bad: list[tuple[str, str]],
     ) -> None:
         """Find the good samples; adds (name, reason) of all others to `bad`."""
@@ -160,7 +160,7 @@ class _Column:
     members: np.ndarray
 
 
-def _columns(tar: TarSamples, groups: Sequence[Group]) -> list[_Column]:
+def _columns(tar: TarSamples, groups: Sequence[TarGroup]) -> list[_Column]:
     columns = []
     for group in groups:
         count = len(tar.keys)
@@ -177,7 +177,9 @@ def _columns(tar: TarSamples, groups: Sequence[Group]) -> list[_Column]:
     return columns
 
 
-def _faults(tar: TarSamples, groups: Sequence[Group], columns: Sequence[_Column]) -> dict[int, str]:
+def _faults(
+    tar: TarSamples, groups: Sequence[TarGroup], columns: Sequence[_Column]
+) -> dict[int, str]:
     """Return the reasons why samples are bad, in order."""
     found: dict[int, str] = {}
     for group, column in zip(groups, columns, strict=True):
@@ -193,7 +195,7 @@ def _faults(tar: TarSamples, groups: Sequence[Group], columns: Sequence[_Column]
     return dict(sorted((found | tar.faults).items()))
 
 
-def _groups(source: str, extensions: set[str], kinds: Mapping[str, str]) -> list[Group]:
+def _groups(source: str, extensions: set[str], kinds: Mapping[str, str]) -> list[TarGroup]:
     """Return the fields: images, masks, labels, then all others by name."""
     for extension in kinds.keys() - extensions:
         raise UsageError(
@@ -218,7 +220,7 @@ def _groups(source: str, extensions: set[str], kinds: Mapping[str, str]) -> list
             f"{source} has no samples: expected members with names such as KEY.jpg; check its "
             "content"
         )
-    groups = [Group(name, kind, tuple(members)) for name, (kind, members) in found.items()]
+    groups = [TarGroup(name, kind, tuple(members)) for name, (kind, members) in found.items()]
     return sorted(groups, key=lambda group: (_ORDER.get(group.kind, len(_ORDER)), group.name))
 
 
@@ -234,7 +236,7 @@ def _name(extension: str, kind: str) -> str:
     return field_name(before or (kind if kind in _ORDER else suffix))
 
 
-def _field(group: Group, headers: Iterator[NpyHeader]) -> schema.Field:
+def _field(group: TarGroup, headers: Iterator[NpyHeader]) -> schema.Field:
     if group.kind == NPY:
         return _array_field(group.name, headers)
     return declare(group.name, group.kind, f".{group.extensions[0]}")

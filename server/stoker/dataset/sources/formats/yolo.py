@@ -16,12 +16,12 @@ import msgspec
 import numpy as np
 
 from stoker.dataset.format import schema
-from stoker.dataset.format.item import Given, Item, Outlines, Place, SourceFile, WholeFile
+from stoker.dataset.format.item import Given, Item, Outlines, SourceFile, ValueSource, WholeFile
 from stoker.dataset.limits import CodecError
 from stoker.dataset.sources.common.clip import clip_boxes
 from stoker.dataset.sources.common.readers import read_file
 from stoker.dataset.sources.common.scan import Request, Scan
-from stoker.dataset.sources.formats.yolo_layout import Layout, find_layout, label_path
+from stoker.dataset.sources.formats.yolo_layout import YoloFolders, find_layout, label_path
 from stoker.protocol.errors import UsageError
 
 BACKGROUND = "background"
@@ -60,7 +60,7 @@ def scan_yolo(source: Path, request: Request) -> Scan:
     return scan
 
 
-def _fields(layout: Layout, masks: str) -> tuple[schema.Field, ...]:
+def _fields(layout: YoloFolders, masks: str) -> tuple[schema.Field, ...]:
     parts = {"label": "int64"}
     if masks == "instance" or layout.points:
         parts["instance"] = "int64"
@@ -95,7 +95,7 @@ class _Objects:
 class _Reading:
     """Converts label files to items."""
 
-    def __init__(self, layout: Layout, request: Request) -> None:
+    def __init__(self, layout: YoloFolders, request: Request) -> None:
         self._layout, self._masks, self._clip = layout, request.masks, request.clip
         self.notes: dict[str, list[str]] = {}
 
@@ -115,7 +115,7 @@ class _Reading:
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from None
         kept = self._tidy(objects, image)
-        places: list[Place] = [WholeFile(image), Given(self._boxes(objects, kept))]
+        places: list[ValueSource] = [WholeFile(image), Given(self._boxes(objects, kept))]
         if self._masks:
             places.append(self._outlines(objects, kept))
         if self._layout.points:

@@ -24,7 +24,7 @@ _LOOKED_AT = 1000
 
 
 @dataclass(frozen=True)
-class Layout:
+class YoloFolders:
     """One split of a YOLO dataset.
 
     Attributes:
@@ -58,7 +58,7 @@ def is_yolo(source: Path) -> bool:
     return ".txt" in looked and not SUFFIXES & set(looked)
 
 
-def find_layout(source: Path, split: str) -> Layout:
+def find_layout(source: Path, split: str) -> YoloFolders:
     """Find the images and labels of a split.
 
     Args:
@@ -84,7 +84,7 @@ def find_layout(source: Path, split: str) -> Layout:
             name = str(PurePosixPath(path.relative_to(root)))
             if path.name != "classes.txt":
                 labels[name] = look_at(path, name)
-    return Layout(root, images, labels, _classes(root, data), _points(source, data), ignored)
+    return YoloFolders(root, images, labels, _classes(root, data), _points(source, data), ignored)
 
 
 def label_path(image: str) -> str:

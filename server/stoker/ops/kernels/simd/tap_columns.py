@@ -87,7 +87,7 @@ class _Layout:
             store(builder, shuffle(builder, row, row, order), down)
 
 
-class _Group:
+class _ColumnGroup:
     """A group of rows that is blended, while the code that does it is written."""
 
     def __init__(self, builder: Any, layout: _Layout, register: int, given: Any) -> None:
@@ -158,7 +158,7 @@ def group_blend(channels: int, register: int) -> Any:
             image = at(builder, context, signature.args[0], src, start)
             target = at(builder, context, signature.args[3], dst, to)
             wide = builder.extract_value(firsts.shape, 0)
-            group = _Group(builder, layout, register, (image, stride, pointers, target, wide))
+            group = _ColumnGroup(builder, layout, register, (image, stride, pointers, target, wide))
             either(builder, count, group.write)
             return context.get_dummy_value()
 

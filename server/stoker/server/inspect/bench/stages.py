@@ -23,8 +23,9 @@ import numpy as np
 from stoker.dataset import Dataset
 from stoker.dataset.images.jpeg import Splicer
 from stoker.dataset.images.orientation import stored_box, upright_size
+from stoker.jit.arithmetic import COMPILED
 from stoker.order.epoch import EpochOrder
-from stoker.order.stream import PlainOrder, Rows
+from stoker.order.stream import PlainOrder, RowColumns
 from stoker.pipeline.compiled.executor import Executor, compile_plan
 from stoker.pipeline.compiled.windows import Windows
 from stoker.pipeline.planning.plan import Plan
@@ -33,8 +34,8 @@ from stoker.protocol.layout import slot_layout
 from stoker.protocol.spec import StreamSpec
 from stoker.rng.row import Row
 from stoker.server.rows.chunks import ChunkComputer, chunk_computer
+from stoker.server.rows.reading import SampleReader
 from stoker.server.rows.rows import RowComputer
-from stoker.server.rows.samples import SampleReader
 
 STAGES = ("read", "splice", "decode", "ops", "write")
 COLD_BYTES = 2**26
@@ -78,7 +79,7 @@ def measure_stages(
     Raises:
         SampleError: a sample cannot be used.
     """
-    engine, order = compile_plan(plan), PlainOrder(spec, excluded=excluded, machine=True)
+    engine, order = compile_plan(plan), PlainOrder(spec, excluded=excluded, arithmetic=COMPILED)
     shuffled = _shuffled(spec, excluded)
     chunks = chunk_computer(engine, dataset)
     if chunks is not None:
@@ -93,7 +94,7 @@ def _row_stages(
     spec: StreamSpec, dataset: Dataset, engine: Executor, seconds: float, order: _Ids
 ) -> Stages:
     plan, reader = engine.plan, SampleReader(dataset, engine.plan.fields)
-    reader.read_boxes(plan, None, machine=True)
+    reader.read_boxes(plan, None, arithmetic=COMPILED)
     splicer = _Splicer(dataset, plan)
     outputs = [np.zeros(output.shape, output.dtype) for output in plan.outputs]
     cold = _Cold(outputs)
@@ -138,7 +139,7 @@ def _chunk_stages(
             sums, begun = dict.fromkeys(STAGES, 0.0), clock()
         picked = np.arange(rows, rows + CHUNK) % len(ids)
         none = np.zeros_like(picked)
-        table = Rows(ids[picked], visits[picked], none, none, none)
+        table = RowColumns(ids[picked], visits[picked], none, none, none)
         t0 = clock()
         chunks.fields.locate(table.ids)
         t1 = clock()
@@ -157,7 +158,7 @@ def _rate(
     spec: StreamSpec, dataset: Dataset, engine: Executor, seconds: float, order: PlainOrder
 ) -> float:
     layout = slot_layout(engine.plan.delivered, spec.batch_size)
-    computer = RowComputer(spec, dataset, engine, layout, machine=True, order=order)
+    computer = RowComputer(spec, dataset, engine, layout, arithmetic=COMPILED, order=order)
     slot = np.zeros(layout.slot_bytes, np.uint8)
     rows, low = 0, 0
     step = min(spec.batch_size, spec.epoch_rows)
@@ -215,7 +216,7 @@ class _Splicer:
 
 def _shuffled(spec: StreamSpec, excluded: Excluded | None) -> _Ids:
     """Return ids and visits of the begin of an epoch."""
-    order = EpochOrder(spec, excluded=excluded, machine=True)
+    order = EpochOrder(spec, excluded=excluded, arithmetic=COMPILED)
     return order.lookup_range(0, 0, min(order.rows, 2**16))
 
 

@@ -22,14 +22,14 @@ from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.graph.graph import Graph
 from stoker.protocol.exclude import Excluded, read_ids
 from stoker.rng.row import Row
-from stoker.server.rows.samples import SampleReader
+from stoker.server.rows.reading import SampleReader
 from stoker.server.rows.states import worker_plan
 from stoker.server.rows.subject import load_pipeline
 
 WARM_BATCHES = 5
 
 
-class Rows:
+class TorchRows:
     """A map-style dataset: item i is the row of sample i that is left, a dict of arrays.
 
     What cannot go to another process (maps, compiled code) is made there.
@@ -72,7 +72,7 @@ def main() -> int:
 
     begun = time.perf_counter()
     loader: Any = DataLoader(
-        Rows(arguments.dataset, load_pipeline(arguments.pipeline), arguments.exclude),  # type: ignore[arg-type]
+        TorchRows(arguments.dataset, load_pipeline(arguments.pipeline), arguments.exclude),  # type: ignore[arg-type]
         batch_size=arguments.batch_size,
         shuffle=True,
         num_workers=arguments.workers,

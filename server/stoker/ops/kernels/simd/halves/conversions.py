@@ -13,7 +13,6 @@ import numba
 import numba.extending
 from llvmlite import ir
 
-from stoker.jit import compiled
 from stoker.ops.kernels.half import NOT_A_NUMBER, narrowed_bits, widened_bits
 
 types: Any = numba.types
@@ -56,5 +55,5 @@ def _narrowed(_context: Any, x: Any) -> Any:
     return types.uint16(x), build
 
 
-widened = _widened if has_conversions() else compiled(widened_bits)
-narrowed = _narrowed if has_conversions() else compiled(narrowed_bits)
+widened = _widened if has_conversions() else widened_bits
+narrowed = _narrowed if has_conversions() else narrowed_bits

@@ -1,31 +1,9 @@
-"""Small records about the rows of a step: where one belongs, and what happened to many."""
+"""What happened while rows of a step were filled."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from stoker.server.work.records import MAX_BAD_TOLD, BadSample
-
-ALL_ROWS = -1
-"""Told as the row that is computed where many are at a time."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a row belongs in its stream.
-
-    Attributes:
-        epoch: from 0.
-        position: in the epoch.
-        view: of the position.
-        step: in the epoch.
-        progress: how much of the training is over, in [0, 1]; None where its length is unknown.
-    """
-
-    epoch: int
-    position: int
-    view: int
-    step: int
-    progress: float | None
 
 
 @dataclass
@@ -33,7 +11,12 @@ class RowCounts:
     """What happened while rows were filled.
 
     Attributes:
+        rows: how many were filled.
+        home_rows: rows of samples in the worker's home range.
+        replaced_rows: rows that show a substitute.
+        invalid_rows: rows that are masked.
         shapes: shape of a row in this batch, of each output that `is_told`.
+        bad: bad samples that were met, at most `MAX_BAD_TOLD`.
     """
 
     rows: int = 0
@@ -44,5 +27,11 @@ class RowCounts:
     bad: list[BadSample] = field(default_factory=list)
 
     def note_bad(self, samples: Iterable[BadSample]) -> None:
-        """Remember bad samples, up to what is told."""
+        """Remember bad samples, up to `MAX_BAD_TOLD`."""
         self.bad = [*self.bad, *samples][:MAX_BAD_TOLD]
+
+    def add_faults(self, other: "RowCounts") -> None:
+        """Count what happened to one row among these."""
+        self.replaced_rows += other.replaced_rows
+        self.invalid_rows += other.invalid_rows
+        self.note_bad(other.bad)
