@@ -184,7 +184,7 @@ def test_index_and_append(tmp_path, photographs, to_jpeg, write_tar, run, monkey
     [
         (["pack", "{}/missing", "{}/d"], "missing does not exist; check the path"),
         (["verify", "{}/missing"], "there is no folder {}/missing; check the path"),
-        (["ls", "{}"], "has no manifest.json: it is no dataset"),
+        (["ls", "{}"], "has no manifest.json: it is not a dataset"),
     ],
 )
 def test_faults_are_one_message_without_traceback(tmp_path, arguments, message):

@@ -1,7 +1,7 @@
 """`Loader`: iterate over the batches of a stream, epoch by epoch; save and resume.
 
 It runs in the training process, in one thread at a time. The constructor opens the stream, so every
-wrong argument raises there. The loader's position in the stream is one `Place`: the next step to
+wrong argument raises there. The loader's position in the stream is one `NextStep`: the next step to
 deliver; prefetched batches do not count. `_planned` overrides where the next `iter()` starts (a
 fresh loader, `set_epoch`, a loaded cursor, `skip`); None means at the next epoch.
 

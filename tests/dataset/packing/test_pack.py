@@ -350,7 +350,7 @@ def test_sources_that_cannot_be(tmp_path, image_folder, parallel_folders):
                         ("clip", {"clip": True})):  # fmt: skip
         message = f"--{flag} does not apply to .*, a source of the kind folder; leave it out, or"
         fails(message, image_folder, **asked)
-    fails("has no folder x/ with pictures", parallel_folders, fields={"x": "mask"})
+    fails("has no folder x/ with images", parallel_folders, fields={"x": "mask"})
     fails(
         "--field masks=label: expected image or mask", parallel_folders, fields={"masks": "label"}
     )

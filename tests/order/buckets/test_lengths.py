@@ -183,12 +183,16 @@ def test_requests_that_cannot_be(fields, message):
 @pytest.mark.parametrize(
     ("lengths", "fields", "message"),
     [
-        ([5, 9, 70, 71], {"bounds": (8, 64)}, "sequence of id 2 has the length 70; 2 are longer"),
+        ([5, 9, 70, 71], {"bounds": (8, 64)}, "sequence of id 2 has length 70; 2 are longer"),
         ([5, 2**20 + 1], {"multiple": 8}, "the sequence of id 1 .* 1 is longer than 1048576, the"),
-        ([5, -1], {"multiple": 8}, "the sequence of id 1 has the length -1; expected a length fro"),
+        ([5, -1], {"multiple": 8}, "the sequence of id 1 has length -1; expected a length fro"),
         ([9, 9], {"bounds": (8,), "longer": "drop"}, "dataset has no sample that is not left out"),
         ([], {"bounds": (8,)}, "the dataset has no sample$"),
-        ([9] * 3, {"bounds": (16,)}, "a batch is larger than every bucket: the fullest, 16, has 3"),
+        (
+            [9] * 3,
+            {"bounds": (16,)},
+            "a batch is larger than every bucket: the fullest one, 16, has 3",
+        ),
     ],
 )
 def test_datasets_that_have_no_plan(lengths, fields, message):

@@ -1,4 +1,4 @@
-"""What every dataset answers: samples by id, sizes before decoding, images decoded.
+"""The interface of every dataset: samples by id, sizes before decoding, decoded images.
 
 `PackedDataset` (packed.py) reads mapped files, `LiveDataset` (live.py) asks a user-defined class;
 both share the decoding here. Runs in workers and in user processes, also after a fork; threads may
@@ -56,7 +56,7 @@ class Dataset(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of files; views that were handed out stay valid. Closing twice is allowed."""
+        """Close the files; existing views stay valid. Idempotent."""
 
     @abstractmethod
     def size(self, field: str, sample_id: int) -> tuple[int, int]:

@@ -112,7 +112,7 @@ class LiveDataset(Dataset):
         """Do nothing: no file is open."""
 
     def reference(self, field: str, sample_id: int) -> bytes:
-        """Refuse: a live source holds no references.
+        """Raise: a live source holds no references.
 
         Raises:
             UsageError: always.
@@ -122,7 +122,7 @@ class LiveDataset(Dataset):
         )
 
     def grid(self, field: str, sample_id: int) -> None:
-        """Return None: images are as they were made."""
+        """Return None: images are as the class made them."""
         self._picture(field)
 
     def orientation(self, field: str, sample_id: int) -> int:

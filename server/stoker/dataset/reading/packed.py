@@ -1,6 +1,6 @@
-"""Reading a packed dataset: O(1), zero-copy, nothing kept per sample.
+"""Reading a packed dataset: O(1), zero-copy, with nothing kept per sample.
 
-`open_folder` reads and checks the manifest, and that the files are there; the files are mapped when
+`open_folder` reads and checks the manifest, and checks that the files exist; they are mapped when
 they are first used (`reading.columns`). `read` returns read-only views of a map, which stay valid
 after `close`. Imports no pyarrow, numba or torch.
 """
