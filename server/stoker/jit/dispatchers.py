@@ -1,13 +1,13 @@
-"""How numba compiles kernels: those that are called from outside, and those that only kernels call.
+"""How numba compiles kernels: those that Python calls, and those that only kernels call.
 
 numba makes three things of every function: an optimized module, machine code, and a wrapper that
 Python calls. A kernel that only other kernels call needs none of them: its code is copied into its
-callers, optimized there, and only there becomes machine code. So a `Callee` stops at bitcode, after
-one cheap pass. The caller's passes see its code as if it stood in one file with theirs.
+callers, optimized there, and becomes machine code only there. So a `Callee` stops at bitcode, after
+one cheap pass. The caller's passes see its code as if both were in one file.
 
-Whether Python calls a kernel or another kernel does, its code computes the same. Importing this
-module imports numba; only `stoker.jit.diskcache` does. Relies on numba's inner interfaces of code
-libraries and caches, which have no stable form: a test in `tests/rng/test_callees.py` holds each.
+A kernel computes the same whether Python or another kernel calls it. Importing this module imports
+numba; only `stoker.jit.diskcache` does. It relies on numba's internal interfaces of code libraries
+and caches, which may change: `tests/rng/test_callees.py` has a test for each.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class BitcodeLibrary(library):  # type: ignore[misc]
     """The code of one kernel, for its callers to copy; never machine code."""
 
     def _optimize_final_module(self) -> None:
-        """Run what numba runs first: loops are rotated, nothing is inlined or made vectors yet."""
+        """Run numba's first pass: it rotates loops, and does not inline or vectorize yet."""
         passes, builder = self._codegen._module_pass_manager(
             loop_vectorize=False, slp_vectorize=False, opt=0, cost="cheap"
         )
@@ -60,7 +60,7 @@ class BitcodeGenerator(generator):  # type: ignore[misc]
         """Keep the module out of the engine."""
 
     def set_env(self, env_name: str, env: Any) -> None:
-        """Set nothing: a function's environment is set where its machine code is."""
+        """Set nothing: a function's environment is set with its machine code."""
 
 
 @functools.cache
@@ -90,7 +90,7 @@ class BitcodeCompiler(compiler.CompilerBase):
     """numba's compiler, which lowers to bitcode."""
 
     def define_pipelines(self) -> list[Any]:
-        """Return numba's passes, but for the lowering."""
+        """Return numba's passes, except the lowering."""
         default: Any = compiler.DefaultPassBuilder
         passes: Any = PassManager("nopython")  # type: ignore[no-untyped-call]
         for step, what in default.define_nopython_pipeline(self.state).passes:
@@ -111,10 +111,10 @@ class BitcodeCache(caching.FunctionCache):
 
 
 class _Shared(base_dispatcher):  # type: ignore[misc]
-    """A dispatcher whose cache is a `stoker.jit.diskcache.SharedCache`, set by who makes it."""
+    """A dispatcher whose cache is a `stoker.jit.diskcache.SharedCache`, set by its maker."""
 
     def compile(self, sig: Any) -> Any:
-        """Load or compile code; the cache's lock is given back, also after an error."""
+        """Load or compile code, then release the cache's lock, also after an error."""
         with _compiling:
             try:
                 return super().compile(sig)
@@ -123,7 +123,7 @@ class _Shared(base_dispatcher):  # type: ignore[misc]
 
 
 class Kernel(_Shared):
-    """The dispatcher of a kernel that Python, or a program by its address, may call."""
+    """The dispatcher of a kernel that Python, or a program through its address, may call."""
 
     def __init__(self, fn: Any, options: dict[str, Any]) -> None:
         """Take a function and numba's options."""
@@ -146,4 +146,4 @@ class Callee(_Shared):
         Raises:
             TypeError: always.
         """
-        raise TypeError(f"{self.__qualname__} has no machine code: call compiled() of the kernel")
+        raise TypeError(f"{self.__qualname__} has no machine code: call compiled(kernel)")

@@ -115,7 +115,7 @@ def closes_over(name):
     [
         (lambda d: define(size=(1, 2)), "parameter 'size': expected a default that is a truth"),
         (lambda d: define(record=1), "parameter 'record': .* that name is in use"),
-        (lambda d: define()(closes_over(3)), "a kernel may not close over variables"),
+        (lambda d: define()(closes_over(3)), "a kernel must not close over variables"),
         (lambda d: d.fog.rule("image"), "fog: rule for 'image': has one already"),
         (lambda d: d.fog.rule("video"), "rule for 'video': expected one of image, mask, array"),
         (lambda d: d.fog.rule("boxes"), r'fog: boxes go where @fog.rule\("forward"\) says'),

@@ -142,7 +142,7 @@ def test_sites_name_the_users_line(toys):
 def test_outputs_are_checked(toys, photo):
     raises(r"test_authoring.py:\d+: <lambda>: a pipeline returns a dict .*got list", lambda s: [])
     raises(r"expected 1 to 256 outputs, got 0", lambda s: {})
-    raises(r"an output is named by text, got 3", lambda s: {3: s.image})
+    raises(r"expected the names of outputs to be strings, got 3", lambda s: {3: s.image})
     raises(r"the output name 'index' is reserved", lambda s: {"index": s.label})
     raises(
         r"output 'image': expected a value made of the sample's fields, got int",
@@ -160,10 +160,10 @@ def test_outputs_are_checked(toys, photo):
 
 def test_nested_outputs_are_refused(toys):
     raises(
-        r"output 'pair': outputs are not nested, got dict: .* such as 'pair.left'",
+        r"output 'pair': expected a value, got dict: outputs cannot be nested; .* such as 'pair.left'",
         lambda s: {"pair": {"left": s.image}},
     )
-    raises(r"output 'pair': outputs are not nested, got tuple", lambda s: {"pair": (s.a, s.b)})
+    raises(r"output 'pair': expected a value, got tuple", lambda s: {"pair": (s.a, s.b)})
 
 
 def test_recursion_and_endless_loops_are_refused(toys):
@@ -185,8 +185,14 @@ def test_recursion_and_endless_loops_are_refused(toys):
 
     looped = pipeline(calls_itself)
     line = r"test_authoring.py:\d+: "
-    raises(line + "<lambda>: it calls itself without end", lambda s: {"x": forever(s.label)})
-    raises(line + "calls_itself: it calls itself without end", calls_itself)
+    raises(
+        line + "<lambda>: the function, or one of its helpers, calls itself without end",
+        lambda s: {"x": forever(s.label)},
+    )
+    raises(
+        line + "calls_itself: the function, or one of its helpers, calls itself without end",
+        calls_itself,
+    )
     raises(line + r"`if`s on values .* nested deeper than 16.* a function that calls itself",
            lambda s: {"x": until(s.label)})  # fmt: skip
     raises(line + r"the pipeline has more than \d+ steps", many)

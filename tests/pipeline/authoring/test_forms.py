@@ -233,7 +233,7 @@ def test_a_stacked_output_names_the_forms():
         (lambda x: outputs.pad(x, fill=float("nan")), "to be a finite number, got nan"),
         (lambda x: outputs.pad(x, fill=256), "for image .* an integer from 0 to 255, got 256"),
         (lambda x: outputs.pad(x, fill=0.5), "to be an integer from 0 to 255, got 0.5"),
-        (lambda x: outputs.pad(outputs.ragged(x)), "has one form, and this one is ragged"),
+        (lambda x: outputs.pad(outputs.ragged(x)), "expected a value without a form, got ragged"),
         (lambda x: outputs.as_list(3), "as_list: expected a value made of the sample's fields"),
         (lambda x: ops.invert(outputs.pad(x)), r"a form \(pad\) says .* after all ops"),
     ],
@@ -322,11 +322,17 @@ def test_statistics_of_what_may_be_empty():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"output": "none", "form": "pad"}, "form is given to 'none', which is no output"),
-        ({"output": "words", "form": "list", "fill": 3}, "only pad has a multiple, a fill and a"),
+        (
+            {"output": "none", "form": "pad"},
+            "form of 'none': expected the name of an output without",
+        ),
+        ({"output": "words", "form": "list", "fill": 3}, "only pad takes a multiple, a fill and a"),
         ({"output": "words", "form": "tower"}, "Invalid enum value 'tower'"),
         ({"output": "words", "form": "pad", "multiple": 0}, "Expected `int` >= 1"),
-        ({"output": "words", "form": "pad", "fill": 1e300}, "its fill 1e\\+300 is no number"),
+        (
+            {"output": "words", "form": "pad", "fill": 1e300},
+            "expected a finite fill up to .*, got 1e\\+300",
+        ),
     ],
 )
 def test_graph_data_that_cannot_be(change, said):
@@ -334,7 +340,7 @@ def test_graph_data_that_cannot_be(change, said):
     with pytest.raises(BuildError, match=said):
         Graph.from_data({**data, "forms": [change]})
     doubled = {**data, "forms": data["forms"] * 2}
-    with pytest.raises(BuildError, match="no output, or has one already"):
+    with pytest.raises(BuildError, match="expected the name of an output without another form"):
         Graph.from_data(doubled)
 
 

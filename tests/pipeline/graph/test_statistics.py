@@ -133,8 +133,8 @@ def test_statistics_of_what_has_none(toys):
     def refused(body):
         with pytest.raises(
             BuildError,
-            match=r"test_statistics.py:\d+: mean: mean is that of an image, mask or array of "
-            r"uint8, uint16, int32, float32, got .*: ask for it before an op makes something else",
+            match=r"test_statistics.py:\d+: mean: expected an image, mask or array of "
+            r"uint8, uint16, int32, float32, got .*: ask for it before an op converts the levels",
         ):
             bind(pipeline(lambda sample: {"x": body(sample).mean()}).graph(), states)
 

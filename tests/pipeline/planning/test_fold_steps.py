@@ -130,7 +130,7 @@ def test_a_graph_holds_a_fold_as_one_apply(mixed):
     fold = next(node for node in data["nodes"] if node["node"] == "apply" and len(node["to"]) == 3)
     fold["results"] = 2
     with pytest.raises(
-        BuildError, match=r"one result for each of 3 values .* or one of all, got 2"
+        BuildError, match=r"one result for each of 3 values .* or one for all of them, got 2"
     ):
         Graph.from_data(data)
 

@@ -408,7 +408,7 @@ def test_in_process_outputs_can_be_given_again():
         ({"xy": [[np.nan, 5]]}, r"keypoints: expected finite coordinates, got \[nan, 5.0\] at 0"),
         (
             {"xyxy": [[0, 0, 1, 1], [-0.5, 5, 2, 9]], "label": [1, 2]},
-            r"boxes: expected places in a picture of \d+x\d+ pixels .* got \[-0.5, .* at 1; clip",
+            r"boxes: expected coordinates in an image of \d+x\d+ pixels .* got \[-0.5, .* at 1; clip",
         ),
         ({"xyxy": [[1, 2, 3, 4]], "label": [1, 2]}, "label: expected 1 rows of numbers, one for"),
         ({"xyxy": [[1, 2, 3, 4]], "name": ["cat"]}, "name: expected 1 rows of numbers"),

@@ -381,7 +381,7 @@ def test_a_batch_needs_samples_that_are_alike(samples):
     def mosaic(sample):
         return {"image": ops.mosaic(sample.image)}
 
-    with pytest.raises(UsageError, match="their ids are 0 to 1; give a list"):
+    with pytest.raises(UsageError, match="expected the ids 0 to 1; give a list"):
         mosaic.batch({3: samples[3], 9: samples[9]})
     same(both.batch({3: samples[3], 9: samples[9]}), both.batch(samples, [3, 9]))
 

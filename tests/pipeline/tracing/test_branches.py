@@ -424,7 +424,9 @@ class Named:
 
 def test_functions_know_their_own_names():
     """What a function of a module calls by its own name is what the module has under it."""
-    refused(r"calls_itself: it calls itself without end", calls_itself)
+    refused(
+        r"calls_itself: the function, or one of its helpers, calls itself without end", calls_itself
+    )
     marked = branching(counts_down)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(globals(), "counts_down", marked)
