@@ -234,7 +234,7 @@ def test_a_stacked_output_names_the_forms():
         (lambda x: outputs.pad(x, fill=256), "for image .* an integer from 0 to 255, got 256"),
         (lambda x: outputs.pad(x, fill=0.5), "to be an integer from 0 to 255, got 0.5"),
         (lambda x: outputs.pad(outputs.ragged(x)), "expected a value without a form, got ragged"),
-        (lambda x: outputs.as_list(3), "as_list: expected a value made of the sample's fields"),
+        (lambda x: outputs.as_list(3), "as_list: expected a value made from the sample's fields"),
         (lambda x: ops.invert(outputs.pad(x)), r"a form \(pad\) says .* after all ops"),
     ],
 )

@@ -104,7 +104,9 @@ def test_in_process_frozen_and_without_pixels(fields):
     assert frozen[0] == frozen[1] == frozen[2]  # a freeze holds the draw; the range still follows
     with pytest.raises(UsageError, match=r"reads ctx.progress, so the length .* give total_epochs"):
         train(fields, step=1)
-    with pytest.raises(UsageError, match=r"reads ctx.step, which this row does not say: give step"):
+    with pytest.raises(
+        UsageError, match=r"reads ctx.step, which this row does not have: pass step"
+    ):
         train(fields, progress=0.5)
 
 

@@ -93,7 +93,7 @@ def test_numbers_are_those_of_a_crop():
     assert made["crop_top"] + made["crop_left"] > 0
     with pytest.raises(BuildError, match="decision of horizontal_flip has no number 'top'"):
         flipped.plan_for({"image": PHOTO})
-    with pytest.raises(BuildError, match=r"top: expected the result of an op, which decided it"):
+    with pytest.raises(BuildError, match=r"top: expected the result of an op that decided it"):
         unmade.graph()
     with pytest.raises(BuildError, match="crop_numbers: expected an image and what fit_bucket"):
         ops.crop_numbers(PHOTO, PHOTO)

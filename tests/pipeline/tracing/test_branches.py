@@ -366,10 +366,13 @@ def parameter(sample):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (returns, r"an `if` on field 'is_night'.* holds break, .* a return out of a loop .* after"),
+        (
+            returns,
+            r"an `if` on field 'is_night'.* contains break, .* a return from a loop .* after",
+        ),
         (
             both_go_on,
-            r"an `if` on field 'is_night'.* whose branches may both go on: assign to a va",
+            r"an `if` on field 'is_night'.* whose branches may both continue: assign to",
         ),
         (
             other_fields,
@@ -391,7 +394,10 @@ def parameter(sample):
             r"output 'image': the result of horizontal_flip was made inside a branch of an",
         ),
         (sets_an_entry, r"a branch on field 'is_night'.* changes 'made' in place\. Every branch"),
-        (appends, r"changes 'made' in place.* assign a new one in the branch, such as \{\*\*old"),
+        (
+            appends,
+            r"changes 'made' in place.* assign a new object in the branch, such as \{\*\*old",
+        ),
         (changes_below, r"changes 'made' in place"),
         (extends, r"changes 'made' in place"),
         (changes_after_a_return, r"changes 'made' in place"),

@@ -120,7 +120,7 @@ def test_a_folder_that_cannot_be_made(folder, make_config):
         Daemon(make_config(daemon__address=f"ipc://{folder}/file/s.sock"))
     assert caught.value.message == (
         f"address 'ipc://{folder}/file/s.sock': {folder}/file/s.sock.lock: Not a directory;"
-        " choose a writable folder"
+        " choose a folder that can be written"
     )
 
 

@@ -102,7 +102,7 @@ def _formed(
         value.refuse()
     if not isinstance(value, TracedValue):
         raise fault(
-            f"outputs.{name}: expected a value made of the sample's fields, got "
+            f"outputs.{name}: expected a value made from the sample's fields, got "
             f"{type(value).__name__}"
         )
     return Formed(value, Form("", form, multiple, fill, to))

@@ -393,7 +393,7 @@ def _outputs(result: object, name: str, site: Site) -> dict[str, TracedValue]:
             )
         if not isinstance(value, TracedValue):
             raise fault(
-                f"{name}: output {key!r}: expected a value made of the sample's fields, got "
+                f"{name}: output {key!r}: expected a value made from the sample's fields, got "
                 f"{type(value).__name__}",
                 site,
             )

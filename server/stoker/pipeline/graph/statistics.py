@@ -35,7 +35,7 @@ def check_statistic(op: str, state: State) -> None:
         raise BuildError(f"{op} of {state}: it may be empty, and then has no {op}")
     if state.dtype not in DTYPES or not state.shape or state.items:
         raise BuildError(
-            f"{op}: expected an image, mask or array of {', '.join(DTYPES)}, got {state}: ask for "
+            f"expected an image, mask or array of {', '.join(DTYPES)}, got {state}: ask for "
             "it before an op converts the levels"
         )
 
