@@ -249,11 +249,11 @@ def test_forms_that_cannot_be(form, said):
     [
         (
             lambda sample: {"label": outputs.pad(sample.label)},
-            r"label int64\[\] is one number, which has no form \(pad\)",
+            r"label int64\[\] is one number, which cannot have a form \(pad\)",
         ),
         (
             lambda sample: {"boxes": outputs.as_list(sample.boxes)},
-            "boxes are delivered as values and offsets, and have no other form",
+            "boxes are delivered as values and offsets, and cannot have another form",
         ),
         (
             lambda sample: {
@@ -285,7 +285,7 @@ def test_a_padded_size_that_follows_from_pixels():
 
     said = refusal(define)
     assert "output 'image' is padded to the longest row of its batch" in said
-    assert "follows from a condition that reads pixels (mean)" in said
+    assert "depends on a condition that reads pixels (mean)" in said
     assert "test_forms.py:" in said
 
     def to_the_bound(sample):
@@ -310,8 +310,8 @@ def test_images_of_differing_channels_are_delivered_alone():
         return {"x": outputs.as_list(x), "y": outputs.as_list(ops.invert(x))}
 
     for define in (stacked, padded):
-        assert "deliver what comes of them by outputs.as_list, with no op behind" in refusal(define)
-    assert "the value can only be delivered, by outputs.as_list" in refusal(read)
+        assert "deliver the joined value by outputs.as_list, without a later op" in refusal(define)
+    assert "can only be delivered, by outputs.as_list" in refusal(read)
 
 
 def test_statistics_of_what_may_be_empty():
@@ -377,7 +377,10 @@ def test_what_forms_and_batch_ops_would_ask_of_each_other():
 
     states = {**STATES, "image": SAME}
     said = refusal(formed, states)
-    assert "output 'x': a batch op mixes rows of one shape, so it has no form (list)" in said
+    assert (
+        "output 'x': a batch op mixes rows of one shape, so the output cannot have a form (list)"
+        in said
+    )
     with pytest.raises(BuildError, match="a pipeline with batch ops cannot pad, since rows that"):
         bind(mixing(outputs.pad).graph(), states)
     bind(mixing(outputs.ragged).graph(), states)
@@ -399,5 +402,5 @@ def test_a_padded_size_that_follows_from_what_is_left_of_boxes():
         return {"image": outputs.pad(image), "boxes": boxes}
 
     states = {**STATES, "boxes": boxes}
-    assert "follows from how many boxes are left" in refusal(counted, states)
-    assert "follows from iou_crop, which looks at boxes" in refusal(looked_at, states)
+    assert "depends on the number of remaining boxes" in refusal(counted, states)
+    assert "depends on iou_crop, which reads boxes" in refusal(looked_at, states)

@@ -295,7 +295,7 @@ def test_versions_and_unknown_ops():
     old = Graph.from_data(data_of(image(), draw([0], version=9), apply(1, 0)))
     with pytest.raises(
         VersionError,
-        match=r"horizontal_flip: the pipeline was made for version 9, here is version 1\. .* anew",
+        match=r"horizontal_flip: the pipeline was made for version 9, this is version 1\. .* again",
     ):
         bind(old, states)
     unknown = Graph.from_data(data_of(image(), draw([0], op="horizontal_flop"), apply(1, 0)))

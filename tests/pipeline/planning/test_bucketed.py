@@ -143,7 +143,7 @@ def test_lists_fit_to_buckets_too():
 
 
 def test_without_buckets_it_is_refused():
-    with pytest.raises(BuildError, match="and there are no buckets: give buckets= to the Loader"):
+    with pytest.raises(BuildError, match="and there are no buckets: pass buckets= to the Loader"):
         fitted(sample())
     with pytest.raises(BuildError, match="there are no buckets"):
         aware.plan_for({"image": PHOTO})

@@ -147,7 +147,9 @@ def test_an_op_of_one_value_makes_no_one_of_several():
     draw = next(node for node in data["nodes"] if node["node"] == "draw")
     draw.update(op="invert", params={"p": 1.0}, stream="s")
     fields = dict.fromkeys("ab", State.fixed("image", "uint8", (8, 8, 3)))
-    with pytest.raises(BuildError, match="invert makes no one value of 2"):
+    with pytest.raises(
+        BuildError, match="invert takes one value per result; it cannot merge 2 values"
+    ):
         bind(Graph.from_data(data), fields)
 
 

@@ -231,7 +231,7 @@ def test_branches_with_other_fields_are_refused():
             boxes = ops.track_visible(boxes)
         return {"boxes": boxes}
 
-    refused(define, "items of other fields do not join")
+    refused(define, "items with other fields cannot join")
 
 
 def test_boxes_of_no_picture_follow_the_first_image():
@@ -281,7 +281,7 @@ def test_count_is_of_items():
     def define(sample):
         return {"n": sample.image.count}
 
-    refused(define, "count is that of boxes or keypoints, got image")
+    refused(define, "count: expected boxes or keypoints, got image")
 
 
 def test_converted_boxes_go_nowhere_else():
@@ -450,7 +450,7 @@ def test_decisions_from_boxes_are_the_same_in_every_engine(engine):
         assert dry == plain.records()
         cropped += sum(entry["record"]["applied"] for entry in dry if "applied" in entry["record"])
     assert cropped > 30
-    with pytest.raises(UsageError, match=r"iou_crop at .* looks at boxes: give the records of"):
+    with pytest.raises(UsageError, match=r"iou_crop at .* reads boxes: give the records of"):
         decide(plan, row, {"image": size}, {"boxes": 3, "keypoints": 1})
 
 

@@ -1,7 +1,7 @@
-"""A program as text, for people: one line for each instruction, its operands by name.
+"""A program as text, for people: one line per instruction, with its operands by name.
 
-`v` stands before a line of the value table; the first ones are the plan's values under their own
-numbers. Operands that are 0 and mean nothing are left out. numba-free.
+`v` marks a line of the value table; the first ones are the plan's values under their own
+numbers. Operands that are 0 and mean nothing are omitted.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Binding: from nodes and field states to steps and the state of every value.
 
-One walk over the normal form. Ops declare their states here; sizes are compared where an op
-decides for several values: equal by construction (the same decisions on both), equal because both
+One walk over the normal form. Ops declare their states here. Sizes are compared if an op decides
+for several values: they are equal by construction (the same decisions on both), equal because both
 are fixed, or checked for each sample by a `SameSizeStep`. A value keeps a `size` token; equal
-tokens mean that the heights and widths are known to be equal. A check that runs inside a branch
-proves nothing after it.
+tokens mean that the heights and widths are known to be equal. A check inside a branch proves
+nothing after it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ from stoker.protocol.items import COUNT, DTYPES
 from stoker.protocol.layout import SIZE, Output, check_outputs
 
 HINT: Final = (
-    "say how rows of differing shape make a batch: outputs.pad(...), outputs.ragged(...) or "
+    "choose how rows of differing shape make a batch: outputs.pad(...), outputs.ragged(...) or "
     "outputs.as_list(...) of it"
 )
 
@@ -104,7 +104,7 @@ class Binder:
         self._draws: dict[int, Decision] = {}
         self._sizes: dict[int, Size] = {}
         self._equal: dict[Size, Size] = {}
-        self._frames: dict[Size, Size] = {}  # of items that the dataset says no picture of
+        self._frames: dict[Size, Size] = {}  # of items for which the dataset names no image
         self._next = number_nodes(graph.nodes, 0)[1]
         self._formulas = Formulas(graph)
         self._listed = listed_values(graph)
@@ -148,12 +148,12 @@ class Binder:
         self.stores.append(value)
 
     def _form_fits(self, form: Form, mixed: int, value: int) -> None:
-        """Refuse what a form and batch ops would ask of each other."""
+        """Refuse combinations of forms and batch ops that cannot work."""
         if mixed != value:
             self._fail(
                 mixed,
-                f"output {form.output!r}: a batch op mixes rows of one shape, so it has no form "
-                f"({form.form}): return it as it is",
+                f"output {form.output!r}: a batch op mixes rows of one shape, so the output cannot "
+                f"have a form ({form.form}): return it as it is",
                 output=form.output,
             )
         if form.form == "pad" and self._mixing.roots:
@@ -207,14 +207,14 @@ class Binder:
             self._fail(
                 value,
                 f"the dataset has no field {node.field!r}; {hint}it has: "
-                f"{', '.join(sorted(self.given)) or 'no field at all'}",
+                f"{', '.join(sorted(self.given)) or 'no fields'}",
                 field=node.field,
             )
         state = self.given[node.field]
         if state.dtype not in DTYPES:
             self._fail(
                 value,
-                f"field {node.field!r} is {state}: its dtype cannot be used; there are: "
+                f"field {node.field!r} is {state}: its dtype is not supported; expected one of: "
                 f"{', '.join(DTYPES)}",
                 field=node.field,
             )
@@ -222,7 +222,7 @@ class Binder:
         if fault is not None:
             self._fail(
                 value,
-                f"field {node.field!r} is said to be {state.kind} {state.dtype} of shape "
+                f"field {node.field!r}: the manifest says {state.kind} {state.dtype} of shape "
                 f"{state.shape} with bound {state.bound}: {fault}; the dataset's manifest is "
                 "damaged, pack it again",
                 field=node.field,
@@ -251,14 +251,14 @@ class Binder:
         self._within(value, op.name, lambda: check_purity(type(op)))
         if op.version != node.version:
             raise VersionError(
-                f"{site}: {node.op}: the pipeline was made for version {node.version}, here is "
+                f"{site}: {node.op}: the pipeline was made for version {node.version}, this is "
                 f"version {op.version}. Use the same version of Stoker on both sides; a saved "
-                "pipeline runs with the version that made it, or is made anew, as another stream",
+                "pipeline runs only with its own version; make it again to get a new stream",
                 op=node.op,
             )
         of = node.of[0] if node.of else None
         if isinstance(op, BatchOp):
-            of = None  # it draws without a size: arrays in CHW would tell another
+            of = None  # it draws without a size; an array in CHW would give another size
         else:
             self._unmixed(node.of, value)
         if op.random and node.stream is None:
@@ -274,7 +274,7 @@ class Binder:
         steps.append(DrawStep(decision))
 
     def _looked_at(self, op: Op, node: Draw, value: int) -> int:
-        """Return the boxes or keypoints that a decision looks at."""
+        """Return the boxes or keypoints that a decision reads."""
         kind = op.draws_from
         found = [v for v in node.of if self.states[v].kind == kind]
         if len(found) != 1 or self.states[node.of[0]].kind not in IMAGE_KINDS:
@@ -294,8 +294,8 @@ class Binder:
         if node.relative and (op.folds or isinstance(op, BatchOp)):
             self._fail(
                 value,
-                f"{op.name} makes one value of several, which have one size: leave relative=True "
-                "out, and resize them first",
+                f"{op.name} makes one value of several, which must have one size: remove "
+                "relative=True, and resize them first",
                 op=op.name,
             )
         if isinstance(op, BatchOp):
@@ -304,7 +304,12 @@ class Binder:
         self._unmixed(node.to, value)
         kind = states[0].kind
         if len(states) > 1 and not op.folds:
-            self._fail(value, f"{op.name} makes no one value of {len(states)}", op=op.name)
+            self._fail(
+                value,
+                f"{op.name} takes one value per result; it cannot merge {len(states)} values "
+                "into one",
+                op=op.name,
+            )
         if kind in ITEM_KINDS and not op.folds:
             self._apply_items(decision, node.to[0], value, steps)
             return
@@ -327,7 +332,7 @@ class Binder:
             steps.append(ApplyStep(decision, kind, srcs[0], value, scratch, check, site, dtype))
 
     def _in_memory(self, value: int, steps: list[Step]) -> int:
-        """Return a value that kernels can take: a copy of one that lies in a register."""
+        """Return a value that kernels can take: for a value in a register, a copy in memory."""
         if value not in self.registers:
             return value
         return self._convert(value, self.states[value], steps, register=False)
@@ -344,8 +349,9 @@ class Binder:
                 made = self._mixing.last(value)
                 self._fail(
                     by,
-                    f"this reads what {made.op.name} (at {made.site}) made of other rows: only "
-                    "outputs and other batch ops may follow a batch op. Move this before it",
+                    f"this reads the result of {made.op.name} (at {made.site}), made from other "
+                    "rows: only outputs and other batch ops may follow a batch op. Move this before"
+                    " it",
                     op=made.op.name,
                 )
 
@@ -371,11 +377,11 @@ class Binder:
         steps.append(ItemsStep(decision, state.kind, src, value, frame, check, site))
 
     def _same_frame(self, decision: Decision, frame: int, src: int, steps: list[Step]) -> None:
-        """Make sure that items count in pixels of the size that an image has here."""
+        """Check that items count in pixels of the size that an image has at this point."""
         have, need = self._size(src), self._size(frame)
         if have == need:
             return
-        if have[0] == "free":  # they follow the first picture, also where a branch comes first
+        if have[0] == "free":  # they follow the first image, also if a branch comes first
             self._frames[have] = need
             return
         if {have[0], need[0]} != {"field"}:
@@ -383,7 +389,7 @@ class Binder:
                 src,
                 f"{decision.op.name} (at {decision.site}) is applied to {self._named(frame)} and "
                 f"to {self._named(src)}, but these {self.states[src].kind} do not count in pixels "
-                "of the size that it has there: what is done to an image is done to its "
+                "of the size that it has there: transform an image and its "
                 f"{self.states[src].kind} in the same call",
                 op=decision.op.name,
             )
@@ -399,8 +405,8 @@ class Binder:
         if any(None in state.shape[2:] for state in given):
             self._fail(
                 value,
-                f"{op.name} on {on}: where branches of other shapes meet, the value can only be "
-                "delivered, by outputs.as_list: call the op in the branches",
+                f"{op.name} on {on}: a value that joins branches of other shapes can only be "
+                "delivered, by outputs.as_list: call the op inside the branches",
                 op=op.name,
             )
         state, scratch = self._within(value, f"{op.name} on {on}", lambda: declared(op, given))
@@ -426,7 +432,7 @@ class Binder:
         return size
 
     def _unlike(self, decision: Decision, src: int) -> int | None:
-        """Return the value that a decision is made for if another one may have another size."""
+        """Return the value that a decision is made for, if another value may differ in size."""
         of = decision.of
         if of is None or of == src or self._size(of) == self._size(src):
             return None
@@ -450,8 +456,8 @@ class Binder:
             self._fail(
                 value,
                 f"{decision.op.name}: one decision (made at {decision.site}) is applied to {first} "
-                f"and to {other}: fields that are transformed together have one height and width. "
-                f"Resize one of them first{say}, or give each its own call and stream",
+                f"and to {other}: fields that are transformed together must have one height and "
+                f"width. Resize one of them first{say}, or give each its own call and stream",
                 op=decision.op.name,
             )
         what = f"{decision.op.name} on {self._named(of)} and {self._named(src)}"
@@ -460,9 +466,9 @@ class Binder:
         self._equal[self._size(src)] = self._size(of)
 
     def _carried(self, decision: Decision, src: int, value: int, steps: list[Step]) -> Decision:
-        """Return the decision that a value of perhaps another size follows in parts of its sides.
+        """Return the decision for a value that may differ in size, scaled to the value's sides.
 
-        A value that is known to have the size that the decision is made for follows it itself.
+        A value that is known to have the size of the decision follows the decision itself.
         """
         of, op = self._unlike(decision, src), decision.op
         if of is None or op.rescale is keep_record:
@@ -530,14 +536,14 @@ class Binder:
         steps.append(IfStep(node.cond, tuple(inner[0]), tuple(inner[1]), tuple(joins)))
 
     def _join_mixed(self, value: int, pair: tuple[int, int]) -> None:
-        """Join values that batch ops made in branches, of one value from before the `if`."""
+        """Join values that batch ops made in branches from one value before the `if`."""
         left, right = (self.states[side] for side in pair)
         if not self._mixing.join(value, pair):
             self._fail(
                 value,
                 f"the branches cannot join: {left} from {self.graph.site(pair[0])} and {right} "
-                f"from {self.graph.site(pair[1])} are not one value that batch ops mix. Let the "
-                "branches hold batch ops alone, and all else stand before the `if`",
+                f"from {self.graph.site(pair[1])} are not one value that batch ops mix. Use only "
+                "batch ops in the branches, and do everything else before the `if`",
             )
         self.states[value] = max(left, right, key=lambda state: state.bound)
 
@@ -606,7 +612,7 @@ class Binder:
         raise BuildError(f"{site}: {message}", file=site.file, line=site.line, **details)
 
     def _within(self, value: int, what: str, body: Callable[[], T]) -> T:
-        """Run a check of an op; its errors gain the user's line."""
+        """Run a check of an op; its errors are prefixed with the user's line."""
         site = self.graph.site(value)
         try:
             return body()
@@ -620,11 +626,11 @@ class Binder:
 def _argument_types(op: str, states: list[State]) -> list[str]:
     if op in ("height", "width"):
         if states[0].kind not in IMAGE_KINDS:
-            raise BuildError(f"{op} is that of an image or mask, got {states[0]}")
+            raise BuildError(f"{op}: expected an image or mask, got {states[0]}")
         return [""]
     if op == "count":
         if not states[0].items:
-            raise BuildError(f"count is that of boxes or keypoints, got {states[0]}")
+            raise BuildError(f"count: expected boxes or keypoints, got {states[0]}")
         return [""]
     if op in STATISTICS:
         check_statistic(op, states[0])
@@ -632,6 +638,6 @@ def _argument_types(op: str, states: list[State]) -> list[str]:
     for state in states:
         if state.shape:
             raise BuildError(
-                f"expected scalars, got {state}: a condition or expression is about one number"
+                f"expected scalars, got {state}: a condition or expression takes one number"
             )
     return [expressions.widened(np.dtype(state.dtype).name) for state in states]
