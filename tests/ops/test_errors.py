@@ -132,7 +132,7 @@ STATES = [
     (
         ops.ColorJitter(),
         (State.fixed("image", "uint8", (8, 8, 4)),),
-        "color_jitter has no rule for image uint8[8x8x4]: expected an image of 1 (grey) or 3 "
+        "color_jitter has no rule for image uint8[8x8x4]: expected an image of 1 (gray) or 3 "
         "channels (red, green, blue). Drop the other channels first",
     ),
     (

@@ -1,7 +1,7 @@
 """Batch ops: what reads other rows than its own. The contract of mixup, cutmix and mosaic.
 
 A batch op draws as every op does, from the row's own key. What it draws may name another row: a
-member of the row's group, or samples of the dataset. A **group** is `GROUP` neighbouring rows of
+member of the row's group, or samples of the dataset. A **group** is `GROUP` neighboring rows of
 the global batch, beginning at a multiple of `GROUP`; the last one of a batch may be smaller. Groups
 do not depend on ranks, chunks or workers, so neither does a partner.
 

@@ -1,4 +1,4 @@
-"""What conversions between colour spaces share: three channels in, three out; no randomness."""
+"""What conversions between color spaces share: three channels in, three out; no randomness."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from stoker.ops.contract.rules import refuse, require_pixels
 
 @dataclass(frozen=True)
 class ColourSpaceOp(Op):
-    """Base of conversions between colour spaces; it has no parameters and keeps every state."""
+    """Base of conversions between color spaces; it has no parameters and keeps every state."""
 
     rescale = staticmethod(keep_record)
 

@@ -6,7 +6,7 @@ the parameter a; 3 hue, turns uniform in [-hue, hue]; 4 the order of the four st
 i-th.
 
 A factor of 1 and a turn of 0 change nothing. brightness blends with black, contrast with the mean
-grey of the image at that step, saturation with each pixel's grey. An image of one channel has
+gray of the image at that step, saturation with each pixel's gray. An image of one channel has
 neither saturation nor hue. Arithmetic: `kernels.color`, of floats `kernels.color_floats`.
 """
 
@@ -182,7 +182,7 @@ class ColorJitter(Op):
         brightness: the factor lies within this distance of 1, and is at least 0.
         contrast: as brightness.
         saturation: as brightness.
-        hue: greatest turn of the colour circle, either way, in turns; at most 0.5.
+        hue: greatest turn of the color circle, either way, in turns; at most 0.5.
     """
 
     brightness: float = 0.0
@@ -240,7 +240,7 @@ def color_jitter(
     stream: str | None = None,
     relative: bool = False,
 ) -> Any:
-    """Change the colours of images of a pipeline; see `ColorJitter`."""
+    """Change the colors of images of a pipeline; see `ColorJitter`."""
     return ColorJitter(brightness, contrast, saturation, hue)(
         *values, stream=stream, relative=relative
     )

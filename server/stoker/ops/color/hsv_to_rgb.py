@@ -65,5 +65,5 @@ class HsvToRgb(ColourSpaceOp):
 
 
 def hsv_to_rgb(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
-    """Turn images of a pipeline from hue, saturation and value into colours; see `HsvToRgb`."""
+    """Turn images of a pipeline from hue, saturation and value into colors; see `HsvToRgb`."""
     return HsvToRgb()(*values, stream=stream, relative=relative)

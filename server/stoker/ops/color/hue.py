@@ -1,4 +1,4 @@
-"""Turn the hue by a part of the colour circle, with probability p: torchvision's adjust_hue.
+"""Turn the hue by a part of the color circle, with probability p: torchvision's adjust_hue.
 
 Draws: 0 applied if uniform < p; 1 the turn, uniform in its range. Arithmetic, as the same step of
 color_jitter: `kernels.color`, of floats `kernels.color_floats`. An image of one channel has
@@ -58,7 +58,7 @@ class Hue(PixelOp):
     """Turn the hue.
 
     Attributes:
-        turn_range: (low, high) of the turn, in turns of the colour circle, from -0.5 to 0.5.
+        turn_range: (low, high) of the turn, in turns of the color circle, from -0.5 to 0.5.
         p: probability.
     """
 

@@ -1,4 +1,4 @@
-"""Blend pixels with their grey, with probability p: torchvision's adjust_saturation.
+"""Blend pixels with their gray, with probability p: torchvision's adjust_saturation.
 
 Draws: `bases.factor`. Arithmetic, as the same step of color_jitter: `kernels.color`, of
 floats `stoker.ops.kernels.color_floats`.
@@ -50,7 +50,7 @@ def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
 @register
 @dataclass(frozen=True)
 class Saturation(FactorOp):
-    """Blend pixels with their grey; parameters as `FactorOp`."""
+    """Blend pixels with their gray; parameters as `FactorOp`."""
 
     name: ClassVar[str] = "saturation"
     takes_floats: ClassVar[bool] = True

@@ -1,6 +1,6 @@
 """Make images of three channels, red, green and blue. No randomness.
 
-Grey is repeated, as in Pillow's `Image.convert("RGB")`; red, green and blue are copied. A last
+Gray is repeated, as in Pillow's `Image.convert("RGB")`; red, green and blue are copied. A last
 channel beside one or three is alpha and is left out. Values of floats keep their bits.
 """
 
@@ -23,10 +23,10 @@ K4: Final = np.uint64(4)
 
 
 @kernel
-def repeat_each(greys: Any, image: Any) -> None:
+def repeat_each(grays: Any, image: Any) -> None:
     """Write each value three times."""
-    for i in range(np.uint64(greys.size)):
-        fill_pixel(image, K3 * i, greys[i])
+    for i in range(np.uint64(grays.size)):
+        fill_pixel(image, K3 * i, grays[i])
 
 
 @kernel

@@ -78,14 +78,14 @@ def require_image(op: str, state: State, *, floats: bool = False) -> None:
 
 
 def require_colours(op: str, states: tuple[State, ...]) -> None:
-    """Refuse images that are neither grey nor red, green and blue.
+    """Refuse images that are neither gray nor red, green and blue.
 
     Raises:
         StateError: naming op, state and what was expected.
     """
     for state in states:
         if state.shape[2] not in (1, 3):
-            expected = "an image of 1 (grey) or 3 channels (red, green, blue)"
+            expected = "an image of 1 (gray) or 3 channels (red, green, blue)"
             raise refuse(op, expected, state, "Drop the other channels first")
 
 

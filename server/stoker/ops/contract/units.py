@@ -20,8 +20,8 @@ COMMON: Final = {
     "shear_x": DEGREES,
     "shear_y": DEGREES,
     "turns": "quarter turns",
-    "turn": "turns of the colour circle",
-    "hue": "turns of the colour circle",
+    "turn": "turns of the color circle",
+    "hue": "turns of the color circle",
     **dict.fromkeys(
         (
             "top", "left", "bottom", "right", "height", "width", "size", "unit", "hole", "corners",

@@ -99,7 +99,7 @@ class Erase(Fills, PixelOp):
     Attributes:
         scale: (low, high) of the box's area, as parts of the image's area.
         ratio: (low, high) of the box's height / width.
-        fill: grey level of erased pixels, or one for each channel.
+        fill: gray level of erased pixels, or one for each channel.
         mask_fill: class number of erased pixels.
         p: probability.
     """

@@ -142,7 +142,7 @@ class GaussianNoise(PixelOp):
     """Add Gaussian noise.
 
     Attributes:
-        sigma_range: (low, high) of the standard deviation, in grey levels, of floats in units of
+        sigma_range: (low, high) of the standard deviation, in gray levels, of floats in units of
             1 / 255, from 0 to 128.
         p: probability.
     """
@@ -160,7 +160,7 @@ class GaussianNoise(PixelOp):
     }
     draw = staticmethod(_draw)
     rescale: ClassVar[None] = None
-    units: ClassVar[dict[str, str]] = {"sigma": "grey levels"}
+    units: ClassVar[dict[str, str]] = {"sigma": "gray levels"}
 
     def check(self) -> None:
         """Check the parameters."""

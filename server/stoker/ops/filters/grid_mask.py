@@ -92,7 +92,7 @@ class GridMask(Fills, PixelOp):
     Attributes:
         unit_range: (low, high) of the distance from square to square, in whole pixels.
         ratio: side of a square, as part of the unit.
-        fill: grey level of filled pixels, or one for each channel.
+        fill: gray level of filled pixels, or one for each channel.
         mask_fill: class number of filled pixels.
         p: probability.
     """

@@ -103,12 +103,12 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     fill_line(record["angle"], size, weights)
     result = dst.reshape(dst.size)
     for y in range(height):
-        centre = (y + radius) * stride + radius * channels
-        begin_sums(image, np.uint64(centre), np.uint32(weights[middle]), HALF24, sums)
+        center = (y + radius) * stride + radius * channels
+        begin_sums(image, np.uint64(center), np.uint32(weights[middle]), HALF24, sums)
         for n in range(middle):
             if weights[n] > 0:
                 away = (radius - n // size) * stride + (radius - n % size) * channels
-                a, b = np.uint64(centre - away), np.uint64(centre + away)
+                a, b = np.uint64(center - away), np.uint64(center + away)
                 add_pair(image, a, b, np.uint32(weights[n]), sums)
         store_levels(sums, result, np.uint64(y * count))
 

@@ -72,8 +72,8 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 
 @kernel
-def spoil_all(image: Any, channels: int, record: Any, colours: Any, scratch: Any) -> None:
-    """Make pixels of a flat image the first or the second colour, in place."""
+def spoil_all(image: Any, channels: int, record: Any, colors: Any, scratch: Any) -> None:
+    """Make pixels of a flat image the first or the second color, in place."""
     if record["apply"]:
         limit = limit_of(record["amount"])
         made = scratch[: 32 * BLOCKS]
@@ -83,7 +83,7 @@ def spoil_all(image: Any, channels: int, record: Any, colours: Any, scratch: Any
             start = first * VALUES
             count = min(BLOCKS * VALUES, pixels - start)
             fill_blocks(words, first, (count + VALUES - 1) // VALUES, record["seed"])
-            spoil(image, start, count, channels, noise, (limit, colours[0], colours[1]))
+            spoil(image, start, count, channels, noise, (limit, colors[0], colors[1]))
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:

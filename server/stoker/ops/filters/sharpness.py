@@ -1,7 +1,7 @@
 """Blend with a smoothed image by a factor, with probability p: Pillow's ImageEnhance.Sharpness.
 
 Draws: `bases.factor`. 0 is the smoothed image, 1 changes nothing, above 1 sharpens. Smoothed:
-the eight neighbours once and the pixel five times, over 13, rounded; the outermost pixels stay.
+the eight neighbors once and the pixel five times, over 13, rounded; the outermost pixels stay.
 
 Of floats, with float32(1 / 13) and the factor as in `stoker.ops.kernels.color_floats`, clipped, the
 outermost pixels too.

@@ -1,4 +1,4 @@
-"""Rotate, shift, scale and shear about the centre, image and mask alike; the size stays.
+"""Rotate, shift, scale and shear about the center, image and mask alike; the size stays.
 
 Parameters and matrix are those of torchvision's RandomAffine. Draws: 0 angle (degrees, clockwise),
 1 shift to the right and 2 downwards (whole pixels), 3 scale, 4 and 5 shear along x and along y
@@ -118,7 +118,7 @@ def _rescale(params: Any, record: Any, sizes: Any) -> bool:
 @register
 @dataclass(frozen=True)
 class Affine(Fills, Op):
-    """Rotate, shift, scale and shear about the centre.
+    """Rotate, shift, scale and shear about the center.
 
     Attributes:
         degrees: range of the angle, clockwise: (low, high), or d for (-d, d).
@@ -128,7 +128,7 @@ class Affine(Fills, Op):
         shear: range of the angle of shear along x, in degrees: (low, high), or d for (-d, d); or
             (x low, x high, y low, y high).
         interpolation: of images: nearest or bilinear. Masks are always nearest.
-        fill: grey level outside of the image, or one for each channel.
+        fill: gray level outside of the image, or one for each channel.
         mask_fill: class outside of the mask.
     """
 

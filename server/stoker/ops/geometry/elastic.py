@@ -114,7 +114,7 @@ class Elastic(Fills, PixelOp):
             most 0.48 spacings.
         spacing: pixels from one random point to the next, from 8 to 1024: larger is smoother.
         interpolation: of images: nearest or bilinear. Masks are always nearest.
-        fill: grey level outside of the image, or one for each channel.
+        fill: gray level outside of the image, or one for each channel.
         mask_fill: class outside of the mask.
         p: probability.
     """

@@ -1,4 +1,4 @@
-"""Five crops, and ten: the corners and the centre, as torchvision's FiveCrop and TenCrop.
+"""Five crops, and ten: the corners and the center, as torchvision's FiveCrop and TenCrop.
 
     crops = ops.five_crop(sample.image, size=224)
     image = ops.stack(*(ops.normalize(crop, layout="CHW") for crop in crops))
@@ -20,16 +20,16 @@ def five_crop(
     fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
 ) -> tuple[Any, ...]:
-    """Cut the four corners and the centre out of values of a pipeline.
+    """Cut the four corners and the center out of values of a pipeline.
 
     Args:
         values: an image, or an image with masks, boxes and keypoints.
         size: side of the crops, or (height, width), in pixels.
-        fill: grey level where a sample's image is smaller, or one for each channel.
+        fill: gray level where a sample's image is smaller, or one for each channel.
         mask_fill: class there.
 
     Returns:
-        The crops top left, top right, bottom left, bottom right and centre; each is one value,
+        The crops top left, top right, bottom left, bottom right and center; each is one value,
         or a tuple of as many as were given.
 
     Raises:
@@ -46,7 +46,7 @@ def ten_crop(
     fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
 ) -> tuple[Any, ...]:
-    """Cut the four corners and the centre out of values of a pipeline and of their mirror image.
+    """Cut the four corners and the center out of values of a pipeline and of their mirror image.
 
     Args:
         values: as `five_crop`.

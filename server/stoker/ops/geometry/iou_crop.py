@@ -1,9 +1,9 @@
 """Crop so that enough of some object is left: the random crop of SSD, chosen by the boxes.
 
 As torchvision's RandomIoUCrop: an option, the least overlap, is drawn; then crops of random height
-and width, of an aspect ratio that is allowed, are tried until one holds the centre of a box whose
+and width, of an aspect ratio that is allowed, are tried until one holds the center of a box whose
 intersection over union with the crop is at least the option. Where `trials` crops fail another
-option is drawn. Boxes whose centres lie outside of the crop are left out, the others are clipped.
+option is drawn. Boxes whose centers lie outside of the crop are left out, the others are clipped.
 An option of 1 or more leaves the image as it is. Source: Liu et al., "SSD: Single Shot MultiBox
 Detector", 2016, 2.2; there too it is enough that one box overlaps.
 
@@ -39,7 +39,7 @@ OPTIONS: Final = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 @kernel
 def centred(at: Any, n: int, left: float, top: float, right: float, bottom: float) -> bool:
-    """Whether the centre of box n lies inside of a crop, not on its edge."""
+    """Whether the center of box n lies inside of a crop, not on its edge."""
     x = (np.float64(at[n, 0]) + np.float64(at[n, 2])) / 2.0
     y = (np.float64(at[n, 1]) + np.float64(at[n, 3])) / 2.0
     return bool(left < x < right and top < y < bottom)
@@ -59,7 +59,7 @@ def overlap(at: Any, n: int, left: float, top: float, right: float, bottom: floa
 
 @kernel
 def holds(at: Any, left: float, top: float, right: float, bottom: float, option: float) -> bool:
-    """Whether a crop is good: it overlaps enough with a box whose centre it holds."""
+    """Whether a crop is good: it overlaps enough with a box whose center it holds."""
     for n in range(at.shape[0]):
         inside = centred(at, n, left, top, right, bottom)
         if inside and overlap(at, n, left, top, right, bottom) >= option:

@@ -1,7 +1,7 @@
 """Fit the whole image into a fixed size, keeping its ratio; what is left is filled. No randomness.
 
 The side that fits tightly gets the output's length, the other one is rounded to the nearest pixel
-(halves up, in integers). The image lies in the centre; an odd pixel of fill is below or right.
+(halves up, in integers). The image lies in the center; an odd pixel of fill is below or right.
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ def _room(src: Any, dst: Any, scratch: Any) -> Any:
 
 @kernel
 def _frame(part: Any, dst: Any, fill: Any) -> None:
-    """Write a part into the centre of `dst`."""
+    """Write a part into the center of `dst`."""
     top, left = -((dst.shape[0] - part.shape[0]) // 2), -((dst.shape[1] - part.shape[1]) // 2)
     cut(part, dst, top, left, fill)
 
@@ -113,7 +113,7 @@ class Letterbox(Fills, Op):
 
     Attributes:
         size: output side, or (height, width), in pixels.
-        fill: grey level beside the image, or one for each channel.
+        fill: gray level beside the image, or one for each channel.
         mask_fill: class beside the mask.
         interpolation: filter of images: nearest, bilinear or bicubic. Masks are always nearest.
     """

@@ -107,7 +107,7 @@ class Pad(Fills, Op):
         multiple: sides grow further, below and on the right, to a multiple of this, or of (height,
             width).
         mode: what new pixels are: constant, edge or reflect.
-        fill: grey level of new pixels, or one for each channel; for constant.
+        fill: gray level of new pixels, or one for each channel; for constant.
         mask_fill: class of new pixels of a mask; for constant.
     """
 

@@ -73,7 +73,7 @@ class PadToSize(Fills, Op):
     Attributes:
         size: side of the frame, or (height, width), in pixels.
         place: where the image lies: top_left or center (an odd pixel of fill is below or right).
-        fill: grey level of the rest, or one for each channel.
+        fill: gray level of the rest, or one for each channel.
         mask_fill: class of the rest of a mask.
     """
 

@@ -123,7 +123,7 @@ class Perspective(Fills, Op):
         distortion_scale: how far a corner moves at most, as a part of half of a side; up to 0.6.
         p: probability.
         interpolation: of images: nearest or bilinear. Masks are always nearest.
-        fill: grey level outside of the image, or one for each channel.
+        fill: gray level outside of the image, or one for each channel.
         mask_fill: class outside of the mask.
     """
 

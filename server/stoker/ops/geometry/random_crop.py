@@ -73,7 +73,7 @@ class RandomCrop(Cropped):
     Attributes:
         size: output side, or (height, width), in pixels.
         padding: pixels of fill on every side, or (above and below, left and right).
-        fill: grey level outside of the image, or one for each channel.
+        fill: gray level outside of the image, or one for each channel.
         mask_fill: class outside of the mask.
     """
 

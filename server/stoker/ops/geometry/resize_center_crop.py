@@ -1,4 +1,4 @@
-"""A resize and the centre crop behind it in one: only pixels that the crop keeps are computed.
+"""A resize and the center crop behind it in one: only pixels that the crop keeps are computed.
 
 No user writes it: `planning.shortcuts` puts it into the plans of workers, in place of
 `resize`, `resize_short` or `resize_long` and a `center_crop` that alone reads the result. Its
@@ -152,7 +152,7 @@ def _reads(params: Any, record: Any, height: int, width: int) -> Any:
 @register_unlisted
 @dataclass(frozen=True)
 class ResizeCenterCrop(Fills, Op):
-    """Resize, then cut out the centre.
+    """Resize, then cut out the center.
 
     Attributes:
         by: the op that resizes: resize, resize_short or resize_long.

@@ -92,7 +92,7 @@ class ZoomOut(Fills, Op):
 
     Attributes:
         side_range: (low, high) of canvas over image, for both sides; from 1 to 16.
-        fill: grey level of the canvas, or one for each channel.
+        fill: gray level of the canvas, or one for each channel.
         mask_fill: class of the canvas of a mask.
         p: probability.
     """

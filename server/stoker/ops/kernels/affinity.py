@@ -1,6 +1,6 @@
 """Rotation, translation, scaling and shear: the matrix, inverted, and what it makes of pixels.
 
-The matrix is torchvision's (`_get_inverse_affine_matrix`) about the image's centre: it takes an
+The matrix is torchvision's (`_get_inverse_affine_matrix`) about the image's center: it takes an
 output position to a source position. Its angle turns clockwise. Sine and cosine are
 `stoker.rng.maths`'; every float64 operation is rounded once, in the order written.
 """

@@ -118,14 +118,14 @@ def fill_values(result: Any, target: Any, rows: Any, count: Any, value: Any) -> 
 
 
 @kernel
-def fill_colours(result: Any, target: Any, rows: Any, count: Any, colour: Any) -> None:
+def fill_colours(result: Any, target: Any, rows: Any, count: Any, color: Any) -> None:
     """Write `count` times three values into rows of a flat image; `target` as of `fill_rows`."""
     for y in range(rows):
         at = np.uint64(target[0] + y * target[1])
         for x in range(np.uint64(count)):
-            result[at + K3 * x] = colour[0]
-            result[at + K3 * x + K1] = colour[1]
-            result[at + K3 * x + K2] = colour[2]
+            result[at + K3 * x] = color[0]
+            result[at + K3 * x + K1] = color[1]
+            result[at + K3 * x + K2] = color[2]
 
 
 def plain_cut(src: np.ndarray, dst: np.ndarray, top: int, left: int, fill: np.ndarray) -> None:

@@ -2,7 +2,7 @@
 
 Loeffler, Ligtenberg and Moschytz, "Practical fast 1-D DCT algorithms with 11 multiplications"
 (1989), with constants of 13 fraction bits, in the form of the Independent JPEG Group's accurate
-integer transform: the most used one, so that artefacts are those of real files. Results carry 13
+integer transform: the most used one, so that artifacts are those of real files. Results carry 13
 more fraction bits than what comes in; a block takes two passes, each of which drops bits by
 `descale`. Arguments are integers, or NumPy arrays of int64, whose elements are transformed alike.
 """

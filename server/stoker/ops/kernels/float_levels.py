@@ -6,7 +6,7 @@ and libraries keep different bits of one.
 
 A float's key is an int32 that is ordered as floats are, -0.0 below 0.0; the greatest keys are those
 of what is no number, its bits 0x7FC00000. Least, greatest and middle ones of keys are found by
-integer comparisons, which give the same in any order and are vectorised.
+integer comparisons, which give the same in any order and are vectorized.
 """
 
 from typing import Any, Final

@@ -66,7 +66,7 @@ def code_plane(plane: Any, stride: int, table: Any, blocks: Any) -> None:
 
 @kernel
 def load(plane: Any, at: int, stride: int, block: Any) -> None:
-    """Take a block out of a plane, transposed, grey as 0."""
+    """Take a block out of a plane, transposed, gray as 0."""
     for y in range(SIDE):
         for x in range(SIDE):
             block[np.uint64(x * SIDE + y)] = np.int64(plane[np.uint64(at + y * stride + x)]) - GREY

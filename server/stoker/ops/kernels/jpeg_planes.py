@@ -121,7 +121,7 @@ def write_colours(planes: Any, strides: Any, dst: Any, lines: Any) -> None:
         lines: int32 scratch: one of `half(W)` values, two of `2 * half(W)`.
     """
     height, width, _ = dst.shape
-    grey, blue, red = planes
+    gray, blue, red = planes
     sums, line_b, line_r = lines
     result = dst.reshape(dst.size)
     last, count = half(height) - 1, np.uint64(width)
@@ -134,7 +134,7 @@ def write_colours(planes: Any, strides: Any, dst: Any, lines: Any) -> None:
         smooth_row(red, row * strides[1], beside * strides[1], sums, line_r)
         at, to = np.uint64(y * strides[0]), np.uint64(3 * y * width)
         for x in range(count):
-            r, g, b = colours(np.int32(grey[at + x]), line_b[x], line_r[x])
+            r, g, b = colours(np.int32(gray[at + x]), line_b[x], line_r[x])
             k = to + K3 * x
             result[k] = r
             result[k + K1] = g
@@ -173,8 +173,8 @@ def plain_planes(src: np.ndarray) -> list[np.ndarray]:
     total = wider.reshape(tall, 2, wide, 2, 2).sum((1, 3))
     means = (total + 1 + np.arange(wide)[:, None] % 2) >> 2
     means = plain_padded(means, whole_blocks(tall), wide)
-    grey = plain_padded(both[..., 0], whole_blocks(height), whole_blocks(width))
-    return [grey, means[..., 0], means[..., 1]]
+    gray = plain_padded(both[..., 0], whole_blocks(height), whole_blocks(width))
+    return [gray, means[..., 0], means[..., 1]]
 
 
 def plain_padded(plane: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -185,12 +185,12 @@ def plain_padded(plane: np.ndarray, height: int, width: int) -> np.ndarray:
 
 def plain_image(planes: list[np.ndarray], height: int, width: int) -> np.ndarray:
     """Return `(H, W, 1 or 3)` of planes, with NumPy."""
-    grey = planes[0][:height, :width]
+    gray = planes[0][:height, :width]
     if len(planes) == 1:
-        return grey[..., None]
+        return gray[..., None]
     tall, wide = half(height), half(width)
     parts = [plain_smooth(plane[:tall, :wide])[:height, :width] for plane in planes[1:]]
-    return plain_to_rgb(np.stack([grey, *parts], -1))
+    return plain_to_rgb(np.stack([gray, *parts], -1))
 
 
 def plain_smooth(plane: np.ndarray) -> np.ndarray:

@@ -36,7 +36,7 @@ def mix4(src: Any, above: int, below: int, fx: int, fy: int, dst: Any, to: int) 
 
     Args:
         src: flat; eight values are read at each of the two places.
-        above: place of the left pixel of the upper row; its neighbour is three bytes further.
+        above: place of the left pixel of the upper row; its neighbor is three bytes further.
         below: the same of the lower row.
         fx: weight of the right pixels, from 0 to 2047, in units of 2**-11.
         fy: weight of the lower row.

@@ -1,6 +1,6 @@
 """Powers of floats between 0 and 1, many at a time: 2 ** (gamma * log2(x)) in float32.
 
-No branch and no float64, so a loop over them is vectorised with as many lanes as levels have. Both
+No branch and no float64, so a loop over them is vectorized with as many lanes as levels have. Both
 polynomials are the series of the functions, without more. The error of gamma * log2(x) grows with
 its size, by which the power itself is small: results lie within 1.2e-7 of the true ones.
 """

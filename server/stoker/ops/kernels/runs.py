@@ -1,4 +1,4 @@
-"""Runs of values and of pixels of three values, copied, reversed and normalised at once.
+"""Runs of values and of pixels of three values, copied, reversed and normalized at once.
 
 Each has a twin in `simd.runs`. Arrays are flat; places count values. A run that is
 written does not overlap the one that is read.

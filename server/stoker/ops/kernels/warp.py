@@ -2,7 +2,7 @@
 
 A position is a place in the source, in units of 2**-24 pixels; pixel i covers [i, i + 1). Output
 pixels whose position lies outside of the source are filled, image and mask alike. Inside, nearest
-takes the pixel the position lies in; bilinear mixes the four pixels whose centres surround it, with
+takes the pixel the position lies in; bilinear mixes the four pixels whose centers surround it, with
 weights of 11 bits, and edge pixels stand in for what lies beyond the edge.
 
 All after the position is integer arithmetic, for images of floats exact products in float64 and
@@ -29,7 +29,7 @@ UNIT: Final = 16777216.0
 DROP: Final = 13
 """Bits that a position loses to become a place with 11 bits of weight."""
 BEFORE: Final = 4096 - 8388608
-"""Half a weight's unit, to round; less half a pixel, since pixels are known at their centres."""
+"""Half a weight's unit, to round; less half a pixel, since pixels are known at their centers."""
 MASK: Final = 2047
 
 
@@ -118,7 +118,7 @@ def inner_span(line: Any, size: Any, count: int) -> tuple[int, int]:
 
 @kernel
 def mix_run(image: Any, width: int, line: Any, run: Any, result: Any, to: int) -> None:
-    """Write pixels of three channels whose neighbours are all inside of the source.
+    """Write pixels of three channels whose neighbors are all inside of the source.
 
     Args:
         image: flat source.

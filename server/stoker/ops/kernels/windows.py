@@ -50,7 +50,7 @@ def store_row(sums: Any, row: Any, at: Any) -> None:
 
 @kernel
 def store_levels(sums: Any, image: Any, at: Any) -> None:
-    """Write sums as grey levels, from index `at` on."""
+    """Write sums as gray levels, from index `at` on."""
     for j in range(np.uint64(sums.size)):
         image[at + j] = np.uint8(sums[j] >> S24)
 

@@ -1,4 +1,4 @@
-"""A float32 as its 32 bits, and back: kernels that do both in one loop are vectorised."""
+"""A float32 as its 32 bits, and back: kernels that do both in one loop are vectorized."""
 
 from typing import Any
 

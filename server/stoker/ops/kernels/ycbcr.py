@@ -1,7 +1,7 @@
 """RGB to YCbCr and back in fixed point, as in JPEG files (JFIF 1.02: ITU-R BT.601, full range).
 
 Coefficients are rounded to 2**-16, as in the Independent JPEG Group's library: a constant c is
-floor(c * 2**16 + 0.5). Luma is Pillow's grey (`kernels.color`). Everything stays in int32.
+floor(c * 2**16 + 0.5). Luma is Pillow's gray (`kernels.color`). Everything stays in int32.
 """
 
 from typing import Any, Final
@@ -20,7 +20,7 @@ RED_GREEN: Final = np.int32(27439)
 RED_BLUE: Final = np.int32(5329)
 """0.081312411: what blue takes from Cr."""
 CENTRE: Final = np.int32((128 << 16) - 1)
-"""Chroma of grey, less what keeps the greatest chroma, 255.5, below 256 when it is rounded."""
+"""Chroma of gray, less what keeps the greatest chroma, 255.5, below 256 when it is rounded."""
 TO_RED: Final = np.int32(91881)
 """1.402"""
 TO_BLUE: Final = np.int32(116130)
@@ -50,7 +50,7 @@ def clipped(level: Any) -> Any:
 
 
 @kernel
-def colours(grey: Any, cb: Any, cr: Any) -> Any:
+def colours(gray: Any, cb: Any, cr: Any) -> Any:
     """Return (red, green, blue) of luma and chroma in int32, as uint8."""
     b, r = np.int32(cb - GREY), np.int32(cr - GREY)
     red = np.int32(np.int32(np.int32(TO_RED * r) + HALF) >> SHIFT)
@@ -58,9 +58,9 @@ def colours(grey: Any, cb: Any, cr: Any) -> Any:
     green = np.int32(np.int32(HALF - np.int32(GREEN_BLUE * b)) - np.int32(GREEN_RED * r))
     green = np.int32(green >> SHIFT)
     return (
-        clipped(np.int32(grey + red)),
-        clipped(np.int32(grey + green)),
-        clipped(np.int32(grey + blue)),
+        clipped(np.int32(gray + red)),
+        clipped(np.int32(gray + green)),
+        clipped(np.int32(gray + blue)),
     )
 
 
@@ -72,7 +72,7 @@ def plain_to_ycbcr(image: np.ndarray) -> np.ndarray:
 
 def plain_to_rgb(image: np.ndarray) -> np.ndarray:
     """Return `(H, W, 3)` red, green, blue of `(H, W, 3)` int64 Y, Cb, Cr, with NumPy."""
-    grey, b, r = image[..., 0], image[..., 1] - 128, image[..., 2] - 128
+    gray, b, r = image[..., 0], image[..., 1] - 128, image[..., 2] - 128
     moved = (91881 * r, -22554 * b - 46802 * r, 116130 * b)
-    parts = [np.clip(grey + ((part + int(HALF)) >> 16), 0, 255) for part in moved]
+    parts = [np.clip(gray + ((part + int(HALF)) >> 16), 0, 255) for part in moved]
     return np.stack(parts, -1)

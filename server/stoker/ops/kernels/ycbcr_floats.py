@@ -39,10 +39,10 @@ def chroma(red: Any, green: Any, blue: Any) -> Any:
 
 
 @kernel
-def colours(grey: Any, cb: Any, cr: Any) -> Any:
+def colours(gray: Any, cb: Any, cr: Any) -> Any:
     """Return (red, green, blue) of luma and chroma."""
     b, r = cb - HALF, cr - HALF
-    return grey + TO_RED * r, grey - GREEN_BLUE * b - GREEN_RED * r, grey + TO_BLUE * b
+    return gray + TO_RED * r, gray - GREEN_BLUE * b - GREEN_RED * r, gray + TO_BLUE * b
 
 
 @kernel

@@ -4,7 +4,7 @@ Names, levels and magnitudes are torchvision's (AugMix, after Hendrycks and othe
 part = level / 9, shears have the tangent 0.3 part, shifts are a third of the side times part, cut
 to whole pixels, rotations 30 part degrees, factors 1 + 0.9 part; all of them with a sign. Posterize
 keeps 4 - round(4 part) bits; solarize inverts from 255 (1 - part) on, rounded up. Shears are about
-the image's centre (there: about its upper left corner).
+the image's center (there: about its upper left corner).
 
 Draws: 0 the transform, each as likely; 1 the level, below `severity`; 2 the sign, 1 if uniform <
 0.5, else -1. All 13 are one op, so a chain of them costs one kernel and not 13 branches a link.
@@ -165,7 +165,7 @@ class AugmixTransform(Op):
             magnitude (autocontrast, equalize), few bits and the level 255.
         all_ops: whether brightness, color, contrast and sharpness are among the transforms.
         interpolation: of what moves pixels: nearest or bilinear.
-        fill: grey level outside of the image, or one for each channel.
+        fill: gray level outside of the image, or one for each channel.
     """
 
     severity: int = 3

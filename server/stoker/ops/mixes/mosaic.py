@@ -1,11 +1,11 @@
 """Put four samples together round a point: the row itself and three drawn from the dataset.
 
-The row's own picture fills the part above and left of the centre, the others follow from left to
-right and top to bottom. Each shows the corner that lies at the centre: of the first its bottom
+The row's own picture fills the part above and left of the center, the others follow from left to
+right and top to bottom. Each shows the corner that lies at the center: of the first its bottom
 right, of the second its bottom left, and so on; nothing is scaled, so a picture has the size it
 had. Boxes and keypoints move along, are clipped to their part and left out where they leave it.
 
-Draws: 0 whether it is done, 1 and 2 the centre as parts of height and width, 3, 4 and 5 the words
+Draws: 0 whether it is done, 1 and 2 the center as parts of height and width, 3, 4 and 5 the words
 that name the samples. Source of the idea: A. Bochkovskiy et al., "YOLOv4", 2020; as in later
 versions of YOLO with a canvas of one picture's size.
 """
@@ -51,7 +51,7 @@ class Mosaic(BatchOp):
     """Put four samples together.
 
     Attributes:
-        center_range: (least, greatest) place of the centre, as a part of height and width.
+        center_range: (least, greatest) place of the center, as a part of height and width.
         p: probability that it is done.
     """
 
@@ -110,7 +110,7 @@ class Mosaic(BatchOp):
         return state
 
     def resolve(self, record: np.ndarray, size: tuple[int, int], ids: Sequence[int]) -> None:
-        """Complete a record: ids of the other samples, centre and size in pixels."""
+        """Complete a record: ids of the other samples, center and size in pixels."""
         record["tiles"] = ids
         record["height"], record["width"] = size
         (drawn,) = record

@@ -36,7 +36,7 @@ class ConvertBoxes(Op):
     """Write boxes in another format.
 
     Attributes:
-        form: xywh (left, top, width, height) or cxcywh (centre, width, height).
+        form: xywh (left, top, width, height) or cxcywh (center, width, height).
     """
 
     form: str

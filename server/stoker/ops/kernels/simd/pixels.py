@@ -55,7 +55,7 @@ def _lanes(builder: Any, vector: Any, bits: int) -> Any:
 
 
 def _pairs_times(builder: Any, pixels: Any, weights: Any) -> Any:
-    """Blend two neighbouring pixels of three bytes: int32 lanes of p0 * w0 + p1 * w1.
+    """Blend two neighboring pixels of three bytes: int32 lanes of p0 * w0 + p1 * w1.
 
     Written as processors have it that multiply pairs of int16 and add them in one instruction.
     """

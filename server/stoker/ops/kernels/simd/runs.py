@@ -158,7 +158,7 @@ def reverse16(_context: Any, src: Any, start: Any, dst: Any, to: Any) -> Any:
 def planes16(
     _context: Any, src: Any, start: Any, means: Any, gains: Any, dst: Any, to: Any, plane: Any
 ) -> Any:
-    """Normalise sixteen pixels of three bytes into three planes."""
+    """Normalize sixteen pixels of three bytes into three planes."""
     halves = dst.dtype == types.uint16  # a kernel of halves has a call that it never reaches
     if src.dtype != types.uint8 or not (halves or dst.dtype == types.float32):
         return None
