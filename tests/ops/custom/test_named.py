@@ -83,8 +83,8 @@ def test_submodules_are_allowed_with_their_package(fresh_names):
     ("name", "message"),
     [
         ("custom_ops:nothing", "'custom_ops:nothing': module 'custom_ops' has no 'nothing'"),
-        ("custom_ops:draw", "'custom_ops:draw' is no op: expected a class made of stoker.ops.Op"),
-        ("json:dumps", "'json:dumps' is no op: expected a class made of stoker.ops.Op"),
+        ("custom_ops:draw", "'custom_ops:draw': expected a subclass of stoker.ops.Op"),
+        ("json:dumps", "'json:dumps': expected a subclass of stoker.ops.Op"),
         ("a b:C", "'a b:C': expected `module:attribute`"),
         (":C", "':C': expected `module:attribute`"),
         ("os:", "'os:': expected `module:attribute`"),

@@ -114,7 +114,7 @@ def test_an_op_that_keeps_its_memory_passes(op, engine_of):
             "image kernel .* gave different results .* in 1 of 162 elements: it reads",
         ),
         (Stray(PARAMS), "image kernel .* changed its parameters or its record, at"),
-        (StrayDraw(AFTER), "draw .* did not write all of its record: field 'second' keeps what"),
+        (StrayDraw(AFTER), "draw .* did not write all of its record: field 'second' keeps its old"),
     ],
 )
 def test_an_op_that_leaves_its_memory_is_named(op, message, engine_of):

@@ -95,7 +95,9 @@ def test_numbers_are_those_of_a_crop():
         flipped.plan_for({"image": PHOTO})
     with pytest.raises(BuildError, match=r"top: expected the result of an op that decided it"):
         unmade.graph()
-    with pytest.raises(BuildError, match="crop_numbers: expected an image and what fit_bucket"):
+    with pytest.raises(
+        BuildError, match="crop_numbers: expected an image and the result of fit_bucket"
+    ):
         ops.crop_numbers(PHOTO, PHOTO)
 
 

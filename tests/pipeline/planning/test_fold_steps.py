@@ -178,7 +178,7 @@ def test_a_call_is_refused_by_line():
 
     refused(r"stack on image uint8\[8x8x3\]: stack makes one", lambda s: ops.stack(s.image))
     refused(
-        r"stack on image uint8\[8x8x3\] and mask uint8\[8x8\]: stack takes values of one kind",
+        r"stack on image uint8\[8x8x3\] and mask uint8\[8x8\]: stack: expected values of one kind",
         lambda s: ops.stack(s.image, s.mask),
     )
     refused("random_blend: expected count", lambda s: ops.random_blend(s.image))

@@ -111,7 +111,7 @@ def state(*shape, bound=None, kind="image", dtype="uint8", items=()):
         (state(5, 5, 3, dtype="object"), "its dtype is one of bool, uint8"),
         (
             state(5, 5, 3, kind="picture"),
-            "a kernel makes image, mask, label, scalar, array, bytes, and",
+            "a kernel makes image, mask, label, scalar, array, bytes, but",
         ),
         (state(5, 5, 3, items=(XYXY,)), "but not items. Correct its declare"),
         (lambda given: (([given]), 0), r"expected \(states, scratch bytes\) with a tuple of one"),

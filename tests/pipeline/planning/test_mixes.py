@@ -332,7 +332,7 @@ def test_one_order_for_all_values():
 
     assert "batch ops in one order for all values, each once" in refused(crossed)
     assert "batch ops in one order for all values, each once" in refused(twice)
-    assert "call it before mixup, and once" in refused(late)
+    assert "call it before mixup, and only once" in refused(late)
 
 
 def test_pictures_of_one_call_are_of_one_size():

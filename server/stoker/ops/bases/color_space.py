@@ -1,4 +1,4 @@
-"""What conversions between color spaces share: three channels in, three out; no randomness."""
+"""The parts that color space conversions share: three channels in, three out; no randomness."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class ColourSpaceOp(Op):
     rescale = staticmethod(keep_record)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         self.require_kinds(states)
         require_pixels(self.name, states, floats=True)
         for state in states:

@@ -1,12 +1,13 @@
-"""Equalize each part of an image by itself, contrast limited, with probability p: OpenCV's CLAHE.
+"""Equalize each part of an image separately, with limited contrast: OpenCV's CLAHE.
 
-Draws: 0 applied if uniform < p; 1 the limit, uniform in its range. The image is cut into tiles of
-one size; beyond its edges it is mirrored at its outermost pixel. A tile's histogram is cut at the
-limit, what was cut is spread evenly, and levels go to where they stand among the tile's levels. A
-pixel's level is mixed from the four tiles whose middles surround it, with weights of 11 bits. Of
-colors, luma is equalized and blue and red difference stay: a pixel's three levels move alike.
+Draws: 0 applied if uniform < p; 1 the limit, uniform in its range. The image is divided into tiles
+of one size; beyond its edges it is mirrored at its outermost pixel. A tile's histogram is clipped
+at the limit, the excess is spread evenly, and levels move to their ranks among the tile's levels. A
+pixel's level is interpolated from the four tiles whose centers surround it, with weights of 11
+bits. For colors, luma is equalized and blue and red difference do not change: a pixel's three
+levels move by the same amount.
 
-With n pixels of a tile, a limit l counts as max(floor(l n / 256), 1). Zuiderveld, "Contrast limited
+With n pixels in a tile, a limit l counts as max(floor(l n / 256), 1). Zuiderveld, "Contrast limited
 adaptive histogram equalization" (Graphics Gems IV, 1994).
 """
 
@@ -65,7 +66,7 @@ def count_tile(gray: Any, size: Any, corner: Any, tile: Any, counts: Any) -> Non
 
 @kernel
 def limit_counts(counts: Any, most: int) -> None:
-    """Cut a histogram at `most`, and spread what was cut: all alike, then one by one in steps."""
+    """Clip a histogram at `most`, and spread the excess: evenly, then one by one in steps."""
     cut = 0
     for level in range(LEVELS):
         if counts[level] > most:
@@ -92,7 +93,7 @@ def fill_ranks(counts: Any, pixels: int, table: Any, at: int) -> None:
 def fill_mix(side: int, tile: int, tiles: int, step: int, mix: Any) -> None:
     """Write for each pixel of an axis (first tile, next tile, weight of the next): `(3, side)`.
 
-    Tiles count in units of `step`.
+    Tiles are counted in units of `step`.
     """
     for x in range(side):
         at = 2 * x - tile
@@ -104,7 +105,7 @@ def fill_mix(side: int, tile: int, tiles: int, step: int, mix: Any) -> None:
 
 @kernel
 def mix_row(gray: Any, at: Any, tables: Any, upper: Any, lower: Any, part: Any, mix: Any) -> None:
-    """Replace a row of levels: `upper` and `lower` are where its two rows of tables begin."""
+    """Replace a row of levels; the tables of its two rows of tiles start at `upper` and `lower`."""
     for x in range(np.uint64(mix.shape[1])):
         level = np.int64(gray[at + x])
         left, right, fx = mix[0, x] + level, mix[1, x] + level, mix[2, x]
@@ -123,7 +124,7 @@ def fill_grey(image: Any, gray: Any) -> None:
 
 @kernel
 def move_luma(image: Any, gray: Any) -> None:
-    """Move the three levels of each pixel alike, so that its luma becomes the new one."""
+    """Move the three levels of each pixel by the same amount, to give the new luma."""
     for i in range(np.uint64(gray.size)):
         k = K3 * i
         more = np.int32(np.int32(gray[i]) - luma(image[k], image[k + K1], image[k + K2]))
@@ -134,7 +135,7 @@ def move_luma(image: Any, gray: Any) -> None:
 
 @kernel
 def most_of(limit: float, pixels: int) -> int:
-    """Return how many pixels of a tile may have one level."""
+    """Return the maximum number of pixels of one level in a tile."""
     return max(floor(limit * pixels / 256.0), 1)
 
 
@@ -225,11 +226,11 @@ def plain_equalize(gray: np.ndarray, tiles: tuple[int, int], limit: float) -> np
 @register
 @dataclass(frozen=True)
 class Clahe(PixelOp):
-    """Equalize each part of an image by itself, contrast limited.
+    """Equalize each part of an image separately, with limited contrast.
 
     Attributes:
-        limit_range: (low, high) of the limit: how often a level may occur in a tile, over how often
-            it would if all occurred alike; from 0 to 256.
+        limit_range: (low, high) of the limit: the maximum count of a level in a tile, relative to
+            its count if all levels were equally frequent; from 0 to 256.
         tiles: tiles along each side, or (rows, columns), from 1 to 64.
         p: probability.
     """
@@ -268,7 +269,7 @@ class Clahe(PixelOp):
         return padded(height * width) + COUNTS + 24 * (width + height) + LEVELS * rows * columns
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         declared = super().declare(states)
         require_colours(self.name, states)
         return declared
@@ -282,5 +283,5 @@ def clahe(
     stream: str | None = None,
     relative: bool = False,
 ) -> Any:
-    """Equalize parts of images of a pipeline by themselves; see `Clahe`."""
+    """Equalize parts of images of a pipeline separately; see `Clahe`."""
     return Clahe(limit_range, tiles, p)(*values, stream=stream, relative=relative)

@@ -1,6 +1,6 @@
 """Blend an image with its mean gray, with probability p: torchvision's adjust_contrast.
 
-Draws: `bases.factor`. Arithmetic, as the same step of color_jitter: `kernels.color`, of
+Draws: `bases.factor`. The arithmetic is that of the same step of color_jitter: `kernels.color`, for
 floats `stoker.ops.kernels.color_floats`.
 """
 
@@ -69,7 +69,7 @@ class Contrast(FactorOp):
         return MEAN_BYTES if state.dtype == FLOAT else 0
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         declared = super().declare(states)
         require_colours(self.name, states)
         return declared

@@ -1,7 +1,7 @@
 """Make all three channels a pixel's gray, with probability p, as torchvision's RandomGrayscale.
 
-Gray is Pillow's luma (`kernels.color`; of floats `kernels.color_floats`). The channels stay
-three. An image of one channel is gray already.
+Gray is Pillow's luma (`kernels.color`; for floats `kernels.color_floats`). The image keeps three
+channels. An image of one channel is gray already.
 """
 
 from dataclasses import dataclass
@@ -100,7 +100,7 @@ class Grayscale(ByChance):
     }
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         declared = super().declare(states)
         require_colours(self.name, states)
         return declared

@@ -1,7 +1,7 @@
 """Make images of three channels, red, green and blue. No randomness.
 
 Gray is repeated, as in Pillow's `Image.convert("RGB")`; red, green and blue are copied. A last
-channel beside one or three is alpha and is left out. Values of floats keep their bits.
+channel after one or three is alpha and is dropped. Values of floats keep their bits.
 """
 
 from dataclasses import dataclass
@@ -81,7 +81,7 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 @register
 @dataclass(frozen=True)
 class ToRgb(Op):
-    """Make images of 1 to 4 channels images of three."""
+    """Turn images of 1 to 4 channels into images of three."""
 
     name: ClassVar[str] = "to_rgb"
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
@@ -97,5 +97,5 @@ class ToRgb(Op):
 
 
 def to_rgb(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
-    """Make images of a pipeline images of three channels; see `ToRgb`."""
+    """Turn images of a pipeline into images of three channels; see `ToRgb`."""
     return ToRgb()(*values, stream=stream, relative=relative)
