@@ -290,7 +290,7 @@ def test_converted_boxes_go_nowhere_else():
         image, boxes = ops.horizontal_flip(sample.image, boxes)
         return {"image": ops.resize(image, size=8), "boxes": boxes}
 
-    refused(define, "takes boxes as xyxy, got xywh: convert them after all other ops")
+    refused(define, "expected boxes as xyxy, got xywh: convert them after all other ops")
 
 
 def test_visible_needs_tracking():
@@ -511,7 +511,9 @@ def test_a_decision_from_boxes_needs_image_and_boxes():
         boxes = ops.convert_boxes(sample.boxes, form="xywh")
         return {"image": ops.resize(ops.iou_crop(sample.image, boxes)[0], size=8)}
 
-    refused(converted, "iou_crop takes boxes as xyxy, got xywh: convert them after all other ops")
+    refused(
+        converted, "iou_crop: expected boxes as xyxy, got xywh: convert them after all other ops"
+    )
 
     def elsewhere(sample):
         image = ops.resize(sample.image, size=32)

@@ -1,9 +1,9 @@
-"""Compress and decompress as JPEG, with probability p: what it does to pixels, without the file.
+"""Compress and decompress as JPEG, with probability p: the effect on pixels, without the file.
 
 Draws: 0 applied if uniform < p; 1 the quality, an integer of its range. The pixels are those of
 libjpeg for that quality with its defaults (4:2:0, accurate integer transform, smooth upsampling of
-chroma), bit for bit: all but entropy coding, which loses nothing, happens here. An image of one
-channel is luma.
+chroma), bit for bit: everything except entropy coding, which is lossless, happens here. An image of
+one channel is luma.
 
 Planes: `kernels.jpeg_planes`; blocks: `kernels.jpeg_blocks`. Tables: ITU-T T.81, K.1 and K.2,
 scaled as the Independent JPEG Group's library does.
@@ -170,7 +170,7 @@ class JpegCompression(PixelOp):
         return padded(WORK) + gray + 2 * chroma + 20 * half(width)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         declared = super().declare(states)
         require_colours(self.name, states)
         return declared

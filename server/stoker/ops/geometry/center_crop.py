@@ -1,7 +1,7 @@
-"""Cut the center out of image and mask; what lies outside is filled. No randomness.
+"""Cut the center out of image and mask; pixels outside of the image are filled. No randomness.
 
-The offset is half of what is too much, rounded to the nearest, halves to even, as torchvision's
-center_crop; where the image is too small, half of what is missing, rounded down, is filled before
+The offset is half of the excess, rounded to nearest, halves to even, as in torchvision's
+center_crop; if the image is too small, half of the missing pixels, rounded down, are filled before
 it.
 """
 

@@ -1,6 +1,6 @@
-"""Cut a corner out of image and mask; the other sides are filled where it is too small.
+"""Cut a corner out of image and mask; if the image is too small, the rest is filled.
 
-No randomness. `stoker.ops.five_crop` is made of it.
+No randomness. `stoker.ops.five_crop` uses it.
 """
 
 from dataclasses import dataclass

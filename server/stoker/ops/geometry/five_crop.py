@@ -25,15 +25,15 @@ def five_crop(
     Args:
         values: an image, or an image with masks, boxes and keypoints.
         size: side of the crops, or (height, width), in pixels.
-        fill: gray level where a sample's image is smaller, or one for each channel.
-        mask_fill: class there.
+        fill: gray level outside of images that are too small, or one for each channel.
+        mask_fill: class outside of such masks.
 
     Returns:
         The crops top left, top right, bottom left, bottom right and center; each is one value,
-        or a tuple of as many as were given.
+        or a tuple with one per argument.
 
     Raises:
-        ParameterError: a parameter is out of its range.
+        ParameterError: a parameter is out of range.
     """
     corners = [CornerCrop(size, corner, fill, mask_fill)(*values) for corner in CORNERS]
     return (*corners, CenterCrop(size, fill, mask_fill)(*values))
@@ -49,17 +49,17 @@ def ten_crop(
     """Cut the four corners and the center out of values of a pipeline and of their mirror image.
 
     Args:
-        values: as `five_crop`.
-        size: as `five_crop`.
+        values: as for `five_crop`.
+        size: as for `five_crop`.
         vertical_flip: mirror top and bottom instead of left and right.
-        fill: as `five_crop`.
-        mask_fill: as `five_crop`.
+        fill: as for `five_crop`.
+        mask_fill: as for `five_crop`.
 
     Returns:
         The five crops of `five_crop`, then those of the mirrored values.
 
     Raises:
-        ParameterError: a parameter is out of its range.
+        ParameterError: a parameter is out of range.
     """
     mirrored = Mirror("vertical" if vertical_flip else "horizontal")(*values)
     behind = mirrored if isinstance(mirrored, tuple) else (mirrored,)

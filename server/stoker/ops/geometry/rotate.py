@@ -1,7 +1,7 @@
-"""Rotate about the center by a random angle, image and mask alike; the size stays.
+"""Rotate about the center by a random angle, image and mask alike; the size is kept.
 
-Draw 0 is the angle in degrees, uniform, counter-clockwise as torchvision's RandomRotation. What
-turns out of the image is lost, what turns into it is filled.
+Draw 0 is the angle in degrees, uniform, counter-clockwise as in torchvision's RandomRotation.
+Pixels that leave the image are lost, pixels from outside are filled.
 """
 
 from dataclasses import dataclass
@@ -114,7 +114,7 @@ class Rotate(Fills, Op):
         return np.array((*degrees, *self.fills(), code), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         self.require_kinds(states)
         require_pixels(self.name, states, floats=True)
         self.require_fills(states)

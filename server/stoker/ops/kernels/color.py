@@ -1,9 +1,9 @@
 """Color arithmetic of uint8 images, in place and in fixed point: the pixel loops of color_jitter.
 
 A factor f is the integer floor(f * 2**16 + 0.5); results are rounded, halves up, and clipped to
-[0, 255]. Gray is Pillow's luma, (19595 R + 38470 G + 7471 B + 2**15) >> 16. Everything stays in
-int32, because numba would widen to int64. One array per loop: two that may overlap end
-vectorisation.
+[0, 255]. Gray is Pillow's luma, (19595 R + 38470 G + 7471 B + 2**15) >> 16. Everything is computed
+in int32, because numba would widen to int64. One array per loop: loops over two arrays that may
+overlap are not vectorized.
 
 Each function takes a flat, contiguous image; those of three channels count in pixels. The plain
 forms work on `(H, W, 3)` int64 with NumPy and give the same levels.
@@ -114,9 +114,9 @@ def saturate(image: Any, factor: Any) -> None:
 def rotate_hue(image: Any, shift: Any) -> None:
     """Turn the hue by `shift` sixths of a turn, in units of 2**-16.
 
-    With low and high the least and greatest channel and d = high - low, the hue stands at p in
-    [-d, 5d], d for a sixth: (G - B) where R is greatest, else 2d + (B - R) where G is, else
-    4d + (R - G). It goes to p' = p + d*shift, brought into [0, 6d). low and high stay as they are.
+    With low and high the minimum and maximum channel and d = high - low, the hue is at p in
+    [-d, 5d], d for a sixth: (G - B) if R is the maximum, else 2d + (B - R) if G is, else
+    4d + (R - G). It moves to p' = p + d*shift, wrapped into [0, 6d). low and high do not change.
     """
     for i in range(np.uint64(image.size // 3)):
         k = K3 * i
@@ -151,7 +151,7 @@ def descent(p: Any, center: Any, unit: Any) -> Any:
 
 @kernel
 def channel(low: Any, height: Any, unit: Any) -> Any:
-    """Return low plus the height, brought into [0, d] and rounded, halves up."""
+    """Return low plus the height, clipped to [0, d] and rounded, halves up."""
     height = min(max(height, LOW), unit)
     return np.uint8(np.int32(low + np.int32(np.int32(height + HALF) >> SHIFT)))
 

@@ -1,8 +1,8 @@
-"""Color arithmetic of images of floats: what `kernels.color` does for levels, in float32.
+"""Color arithmetic of images of floats: the counterpart of `kernels.color`, in float32.
 
-Every operation is rounded once, in the order written. A factor f counts as float32(f), what is left
-as float32(1 - f) of float64; a factor of 1 changes nothing. Results are clipped to [0, 1]
-(`kernels.float_levels`), as torchvision's are. Gray has the weights that levels have, of sum 1.
+Every operation is rounded once, in the order written. A factor f counts as float32(f), the rest
+as float32(1 - f) computed in float64; a factor of 1 changes nothing. Results are clipped to [0, 1]
+(`kernels.float_levels`), as in torchvision. Gray has the same weights as for levels, with sum 1.
 
 Each function takes a flat, contiguous image and works in place; the plain forms work on `(H, W, C)`
 float32 with NumPy and give the same bits.
@@ -28,7 +28,7 @@ K1: Final = np.uint64(1)
 K2: Final = np.uint64(2)
 K3: Final = np.uint64(3)
 BLOCK: Final = 512
-"""Gray values that are made at a time."""
+"""Gray values that are computed at a time."""
 MEAN_BYTES: Final = 4 * BLOCK
 """Scratch that `mean_grey` needs."""
 
@@ -100,9 +100,9 @@ def saturate_run(image: Any, part: Any, rest: Any) -> None:
 
 @kernel
 def hue_parts(red: Any, green: Any, blue: Any) -> Any:
-    """Return (p, low, high, d): d = high - low is a sixth of the circle, p the place on it.
+    """Return (p, low, high, d): d = high - low is a sixth of the circle, p the position on it.
 
-    p lies in [-d, 5d]: (G - B) where R is greatest, else 2d + (B - R) where G is, else
+    p is in [-d, 5d]: (G - B) if R is the maximum, else 2d + (B - R) if G is, else
     4d + (R - G).
     """
     high = greater(greater(red, green), blue)
@@ -116,7 +116,7 @@ def hue_parts(red: Any, green: Any, blue: Any) -> Any:
 
 @kernel
 def rotate_unit(image: Any, turn: float) -> None:
-    """Turn the hue by a part of the circle, and clip; a turn of 0 changes nothing."""
+    """Turn the hue by a fraction of the circle, and clip; a turn of 0 changes nothing."""
     shift = np.float32(6.0 * turn)
     if shift != ZERO:
         rotate_run(image, shift)
@@ -145,7 +145,7 @@ def away(p: Any, center: Any) -> Any:
 
 @kernel
 def part_of(height: Any, d: Any) -> Any:
-    """Bring a height into [0, d]."""
+    """Clip a height to [0, d]."""
     return lesser(greater(height, ZERO), d)
 
 

@@ -2,11 +2,11 @@
 
 A plane's sides are whole blocks of 8. Luma beyond the image repeats the last column and row. A
 value of chroma is the mean of 2 by 2 pixels, (sum + 1) >> 2 in even and (sum + 2) >> 2 in odd
-columns; beyond the image the last column of pixels counts again, and the last row of means.
+columns; beyond the image the last column of pixels is repeated, and the last row of means.
 
-Back, chroma is smoothed: three parts of the nearest value and one of the next, along both axes,
-(sum + 8) >> 4 in even and (sum + 7) >> 4 in odd columns of the image; beyond its edges chroma
-repeats. Chroma of at most two columns is not smoothed. All as libjpeg does by default.
+In the inverse, chroma is smoothed: three parts of the nearest value and one of the next, along both
+axes, (sum + 8) >> 4 in even and (sum + 7) >> 4 in odd columns of the image; beyond its edges chroma
+repeats. Chroma of at most two columns is not smoothed. All of this is libjpeg's default.
 """
 
 from typing import Any, Final
@@ -55,7 +55,7 @@ def fill_luma(src: Any, plane: Any, stride: int) -> None:
 
 @kernel
 def repeat_row(plane: Any, rows: int, stride: int) -> None:
-    """Repeat row `rows - 1` of a flat plane to its end."""
+    """Repeat row `rows - 1` of a flat plane down to its end."""
     for y in range(rows, plane.size // stride):
         copy_run(plane, (rows - 1) * stride, plane, y * stride, stride)
 
@@ -103,7 +103,7 @@ def chroma_at(image: Any, at: int) -> Any:
 
 @kernel
 def write_grey(plane: Any, stride: int, dst: Any) -> None:
-    """Write an image `(H, W, 1)` of a plane of luma."""
+    """Write an image `(H, W, 1)` from a plane of luma."""
     height, width, _ = dst.shape
     result = dst.reshape(dst.size)
     for y in range(height):
@@ -112,7 +112,7 @@ def write_grey(plane: Any, stride: int, dst: Any) -> None:
 
 @kernel
 def write_colours(planes: Any, strides: Any, dst: Any, lines: Any) -> None:
-    """Write an image `(H, W, 3)` of three flat planes.
+    """Write an image `(H, W, 3)` from three flat planes.
 
     Args:
         planes: (luma, blue, red).
@@ -143,7 +143,7 @@ def write_colours(planes: Any, strides: Any, dst: Any, lines: Any) -> None:
 
 @kernel
 def smooth_row(plane: Any, row: int, beside: int, sums: Any, line: Any) -> None:
-    """Write a row of chroma at the image's width, out of its own row and the one beside it.
+    """Write a row of chroma at the image's width, from its own row and an adjacent one.
 
     `row` and `beside` are flat indices; `sums` is as long as a row of chroma, `line` twice as long.
     """
@@ -184,7 +184,7 @@ def plain_padded(plane: np.ndarray, height: int, width: int) -> np.ndarray:
 
 
 def plain_image(planes: list[np.ndarray], height: int, width: int) -> np.ndarray:
-    """Return `(H, W, 1 or 3)` of planes, with NumPy."""
+    """Return `(H, W, 1 or 3)` from planes, with NumPy."""
     gray = planes[0][:height, :width]
     if len(planes) == 1:
         return gray[..., None]

@@ -15,5 +15,5 @@ def float_word(x: Any) -> Any:
 
 @kernel(twin="stoker.ops.kernels.simd.words:word_float")
 def word_float(word: Any) -> Any:
-    """Return the float32 of bits that are given as a uint32."""
+    """Return the float32 with the bits of a uint32."""
     return np.uint32(word).view(np.float32)

@@ -2,12 +2,12 @@
 
 Mean and standard deviation are in units of x / 255, as torchvision's. 255*mean and 1 / (255*std)
 are computed in float64 and rounded once to float32; then every value is one float32 subtraction and
-one float32 multiplication, which nothing can fuse. Of an image of floats it is (x - mean) *
-(1 / std), mean and 1 / std rounded to float32, and what is no number becomes one NaN
+one float32 multiplication, which cannot be fused. For an image of floats it is (x - mean) *
+(1 / std), mean and 1 / std rounded to float32, and every NaN becomes the same NaN
 (`kernels.float_levels`). float16 rounds that float32 to nearest, halves to even. Layout CHW
 writes one plane for each channel. The result's kind is array. No randomness.
 
-A float16 result is handed to kernels as uint16 bits, see `stoker.ops.contract.op.storage`.
+Kernels see a float16 result as uint16 bits, see `stoker.ops.contract.op.storage`.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ K3: Final = np.uint64(3)
 
 @kernel
 def scaled(level: Any, mean: Any, gain: Any) -> Any:
-    """Normalize one level; mean and gain are in levels, or in floats as the level is."""
+    """Normalize one level; mean and gain are in levels, or in floats like the level."""
     return (np.float32(level) - mean) * gain
 
 
@@ -125,7 +125,7 @@ def _run_packed(src: Any, dst: Any, constants: Any, half: Any, scratch: Any) -> 
 
 @kernel
 def _to_planes(src: Any, constants: Any, result: Any) -> None:
-    """Normalize levels into planes of float32; rows lie side by side, so they are one."""
+    """Normalize levels into planes of float32; rows are adjacent, so they are one."""
     pixels, channels = src.shape[0] * src.shape[1], src.shape[2]
     image, done, plane = flat(src), 0, np.uint64(pixels)
     if channels == 3:
@@ -221,7 +221,7 @@ class Normalize(Op):
         return np.array((*fours, *switches), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return states of kind array, of the dtype and layout asked for."""
+        """Return states of kind array, with the requested dtype and layout."""
         self.require_kinds(states)
         need = 0
         for state in states:
