@@ -3,8 +3,7 @@
 A process resolves two sorts of names. First, names that it made itself with `reference` (its own
 pipeline uses that class or function, so it is already loaded). Second, names in modules that it was
 allowed to import: the operator's `[daemon] op_modules` in a builder; everything in a worker, which
-only receives names that a builder has accepted. No other module is ever imported, whatever a graph
-contains.
+only receives names that a builder has accepted. No other module is ever imported for a graph.
 
 Any thread may call. Nothing is evaluated, unpickled or searched for.
 """

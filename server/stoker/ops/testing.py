@@ -322,8 +322,8 @@ def _check_declaration(op: Op, run: OpRunner, given: Values) -> None:
     size = op.out_size(structured(op.parameters, op.params()), record, height, width)
     for (kind, array), after in zip(given, op.declare(states)[0], strict=True):
         if after.is_fixed and after.shape[2:] == array.shape[2:]:  # no other layout
-            told = after.shape[:2] == tuple(size)[: len(after.shape)]
-            _hold(told, op, f"it declared {after}, but out_size gives {tuple(size)}")
+            agrees = after.shape[:2] == tuple(size)[: len(after.shape)]
+            _hold(agrees, op, f"it declared {after}, but out_size gives {tuple(size)}")
         rest = array.shape[2:]
         steps = [State.fixed(kind, str(array.dtype), (s, s, *rest)) for s in (16, 64, 257)]
         for small, large in pairwise(steps):

@@ -141,7 +141,7 @@ def _check_kernel(
     state = _state(kind)
     after = op.declare_items(state)
     src = _items(state, sizes[:2], key)
-    given, told = src.copy(), (params.tobytes(), record.tobytes())
+    given, before = src.copy(), (params.tobytes(), record.tobytes())
     results = []
     more = (visible_word(state),) if kernel.visible else ()
     for run in (kernel.run, compiled(kernel.run)):
@@ -150,7 +150,7 @@ def _check_kernel(
         hold(0 <= count <= len(src), op, f"{what} returns {count} for {len(src)} items")
         hold(bool((dst[count:] == PAINT).all()), op, f"{what} writes more items than it says")
         hold(np.array_equal(src, given), op, f"{what} changed its source")
-        same = (params.tobytes(), record.tobytes()) == told
+        same = (params.tobytes(), record.tobytes()) == before
         hold(same, op, f"{what} changed its parameters or its record")
         results.append(dst[:count].tobytes())
     hold(results[0] == results[1], op, f"{what}, compiled, gives other items")

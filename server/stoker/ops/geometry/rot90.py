@@ -2,8 +2,8 @@
 
 Draw 0 decides with probability p whether to turn; draw 1 selects one of `turns`, all equally
 likely. The record's `turns` is the number of quarter turns, 0 if p decided against it. An odd
-number swaps height and width, so the size differs from row to row, unless the image is square or all
-rows swap alike.
+number swaps height and width, so the size differs from row to row, unless the image is square or
+all rows swap alike.
 """
 
 from collections.abc import Sequence

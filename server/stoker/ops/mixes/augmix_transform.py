@@ -7,7 +7,8 @@ with a sign. Posterize keeps 4 - round(4 part) bits; solarize inverts from 255 (
 rounded up. Shears are about the image's center (in torchvision about its upper left corner).
 
 Draws: 0 the transform, all equally likely; 1 the level, below `severity`; 2 the sign, 1 if
-uniform < 0.5, else -1. All 13 are one op, so a chain of them costs one kernel and not 13 branches per link.
+uniform < 0.5, else -1. All 13 are one op, so a chain of them costs one kernel
+and not 13 branches per link.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,7 +43,7 @@ TRANSFORMS: Final = (
     "posterize", "solarize", "autocontrast", "equalize",
     "brightness", "color", "contrast", "sharpness",
 )  # fmt: skip
-"""By number; the last four are left out unless `all_ops`."""
+"""By number; the last four are used only with `all_ops`."""
 (
     SHEAR_X, SHEAR_Y, TRANSLATE_X, TRANSLATE_Y, ROTATE,
     POSTERIZE, SOLARIZE, AUTOCONTRAST, EQUALIZE,

@@ -60,7 +60,7 @@ class Context:
 
     @property
     def bucket_length(self) -> TracedValue:
-        """Greatest length of the sequences of the sample's bucket."""
+        """Maximum length of the sequences of the sample's bucket."""
         return self._tracer.input("stoker.bucket_length")
 
     @property

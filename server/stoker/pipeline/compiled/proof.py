@@ -65,7 +65,7 @@ def _places(plan: Plan, program: Program) -> Iterator[str]:
     for line in program.arena:
         first, stop = _span(plan, program, line)
         if first % ALIGN or not 0 <= first <= stop <= plan.arena_bytes:
-            yield f"value {line} lies in bytes {first} to {stop} of {plan.arena_bytes}"
+            yield f"value {line} is in bytes {first} to {stop} of {plan.arena_bytes}"
 
 
 def _called(plan: Plan, program: Program, call: Call, given: dict[str, int]) -> Iterator[str]:
@@ -74,7 +74,7 @@ def _called(plan: Plan, program: Program, call: Call, given: dict[str, int]) -> 
         yield f"its arrays have other ranks than {call.src} and {call.dst}"
     for word, line, state in (("item", "src", call.src), ("into", "dst", call.dst)):
         if given[word] != np.dtype(physical(state.dtype)).itemsize:
-            yield f"elements of {state} have not {given[word]} bytes"
+            yield f"elements of {state} do not have {given[word]} bytes"
         held = plan.states.get(given[line])
         if held is None and given[line] <= max(plan.states):
             yield f"value {given[line]} has no memory"
@@ -84,12 +84,12 @@ def _called(plan: Plan, program: Program, call: Call, given: dict[str, int]) -> 
     if call.form == "note":
         scratch = 0, 0
     if not 0 <= scratch[0] <= scratch[1] <= plan.arena_bytes:
-        yield f"its scratch lies in bytes {scratch[0]} to {scratch[1]} of {plan.arena_bytes}"
+        yield f"its scratch is in bytes {scratch[0]} to {scratch[1]} of {plan.arena_bytes}"
     spans = [_span(plan, program, given[line]) for line in ("src", "dst")]
     if _overlap(*spans) and spans[0][0] != spans[1][0]:
         yield f"it reads bytes {spans[0]} of the arena and writes {spans[1]}"
     if any(_overlap(scratch, span) for span in spans):
-        yield f"its scratch {scratch} lies over what it reads or writes, {spans}"
+        yield f"its scratch {scratch} overlaps memory that it reads or writes, {spans}"
 
 
 def _decided(plan: Plan, call: Call, decision: int) -> Iterator[str]:

@@ -44,8 +44,8 @@ def retold(
     for row, inputs in rows:
         try:
             engine.run(row, inputs, outputs)
-        except StokerError as told:
-            return told
+        except StokerError as failure:
+            return failure
     return raised_error(plan, error)
 
 

@@ -104,9 +104,9 @@ def kernel_error(
         site: where the user wrote the call; by default the site of the decision.
     """
     code, name, site = getattr(fn, "__code__", None), decision.op.name, site or decision.site
-    lies = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
+    place = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
     return BuildError(
-        f"{site}: op {name!r}: its {what}{lies} {fault}, at sample {row.id}, epoch {row.epoch}, "
+        f"{site}: op {name!r}: its {what}{place} {fault}, at sample {row.id}, epoch {row.epoch}, "
         f"seed {row.seed}. {remedy}",
         op=name,
         id=row.id,

@@ -294,8 +294,8 @@ class Run:
         dst = np.zeros(self.plan.states[step.dst].bound, src.dtype)
         visible = visible_word(self.plan.states[step.src])
         if step.kernel is not None:
-            told = (visible,) if step.kernel.visible else ()
-            args = src, dst, params, record, sizes, *told
+            extra = (visible,) if step.kernel.visible else ()
+            args = src, dst, params, record, sizes, *extra
             count = int(self.ask(decision, f"{step.kind} kernel", step.kernel.run, *args))
         else:
             numbers = self.ask(decision, "forward", step.forward, params, record, sizes)

@@ -2,7 +2,7 @@
 
 Compiled code calls kernels by address, with views whose sides come from states. So a state that
 contradicts itself, or a parameter record of another layout, would read or write foreign memory.
-All declarations of a user's class are therefore checked once, when a pipeline is bound. How a
+All declarations of a user class are therefore checked once, when a pipeline is bound. How a
 kernel uses its views is not checked here; the guarded engine does that.
 """
 

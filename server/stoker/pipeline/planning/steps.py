@@ -313,7 +313,7 @@ class RecordStep(Maker):
 
 @dataclass(frozen=True)
 class Join:
-    """Value `dst` is `then` or `orelse`, whichever block ran; nothing is copied."""
+    """Value `dst` is `then` or `orelse`, depending on the block that ran; nothing is copied."""
 
     dst: int
     then: int
