@@ -223,7 +223,7 @@ def test_constant_pixels_give_batches_of_many_sizes(load):
 def test_what_cannot_be_is_refused(load):
     with pytest.raises(BuildError, match="does not read the size of a sample's bucket"):
         load(pipeline=unfitted)
-    with pytest.raises(BuildError, match="there are no buckets: give buckets= to the Loader"):
+    with pytest.raises(BuildError, match="there are no buckets: pass buckets= to the Loader"):
         load(buckets=None)
     with pytest.raises(UsageError, match=r"expected stoker.client.Buckets, for example Buckets\("):
         load(buckets={"max_area": 99})

@@ -1,4 +1,4 @@
-"""How numba compiles kernels: those that are called from outside, and those that only kernels call.
+"""How numba compiles kernels: those that Python calls, and those that only kernels call.
 
 numba makes three things of every function: an optimized module, machine code, and a wrapper that
 Python calls. A kernel that only other kernels call needs neither of the last two: its code is
@@ -84,7 +84,7 @@ class BitcodeGenerator(generator):  # type: ignore[misc]
         """Keep the module out of the engine."""
 
     def set_env(self, env_name: str, env: Any) -> None:
-        """Set nothing: a function's environment is set where its machine code is."""
+        """Set nothing: a function's environment is set with its machine code."""
 
 
 @functools.cache
@@ -117,7 +117,7 @@ class BitcodeCompiler(compiler.CompilerBase):
     """numba's compiler, which lowers to bitcode."""
 
     def define_pipelines(self) -> list[Any]:
-        """Return numba's passes, but for the lowering."""
+        """Return numba's passes, except the lowering."""
         default: Any = compiler.DefaultPassBuilder
         passes: Any = PassManager("nopython")  # type: ignore[no-untyped-call]
         for step, what in default.define_nopython_pipeline(self.state).passes:
@@ -209,10 +209,10 @@ def _without_value(given: Any) -> Any:
 
 
 class _Shared(base_dispatcher):  # type: ignore[misc]
-    """A dispatcher whose cache is a `stoker.jit.diskcache.SharedCache`, set by who makes it."""
+    """A dispatcher whose cache is a `stoker.jit.diskcache.SharedCache`, set by its maker."""
 
     def compile(self, sig: Any) -> Any:
-        """Load or compile code; the cache's lock is given back, also after an error."""
+        """Load or compile code, then release the cache's lock, also after an error."""
         with _compiling:
             try:
                 return super().compile(sig)
@@ -221,7 +221,7 @@ class _Shared(base_dispatcher):  # type: ignore[misc]
 
 
 class Kernel(_Shared):
-    """The dispatcher of a kernel that Python, or a program by its address, may call."""
+    """The dispatcher of a kernel that Python, or a program through its address, may call."""
 
     def __init__(self, fn: Any, options: dict[str, Any]) -> None:
         """Take a function and numba's options."""
@@ -254,4 +254,4 @@ class Callee(_Shared):
         Raises:
             TypeError: always.
         """
-        raise TypeError(f"{self.__qualname__} has no machine code: call compiled() of the kernel")
+        raise TypeError(f"{self.__qualname__} has no machine code: call compiled(kernel)")

@@ -58,14 +58,14 @@ class Applies:
         self.bound.within(value, op.name, lambda: check_purity(type(op)))
         if op.version != node.version:
             raise VersionError(
-                f"{site}: {node.op}: the pipeline was made for version {node.version}, here is "
+                f"{site}: {node.op}: the pipeline was made for version {node.version}, this is "
                 f"version {op.version}. Use the same version of Stoker on both sides; a saved "
-                "pipeline runs with the version that made it, or is made anew, as another stream",
+                "pipeline runs only with its own version; make it again to get a new stream",
                 op=node.op,
             )
         of = node.of[0] if node.of else None
         if isinstance(op, BatchOp):
-            of = None  # it draws without a size: arrays in CHW would tell another
+            of = None  # it draws without a size; an array in CHW would give another size
         else:
             self.unmixed(node.of, value)
         if op.random and node.stream is None:
@@ -81,7 +81,7 @@ class Applies:
         steps.append(DrawStep(decision))
 
     def _looked_at(self, op: Op, node: Draw, value: int) -> int:
-        """Return the boxes or keypoints that a decision looks at."""
+        """Return the boxes or keypoints that a decision reads."""
         kind = op.draws_from
         found = [v for v in node.of if self.bound.states[v].kind == kind]
         if len(found) != 1 or self.bound.states[node.of[0]].kind not in IMAGE_KINDS:
@@ -102,8 +102,8 @@ class Applies:
         if node.relative and (op.folds or isinstance(op, BatchOp)):
             self.bound.fail(
                 value,
-                f"{op.name} makes one value of several, which have one size: leave relative=True "
-                "out, and resize them first",
+                f"{op.name} makes one value of several, which must have one size: remove "
+                "relative=True, and resize them first",
                 op=op.name,
             )
         if isinstance(op, BatchOp):
@@ -153,8 +153,9 @@ class Applies:
                 made = self.mixing.last(value)
                 self.bound.fail(
                     by,
-                    f"this reads what {made.op.name} (at {made.site}) made of other rows: only "
-                    "outputs and other batch ops may follow a batch op. Move this before it",
+                    f"this reads the result of {made.op.name} (at {made.site}), made from other "
+                    "rows: only outputs and other batch ops may follow a batch op. Move this before"
+                    " it",
                     op=made.op.name,
                 )
 
@@ -184,8 +185,8 @@ class Applies:
         if any(None in state.shape[2:] for state in given):
             self.bound.fail(
                 value,
-                f"{op.name} on {on}: where branches of other shapes meet, the value can only be "
-                "delivered, by outputs.as_list: call the op in the branches",
+                f"{op.name} on {on}: a value that joins branches of other shapes can only be "
+                "delivered, by outputs.as_list: call the op inside the branches",
                 op=op.name,
             )
         state, scratch = self.bound.within(value, f"{op.name} on {on}", lambda: declared(op, given))
@@ -199,9 +200,9 @@ class Applies:
         return state, scratch
 
     def _carried(self, decision: Decision, src: int, value: int, steps: list[Step]) -> Decision:
-        """Return the decision that a value of perhaps another size follows in parts of its sides.
+        """Return the decision for a value that may differ in size, scaled to the value's sides.
 
-        A value that is known to have the size that the decision is made for follows it itself.
+        A value that is known to have the size of the decision follows the decision itself.
         """
         of, op = self.sizes.unlike(decision, src), decision.op
         if of is None or op.rescale is keep_record:
@@ -224,7 +225,7 @@ class Applies:
         return made
 
     def in_memory(self, value: int, steps: list[Step]) -> int:
-        """Return a value that kernels can take: a copy of one that lies in a register."""
+        """Return a value that kernels can take: for a value in a register, a copy in memory."""
         if value not in self.bound.registers:
             return value
         return self.convert(value, self.bound.states[value], steps, register=False)

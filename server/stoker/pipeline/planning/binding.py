@@ -134,7 +134,7 @@ class _Binder:
         if state.dtype not in DTYPES:
             self.bound.fail(
                 value,
-                f"field {node.field!r} is {state}: its dtype cannot be used; there are: "
+                f"field {node.field!r} is {state}: its dtype is not supported; expected one of: "
                 f"{', '.join(DTYPES)}",
                 field=node.field,
             )
@@ -142,7 +142,7 @@ class _Binder:
         if fault is not None:
             self.bound.fail(
                 value,
-                f"field {node.field!r} is said to be {state.kind} {state.dtype} of shape "
+                f"field {node.field!r}: the manifest says {state.kind} {state.dtype} of shape "
                 f"{state.shape} with bound {state.bound}: {fault}; the dataset's manifest is "
                 "damaged, pack it again",
                 field=node.field,
@@ -203,11 +203,11 @@ class _Binder:
 def _argument_types(op: str, states: list[State]) -> list[str]:
     if op in ("height", "width"):
         if states[0].kind not in IMAGE_KINDS:
-            raise BuildError(f"{op} is that of an image or mask, got {states[0]}")
+            raise BuildError(f"{op}: expected an image or mask, got {states[0]}")
         return [""]
     if op == "count":
         if not states[0].items:
-            raise BuildError(f"count is that of boxes or keypoints, got {states[0]}")
+            raise BuildError(f"count: expected boxes or keypoints, got {states[0]}")
         return [""]
     if op in STATISTICS:
         check_statistic(op, states[0])
@@ -215,6 +215,6 @@ def _argument_types(op: str, states: list[State]) -> list[str]:
     for state in states:
         if state.shape:
             raise BuildError(
-                f"expected scalars, got {state}: a condition or expression is about one number"
+                f"expected scalars, got {state}: a condition or expression takes one number"
             )
     return [expressions.widened(np.dtype(state.dtype).name) for state in states]

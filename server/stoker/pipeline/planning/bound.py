@@ -73,7 +73,7 @@ class Bound:
         raise BuildError(f"{site}: {message}", file=site.file, line=site.line, **details)
 
     def within(self, value: int, what: str, body: Callable[[], T]) -> T:
-        """Run a check of an op; its errors gain the user's line."""
+        """Run a check of an op; its errors are prefixed with the user's line."""
         site = self.graph.site(value)
         try:
             return body()

@@ -29,13 +29,13 @@ class Branches:
         self.listed = listed_values(bound.graph)
 
     def join_mixed(self, value: int, pair: tuple[int, int]) -> None:
-        """Join values that batch ops made in branches, of one value from before the `if`."""
+        """Join values that batch ops made in branches from one value before the `if`."""
         left, right = (self.bound.states[side] for side in pair)
         if not self.mixing.join(value, pair):
             self.bound.fail(
                 value,
                 f"the branches cannot join: {self._sides(left, right, pair)} are not one value "
-                "that batch ops mix. Leave only batch ops in the branches, and move all else "
+                "that batch ops mix. Use only batch ops in the branches, and do everything else "
                 "before the `if`",
             )
         self.bound.states[value] = max(left, right, key=lambda state: state.bound)

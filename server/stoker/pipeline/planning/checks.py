@@ -9,13 +9,13 @@ from stoker.pipeline.graph.sites import Site
 
 @dataclass(frozen=True)
 class Check:
-    """What a status other than 0 means.
+    """The meaning of a status other than 0.
 
     Attributes:
-        kind: "input", "same_size", "relative" (the same, where it could be
-            given), "ratio", "out_size", "items" or "padded".
+        kind: "input", "same_size", "relative" (the same, if relative=True is possible there),
+            "ratio", "out_size", "items" or "padded".
         what: text about the values, for the message.
-        field: the dataset field, where the fault is that of one field.
+        field: the dataset field, if the fault is in one field.
         site: where the user wrote the op.
     """
 
@@ -27,12 +27,11 @@ class Check:
 
 @dataclass(frozen=True)
 class Location:
-    """Where a value lies.
+    """Where a value is stored.
 
     Attributes:
         kind: "input" (column `index`), "output" (row of output `index`), "arena" (from byte
-        `index`),
-            "register" (a scalar), or "join" (wherever the block that ran has it).
+            `index`), "register" (a scalar), or "join" (the value's place in the block that ran).
         index: see kind.
     """
 

@@ -11,19 +11,19 @@ from stoker.pipeline.graph.sites import Site
 
 @dataclass(frozen=True)
 class Decision:
-    """One draw: whose record every apply that follows it reads.
+    """One draw: every apply that follows it reads its record.
 
     Attributes:
-        index: its place among the plan's decisions.
+        index: its index among the plan's decisions.
         op: the op with its parameters.
         stream: stream name; None if the op draws nothing.
-        of: value whose height and width the draw sees; None: it sees 0 and 0.
+        of: value whose height and width the draw receives; None: it receives 0 and 0.
         site: where the user wrote it.
-        schedule: how its parameters follow the place in the stream; None: they do not. Then `op`
-            has the parameters of the first row.
-        shared: whether all views of a position decide alike.
-        items: value of boxes or keypoints that the draw looks at; None: it looks at none.
-        source: the decision that this one is, in parts of the sides of `of`; None: it is drawn.
+        schedule: how its parameters follow the place in the stream; None if they are constant.
+            With a schedule, `op` has the parameters of the first row.
+        shared: whether all views of a position share the decision.
+        items: value of boxes or keypoints that the draw reads; None: it reads none.
+        source: the decision that is carried over to the sides of `of`; None: it is drawn.
     """
 
     index: int
@@ -38,12 +38,12 @@ class Decision:
 
 
 def source_of(decision: Decision) -> Decision:
-    """Return the decision that one which is carried over follows."""
-    assert decision.source is not None, "only what is carried over is rescaled"
+    """Return the decision that a carried-over decision follows."""
+    assert decision.source is not None, "only a carried-over decision is rescaled"
     return decision.source
 
 
 def made_for(decision: Decision) -> int:
-    """Return the value for whose size a decision is made."""
-    assert decision.of is not None, "binding carries over between sizes alone"
+    """Return the value whose size a decision is made for."""
+    assert decision.of is not None, "binding carries over only between sizes"
     return decision.of

@@ -18,7 +18,7 @@ from stoker.pipeline.planning.steps import (
 from stoker.protocol.layout import SIZE, Output
 
 HINT: Final = (
-    "say how rows of differing shape make a batch: outputs.pad(...), outputs.ragged(...) or "
+    "choose how rows of differing shape make a batch: outputs.pad(...), outputs.ragged(...) or "
     "outputs.as_list(...) of it"
 )
 
@@ -37,12 +37,12 @@ class Delivery:
         self.bound.stores.append(value)
 
     def form_fits(self, form: Form, mixed: int, value: int) -> None:
-        """Refuse what a form and batch ops would ask of each other."""
+        """Refuse combinations of forms and batch ops that cannot work."""
         if mixed != value:
             self.bound.fail(
                 mixed,
-                f"output {form.output!r}: a batch op mixes rows of one shape, so it has no form "
-                f"({form.form}): return it as it is",
+                f"output {form.output!r}: a batch op mixes rows of one shape, so the output cannot "
+                f"have a form ({form.form}): return it as it is",
                 output=form.output,
             )
         if form.form == "pad" and self.mixing.roots:

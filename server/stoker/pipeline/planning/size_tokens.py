@@ -3,7 +3,7 @@
 Sizes are compared where an op decides for several values: they are equal by construction (the same
 decisions on both), equal because both are fixed, or checked for each sample by a `SameSizeStep`.
 Each value has a token; equal tokens mean that heights and widths are known to be equal. A check
-that runs inside a branch proves nothing after it.
+that runs inside a branch nothing after it.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class SizeTokens:
         self.equal = proved
 
     def same_frame(self, decision: Decision, frame: int, src: int, steps: list[Step]) -> None:
-        """Make sure that items count in pixels of the size that an image has here."""
+        """Check that items count in pixels of the size that an image has at this point."""
         have, need = self.size(src), self.size(frame)
         if have == need:
             return
-        if have[0] == "free":  # they follow the first picture, also where a branch comes first
+        if have[0] == "free":  # they follow the first image, also if a branch comes first
             self.frames[have] = need
             return
         if {have[0], need[0]} != {"field"}:
@@ -55,8 +55,7 @@ class SizeTokens:
                 f"{decision.op.name} (at {decision.site}) is applied to "
                 f"{self.bound.named(frame)} and to {self.bound.named(src)}, but these "
                 f"{self.bound.states[src].kind} do not count in pixels of the size that it has "
-                "there: what is done to an image is done to its "
-                f"{self.bound.states[src].kind} in the same call",
+                f"there: transform an image and its {self.bound.states[src].kind} in the same call",
                 op=decision.op.name,
             )
         other = self.bound.fields.get(str(have[1]))
@@ -81,7 +80,7 @@ class SizeTokens:
         return size
 
     def unlike(self, decision: Decision, src: int) -> int | None:
-        """Return the value that a decision is made for if another one may have another size."""
+        """Return the value that a decision is made for, if another value may differ in size."""
         of = decision.of
         if of is None or of == src or self.size(of) == self.size(src):
             return None
@@ -106,8 +105,8 @@ class SizeTokens:
             self.bound.fail(
                 value,
                 f"{decision.op.name}: one decision (made at {decision.site}) is applied to {first} "
-                f"and to {other}: fields that are transformed together have one height and width. "
-                f"Resize one of them first{say}, or give each its own call and stream",
+                f"and to {other}: fields that are transformed together must have one height and "
+                f"width. Resize one of them first{say}, or give each its own call and stream",
                 op=decision.op.name,
             )
         what = f"{decision.op.name} on {self.bound.named(of)} and {self.bound.named(src)}"

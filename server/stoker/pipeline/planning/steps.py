@@ -1,11 +1,11 @@
 """The steps of a plan: what an engine does for one row, in order.
 
-Values keep their numbers from the graph's normal form; values that binding adds (conversions) are
-numbered after those. Both engines walk these steps: each becomes an instruction or two of the
+Values keep their numbers from the graph's normal form; values that binding adds (conversions) get
+the numbers after those. Both engines walk these steps: each becomes one or two instructions of the
 program, and the interpreter executes it with NumPy. Plain frozen records.
 
-Each step says which values it reads, looks at and writes, and which blocks it holds, so code that
-only follows values needs `walk` and no list of the kinds of steps.
+Each step names the values that it reads, measures and writes, and the blocks that it contains, so
+code that code that only follows values needs `walk` and no list of the kinds of steps.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SIZES: Final = ("height", "width", "count")
 
 
 class Step:
-    """What an engine does; the properties say how values flow through it."""
+    """One action of an engine; the properties describe how values flow through it."""
 
     @property
     def reads(self) -> tuple[int, ...]:
@@ -38,12 +38,12 @@ class Step:
 
     @property
     def writes(self) -> tuple[int, ...]:
-        """Values that are made."""
+        """Values that the step makes."""
         return ()
 
     @property
     def blocks(self) -> tuple[tuple[Step, ...], ...]:
-        """Blocks of which one runs."""
+        """Blocks, one of which runs."""
         return ()
 
 
@@ -75,20 +75,20 @@ class DrawStep(Step):
 
     @property
     def reads(self) -> tuple[int, ...]:
-        """Boxes or keypoints that the draw looks into."""
+        """Boxes or keypoints that the draw reads."""
         return () if self.decision.items is None else (self.decision.items,)
 
     @property
     def looks_at(self) -> tuple[int, ...]:
-        """The value whose size the draw sees."""
+        """The value whose size the draw receives."""
         return () if self.decision.of is None else (self.decision.of,)
 
 
 @dataclass(frozen=True)
 class RescaleStep(DrawStep):
-    """Fill the record of a decision that has a `source`, from the record of that one.
+    """Fill the record of a decision that has a `source` from the source's record.
 
-    `check` is the status of values whose sizes have two ratios of sides, where the op takes one.
+    `check` is the status for values with different ratios of height to width, if the op needs one.
     """
 
     check: int
@@ -96,7 +96,7 @@ class RescaleStep(DrawStep):
 
 @dataclass(frozen=True)
 class SameSizeStep(Step):
-    """Refuse the sample unless two values have one height and width. `check` is its status."""
+    """Refuse the sample unless two values have one height and width. `check` is the status."""
 
     decision: Decision
     left: int
@@ -113,7 +113,7 @@ class SameSizeStep(Step):
 class ApplyStep(Maker):
     """Run the kernel of `kind` and `dtype` from `src` to `dst`.
 
-    `check` is the status for a size out of bounds; None where the size is fixed.
+    `check` is the status for a size out of bounds; None if the size is fixed.
     """
 
     decision: Decision
@@ -132,7 +132,7 @@ class ApplyStep(Maker):
 
     @property
     def srcs(self) -> tuple[int, ...]:
-        """The one value that is read."""
+        """The one value that the kernel reads."""
         return (self.src,)
 
     @property
@@ -145,7 +145,7 @@ class ApplyStep(Maker):
 class FoldStep(Maker):
     """Run the fold of `kind` over `srcs` in their order, into `dst`.
 
-    `check` is the status for a size out of bounds; None where the size is fixed.
+    `check` is the status for a size out of bounds; None if the size is fixed.
     """
 
     decision: Decision
@@ -172,8 +172,8 @@ class FoldStep(Maker):
 class ItemsStep(Maker):
     """Apply a decision to boxes or keypoints, from `src` to `dst`.
 
-    `frame` is the image or mask whose size they count in; None if the op was called with none.
-    `check` is the status for a kernel that returns a count which cannot be.
+    `frame` is the image or mask whose size they count in; None if the op was called without one.
+    `check` is the status for a kernel that returns an impossible count.
     """
 
     decision: Decision
@@ -196,17 +196,17 @@ class ItemsStep(Maker):
 
     @property
     def srcs(self) -> tuple[int, ...]:
-        """The one value that is read."""
+        """The one value that the kernel reads."""
         return (self.src,)
 
     @property
     def kernel(self) -> ItemsKernel | None:
-        """The kernel that runs; None: the op says where points come to lie."""
+        """The kernel that runs; None: the op gives the new positions of points."""
         return self.decision.op.items.get(self.kind)
 
     @property
     def forward(self) -> Callable[..., Any]:
-        """Where points come to lie, if no kernel runs."""
+        """The op's function of new positions, if no kernel runs."""
         forward = type(self.decision.op).forward
         assert forward is not None, "binding refuses a kind without a rule"
         return forward
@@ -273,7 +273,7 @@ class RecordStep(Maker):
 
 @dataclass(frozen=True)
 class Join:
-    """Value `dst` is `then` or `orelse`, whichever block ran; nothing is copied."""
+    """Value `dst` is `then` or `orelse`, depending on the block that ran; nothing is copied."""
 
     dst: int
     then: int
@@ -320,10 +320,10 @@ class StoreStep(Step):
 
 @dataclass(frozen=True)
 class StoreSizedStep(Step):
-    """Copy a value whose size differs from row to row into an output's row, and its size behind it.
+    """Copy a value whose size differs from row to row into an output's row, followed by its size.
 
-    `check` is the status for a value that is longer than the rows of this batch, which a padded
-    output alone can meet.
+    `check` is the status for a value that is longer than the rows of this batch, which is possible
+    only for a padded output.
     """
 
     output: int
@@ -353,7 +353,7 @@ class Branch(NamedTuple):
 
 
 Path = tuple[Branch, ...]
-"""The blocks around a step, from the outside."""
+"""The blocks around a step, outermost first."""
 
 
 class Walked(NamedTuple):
