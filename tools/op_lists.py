@@ -35,9 +35,9 @@ MORE = {
 """Names of modules that are not an op of one file."""
 FROM_BELOW = {"stoker.jit": ("kernel",), "stoker.rng": ("draws",)}
 """What authors of ops need from the packages below."""
-HEAD = '''"""Ops: the transforms that pipelines are made of.
+HEAD = '''"""Ops: the transforms that pipelines consist of.
 
-Lower-case names are written in pipelines (`image, mask = ops.horizontal_flip(image, mask, p=0.5)`);
+Pipelines use the lower-case names (`image, mask = ops.horizontal_flip(image, mask, p=0.5)`);
 the classes hold the parameters, for use as instances (`flip = ops.HorizontalFlip(0.5)`). Importing
 this package registers all of its ops and imports no numba. Written by tools/op_lists.py.
 """

@@ -127,7 +127,7 @@ class _Binder:
             self.bound.fail(
                 value,
                 f"the dataset has no field {node.field!r}; {hint}it has: "
-                f"{', '.join(sorted(self.bound.given)) or 'no field at all'}",
+                f"{', '.join(sorted(self.bound.given)) or 'no fields'}",
                 field=node.field,
             )
         state = self.bound.given[node.field]
