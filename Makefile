@@ -16,8 +16,8 @@ FROZEN := tests/ops/test_golden.py tests/ops/test_batch_golden.py tests/ops/test
           tests/ops/test_points.py::test_golden tests/pipeline/test_golden.py \
           tests/rng/test_philox.py tests/rng/test_draws.py tests/rng/test_maths.py \
           tests/rng/test_random_vectors.py tests/rng/test_key_quality.py \
-          tests/order/test_order_vectors.py tests/dataset/test_dataset_vectors.py \
-          tests/dataset/test_pixels.py "tests/law/test_law.py::test_any_number_of_workers[8-names2]"
+          tests/order/test_order_vectors.py tests/dataset/format/test_dataset_vectors.py \
+          tests/dataset/images/test_pixels.py "tests/law/test_law.py::test_any_number_of_workers[8-names2]"
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench golden-older clean

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from stoker.jit.arithmetic import COMPILED
 from stoker.order.buckets.order import BucketOrder
 from stoker.order.buckets.plan import make_plan
 from stoker.protocol.buckets import Buckets
@@ -71,7 +72,7 @@ def stoker(widths: Any, heights: Any, batch_size: int) -> BucketOrder:
         batch_size=batch_size,
         buckets=plan.digest,
     )
-    return BucketOrder(spec, plan, machine=True)
+    return BucketOrder(spec, plan, arithmetic=COMPILED)
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, Any]:

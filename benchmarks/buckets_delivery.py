@@ -19,7 +19,7 @@ from stoker import ops
 from stoker.client import Buckets, Loader
 from stoker.dataset import open_dataset, schema, write
 from stoker.pipeline import pipeline
-from stoker.server.bucket_rows import plan_buckets
+from stoker.server.rows.bucket_rows import plan_buckets
 
 SIDE, BATCH = 256, 16
 

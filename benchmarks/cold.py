@@ -23,11 +23,12 @@ import pipelines
 from workloads import packed_of
 
 from stoker.dataset import open_dataset
-from stoker.pipeline.executor import compile_plan
+from stoker.jit.arithmetic import COMPILED
+from stoker.pipeline.compiled.executor import compile_plan
 from stoker.protocol.layout import slot_layout
-from stoker.server.reference import make_spec
-from stoker.server.rows import RowComputer
-from stoker.server.states import worker_plan
+from stoker.server.rows.reference import make_spec
+from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.states import worker_plan
 
 BATCH = 64
 KINDS = ("warm", "cold", "cold, read ahead")
@@ -50,11 +51,11 @@ def run(kind: str, packed: Path, rows: int) -> dict[str, float]:
         engine = compile_plan(worker_plan(graph, dataset))
         layout = slot_layout(engine.plan.delivered, BATCH)
         slot = np.zeros(layout.slot_bytes, np.uint8)
-        RowComputer(spec, dataset, engine, layout, machine=True).fill(slot, 0, 0, 0, 4)
+        RowComputer(spec, dataset, engine, layout, arithmetic=COMPILED).fill(slot, 0, 0, 0, 4)
     if kind != "warm":
         forget(packed)
     with open_dataset(packed) as dataset:
-        computer = RowComputer(spec, dataset, engine, layout, machine=True)
+        computer = RowComputer(spec, dataset, engine, layout, arithmetic=COMPILED)
         if kind == "cold":
             computer._ahead = None
         waits, begun = resource.getrusage(resource.RUSAGE_SELF).ru_majflt, time.perf_counter()

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from stoker import ops
+from stoker.jit import set_cache_root
 from stoker.pipeline import auto_augment, pipeline, rand_augment, trivial_augment_wide
-from stoker.rng.jit import set_cache_root
 
 
 @pipeline
@@ -90,7 +90,7 @@ def child(name: str, cache: str) -> dict[str, float]:
     begun = time.process_time()
     from numba.core.registry import cpu_target  # noqa: PLC0415 - what it takes is measured
 
-    from stoker.pipeline.executor import compile_plan  # noqa: PLC0415
+    from stoker.pipeline.compiled.executor import compile_plan  # noqa: PLC0415
 
     cpu_target.typing_context.refresh()
     cpu_target.target_context.refresh()

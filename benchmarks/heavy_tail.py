@@ -42,13 +42,14 @@ from virtual_time import row_by_row, scheduled
 from stoker import ops
 from stoker.client import Loader
 from stoker.dataset import open_dataset, schema, write
+from stoker.jit.arithmetic import COMPILED
 from stoker.order.batches import steps_per_epoch
 from stoker.pipeline import pipeline
-from stoker.pipeline.executor import compile_plan
+from stoker.pipeline.compiled.executor import compile_plan
 from stoker.protocol.layout import slot_layout
-from stoker.server.reference import make_spec
-from stoker.server.rows import RowComputer
-from stoker.server.states import worker_plan
+from stoker.server.rows.reference import make_spec
+from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.states import worker_plan
 
 SMALL, LARGE, LARGE_SHARE = (256, 192), (2600, 1950), 0.015
 EVEN = (336, 252)
@@ -100,7 +101,7 @@ class Rows:
         plan = worker_plan(graph, self.dataset)
         layout = slot_layout(plan.outputs, BATCH)
         self._computer = RowComputer(
-            self.spec, self.dataset, compile_plan(plan), layout, machine=True
+            self.spec, self.dataset, compile_plan(plan), layout, arithmetic=COMPILED
         )
         self._slot = np.zeros(layout.slot_bytes, np.uint8)
         self.rows = steps_per_epoch(self.spec) * BATCH

@@ -3,7 +3,7 @@
 Writes the index of a source of ROWS samples (a sparse file stands for the source, nothing is read
 of it), opens it, then has one process, and WORKERS at a time, read the label and the size of every
 sample and many references. PSS is what the kernel counts: of a page that n processes share, each
-has an n-th. Prints one JSON object.
+has an n-th; libraries are not counted. Prints one JSON object.
 
     python benchmarks/index_memory.py --rows 10000000 --workers 4
 """
@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from stoker.dataset import Dataset, Schema, open_dataset, schema
-from stoker.dataset.arrow import ALIGN, parse_type, plan_file
-from stoker.dataset.build import with_row_columns
-from stoker.dataset.manifest import (
+from stoker.dataset.format.arrow import ALIGN, parse_type, plan_file
+from stoker.dataset.format.item import SourceFile
+from stoker.dataset.format.manifest import (
     ColumnPlace,
     DataFile,
     Extent,
@@ -30,7 +30,7 @@ from stoker.dataset.manifest import (
     Statistics,
     write_manifest,
 )
-from stoker.dataset.sources.item import SourceFile
+from stoker.dataset.packing.build import with_row_columns
 
 ROWS_PER_FILE = 2**20
 PICTURE_BYTES = 100_000
@@ -105,10 +105,21 @@ def write_file(folder: Path, declared: Schema, number: int, first: int, rows: in
     )  # fmt: skip
 
 
-def pss_kib() -> int:
-    """Return the proportional set size of this process."""
-    with open("/proc/self/smaps_rollup") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith("Pss:"))
+def pss_kib(folder: str) -> int:
+    """Return the proportional set size of the index's maps and of this process's own memory.
+
+    Libraries are left out: how many other processes share them changes from moment to moment.
+    """
+    total, counted = 0, False
+    with open("/proc/self/smaps") as file:
+        for line in file:
+            name, _, value = line.partition(":")
+            if " " in name:  # the first line of a map: addresses, mode, ..., path
+                path = line.split(maxsplit=5)[5].strip() if len(line.split()) > 5 else ""
+                counted = path.startswith((folder, "[")) or not path
+            elif name == "Pss" and counted:
+                total += int(value.split()[0])
+    return total
 
 
 def work(folder: str) -> None:
@@ -120,10 +131,10 @@ def work(folder: str) -> None:
         sys.stdin.readline()
 
     answer(0)
-    answer(pss_kib())
+    answer(pss_kib(folder))
     with open_dataset(folder) as dataset:
         answer(read(dataset, (chosen % len(dataset)).tolist()))
-        answer(pss_kib())
+        answer(pss_kib(folder))
 
 
 def read(dataset: Dataset, chosen: list[int]) -> int:

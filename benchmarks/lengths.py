@@ -17,14 +17,15 @@ import numpy as np
 from stoker import ops
 from stoker.client import LengthBuckets
 from stoker.dataset import Dataset, open_dataset, schema, write
+from stoker.jit.arithmetic import COMPILED
 from stoker.order.buckets.order import BucketOrder
 from stoker.pipeline import outputs, pipeline
-from stoker.pipeline.executor import compile_plan
+from stoker.pipeline.compiled.executor import compile_plan
 from stoker.protocol.spec import StreamSpec
-from stoker.server.bucket_rows import BucketComputer, plan_buckets
-from stoker.server.cuts import Share
-from stoker.server.reference import make_spec
-from stoker.server.states import worker_plan
+from stoker.server.rows.bucket_rows import BucketComputer, plan_buckets
+from stoker.server.rows.reference import make_spec
+from stoker.server.rows.states import worker_plan
+from stoker.server.work.cuts import Share
 
 LONGEST = 1024
 
@@ -54,7 +55,7 @@ def row_us(dataset: Dataset, order: BucketOrder, spec: StreamSpec, steps: int) -
     graph = train.graph()
     computer = BucketComputer(
         spec, dataset, order, lambda size: worker_plan(graph, dataset, size), compile_plan,
-        Share(0, 1, 1), machine=True,
+        Share(0, 1, 1), arithmetic=COMPILED,
     )  # fmt: skip
     cuts = [computer.cut(0, step) for step in range(order.steps(0))]
     slot = np.zeros(max(cut.layout.slot_bytes for cut in cuts), np.uint8)
@@ -83,7 +84,7 @@ def main() -> None:
             graph = train.graph()
             spec = make_spec(dataset.path, graph, wanted, batch_size=given.batch_size)
             plan = plan_buckets(dataset, wanted, given.batch_size)
-            order = BucketOrder(spec, plan, machine=True)
+            order = BucketOrder(spec, plan, arithmetic=COMPILED)
             bucketed = [lengths[ids] for _, ids in order.batches(0)]
             shuffled = np.random.default_rng(1).permutation(lengths)
             whole = len(shuffled) // given.batch_size

@@ -17,9 +17,10 @@ from interleave import least_times
 from ops_subject import TORCH, Peers, Subject, one_thread
 
 from stoker import ops
-from stoker.ops.batch import BatchOp, picture_size
-from stoker.ops.contract import State
-from stoker.ops.means import Tools
+from stoker.jit.arithmetic import COMPILED
+from stoker.ops.bases.batch import BatchOp, picture_size
+from stoker.ops.contract.op import State
+from stoker.ops.kernels.means import Tools
 
 SIDE = 224
 PART = 0.3
@@ -38,7 +39,7 @@ def pictures(dtype: str) -> list[np.ndarray]:
 def ours(op: BatchOp, sources: list[np.ndarray], dst: np.ndarray) -> Callable[[], np.ndarray]:
     """Return the op on a row, with the weight PART and a box in the middle."""
     state = State.fixed("image", dst.dtype.name, dst.shape)
-    size, tools = picture_size(state), Tools(machine=True)
+    size, tools = picture_size(state), Tools(arithmetic=COMPILED)
     record = np.zeros(1, op.record)
     record["applied"] = 1
     if "y" in (op.record.names or ()):

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from stoker import ops
+from stoker.jit import set_cache_root
 from stoker.pipeline import pipeline
-from stoker.pipeline.engine import Row
-from stoker.pipeline.executor import compile_plan
-from stoker.rng.jit import set_cache_root
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.rng.row import Row
 
 SIDE = 224
 

@@ -18,9 +18,9 @@ from ops_subject import Peers, Subject
 from PIL import Image
 
 from stoker.ops import Op, State, make
-from stoker.ops.contract import storage
-from stoker.pipeline.calls import kernel_of
-from stoker.pipeline.instructions import LINE
+from stoker.ops.contract.op import storage
+from stoker.pipeline.compiled.calls import kernel_of
+from stoker.pipeline.compiled.instructions import LINE
 
 R = Image.Resampling
 PHOTO, SQUARE = (375, 500), (224, 224)
@@ -100,8 +100,8 @@ class Prepared:
     @functools.cached_property
     def call(self) -> Callable[[], None]:
         """Compile the kernel, or load it; return what runs it."""
-        from stoker.pipeline.by_address import call_kernel  # noqa: PLC0415 - loads numba
-        from stoker.pipeline.machine import address_of  # noqa: PLC0415
+        from stoker.pipeline.compiled.by_address import call_kernel  # noqa: PLC0415 - loads numba
+        from stoker.pipeline.compiled.machine import address_of  # noqa: PLC0415
 
         values = []
         for line, array in zip(self.lines, (self.source, self.result), strict=True):

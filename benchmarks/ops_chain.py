@@ -25,8 +25,8 @@ from ops_colour import GAIN, LEVELS, MEAN, MEAN255, STD, look_up, table
 from ops_subject import LESS, TORCHVISION, Peers, Subject, one_thread
 from PIL import Image, ImageEnhance
 
-from stoker.pipeline.engine import Row
-from stoker.pipeline.executor import Executor, compile_plan
+from stoker.pipeline.compiled.executor import Executor, compile_plan
+from stoker.rng.row import Row
 
 FACTORS = ("brightness", "contrast", "saturation")
 

@@ -27,12 +27,13 @@ import pipelines
 from meter import Epoch, busy_s, tree_s
 
 from stoker.dataset import open_dataset
+from stoker.jit.arithmetic import COMPILED
 from stoker.order.batches import rank_rows, steps_per_epoch
-from stoker.pipeline.executor import compile_plan
+from stoker.pipeline.compiled.executor import compile_plan
 from stoker.protocol.layout import slot_layout
-from stoker.server.reference import make_spec
-from stoker.server.rows import RowComputer
-from stoker.server.states import worker_plan
+from stoker.server.rows.reference import make_spec
+from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.states import worker_plan
 
 
 def loop(
@@ -44,7 +45,7 @@ def loop(
     dataset = open_dataset(arguments.packed)
     plan = worker_plan(graph, dataset)
     layout = slot_layout(plan.outputs, spec.batch_size)
-    computer = RowComputer(spec, dataset, compile_plan(plan), layout, machine=True)
+    computer = RowComputer(spec, dataset, compile_plan(plan), layout, arithmetic=COMPILED)
     slots = [pages(layout.slot_bytes) for _ in range(arguments.slots)]
     image = layout.outputs[0]
     views = [

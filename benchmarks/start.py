@@ -39,7 +39,7 @@ from meter import tree_s
 from workloads import packed_of
 
 from stoker.client import Loader
-from stoker.client.session import Session
+from stoker.client.session import ClientSession
 from stoker.protocol.messages import AskStatus, Status
 
 HERE = Path(__file__).parent
@@ -77,7 +77,7 @@ def loader(address: str) -> Loader:
 
 def workers_up(address: str) -> int:
     """Ask a daemon how many of its workers are ready."""
-    session = Session(address, 60.0)
+    session = ClientSession(address, 60.0)
     session.send(AskStatus())
     session.receive(time.monotonic() + 60.0)
     status = session.inbox.popleft()

@@ -19,16 +19,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 
-from stoker.dataset.alike import Located
-from stoker.rng.jit import set_cache_root
+from stoker.dataset.reading.alike import Located
+from stoker.jit import set_cache_root
 
 PATIENCE_S = 5.0
 MARK = f"STOKER_TEST_SESSION={os.getpid()}"
@@ -53,13 +55,20 @@ LONGEST = (
     "torture/test_storms.py",
     "ops/test_machine_code.py",  # behind what compiles most kernels
     "client/test_bucket_batches.py",
-    "pipeline/test_build.py",
+    "pipeline/compiled/test_build.py",
     "server/workers/test_supervisor.py",
     "examples/test_segmentation.py",
     "compat/test_ffcv_steps.py",
-    "rng/test_kernel_cache.py",
+    "jit/test_kernel_cache.py",
 )
 """Modules that take half a minute of processor time or more, the longest first."""
+
+
+# How long drawing an example takes says nothing about the code: other processes keep CPUs busy.
+hypothesis.settings.register_profile(
+    "stoker", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("stoker")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -314,3 +323,29 @@ def located() -> Callable[..., Located]:
         return Located(np.array(addresses, np.int64).reshape(shape), columns, list(tables))
 
     return locate
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Callable[..., str]:
+    """Run a script in a fresh interpreter with a cache under tmp_path; return its output."""
+
+    def run(script: str, *args: str, cache: Path | None = None, **environment: str) -> str:
+        env = {
+            **os.environ,
+            "XDG_CACHE_HOME": str(cache or tmp_path / "cache"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPYCACHEPREFIX": "",
+            **environment,
+        }
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", textwrap.dedent(script), *args],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    return run

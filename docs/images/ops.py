@@ -21,14 +21,14 @@ from PIL import Image
 
 from stoker import ops
 from stoker.ops import lookup, make, registered
-from stoker.ops.contract import Op, State
-from stoker.ops.registry import folds
+from stoker.ops.contract.op import Op, State
+from stoker.ops.contract.registry import folds
 from stoker.pipeline import Pipeline, pipeline
-from stoker.pipeline.engine import Row
-from stoker.pipeline.plan import bind
-from stoker.pipeline.replay import replay
+from stoker.pipeline.plain.replay import replay
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.items import ItemField
 from stoker.protocol.ragged import pack_items
+from stoker.rng.row import Row
 
 FOLDER: Final = Path(__file__).parent / "ops"
 SIDES: Final = (160, 240)

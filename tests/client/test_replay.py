@@ -12,13 +12,13 @@ from law_rig import daemon, dataset, photographs, serving, source
 from stoker.client import Loader
 from stoker.dataset import open_dataset
 from stoker.pipeline import pipeline
-from stoker.pipeline.drawing import drawn_by
-from stoker.pipeline.plan import bind
+from stoker.pipeline.engine.drawing import drawn_by
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import ClosedError, PeerError, SampleError, UsageError
 from stoker.protocol.params import read_params
-from stoker.server.reference import make_spec, reference_batches
-from stoker.server.states import field_states
+from stoker.server.rows.reference import make_spec, reference_batches
+from stoker.server.rows.states import field_states
 
 __all__ = ["daemon", "dataset", "photographs", "source"]
 

@@ -7,8 +7,8 @@ import pytest
 
 from stoker.compat.ffcv.pipeline import Compiler
 from stoker.pipeline import Row
-from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.interpreter import Interpreter
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.protocol.errors import BuildError
 from stoker.rng.draws import integers
 from stoker.rng.streams import make_key, stream_key

@@ -12,7 +12,7 @@ import pytest
 
 from stoker.compat.ffcv.pipeline import Compiler
 from stoker.compat.ffcv.reading import array_state
-from stoker.compat.ffcv.step import Rows, Step
+from stoker.compat.ffcv.step import BatchRows, LineStep
 from stoker.protocol.errors import BuildError
 from stoker.rng.draws import integers, normal, uniform
 from stoker.rng.streams import make_key, stream_key
@@ -23,7 +23,7 @@ sys.path.pop(0)
 
 IMAGES = array_state((6, 8, 3), "uint8")
 LABELS = array_state((1,), "int64")
-ROWS = Rows(7, 2, np.array([40, 3, 17, 2**40, 5, 6, 9]))
+ROWS = BatchRows(7, 2, np.array([40, 3, 17, 2**40, 5, 6, 9]))
 
 
 def values(state):
@@ -32,7 +32,7 @@ def values(state):
 
 
 def run(operation, state=IMAGES, rows=ROWS):
-    step = Step(operation, state, f"{type(operation).__name__} of field 'image'", "s")
+    step = LineStep(operation, state, f"{type(operation).__name__} of field 'image'", "s")
     return step(values(state), rows)
 
 
@@ -48,7 +48,7 @@ def interpreted(monkeypatch):
 @functools.cache
 def shift(how):
     """The operation, compiled once for all tests."""
-    return Step(ffcv_ops.Shift(how), IMAGES, "Shift of field 'image'", "s")
+    return LineStep(ffcv_ops.Shift(how), IMAGES, "Shift of field 'image'", "s")
 
 
 @pytest.mark.parametrize("how", ["array", "loop"])
@@ -93,7 +93,7 @@ def expected_orders(key):
 
 
 def test_orders_and_single_choices_belong_to_one_row():
-    step = Step(ffcv_ops.Orders(), LABELS, "Orders of field 'label'", "s")
+    step = LineStep(ffcv_ops.Orders(), LABELS, "Orders of field 'label'", "s")
     got = step(values(LABELS), ROWS)
     assert got.tolist() == [expected_orders(key) for key in keys()]
     assert len({tuple(row) for row in got[:, :5].tolist()}) > 3

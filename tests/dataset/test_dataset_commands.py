@@ -9,7 +9,8 @@ from PIL import Image
 from typer import Typer
 from typer.testing import CliRunner
 
-from stoker.dataset import in_place, open_dataset
+from stoker.dataset import open_dataset
+from stoker.dataset.packing import in_place
 from stoker.protocol.errors import DatasetError, UsageError
 from stoker.server.commands.dataset import index, ls, pack, verify
 
@@ -59,7 +60,7 @@ def test_pack_keeps_the_orientation_on_request(tmp_path, photographs, to_jpeg, r
     (tmp_path / "s" / "a.jpg").write_bytes(to_jpeg(photographs["rocket"], 6))
     assert "1 turned by EXIF" in run("pack", tmp_path / "s", tmp_path / "d")
     out = run("pack", tmp_path / "s", tmp_path / "e", "--orientation", "keep")
-    note = "EXIF orientation kept: its pixels lie as they are stored: 1 file, such as a.jpg"
+    note = "EXIF orientation kept: the pixels are used as stored: 1 file, such as a.jpg"
     assert f"note: image: {note}" in out
     assert "turned by EXIF" not in out
     assert "EXIF orientation kept" in run("ls", tmp_path / "e").partition("note:")[0]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from stoker.dataset import open_dataset, schema
-from stoker.dataset.build import Cut, write_dataset
-from stoker.dataset.pack import Options, pack
+from stoker.dataset.packing.build import Cut, write_dataset
+from stoker.dataset.packing.pack import Options, pack
 from stoker.dataset.verify import verify
 from stoker.protocol.errors import UsageError
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from stoker.ops.registry import batch_ops
+from stoker.ops.contract.registry import batch_ops
 
 MOST_BYTES = 3_000_000
 

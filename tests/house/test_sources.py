@@ -15,7 +15,7 @@ ATTRIBUTES |= {("zmq", "recv_pyobj"), ("zmq", "send_pyobj")}
 
 # path -> (what is used there, why it is safe): none of them sees a byte that was received.
 REASONED: dict[str, tuple[set[str], str]] = {
-    "server/stoker/pipeline/rewrite.py": (
+    "server/stoker/pipeline/tracing/rewrite.py": (
         {"compile"},
         "compiles the rewritten syntax tree of a function that its author has imported already",
     ),

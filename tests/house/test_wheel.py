@@ -116,7 +116,7 @@ import json
 from stoker import ops
 from stoker.client import Loader
 from stoker.pipeline import pipeline
-from stoker.pipeline.graph import Graph
+from stoker.pipeline.graph.graph import Graph
 
 @pipeline
 def train(sample):

@@ -22,7 +22,7 @@ from PIL import Image
 from stoker.client import Loader
 from stoker.dataset import schema, write
 from stoker.protocol.digest import batch_digest, digest_parts
-from stoker.server.reference import make_spec, reference_batches
+from stoker.server.rows.reference import make_spec, reference_batches
 
 HERE = Path(__file__).parent
 

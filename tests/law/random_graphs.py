@@ -20,8 +20,8 @@ from random_steps import (
     takes_floats,
 )
 
-from stoker.ops.registry import lookup, make
-from stoker.ops.rules import FLOAT
+from stoker.ops.contract.registry import lookup, make
+from stoker.ops.contract.rules import FLOAT
 
 
 class Writer:

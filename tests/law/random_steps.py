@@ -7,10 +7,10 @@ import functools
 
 import numpy as np
 
-from stoker.ops.contract import State, StateError
-from stoker.ops.corner_crop import CORNERS
-from stoker.ops.registry import make
-from stoker.ops.rules import FLOAT
+from stoker.ops.contract.op import State, StateError
+from stoker.ops.contract.registry import make
+from stoker.ops.contract.rules import FLOAT
+from stoker.ops.geometry.corner_crop import CORNERS
 
 CHANGES_OF_LEVELS = (
     "autocontrast",

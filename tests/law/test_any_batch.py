@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from stoker.protocol.spec import OrderSpec
-from stoker.server.reference import make_spec, reference_batches
+from stoker.server.rows.reference import make_spec, reference_batches
 
 EPOCH = 2
 ROWS = 37

@@ -21,7 +21,7 @@ from law_rig import serving
 
 from stoker.client import Buckets, LengthBuckets, Loader
 from stoker.protocol.spec import OrderSpec
-from stoker.server.reference import make_spec, reference_batches
+from stoker.server.rows.reference import make_spec, reference_batches
 
 EPOCHS = range(2)
 DEADLINE_S = 60.0

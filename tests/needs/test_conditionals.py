@@ -8,9 +8,9 @@ from skimage import data
 
 from stoker import ops
 from stoker.pipeline import Row, one_of, pipeline
-from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.replay import replay
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.plain.replay import replay
 
 ROWS = [Row(seed=3, id=number, epoch=number % 2) for number in range(40)]
 

@@ -12,11 +12,11 @@ from skimage import data
 
 from stoker import ops
 from stoker.ops import Op, registered
-from stoker.ops.contract import State, same_size
+from stoker.ops.contract.op import State, same_size
 from stoker.pipeline import Row, pipeline
-from stoker.pipeline.decisions import decide
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.plan import bind
+from stoker.pipeline.plain.decisions import decide
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.errors import BuildError
 from stoker.protocol.items import ItemField, item_words
 

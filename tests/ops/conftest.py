@@ -193,7 +193,7 @@ def examples() -> dict[str, list[dict[str, Any]]]:
 
 @pytest.fixture(scope="session")
 def run_op() -> OpRunner:
-    """Run an op: `run_op(op, [("image", array)], key, machine=True)`."""
+    """Run an op: `run_op(op, [("image", array)], key, arithmetic=COMPILED)`."""
     return OpRunner()
 
 

@@ -47,7 +47,7 @@ def instructions(text: str) -> str:
 
 
 class Kept:
-    """Stands in for a dispatcher where its code is read, by `stoker.rng.machine_code.violations`.
+    """Replaces a dispatcher where `machine_code.violations` reads its code.
 
     The cache keeps the optimised module beside the machine code; what the same code generator makes
     of it is the assembly. Only modules that multiply floats are worth that.

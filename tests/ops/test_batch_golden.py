@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 
 from stoker import ops
+from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.ops import State, StateError
-from stoker.ops.batch import picture_size
-from stoker.ops.means import Tools
-from stoker.ops.registry import batch_ops
+from stoker.ops.bases.batch import picture_size
+from stoker.ops.contract.registry import batch_ops
+from stoker.ops.kernels.means import Tools
 from stoker.protocol.items import ItemField
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "batch_ops.json"
@@ -93,13 +94,13 @@ def digest(*parts):
     return total.hexdigest()
 
 
-@pytest.mark.parametrize("machine", [False, True], ids=["plain", "machine"])
+@pytest.mark.parametrize("arithmetic", [PLAIN, COMPILED], ids=["plain", "machine"])
 @pytest.mark.parametrize("name", sorted(OPS))
-def test_golden(name, machine):
-    tools = Tools(machine=machine)
+def test_golden(name, arithmetic):
+    tools = Tools(arithmetic=arithmetic)
     found = [hashes(ops.make(name, params), tools) for params in OPS[name]]
     assert sorted(OPS) == sorted(batch_ops())
-    if os.environ.get("STOKER_WRITE_GOLDEN") and not machine:
+    if os.environ.get("STOKER_WRITE_GOLDEN") and arithmetic is PLAIN:
         known = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
         GOLDEN.write_text(json.dumps({**known, name: found}, indent=1, sort_keys=True) + "\n")
     assert found == json.loads(GOLDEN.read_text())[name]

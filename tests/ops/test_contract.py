@@ -7,10 +7,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from stoker.jit import compiled
+from stoker.jit.arithmetic import PLAIN
 from stoker.ops import Op, State, StateError, make, registered
-from stoker.ops.contract import storage
+from stoker.ops.contract.op import storage
 from stoker.ops.testing import check_op
-from stoker.rng.jit import compiled
 from stoker.rng.streams import machine_key, make_key, stream_key
 
 SIZES = [(1, 1), (1, 9), (8, 1), (2, 3), (17, 13), (33, 64), (65, 31), (49, 97)]
@@ -69,7 +70,7 @@ def test_compiled_is_plain(example, dtype, run_op, values_of):
         channels = allowed[number % len(allowed)]
         values = values_of(example, height, width, channels, number, dtype)
         fast = run_op(example, values, number)
-        slow = run_op(example, values, number, machine=False)
+        slow = run_op(example, values, number, arithmetic=PLAIN)
         assert fast.record == slow.record
         for (kind, _), got, expected in zip(values, fast.outputs, slow.outputs, strict=True):
             bits = storage(str(got.dtype))
@@ -112,7 +113,7 @@ def test_draws(example, run_op):
     keys = range(40)
     records = [run_op.draw(example, k, 300, 411).tobytes() for k in keys]
     assert records == [run_op.draw(example, k, 300, 411).tobytes() for k in keys]
-    assert records == [run_op.draw(example, k, 300, 411, machine=False).tobytes() for k in keys]
+    assert records == [run_op.draw(example, k, 300, 411, arithmetic=PLAIN).tobytes() for k in keys]
     assert (len(set(records)) > 1) == varies(example)
 
 
@@ -168,9 +169,9 @@ import sys
 import numba, numpy as np
 from numba.core.runtime import rtsys
 from stoker.ops import State, StateError, make, registered
-from stoker.ops.contract import storage
-from stoker.ops.records import machine_record
-from stoker.rng.jit import compiled, set_cache_root
+from stoker.ops.contract.op import storage
+from stoker.ops.contract.records import machine_record
+from stoker.jit import compiled, set_cache_root
 from stoker.rng.streams import machine_key, make_key
 
 set_cache_root(sys.argv[1])

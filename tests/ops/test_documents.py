@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from stoker import ops
+from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.ops import lookup, make, registered
-from stoker.ops.registry import batch_ops, folds
+from stoker.ops.contract.registry import batch_ops, folds
 
 DOCS = Path(__file__).parents[2] / "docs"
 VECTORS = json.loads(
@@ -22,16 +23,16 @@ def test_every_op_has_a_vector():
     assert {case["op"] for case in VECTORS} | {"random_crop"} == set(registered())
 
 
-@pytest.mark.parametrize("machine", [False, True])
+@pytest.mark.parametrize("arithmetic", [PLAIN, COMPILED])
 @pytest.mark.parametrize("case", VECTORS, ids=[f"{v['op']}-{i}" for i, v in enumerate(VECTORS)])
-def test_vectors(run_op, as_record, case, machine):
+def test_vectors(run_op, as_record, case, arithmetic):
     op = make(case["op"], case["params"])
     record = as_record(op.record)
     values = [tuple(v) if isinstance(v, list) else v for v in case["record"]]
     for name, value in zip(op.record.names, values, strict=False):
         record[name] = value
     source = np.array(case["in"], case.get("dtype", "uint8"))
-    (got,) = run_op(op, [(case["kind"], source)], record=record, machine=machine).outputs
+    (got,) = run_op(op, [(case["kind"], source)], record=record, arithmetic=arithmetic).outputs
     if got.dtype.kind == "f":
         bits = got.view(f"u{got.itemsize}").ravel()
         assert [format(int(v), f"0{2 * got.itemsize}x") for v in bits] == case["out"]

@@ -10,19 +10,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 from kept_code import Kept
+from machine_code import violations
 from numba import int32, uint8
 from scipy import stats
 
 from stoker import ops
+from stoker.jit import compiled, kernel
+from stoker.jit.arithmetic import PLAIN
 from stoker.ops import ParameterError, State, StateError
-from stoker.ops.contract import FoldKernel
-from stoker.ops.folds import Fold
-from stoker.ops.mixing import MOST, add_mix, begin_mix, end_mix, plain_mix
-from stoker.ops.registry import choices, folds, registered
+from stoker.ops.bases.folds import Fold
+from stoker.ops.bases.mixing import MOST, add_mix, begin_mix, end_mix, plain_mix
+from stoker.ops.contract.op import FoldKernel
+from stoker.ops.contract.registry import choices, folds, registered
 from stoker.ops.testing import ContractError, check_op
-from stoker.pipeline.warm import op_calls
-from stoker.rng.jit import compiled, kernel
-from stoker.rng.machine_code import violations
+from stoker.pipeline.compiled.warm import op_calls
 
 EXAMPLES = {
     "blend": [{"weights": (1, 2, 3)}, {"weights": (0.1,) * 16}, {"weights": (0, 5)}],
@@ -97,7 +98,7 @@ def test_a_mix_of_floats_is_numpys_mean():
 def test_drawn_weights_have_their_laws(run_op):
     for alpha in (0.3, 1.0, 5.0):
         op = ops.RandomBlend(4, alpha)
-        records = [run_op.draw(op, key, 9, 9, machine=False) for key in range(1500)]
+        records = [run_op.draw(op, key, 9, 9, arithmetic=PLAIN) for key in range(1500)]
         shares = np.array([record["shares"] for record in records])
         weights = np.array([record["weights"] for record in records])
         assert np.abs(shares.sum(1) - 1).max() < 1e-12

@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.ops import Chance, Integer, OneOf, SomeOf, State, StateError, Uniform, make
-from stoker.ops.registry import choices
+from stoker.ops.contract.registry import choices
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ops.json"
 CHOICES = GOLDEN.with_name("choices.json")
@@ -28,7 +29,7 @@ KINDS = (
     ("mask", "uint16"),
     ("mask", "int32"),
 )
-PLAIN = (
+PLAIN_KINDS = (
     ("array", "uint8"),
     ("array", "int32"),
     ("array", "float32"),
@@ -98,14 +99,16 @@ def hashes(run_op, op):
     found = {"version": op.version, "draws": digest(*draws)}
     main = 4 if op.name == "normalize" and len(op.mean) == 4 else 3
     main = 4 if len(getattr(op, "fill", ())) == 4 else main
-    tried = [(kind, dtype, main, SIZES) for kind, dtype in (*KINDS, *PLAIN)]
+    tried = [(kind, dtype, main, SIZES) for kind, dtype in (*KINDS, *PLAIN_KINDS)]
     tried += [(*KINDS[i], few, SIZES[::2]) for i in (0, 1) for few in (1, 2, 4) if few != main]
     for kind, dtype, channels, sizes in tried:
         if accepts(op, kind, dtype, channels):
             outputs = []
             for key, sides in enumerate(sizes):
                 given = [(kind, value(kind, dtype, sides, channels))]
-                outputs += run_op(op, given, key, machine=(kind, dtype) in KINDS).outputs
+                outputs += run_op(
+                    op, given, key, arithmetic=COMPILED if (kind, dtype) in KINDS else PLAIN
+                ).outputs
             name = f"{kind} {dtype}" + f" of {channels}" * (channels != main)
             found[name] = digest(*outputs)
     return found

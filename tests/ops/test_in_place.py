@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from stoker.jit import compiled
 from stoker.ops import State, registered
-from stoker.rng.jit import compiled
 
 
 def test_in_place_kernels(example, dtype, run_op, as_record, values_of):

@@ -13,32 +13,30 @@ import numba
 import pytest
 from kept_code import Kept
 from llvmlite.binding import get_host_cpu_features
-
-from stoker.rng.machine_code import violations
+from machine_code import violations
 
 # Where the cache is cold, every kernel is compiled: minutes on a busy machine.
 pytestmark = pytest.mark.timeout(1200)
 
 SCRIPT = """
 import json, sys
-sys.path.insert(0, sys.argv[4])
+sys.path[:0] = sys.argv[4:]
 import numpy as np
 from kept_code import Kept, loop_faults, optimized
 from stoker import ops
 from stoker.ops import State, StateError, make
-from stoker.ops.contract import storage
-from stoker.ops.records import machine_record
-from stoker.ops.registry import choices as ops_of_choice, registered
+from stoker.ops.contract.op import storage
+from stoker.ops.contract.records import machine_record
+from stoker.ops.contract.registry import choices as ops_of_choice, registered
 from stoker.pipeline import pipeline
-from stoker.pipeline.calls import draw_of
-from stoker.pipeline.loop import compile_loop
-from stoker.pipeline.machine import address_of
-from stoker.pipeline.program import write_program
-from stoker.pipeline.signature import call_types
-from stoker.pipeline.warm import batch_calls, op_calls
-from stoker.rng import jit
-from stoker.rng.jit import compiled, set_cache_root
-from stoker.rng.machine_code import violations
+from stoker.pipeline.compiled.calls import draw_of
+from stoker.pipeline.compiled.loop import compile_loop
+from stoker.pipeline.compiled.machine import address_of
+from stoker.pipeline.compiled.program import write_program
+from stoker.pipeline.compiled.signature import call_types
+from stoker.pipeline.compiled.warm import batch_calls, op_calls
+from stoker.jit import compiled, compiling, set_cache_root
+from machine_code import violations
 from stoker.rng.streams import machine_key, make_key
 import importlib
 
@@ -52,8 +50,8 @@ def record_of(dtype, value=None):
 
 def all_of(fn):
     # The code of a function, and what its callers make of it, for all types that the cache has.
-    for forms in (jit._done, jit._callee_forms):
-        form = jit._made(fn, (), forms)
+    for forms in (compiling._done, compiling._callee_forms):
+        form = compiling._made(fn, (), forms)
         for types in form._cache.signatures(form):
             form.compile(types)
             yield optimized(form.overloads[types])
@@ -139,45 +137,62 @@ print(json.dumps([found, faults, multiply]))
 """
 
 AHEAD = {
-    *(f"ops.{op}._draw" for op in ("cutmix", "mixup", "mosaic")),
-    *(f"ops.choices._draw_{what}" for what in ("chance", "uniform", "integer", "one", "some")),
-    *("ops.means.blend_bytes", "ops.means.blend_floats", "ops.means.blend_halves"),
-    *("ops.paste.paste", "ops.points.move_boxes", "ops.points.move_keypoints"),
-    *(f"pipeline.adapters.move_by_move_{kind}" for kind in ("boxes", "keypoints")),
-    "pipeline.adapters.map_by__forward",
+    *(f"ops.mixes.{op}._draw" for op in ("cutmix", "mixup", "mosaic")),
+    *(
+        f"ops.values.choices._draw_{what}"
+        for what in ("chance", "uniform", "integer", "one", "some")
+    ),
+    *(
+        "ops.kernels.means.blend_bytes",
+        "ops.kernels.means.blend_floats",
+        "ops.kernels.means.blend_halves",
+    ),
+    *(
+        "ops.kernels.paste.paste",
+        "ops.kernels.points.move_boxes",
+        "ops.kernels.points.move_keypoints",
+    ),
+    *(f"pipeline.compiled.adapters.move_by_move_{kind}" for kind in ("boxes", "keypoints")),
+    "pipeline.compiled.adapters.map_by__forward",
 }
 """Some of what is compiled ahead: batch ops, choices, boxes and keypoints."""
 LOOPS = {
-    "tap_sums": ["blend_rows", "blend_group"],
-    "color": ["blend_with", "grey_sum", "saturate", "rotate_hue"],
-    "grayscale": ["write_grey", "write_grey_floats", "write_grey_floats_into"],
-    "to_gray": ["write_luma", "write_luma_of_words", "write_grey", "split_colours"],
-    "reorder": ["mirror1", "mirror3", "turn_tile"],
-    "cut": ["fill_values", "fill_colours"],
-    "channel_shuffle": ["permute3"],
-    "warp": ["mix_run"],
-    "half": ["narrow_run"],
-    "means": ["blend_bytes", "blend_halves"],
-    "normalize": ["line_hwc", "line_chw"],
-    "invert": ["invert_levels", "invert_into", "invert_floats", "invert_floats_into"],
-    "solarize": ["invert_from", "invert_floats_from"],
-    "posterize": ["mask_levels", "mask_into"],
-    "sharpness": ["sharpen_row", "sharpen_floats"],
-    "box_blur": ["add_line", "swap_line", "store_means", "store_threes"],
-    "jpeg_blocks": ["forward_pass", "inverse_pass", "quantise"],
-    "median_blur": ["sort_columns", "store_middles", "count_from", "count_five", "keep_bit"],
-    "median_five": ["sort_fives", "store_fives"],
-    "rgb_to_hsv": ["to_hsv"],
-    "ycbcr_to_rgb": ["to_rgb"],
-    "rgb_to_ycbcr": ["to_ycbcr"],
-    "color_floats": ["blend_run", "write_greys", "saturate_run", "rotate_run"],
-    "hsv_floats": ["floats_to_hsv", "hsv_to_floats"],
-    "ycbcr_floats": ["floats_to_ycbcr", "ycbcr_to_floats"],
-    "autocontrast": ["widen", "stretch_line"],
-    "float_levels": ["settle"],
-    "float_sums": ["begin_run", "add_run", "blend_group"],
-    "powers": ["raise_all"],
-    "median_floats": [
+    "kernels.tap_sums": ["blend_rows", "blend_group"],
+    "kernels.color": ["blend_with", "grey_sum", "saturate", "rotate_hue"],
+    "color.grayscale": ["write_grey", "write_grey_floats", "write_grey_floats_into"],
+    "color.to_gray": ["write_luma", "write_luma_of_words", "write_grey", "split_colours"],
+    "kernels.reorder": ["mirror1", "mirror3", "turn_tile"],
+    "kernels.cut": ["fill_values", "fill_colours"],
+    "color.channel_shuffle": ["permute3"],
+    "kernels.warp": ["mix_run"],
+    "kernels.half": ["narrow_run"],
+    "kernels.means": ["blend_bytes", "blend_halves"],
+    "values.normalize": ["line_hwc", "line_chw"],
+    "color.invert": ["invert_levels", "invert_into", "invert_floats", "invert_floats_into"],
+    "color.solarize": ["invert_from", "invert_floats_from"],
+    "color.posterize": ["mask_levels", "mask_into"],
+    "filters.sharpness": ["sharpen_row", "sharpen_floats"],
+    "filters.box_blur": ["add_line", "swap_line", "store_means", "store_threes"],
+    "kernels.jpeg_blocks": ["forward_pass", "inverse_pass", "quantise"],
+    "filters.median_blur": [
+        "sort_columns",
+        "store_middles",
+        "count_from",
+        "count_five",
+        "keep_bit",
+    ],
+    "kernels.median_five": ["sort_fives", "store_fives"],
+    "color.rgb_to_hsv": ["to_hsv"],
+    "color.ycbcr_to_rgb": ["to_rgb"],
+    "color.rgb_to_ycbcr": ["to_ycbcr"],
+    "kernels.color_floats": ["blend_run", "write_greys", "saturate_run", "rotate_run"],
+    "kernels.hsv_floats": ["floats_to_hsv", "hsv_to_floats"],
+    "kernels.ycbcr_floats": ["floats_to_ycbcr", "ycbcr_to_floats"],
+    "color.autocontrast": ["widen", "stretch_line"],
+    "kernels.float_levels": ["settle"],
+    "kernels.float_sums": ["begin_run", "add_run", "blend_group"],
+    "kernels.powers": ["raise_all"],
+    "kernels.median_floats": [
         "are_keys",
         "write_keys",
         "read_keys",
@@ -185,12 +200,12 @@ LOOPS = {
         "count_two",
         "keep_trial",
     ],
-    "windows_floats": ["weigh"],
-    "windows": ["begin_sums", "add_pair", "store_row", "store_levels"],
+    "kernels.windows_floats": ["weigh"],
+    "kernels.windows": ["begin_sums", "add_pair", "store_row", "store_levels"],
 }
-SUMS_IN_FLOAT64 = {"warp.mix_run"}
-BLENDS = [f"tap_sums.{name}" for name in LOOPS["tap_sums"]]
-BLENDS += ["color.blend_with", "color.saturate", "color.rotate_hue"]
+SUMS_IN_FLOAT64 = {"kernels.warp.mix_run"}
+BLENDS = [f"kernels.tap_sums.{name}" for name in LOOPS["kernels.tap_sums"]]
+BLENDS += [f"kernels.color.{name}" for name in ("blend_with", "saturate", "rotate_hue")]
 
 
 @pytest.fixture(scope="module")
@@ -204,6 +219,7 @@ def machine(examples, tmp_path_factory, kernel_cache):
         json.dumps(chosen),
         json.dumps(LOOPS),
         str(Path(__file__).parent),
+        str(Path(__file__).parents[1] / "support"),
     ]
     done = subprocess.run(
         [sys.executable, str(folder / "compile_all.py"), *arguments],

@@ -17,14 +17,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker.jit import compiled
+from stoker.jit.arithmetic import PLAIN
 from stoker.ops import ConvertBoxes, FilterBoxes, State, StateError, TrackVisible, make, registered
-from stoker.ops.contract import ITEM_KINDS
-from stoker.ops.points import MOVERS, inverse, move_boxes, scaled, turned, visible_word
+from stoker.ops._testing.items import FIRST, SIZES, compare_places, decide, places
+from stoker.ops.contract.op import ITEM_KINDS
+from stoker.ops.contract.rules import visible_word
+from stoker.ops.kernels.points import MOVERS, inverse, move_boxes, scaled, turned
 from stoker.ops.testing import check_op, structured
-from stoker.ops.testing_items import FIRST, SIZES, compare_places, decide, places
 from stoker.protocol.items import ItemField, item_words
 from stoker.protocol.ragged import pack_items, unpack_items
-from stoker.rng.jit import compiled
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "items.json"
 COVERS = {"erase", "grid_mask"}
@@ -83,7 +85,9 @@ def test_points_lie_where_their_pixels_are(example, run_op):
         if not fits(example, size):
             continue
         params, record, sizes = decide(example, size, key)
-        (mask,) = run_op(example, [("mask", numbered(size))], record=record, machine=False).outputs
+        (mask,) = run_op(
+            example, [("mask", numbered(size))], record=record, arithmetic=PLAIN
+        ).outputs
         numbers = example.forward(params, record, sizes)
         agree, disagree = compare_places(numbers, size, mask)
         assert not disagree
@@ -125,7 +129,9 @@ def test_a_painted_box_is_where_the_box_says(example, run_op):
         if not fits(example, size):
             continue
         rest = decide(example, size, key)
-        (mask,) = run_op(example, [("mask", numbered(size))], record=rest[1], machine=False).outputs
+        (mask,) = run_op(
+            example, [("mask", numbered(size))], record=rest[1], arithmetic=PLAIN
+        ).outputs
         if getattr(example, "mode", "constant") != "constant":
             top, left = example.padding[0], example.padding[2]
             alone = np.zeros_like(mask)

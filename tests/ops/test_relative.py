@@ -6,11 +6,12 @@ from fractions import Fraction
 import pytest
 
 from stoker import ops
+from stoker.jit import compiled
+from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.ops import registered
-from stoker.ops.relative import keep_record, one_ratio, require_ratio
+from stoker.ops._testing.memory import structured
+from stoker.ops.contract.relative import keep_record, one_ratio, require_ratio
 from stoker.ops.testing import OpRunner
-from stoker.ops.testing_memory import structured
-from stoker.rng.jit import compiled
 
 SIZES = [(64, 80), (32, 40), (63, 79), (31, 40), (200, 33), (7, 300), (1, 9), (2, 2), (1, 1)]
 BOXES = ("erase", "fit_bucket", "iou_crop", "random_resized_crop")
@@ -41,13 +42,13 @@ def nearest(at, before, after):
 
 
 def draw(op, size, key):
-    return OpRunner().draw(op, key, *size, machine=False, items=key)
+    return OpRunner().draw(op, key, *size, arithmetic=PLAIN, items=key)
 
 
-def rescaled(op, record, before, after, machine):
+def rescaled(op, record, before, after, arithmetic):
     """Return whether there is a record for another size, and that record."""
     params, other = structured(op.parameters, op.params()), structured(op.record, record.copy())
-    rule = compiled(op.rescale) if machine else op.rescale
+    rule = compiled(op.rescale) if arithmetic.is_compiled else op.rescale
     return bool(rule(params, other, (*before, *after))), other
 
 
@@ -180,12 +181,12 @@ def test_one_ratio_is_that_of_sides_rounded_to_pixels(sizes, one):
 
 
 @pytest.mark.parametrize("name", sorted(OF_ONE_RATIO))
-@pytest.mark.parametrize("machine", [False, True])
-def test_what_turns_or_fits_takes_one_ratio(name, machine):
+@pytest.mark.parametrize("arithmetic", [PLAIN, COMPILED])
+def test_what_turns_or_fits_takes_one_ratio(name, arithmetic):
     op = {"rotate": ops.Rotate(20), "letterbox": ops.Letterbox(32)}[name]
     record = draw(op, (30, 40), 3)
     before = record.tobytes()
-    assert rescaled(op, record, (30, 40), (15, 20), machine)[0]
-    fits, other = rescaled(op, record, (30, 40), (40, 30), machine)
+    assert rescaled(op, record, (30, 40), (15, 20), arithmetic)[0]
+    fits, other = rescaled(op, record, (30, 40), (40, 30), arithmetic)
     assert not fits
     assert other.tobytes() == before

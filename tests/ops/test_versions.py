@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 
 from stoker import ops
-from stoker.ops import Kernel, Op, State, registry
+from stoker.jit import kernel
+from stoker.ops import Kernel, Op, State
+from stoker.ops.contract import registry
 from stoker.ops.testing import check_op
 from stoker.pipeline import Row, pipeline
-from stoker.pipeline.engine import Engine
-from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.graph import Graph
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.plan import bind
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.engine.interface import Engine
+from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.plan import bind
 from stoker.protocol.errors import UnknownNameError, VersionError
 from stoker.rng.draws import integers
-from stoker.rng.jit import kernel
 
 STATES = {"image": State.fixed("image", "uint8", (8, 8, 3))}
 

@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.order.epoch import EpochOrder
 from stoker.order.permutation import Permutation
 from stoker.protocol.errors import UsageError, VersionError
@@ -90,10 +91,10 @@ def test_the_short_block_moves_and_blocks_differ_inside(make_spec):
 
 
 @pytest.mark.parametrize("fields", [{}, {"block": 7}, {"block": 300}, {"shuffle": False}])
-@pytest.mark.parametrize("machine", [False, True])
-def test_lookups_agree_one_by_one_in_ranges_and_as_machine_code(make_spec, fields, machine):
+@pytest.mark.parametrize("arithmetic", [PLAIN, COMPILED])
+def test_lookups_agree_one_by_one_in_ranges_and_as_machine_code(make_spec, fields, arithmetic):
     spec = make_spec(rows=230, order=fields, seed=9)
-    reference, order = EpochOrder(spec), EpochOrder(spec, machine=machine)
+    reference, order = EpochOrder(spec), EpochOrder(spec, arithmetic=arithmetic)
     ids = whole(reference, 4)
     assert [order.lookup(4, x)[0] for x in range(230)] == ids.tolist()
     for start in range(0, 230, 11):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.order.batches import rank_rows, steps_per_epoch
 from stoker.order.buckets.order import BucketOrder
 from stoker.order.buckets.plan import make_plan
@@ -58,16 +59,16 @@ KINDS = [OrderSpec(), OrderSpec(shuffle=False), OrderSpec(block=7)]
     batch=st.integers(1, 9),
     views=st.integers(1, 3),
     seed=st.integers(0, 2**64 - 1),
-    machine=st.booleans(),
+    arithmetic=st.sampled_from((PLAIN, COMPILED)),
 )
-def test_the_order_is_that_of_a_smaller_dataset(case, kind, batch, views, seed, machine):
+def test_the_order_is_that_of_a_smaller_dataset(case, kind, batch, views, seed, arithmetic):
     """Places of the samples that are left are arranged as the ids of a dataset of that size."""
     rows, gone = case
     left = [number for number in range(rows) if number not in gone]
     fields = {"order": kind, "seed": seed, "views": views, "tail": "pad"}
     excluded = Excluded(gone)
     spec = spec_of(rows, excluded, batch, **fields)
-    order = PlainOrder(spec, excluded=excluded, machine=machine)
+    order = PlainOrder(spec, excluded=excluded, arithmetic=arithmetic)
     smaller = spec_of(len(left), Excluded(()), batch, **fields)
     plain = PlainOrder(smaller)
     assert order.steps(0) == plain.steps(0) == steps_per_epoch(spec) == -(-len(left) // batch)

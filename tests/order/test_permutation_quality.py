@@ -10,8 +10,9 @@ import math
 import numpy as np
 import pytest
 
+from stoker.jit import compiled
+from stoker.jit.arithmetic import COMPILED
 from stoker.order.permutation import HEADER, Permutation, permute_into
-from stoker.rng.jit import compiled
 
 LIMIT = 5.0
 
@@ -21,7 +22,7 @@ def orders(n, seeds, epochs=1):
     places = np.arange(n)
     return np.array(
         [
-            Permutation(n, seed, epoch, machine=True).many(places)
+            Permutation(n, seed, epoch, arithmetic=COMPILED).many(places)
             for seed in range(seeds)
             for epoch in range(epochs)
         ]
@@ -85,7 +86,7 @@ def test_neighbouring_positions_are_uncorrelated(n, distance):
         places = np.random.default_rng(distance).integers(0, pairs, 20_000)
     products = []
     for epoch in range(5):
-        order = Permutation(n, 99, epoch, machine=True)
+        order = Permutation(n, 99, epoch, arithmetic=COMPILED)
         here = order.many(places) / (n - 1) - 0.5
         there = order.many(places + distance) / (n - 1) - 0.5
         products.append(12 * here * there)
@@ -96,7 +97,7 @@ def test_neighbouring_positions_are_uncorrelated(n, distance):
 
 @pytest.mark.parametrize("n", [1000, 65_536, 10**6])
 def test_steps_between_neighbours_are_uniform(n, uniform_z):
-    ids = Permutation(n, 5, 3, machine=True).many(np.arange(min(n, 200_000)))
+    ids = Permutation(n, 5, 3, arithmetic=COMPILED).many(np.arange(min(n, 200_000)))
     steps = np.diff(ids) % n
     assert abs(uniform_z(counts(steps * 64 // n, 64))) < LIMIT
 
@@ -127,7 +128,7 @@ def test_these_statistics_find_too_few_rounds(uniform_z):
     n, found = 6, []
     walk, places, out = compiled(permute_into), np.arange(n), np.empty(n, np.int64)
     for seed in range(18_000):
-        walk(Permutation(n, seed, 0, machine=True).state[: HEADER + 4], places, out)
+        walk(Permutation(n, seed, 0, arithmetic=COMPILED).state[: HEADER + 4], places, out)
         found.append(int(out @ (n ** np.arange(n))))
     _, cells = np.unique(found, return_counts=True)
     assert uniform_z(cells) > 4 * LIMIT

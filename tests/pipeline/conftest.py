@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from skimage import data
 
-from stoker.ops import registry
-from stoker.ops.contract import Kernel, Op, State
-from stoker.ops.registry import register
-from stoker.ops.rules import require_pixels
-from stoker.pipeline.engine import Row
-from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.plan import Plan
+from stoker.jit import kernel
+from stoker.ops.contract import registry
+from stoker.ops.contract.op import Kernel, Op, State
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import require_pixels
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.plan import Plan
 from stoker.rng.draws import bernoulli, integers, uniform
-from stoker.rng.jit import kernel
+from stoker.rng.row import Row
 
 
 @kernel

@@ -18,21 +18,22 @@ import pytest
 from random_graphs import Writer
 from random_steps import ARRAYS, CONVERSIONS, PARAMS, takes_floats
 
-from stoker.ops.contract import State
-from stoker.ops.registry import lookup, registered
+from stoker.jit.arithmetic import COMPILED, PLAIN
+from stoker.ops.contract.op import State
+from stoker.ops.contract.registry import lookup, registered
 from stoker.pipeline import Row
-from stoker.pipeline.batches import Held
-from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.graph import Graph
-from stoker.pipeline.guarded import Guarded
-from stoker.pipeline.interpreter import Interpreter
-from stoker.pipeline.mixer import Mixer
-from stoker.pipeline.plan import bind
-from stoker.pipeline.program import write_program
-from stoker.pipeline.proof import prove
+from stoker.pipeline.authoring.batches import Held
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.compiled.guarded import Guarded
+from stoker.pipeline.compiled.program import write_program
+from stoker.pipeline.compiled.proof import prove
+from stoker.pipeline.engine.mixer import Mixer
+from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.plan import bind
 
 FIRST = int(os.environ.get("STOKER_PIPELINES_FROM", "0"))
-COMPILED = int(os.environ.get("STOKER_PIPELINES", "300"))
+PIPELINES = int(os.environ.get("STOKER_PIPELINES", "300"))
 INTERPRETED = 2000
 TOYS = {
     "toy_flip": lambda r: {"p": 0.5},
@@ -92,10 +93,10 @@ def computed(engine, row, fields):
     return dict(zip((o.name for o in plan.outputs), outputs, strict=True))
 
 
-def batch(engine, samples, *, machine=False):
+def batch(engine, samples, *, arithmetic=PLAIN):
     """The rows of a batch of all the samples, each its outputs by name."""
     held = Held(engine, samples, range(len(samples)), Row(seed=len(samples), id=0, epoch=1))
-    return list(held.mixed(Mixer(engine, machine=machine)))
+    return list(held.mixed(Mixer(engine, arithmetic=arithmetic)))
 
 
 def same(one, other, seed):
@@ -109,7 +110,7 @@ def same(one, other, seed):
 
 @pytest.mark.slow
 @pytest.mark.timeout(420)  # where the cache is cold, kernels of a dozen ops are compiled
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + COMPILED))
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + PIPELINES))
 def test_interpreter_equals_executor(seed, photo, varied, both):
     stored = "float32" if seed % 4 == 3 else "uint8"
     graph = Writer(seed, more=TOYS, stored=stored).graph()
@@ -133,7 +134,9 @@ def test_interpreter_equals_executor(seed, photo, varied, both):
     assert len(drawn) > 1
     if plan.mixes:
         plain = batch(Interpreter(plan), samples)
-        for row, fast in zip(plain, batch(compile_plan(plan), samples, machine=True), strict=True):
+        for row, fast in zip(
+            plain, batch(compile_plan(plan), samples, arithmetic=COMPILED), strict=True
+        ):
             same(row, fast, seed)
 
 

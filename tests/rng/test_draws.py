@@ -6,9 +6,9 @@ import statistics
 import numpy as np
 import pytest
 
+from stoker.jit import compiled
 from stoker.protocol.errors import UsageError
 from stoker.rng import draws
-from stoker.rng.jit import compiled
 from stoker.rng.normals import inverse_normal
 from stoker.rng.philox import key_block
 from stoker.rng.streams import (

@@ -8,8 +8,8 @@ birthday bound, pairs of neighbours spread evenly over a table, half of the bits
 import numpy as np
 import pytest
 
+from stoker.jit import compiled, kernel
 from stoker.rng.draws import word
-from stoker.rng.jit import compiled, kernel
 from stoker.rng.streams import make_key
 
 COUNT = 1_000_000

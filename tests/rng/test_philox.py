@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from stoker.rng.jit import compiled
+from stoker.jit import compiled
 from stoker.rng.philox import key_block, philox4x64
 from stoker.rng.streams import Key, machine_key, make_key, stream_key
 

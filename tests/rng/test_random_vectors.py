@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stoker.jit import compiled
 from stoker.protocol import version
 from stoker.rng import draws, maths, normals, streams
-from stoker.rng.jit import compiled
 from stoker.rng.philox import philox4x64
 
 CONTRACTS = Path(__file__).parents[2] / "docs" / "contracts"

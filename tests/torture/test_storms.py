@@ -23,7 +23,7 @@ from daemons import children
 from random_graphs import Writer
 
 from stoker.client import Buckets, Loader
-from stoker.pipeline.graph import Graph
+from stoker.pipeline.graph.graph import Graph
 from stoker.protocol.digest import batch_digest, digest_parts
 from stoker.protocol.spec import OrderSpec
 

@@ -1,15 +1,17 @@
-"""Datasets: packing them, reading them in O(1), decoding their pictures.
+"""Datasets: packing them, reading them in O(1), decoding their images and masks.
 
 - `open_dataset`, `Dataset`: reading (workers, user code); imports no pyarrow, numba or torch.
-- `write`: write rows of Python objects as a dataset; its fields are made by `schema`.
-- `stoker.dataset.pack.pack`: pack folders of files, in parallel and resumably.
+- `write`: write rows of Python objects as a dataset; `schema` makes its fields.
+- `stoker.dataset.packing.pack.pack`: pack folders of files, in parallel and resumably.
 - `stoker.dataset.verify.verify`: decode every sample and compare every hash.
 
 docs/contracts/dataset.md and docs/contracts/decoder.md are the specifications.
 """
 
-from stoker.dataset.reader import Dataset, open_dataset
-from stoker.dataset.schema import Field, Schema
-from stoker.dataset.writer import write
+from stoker.dataset.format import schema
+from stoker.dataset.format.schema import Field, Schema
+from stoker.dataset.opening import open_dataset
+from stoker.dataset.packing.writer import write
+from stoker.dataset.reading.dataset import Dataset
 
-__all__ = ["Dataset", "Field", "Schema", "open_dataset", "write"]
+__all__ = ["Dataset", "Field", "Schema", "open_dataset", "schema", "write"]

@@ -5,20 +5,29 @@ the classes hold the parameters, for use as instances (`flip = ops.HorizontalFli
 this package registers all of its ops and imports no numba.
 """
 
-from stoker.ops.affine import Affine, affine
-from stoker.ops.augmix_transform import AugmixTransform, augmix_transform
-from stoker.ops.autocontrast import Autocontrast, autocontrast
-from stoker.ops.blend import Blend, blend
-from stoker.ops.box_blur import BoxBlur, box_blur
-from stoker.ops.brightness import Brightness, brightness
-from stoker.ops.cast import Cast, cast
-from stoker.ops.center_crop import CenterCrop, center_crop
-from stoker.ops.channel_drop import ChannelDrop, channel_drop
-from stoker.ops.channel_shuffle import ChannelShuffle, channel_shuffle
-from stoker.ops.choices import Chance, Integer, OneOf, SomeOf, Uniform
-from stoker.ops.clahe import Clahe, clahe
-from stoker.ops.color_jitter import ColorJitter, color_jitter
-from stoker.ops.contract import (
+from stoker.ops.bases.crop_numbers import crop_numbers
+from stoker.ops.color.autocontrast import Autocontrast, autocontrast
+from stoker.ops.color.brightness import Brightness, brightness
+from stoker.ops.color.channel_drop import ChannelDrop, channel_drop
+from stoker.ops.color.channel_shuffle import ChannelShuffle, channel_shuffle
+from stoker.ops.color.clahe import Clahe, clahe
+from stoker.ops.color.color_jitter import ColorJitter, color_jitter
+from stoker.ops.color.contrast import Contrast, contrast
+from stoker.ops.color.equalize import Equalize, equalize
+from stoker.ops.color.gamma import Gamma, gamma
+from stoker.ops.color.grayscale import Grayscale, grayscale
+from stoker.ops.color.hsv_to_rgb import HsvToRgb, hsv_to_rgb
+from stoker.ops.color.hue import Hue, hue
+from stoker.ops.color.invert import Invert, invert
+from stoker.ops.color.posterize import Posterize, posterize
+from stoker.ops.color.rgb_to_hsv import RgbToHsv, rgb_to_hsv
+from stoker.ops.color.rgb_to_ycbcr import RgbToYcbcr, rgb_to_ycbcr
+from stoker.ops.color.saturation import Saturation, saturation
+from stoker.ops.color.solarize import Solarize, solarize
+from stoker.ops.color.to_gray import ToGray, to_gray
+from stoker.ops.color.to_rgb import ToRgb, to_rgb
+from stoker.ops.color.ycbcr_to_rgb import YcbcrToRgb, ycbcr_to_rgb
+from stoker.ops.contract.op import (
     FoldKernel,
     ItemsKernel,
     Kernel,
@@ -28,73 +37,67 @@ from stoker.ops.contract import (
     StateError,
     Value,
 )
-from stoker.ops.contrast import Contrast, contrast
-from stoker.ops.convert_boxes import ConvertBoxes, convert_boxes
-from stoker.ops.corner_crop import CornerCrop, corner_crop
-from stoker.ops.crop_numbers import crop_numbers
-from stoker.ops.cutmix import Cutmix, cutmix
-from stoker.ops.define import define
-from stoker.ops.elastic import Elastic, elastic
-from stoker.ops.equalize import Equalize, equalize
-from stoker.ops.erase import Erase, erase
-from stoker.ops.filter_boxes import FilterBoxes, filter_boxes
-from stoker.ops.fit_bucket import FitBucket, fit_bucket
-from stoker.ops.fit_length import FitLength, fit_length
-from stoker.ops.five_crop import five_crop, ten_crop
-from stoker.ops.from_float import FromFloat, from_float
-from stoker.ops.gamma import Gamma, gamma
-from stoker.ops.gaussian_blur import GaussianBlur, gaussian_blur
-from stoker.ops.gaussian_noise import GaussianNoise, gaussian_noise
-from stoker.ops.grayscale import Grayscale, grayscale
-from stoker.ops.grid_distortion import GridDistortion, grid_distortion
-from stoker.ops.grid_mask import GridMask, grid_mask
-from stoker.ops.horizontal_flip import HorizontalFlip, horizontal_flip
-from stoker.ops.hsv_to_rgb import HsvToRgb, hsv_to_rgb
-from stoker.ops.hue import Hue, hue
-from stoker.ops.invert import Invert, invert
-from stoker.ops.iou_crop import IouCrop, iou_crop
-from stoker.ops.jpeg_compression import JpegCompression, jpeg_compression
-from stoker.ops.layout import Layout, layout
-from stoker.ops.letterbox import Letterbox, letterbox
-from stoker.ops.median_blur import MedianBlur, median_blur
-from stoker.ops.mirror import Mirror, mirror
-from stoker.ops.mixup import Mixup, mixup
-from stoker.ops.mosaic import Mosaic, mosaic
-from stoker.ops.motion_blur import MotionBlur, motion_blur
-from stoker.ops.normalize import Normalize, normalize
-from stoker.ops.one_hot import OneHot, one_hot
-from stoker.ops.pad import Pad, pad
-from stoker.ops.pad_to_size import PadToSize, pad_to_size
-from stoker.ops.perspective import Perspective, perspective
-from stoker.ops.posterize import Posterize, posterize
-from stoker.ops.python import python
-from stoker.ops.python_call import PythonCall
-from stoker.ops.python_together import PythonTogether
-from stoker.ops.random_blend import RandomBlend, random_blend
-from stoker.ops.random_crop import RandomCrop, random_crop
-from stoker.ops.random_resized_crop import RandomResizedCrop, random_resized_crop
-from stoker.ops.random_short_side_scale import RandomShortSideScale, random_short_side_scale
-from stoker.ops.registry import at, lookup, make, register, register_earlier, registered
-from stoker.ops.resize import Resize, resize
-from stoker.ops.resize_long import ResizeLong, resize_long
-from stoker.ops.resize_short import ResizeShort, resize_short
-from stoker.ops.rgb_to_hsv import RgbToHsv, rgb_to_hsv
-from stoker.ops.rgb_to_ycbcr import RgbToYcbcr, rgb_to_ycbcr
-from stoker.ops.rot90 import Rot90, rot90
-from stoker.ops.rotate import Rotate, rotate
-from stoker.ops.salt_and_pepper import SaltAndPepper, salt_and_pepper
-from stoker.ops.saturation import Saturation, saturation
-from stoker.ops.sharpness import Sharpness, sharpness
-from stoker.ops.solarize import Solarize, solarize
-from stoker.ops.stack import Stack, stack
-from stoker.ops.to_float import ToFloat, to_float
-from stoker.ops.to_gray import ToGray, to_gray
-from stoker.ops.to_rgb import ToRgb, to_rgb
-from stoker.ops.track_visible import TrackVisible, track_visible
-from stoker.ops.transpose import Transpose, transpose
-from stoker.ops.vertical_flip import VerticalFlip, vertical_flip
-from stoker.ops.ycbcr_to_rgb import YcbcrToRgb, ycbcr_to_rgb
-from stoker.ops.zoom_out import ZoomOut, zoom_out
+from stoker.ops.contract.registry import at, lookup, make, register, register_earlier, registered
+from stoker.ops.custom.define import define
+from stoker.ops.custom.python import python
+from stoker.ops.custom.python_call import PythonCall
+from stoker.ops.custom.python_together import PythonTogether
+from stoker.ops.filters.box_blur import BoxBlur, box_blur
+from stoker.ops.filters.erase import Erase, erase
+from stoker.ops.filters.gaussian_blur import GaussianBlur, gaussian_blur
+from stoker.ops.filters.gaussian_noise import GaussianNoise, gaussian_noise
+from stoker.ops.filters.grid_mask import GridMask, grid_mask
+from stoker.ops.filters.jpeg_compression import JpegCompression, jpeg_compression
+from stoker.ops.filters.median_blur import MedianBlur, median_blur
+from stoker.ops.filters.motion_blur import MotionBlur, motion_blur
+from stoker.ops.filters.salt_and_pepper import SaltAndPepper, salt_and_pepper
+from stoker.ops.filters.sharpness import Sharpness, sharpness
+from stoker.ops.geometry.affine import Affine, affine
+from stoker.ops.geometry.center_crop import CenterCrop, center_crop
+from stoker.ops.geometry.corner_crop import CornerCrop, corner_crop
+from stoker.ops.geometry.elastic import Elastic, elastic
+from stoker.ops.geometry.fit_bucket import FitBucket, fit_bucket
+from stoker.ops.geometry.five_crop import five_crop, ten_crop
+from stoker.ops.geometry.grid_distortion import GridDistortion, grid_distortion
+from stoker.ops.geometry.horizontal_flip import HorizontalFlip, horizontal_flip
+from stoker.ops.geometry.iou_crop import IouCrop, iou_crop
+from stoker.ops.geometry.letterbox import Letterbox, letterbox
+from stoker.ops.geometry.mirror import Mirror, mirror
+from stoker.ops.geometry.pad import Pad, pad
+from stoker.ops.geometry.pad_to_size import PadToSize, pad_to_size
+from stoker.ops.geometry.perspective import Perspective, perspective
+from stoker.ops.geometry.random_crop import RandomCrop, random_crop
+from stoker.ops.geometry.random_resized_crop import RandomResizedCrop, random_resized_crop
+from stoker.ops.geometry.random_short_side_scale import (
+    RandomShortSideScale,
+    random_short_side_scale,
+)
+from stoker.ops.geometry.resize import Resize, resize
+from stoker.ops.geometry.resize_long import ResizeLong, resize_long
+from stoker.ops.geometry.resize_short import ResizeShort, resize_short
+from stoker.ops.geometry.rot90 import Rot90, rot90
+from stoker.ops.geometry.rotate import Rotate, rotate
+from stoker.ops.geometry.transpose import Transpose, transpose
+from stoker.ops.geometry.vertical_flip import VerticalFlip, vertical_flip
+from stoker.ops.geometry.zoom_out import ZoomOut, zoom_out
+from stoker.ops.mixes.augmix_transform import AugmixTransform, augmix_transform
+from stoker.ops.mixes.blend import Blend, blend
+from stoker.ops.mixes.cutmix import Cutmix, cutmix
+from stoker.ops.mixes.mixup import Mixup, mixup
+from stoker.ops.mixes.mosaic import Mosaic, mosaic
+from stoker.ops.mixes.random_blend import RandomBlend, random_blend
+from stoker.ops.mixes.stack import Stack, stack
+from stoker.ops.values.cast import Cast, cast
+from stoker.ops.values.choices import Chance, Integer, OneOf, SomeOf, Uniform
+from stoker.ops.values.convert_boxes import ConvertBoxes, convert_boxes
+from stoker.ops.values.filter_boxes import FilterBoxes, filter_boxes
+from stoker.ops.values.fit_length import FitLength, fit_length
+from stoker.ops.values.from_float import FromFloat, from_float
+from stoker.ops.values.layout import Layout, layout
+from stoker.ops.values.normalize import Normalize, normalize
+from stoker.ops.values.one_hot import OneHot, one_hot
+from stoker.ops.values.to_float import ToFloat, to_float
+from stoker.ops.values.track_visible import TrackVisible, track_visible
 
 __all__ = [
     "Affine",

@@ -23,14 +23,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.ops.contract import IMAGE_KINDS, Op, State, StateError, storage
-from stoker.ops.painted import Memory
-from stoker.ops.registry import make, name_of
-from stoker.ops.testing_folds import check_folds
-from stoker.ops.testing_items import check_items, looked_at_by
-from stoker.ops.testing_memory import OTHER_PAINT, PAINT, structured
+from stoker.jit import compiled
+from stoker.jit.arithmetic import COMPILED, PLAIN, Arithmetic
+from stoker.ops._testing.folds import check_folds
+from stoker.ops._testing.items import check_items, looked_at_by
+from stoker.ops._testing.memory import OTHER_PAINT, PAINT, structured
+from stoker.ops._testing.painted import PaintedMemory
+from stoker.ops.contract.op import IMAGE_KINDS, Op, State, StateError, storage
+from stoker.ops.contract.registry import make, name_of
 from stoker.protocol.canonical import canonical_bytes
-from stoker.rng.jit import compiled
 from stoker.rng.streams import Key, machine_key, make_key, stream_key
 
 SIZES: Final = ((17, 13), (33, 64), (1, 9), (8, 1), (49, 97))
@@ -66,7 +67,7 @@ class OpRunner:
         op: Op,
         values: Values,
         key: Key | int = 0,
-        machine: bool = True,
+        arithmetic: Arithmetic = COMPILED,
         bound: tuple[int, int] | None = None,
         record: Any = None,
     ) -> Applied:
@@ -76,7 +77,7 @@ class OpRunner:
             op: the op.
             values: what it is applied to, by one decision.
             key: what it draws with; a number makes a key of its own.
-            machine: run the compiled form, else the plain one.
+            arithmetic: run the compiled form or the plain one.
             bound: (height, width): declare sizes that differ from row to row up to this.
             record: what was drawn, where it shall not be drawn anew.
 
@@ -87,10 +88,10 @@ class OpRunner:
         declared, scratch_bytes = op.declare(states)
         params = structured(op.parameters, op.params())
         height, width = sides_of(values[0][1].shape)
-        drawn = record if record is not None else self.draw(op, key, height, width, machine)
+        drawn = record if record is not None else self.draw(op, key, height, width, arithmetic)
         size = op.out_size(params, drawn, height, width)
         outputs = [
-            self.kernel(op, kind, array, after, (params, drawn, size, scratch_bytes), machine)
+            self.kernel(op, kind, array, after, (params, drawn, size, scratch_bytes), arithmetic)
             for (kind, array), after in zip(values, declared, strict=True)
         ]
         return Applied(outputs, drawn, declared)
@@ -101,7 +102,7 @@ class OpRunner:
         key: Key | int,
         height: int,
         width: int,
-        machine: bool = True,
+        arithmetic: Arithmetic = COMPILED,
         paint: int = 0,
         items: int = 0,
     ) -> Any:
@@ -116,7 +117,7 @@ class OpRunner:
         record = structured(op.record, paint=paint)
         looked_at = looked_at_by(op, (height, width), items)
         before = [value.tobytes() for value in looked_at]
-        if machine:
+        if arithmetic.is_compiled:
             compiled(op.draw)(machine_key(key), params, height, width, record, *looked_at)
         else:
             op.draw(key, params, height, width, record, *looked_at)
@@ -131,7 +132,7 @@ class OpRunner:
         src: np.ndarray,
         after: State,
         rest: Any,
-        machine: bool,
+        arithmetic: Arithmetic,
         paint: int = PAINT,
     ) -> np.ndarray:
         """Run one kernel between guards; return its output in the declared dtype.
@@ -142,7 +143,7 @@ class OpRunner:
             src: the value.
             after: the state that was declared.
             rest: parameters, record, the size that comes out, bytes of scratch.
-            machine: run the compiled form.
+            arithmetic: run the compiled form or the plain one.
             paint: what `dst` and the guards hold before.
 
         Raises:
@@ -152,11 +153,11 @@ class OpRunner:
         rule = op.kernel_of(kind, str(src.dtype))
         shape = _shape(op, after, size)
         dtype = np.dtype(after.dtype)
-        memory = Memory.painted("dst", int(np.prod(shape)) * dtype.itemsize, paint)
+        memory = PaintedMemory.painted("dst", int(np.prod(shape)) * dtype.itemsize, paint)
         dst = memory.inner.view(storage(after.dtype)).reshape(shape)
-        scratch = Memory.painted("scratch", scratch_bytes, paint)
+        scratch = PaintedMemory.painted("scratch", scratch_bytes, paint)
         before, params_before, record_before = src.copy(), params.copy(), record.copy()
-        if machine:
+        if arithmetic.is_compiled:
             compiled(rule.run)(src, dst, params, record, scratch.inner)
         else:
             rule.plain(src, dst, params, record, None)
@@ -218,7 +219,6 @@ def check_op(op: Op, values: Sequence[Values] | None = None, *, rows: int = 12) 
         _check_values(op, run, given, range(number * rows, (number + 1) * rows))
         for kind, array in given:
             _check_kernel(op, run, kind, array)
-            _check_levels(op, run, kind, array, rows)
 
 
 def _check_graph_form(op: Op) -> None:
@@ -242,9 +242,11 @@ def _check_graph_form(op: Op) -> None:
 def _check_draws(op: Op, run: OpRunner, rows: int) -> None:
     """A draw is a function of key and size, fills the record, and is the same compiled."""
     for key in range(rows):
-        plain = run.draw(op, key, 300, 411, machine=False, items=key).tobytes()
-        again = run.draw(op, key, 300, 411, machine=False, paint=PAINT, items=key).tobytes()
-        fast = run.draw(op, key, 300, 411, machine=True, paint=OTHER_PAINT, items=key).tobytes()
+        plain = run.draw(op, key, 300, 411, arithmetic=PLAIN, items=key).tobytes()
+        again = run.draw(op, key, 300, 411, arithmetic=PLAIN, paint=PAINT, items=key).tobytes()
+        fast = run.draw(
+            op, key, 300, 411, arithmetic=COMPILED, paint=OTHER_PAINT, items=key
+        ).tobytes()
         _hold(
             _fields(op, plain) == _fields(op, again),
             op,
@@ -253,7 +255,7 @@ def _check_draws(op: Op, run: OpRunner, rows: int) -> None:
         )
         _hold(_fields(op, plain) == _fields(op, fast), op, "the compiled draw gives another record")
         if not op.random:
-            first = run.draw(op, 0, 300, 411, machine=False, items=key).tobytes()
+            first = run.draw(op, 0, 300, 411, arithmetic=PLAIN, items=key).tobytes()
             _hold(
                 _fields(op, plain) == _fields(op, first),
                 op,
@@ -268,7 +270,7 @@ def _check_rescale(op: Op, run: OpRunner, rows: int) -> None:
         return
     params, before = structured(op.parameters, op.params()), (300, 411)
     for key in range(rows):
-        record = run.draw(op, key, *before, machine=False, items=key)
+        record = run.draw(op, key, *before, arithmetic=PLAIN, items=key)
         for after in (before, (150, 206), (97, 412)):
             plain, fast = (structured(op.record, record) for _ in range(2))
             answers = {
@@ -287,7 +289,7 @@ def _check_values(op: Op, run: OpRunner, given: Values, keys: range) -> None:
     height, width = sides_of(given[0][1].shape)
     varied = _accepts(op, [state_of(kind, array, (height, width)) for kind, array in given])
     for key in keys:
-        slow = run(op, given, key, machine=False)
+        slow = run(op, given, key, arithmetic=PLAIN)
         others = {"compiled": run(op, given, key)}
         if varied:
             others["compiled for sizes that differ"] = run(op, given, key, bound=(height, width))
@@ -314,7 +316,7 @@ def _check_declaration(op: Op, run: OpRunner, given: Values) -> None:
     strange = State.fixed("no such kind", "uint8", (8, 8, 3))
     _hold(not _accepts(op, [strange]), op, "declare accepts a kind that no kernel has a rule for")
     height, width = sides_of(given[0][1].shape)
-    record = run.draw(op, 0, height, width, machine=False)
+    record = run.draw(op, 0, height, width, arithmetic=PLAIN)
     size = op.out_size(structured(op.parameters, op.params()), record, height, width)
     for (kind, array), after in zip(given, op.declare(states)[0], strict=True):
         if after.is_fixed and after.shape[2:] == array.shape[2:]:  # no other layout
@@ -333,40 +335,22 @@ def _check_kernel(op: Op, run: OpRunner, kind: str, array: np.ndarray) -> None:
     params = structured(op.parameters, op.params())
     (after,), scratch_bytes = op.declare((state_of(kind, array),))
     height, width = sides_of(array.shape)
-    record = run.draw(op, 1, height, width, machine=False)
+    record = run.draw(op, 1, height, width, arithmetic=PLAIN)
     rest = (params, record, op.out_size(params, record, height, width), scratch_bytes)
-    for machine, form in ((True, "compiled"), (False, "plain")):
-        left = run.kernel(op, kind, array, after, rest, machine, PAINT)
-        right = run.kernel(op, kind, array, after, rest, machine, OTHER_PAINT)
+    for arithmetic in (COMPILED, PLAIN):
+        left = run.kernel(op, kind, array, after, rest, arithmetic, PAINT)
+        right = run.kernel(op, kind, array, after, rest, arithmetic, OTHER_PAINT)
         _hold(
             left.tobytes() == right.tobytes(),
             op,
-            f"the {form} {kind} kernel leaves parts of dst or reads what lay there",
+            f"the {arithmetic.value} {kind} kernel leaves parts of dst or reads what lay there",
         )
     rule = op.kernel_of(kind, str(array.dtype))
     if rule.in_place and left.shape == array.shape and left.dtype == array.dtype:
         both = array.copy()
-        scratch = Memory.painted("scratch", scratch_bytes, PAINT).inner
+        scratch = PaintedMemory.painted("scratch", scratch_bytes, PAINT).inner
         compiled(rule.run)(both, both, params, record, scratch)
         _hold(both.tobytes() == left.tobytes(), op, f"the {kind} kernel gives other bytes in place")
-
-
-def _check_levels(op: Op, run: OpRunner, kind: str, array: np.ndarray, rows: int) -> None:
-    """What a kernel by level makes of an image is in what it makes of all levels."""
-    rule = op.kernel_of(kind, str(array.dtype))
-    if not rule.by_level or array.dtype != np.uint8:
-        return
-    _hold(rule.in_place, op, f"the {kind} kernel is by level, so it must be in place too")
-    levels = np.arange(256, dtype=np.uint8).reshape(256, 1, 1)
-    params, state = structured(op.parameters, op.params()), state_of(kind, levels)
-    (after,), scratch_bytes = op.declare((state_of(kind, array),))
-    for key in range(rows):
-        record = run.draw(op, key, *sides_of(array.shape), machine=False)
-        whole = (params, record, array.shape[:2], scratch_bytes)
-        image = run.kernel(op, kind, array, after, whole, machine=True)
-        table = run.kernel(op, kind, levels, state, (params, record, (256, 1), scratch_bytes), True)
-        told = np.array_equal(table.reshape(256)[array], image)
-        _hold(told, op, f"the {kind} kernel is by level, but a level's place or neighbours count")
 
 
 def _examples(op: Op) -> Iterator[Values]:

@@ -1,14 +1,14 @@
 """The permutation's compiled twins, in uint64 arithmetic.
 
 Each gives the numbers of the plain function of the same name in `stoker.order.permutation`.
-Importing this module imports numba, so only `stoker.rng.jit` does.
+Importing this module imports numba, so only `stoker.jit` does.
 """
 
 import numpy as np
 
+from stoker.jit import handwritten
 from stoker.order import permutation as plain
 from stoker.rng.compiled import key_block
-from stoker.rng.jit import handwritten
 
 HEADER = plain.HEADER
 MIX_1, MIX_2 = np.uint64(plain.MIX_1), np.uint64(plain.MIX_2)

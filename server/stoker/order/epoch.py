@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.order.batches import steps_per_epoch
 from stoker.order.permutation import Permutation
 from stoker.order.remaining import Remaining
@@ -39,14 +40,14 @@ class EpochOrder:
     """
 
     def __init__(
-        self, spec: StreamSpec, *, excluded: Excluded | None = None, machine: bool = False
+        self, spec: StreamSpec, *, excluded: Excluded | None = None, arithmetic: Arithmetic = PLAIN
     ) -> None:
         """Make the order of a spec.
 
         Args:
             spec: the stream.
             excluded: the samples that it leaves out.
-            machine: compute with machine code (imports numba); the numbers are the same.
+            arithmetic: compiled (imports numba) or plain; the numbers are the same.
 
         Raises:
             UsageError: the spec asks for an order that this version does not have, or was made with
@@ -62,7 +63,7 @@ class EpochOrder:
         self._seed = spec.seed
         self._shuffle = spec.order.shuffle
         self._block = spec.order.block
-        self._machine = machine
+        self._arithmetic = arithmetic
         self._outer = functools.lru_cache(maxsize=4)(self._make_outer)
         self._inner = functools.lru_cache(maxsize=64)(self._make_inner)
 
@@ -158,13 +159,15 @@ class EpochOrder:
     def _make_outer(self, epoch: int) -> tuple[Permutation, int]:
         """Return the permutation of ids or blocks, and the place of the last one."""
         count = self.rows if self._block is None else -(-self.rows // self._block)
-        order = Permutation(count, self._seed, epoch, machine=self._machine)
+        order = Permutation(count, self._seed, epoch, arithmetic=self._arithmetic)
         return order, order.inverse(count - 1)
 
     def _make_inner(self, epoch: int, block: int) -> Permutation:
         assert self._block is not None
         size = min(self._block, self.rows - block * self._block)
-        return Permutation(size, self._seed, epoch, part=block, level=1, machine=self._machine)
+        return Permutation(
+            size, self._seed, epoch, part=block, level=1, arithmetic=self._arithmetic
+        )
 
     def _check(self, epoch: int, start: int, stop: int) -> None:
         if epoch < 0:

@@ -20,8 +20,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from stoker.jit import compiled, kernel
+from stoker.jit.arithmetic import COMPILED, PLAIN, Arithmetic
 from stoker.protocol.errors import UsageError
-from stoker.rng.jit import compiled, kernel
 from stoker.rng.philox import key_block
 from stoker.rng.streams import ORDER_STREAM, Key, machine_key, make_key, stream_key
 
@@ -50,7 +51,14 @@ class Permutation:
     """
 
     def __init__(
-        self, n: int, seed: int, epoch: int, *, part: int = 0, level: int = 0, machine: bool = False
+        self,
+        n: int,
+        seed: int,
+        epoch: int,
+        *,
+        part: int = 0,
+        level: int = 0,
+        arithmetic: Arithmetic = PLAIN,
     ) -> None:
         """Make the permutation of an epoch.
 
@@ -60,7 +68,7 @@ class Permutation:
             epoch: the epoch, from 0.
             part: which permutation of that level (block shuffle: the block's number).
             level: 0 for the order itself, 1 for the rows inside a block.
-            machine: compute with machine code (imports numba); the numbers are the same.
+            arithmetic: compiled (imports numba) or plain; the numbers are the same.
 
         Raises:
             UsageError: n is outside of [1, 2**48], or a part of the key out of its range.
@@ -68,8 +76,8 @@ class Permutation:
         if not 1 <= n <= MAX_N:
             raise UsageError(f"permutation: expected n from 1 to 2**48, got {n}")
         self.n = n
-        self.state = round_state(n, make_key(seed, _ORDER, part, epoch, 0, level), machine)
-        self._machine = machine
+        self.state = round_state(n, make_key(seed, _ORDER, part, epoch, 0, level), arithmetic)
+        self._arithmetic = arithmetic
         self._plain: list[int] = [int(word) for word in self.state]
 
     def __call__(self, position: int) -> int:
@@ -79,7 +87,7 @@ class Permutation:
             UsageError: the position is outside of [0, n).
         """
         self._check("a position", position)
-        if self._machine:
+        if self._arithmetic.is_compiled:
             return int(compiled(permute)(self.state, position))
         return permute(self._plain, position)
 
@@ -108,7 +116,7 @@ class Permutation:
         if positions.size and not 0 <= positions.min() <= positions.max() < self.n:
             self._check("a position", int(positions.min()))
             self._check("a position", int(positions.max()))
-        if self._machine:
+        if self._arithmetic.is_compiled:
             out = np.empty(positions.shape, np.int64)
             compiled(permute_into)(self.state, positions.ravel(), out.reshape(-1))
             return out
@@ -121,7 +129,7 @@ class Permutation:
 
 def compile_permutation() -> None:
     """Compile what orders run, into the cache on disk; what it orders does not matter."""
-    order = Permutation(2, seed=0, epoch=0, machine=True)
+    order = Permutation(2, seed=0, epoch=0, arithmetic=COMPILED)
     order(0)
     order.many(np.arange(2))
 
@@ -131,13 +139,13 @@ def rounds_for(n: int) -> int:
     return TINY_ROUNDS if n <= TINY else ROUNDS
 
 
-def round_state(n: int, key: Key, machine: bool = False) -> Words:
+def round_state(n: int, key: Key, arithmetic: Arithmetic = PLAIN) -> Words:
     """Return (3 + rounds,) uint64: n, a, b, then words 0, 1, 2, ... of draw 0 of the key."""
     a = math.isqrt(n - 1) + 1
     a += a % 2
     state = np.empty(HEADER + rounds_for(n), np.uint64)
     state[:HEADER] = n, a, -(-n // a)
-    if machine:
+    if arithmetic.is_compiled:
         compiled(fill_words)(machine_key(key), state[HEADER:])
     else:
         fill_words(key, state[HEADER:])

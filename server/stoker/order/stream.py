@@ -10,16 +10,18 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.order.batches import progress, row_places, steps_per_epoch
 from stoker.order.epoch import EpochOrder
 from stoker.order.substitutes import substitute
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.spec import StreamSpec
+from stoker.rng.row import Row, row_words
 
 Ids = NDArray[np.int64]
 
 
-class Rows(NamedTuple):
+class RowColumns(NamedTuple):
     """Rows of a global batch; each is `(n,) int64`.
 
     Attributes:
@@ -37,13 +39,31 @@ class Rows(NamedTuple):
     positions: Ids
     views: Ids
 
+    def words(self, seed: int) -> NDArray[np.uint64]:
+        """Return what draws depend on, (n, 4) uint64; see `stoker.rng.row`."""
+        return row_words(seed, self.ids, self.epochs, self.visits, self.views)
+
+    def rows(self, seed: int, step: int, progress: float | None) -> list[Row]:
+        """Return each row of these, pad rows with id -1.
+
+        Args:
+            seed: of the stream.
+            step: in the epoch.
+            progress: how much of the training is over before the step.
+        """
+        columns = (self.ids, self.epochs, self.visits, self.views)
+        return [
+            Row(seed, sample_id, epoch, visit, view, step, progress)
+            for sample_id, epoch, visit, view in zip(*(c.tolist() for c in columns), strict=True)
+        ]
+
 
 class Found(NamedTuple):
     """Where a row is delivered.
 
     Attributes:
         bucket: number of its bucket, None without buckets.
-        position: its position, see `Rows`.
+        position: its position, see `RowColumns`.
         place: (epoch, step) of its batch; None if it is in none.
     """
 
@@ -71,7 +91,7 @@ class StreamOrder(Protocol):
         """Return how many positions the global batch of a step has."""
         ...
 
-    def rows(self, epoch: int, step: int, lo: int, hi: int) -> Rows:
+    def rows(self, epoch: int, step: int, lo: int, hi: int) -> RowColumns:
         """Return the rows [lo, hi) of the global batch of a step.
 
         Raises:
@@ -104,11 +124,11 @@ class PlainOrder:
     """The order of a spec without buckets; see `StreamOrder`."""
 
     def __init__(
-        self, spec: StreamSpec, *, excluded: Excluded | None = None, machine: bool = False
+        self, spec: StreamSpec, *, excluded: Excluded | None = None, arithmetic: Arithmetic = PLAIN
     ) -> None:
         """Make the order of a spec; see `stoker.order.epoch.EpochOrder`."""
         self._spec = spec
-        self._order = EpochOrder(spec, excluded=excluded, machine=machine)
+        self._order = EpochOrder(spec, excluded=excluded, arithmetic=arithmetic)
 
     def steps(self, epoch: int) -> int:
         """Return the number of batches that every epoch delivers."""
@@ -126,7 +146,7 @@ class PlainOrder:
         """Return how many positions a global batch has."""
         return self._spec.batch_size
 
-    def rows(self, epoch: int, step: int, lo: int, hi: int) -> Rows:
+    def rows(self, epoch: int, step: int, lo: int, hi: int) -> RowColumns:
         """Return the rows [lo, hi) of the global batch of a step.
 
         Raises:
@@ -134,13 +154,13 @@ class PlainOrder:
         """
         places, views = row_places(self._spec, step, lo, hi)
         if not len(places):
-            return Rows(places, places, places, places, views)
+            return RowColumns(places, places, places, places, views)
         first, last = int(places[0]), int(places[-1])
         ids, visits = self._order.lookup_range(epoch, first, last + 1)
         if self._spec.views > 1:
             picked = places - first
             ids, visits = ids[picked], visits[picked]
-        return Rows(ids, visits, np.full_like(places, epoch), places, views)
+        return RowColumns(ids, visits, np.full_like(places, epoch), places, views)
 
     def substitute(self, epoch: int, position: int, bad_id: int, attempt: int) -> tuple[int, int]:
         """Return (id, visit) of the row that stands in for a bad one."""

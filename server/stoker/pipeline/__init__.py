@@ -1,20 +1,21 @@
 """Pipelines: what a user writes, the graph it becomes, and what runs it.
 
-`pipeline` and `scope` author; `Graph` is the data that travels; `stoker.pipeline.plan.bind` fits
-it to a dataset; `stoker.pipeline.executor` and `stoker.pipeline.interpreter` run it. Importing
+`pipeline` and `scope` author; `Graph` is the data that travels; `plan.bind` fits
+it to a dataset; `compiled.executor` and `plain.interpreter` run it. Importing
 this package never imports numba.
 """
 
-from stoker.pipeline import outputs
-from stoker.pipeline.augment import auto_augment, rand_augment, trivial_augment_wide
-from stoker.pipeline.augmix import augmix
-from stoker.pipeline.authoring import Pipeline, branching, pipeline
-from stoker.pipeline.choices import one_of, random_apply, some_of
-from stoker.pipeline.context import Context
-from stoker.pipeline.engine import Engine, Row
-from stoker.pipeline.graph import Graph
-from stoker.pipeline.lists import pipelines, sync_seed
-from stoker.pipeline.naming import scope, shared_views
+from stoker.pipeline.authoring import outputs
+from stoker.pipeline.authoring.choices import one_of, random_apply, some_of
+from stoker.pipeline.authoring.context import Context
+from stoker.pipeline.authoring.lists import pipelines, sync_seed
+from stoker.pipeline.authoring.pipeline import Pipeline, branching, pipeline
+from stoker.pipeline.engine.interface import Engine
+from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.policies.augment import auto_augment, rand_augment, trivial_augment_wide
+from stoker.pipeline.policies.augmix import augmix
+from stoker.pipeline.tracing.naming import scope, shared_views
+from stoker.rng.row import Row
 
 __all__ = [
     "Context",

@@ -2,7 +2,7 @@
 
 import struct
 
-from stoker.rng.kernels import kernel
+from stoker.jit.kernels import kernel
 
 
 @kernel(twin="stoker.rng.intrinsics:float_bits")

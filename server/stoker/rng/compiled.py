@@ -1,7 +1,7 @@
 """The compiled twins: draws in uint64 arithmetic, for use inside kernels.
 
 Each stands for the plain function of the same name and gives the same bits; none checks its
-arguments (the plain forms do). Importing this module imports numba, so only `stoker.rng.jit` does.
+arguments (the plain forms do). Importing this module imports numba, so only `stoker.jit` does.
 Every constant is a np.uint64: numba would turn uint64 with int64 into float64.
 
 A key is a tuple of five uint64. Draw numbers may be any integer type in [0, 2**32).
@@ -9,9 +9,9 @@ A key is a tuple of five uint64. Draw numbers may be any integer type in [0, 2**
 
 import numpy as np
 
+from stoker.jit import handwritten
 from stoker.rng import philox as plain
 from stoker.rng.intrinsics import multiply_wide
-from stoker.rng.jit import handwritten
 from stoker.rng.maths import exp, log
 from stoker.rng.normals import inverse_normal
 

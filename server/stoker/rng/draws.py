@@ -10,8 +10,8 @@ The plain forms check their arguments; the compiled forms do not.
 
 from typing import Final
 
+from stoker.jit.kernels import kernel
 from stoker.protocol.errors import UsageError
-from stoker.rng.kernels import kernel
 from stoker.rng.maths import exp, log
 from stoker.rng.normals import inverse_normal
 from stoker.rng.philox import MASK, key_block

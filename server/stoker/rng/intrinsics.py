@@ -1,6 +1,6 @@
 """Single machine operations that numba has no words for, as numba intrinsics.
 
-Importing this module imports numba, so only `stoker.rng.jit` and the twins do.
+Importing this module imports numba, so only `stoker.jit` and the twins do.
 """
 
 from typing import Any

@@ -19,8 +19,8 @@ Domains (outside of them the value given here is the contract; which nan is left
 import math
 from typing import Final
 
+from stoker.jit.kernels import kernel
 from stoker.rng.bits import bits_float, float_bits
-from stoker.rng.kernels import kernel
 
 INF: Final = float("inf")
 NAN: Final = float("nan")

@@ -7,7 +7,7 @@ degree 7, relative error about 1e-16. Plain and compiled forms are one source, s
 
 from typing import Final
 
-from stoker.rng.kernels import kernel
+from stoker.jit.kernels import kernel
 from stoker.rng.maths import log, sqrt
 
 Eight = tuple[float, float, float, float, float, float, float, float]

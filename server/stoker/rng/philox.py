@@ -10,7 +10,7 @@ The block of a `Key` and a block number b is Philox with key (seed, stream) and 
 
 from typing import Final
 
-from stoker.rng.kernels import kernel
+from stoker.jit.kernels import kernel
 from stoker.rng.streams import Key
 
 MULTIPLIER_0: Final = 0xD2E7470EE14C6C93

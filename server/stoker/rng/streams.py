@@ -10,8 +10,8 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
+from stoker.jit.kernels import kernel
 from stoker.protocol.errors import UsageError
-from stoker.rng.kernels import kernel
 
 ORDER_STREAM: Final = "stoker/order"
 SUBSTITUTE_STREAM: Final = "stoker/substitute"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.order.batches import rank_rows
 from stoker.order.buckets.account import account, carried_ids, dropped_ids
 from stoker.order.buckets.order import BucketOrder
@@ -30,10 +31,10 @@ def plan_of(sizes, request, batch):
     return make_plan([(widths, heights)], request, batch)
 
 
-def make_order(make_spec, sizes, request, batch, machine=False, **fields) -> BucketOrder:
+def make_order(make_spec, sizes, request, batch, arithmetic=PLAIN, **fields) -> BucketOrder:
     plan = plan_of(sizes, request, batch)
     spec = make_spec(rows=len(sizes), batch=batch, buckets=plan.digest, **fields)
-    return BucketOrder(spec, plan, machine=machine)
+    return BucketOrder(spec, plan, arithmetic=arithmetic)
 
 
 def by_lists(order, seed, tail, shuffle):
@@ -71,7 +72,7 @@ cases = st.tuples(
 )
 
 
-def order_of_case(make_spec, case, machine=False):
+def order_of_case(make_spec, case, arithmetic=PLAIN):
     seed, count, shapes, batch, tail, shuffle, constant = case
     request = Buckets(
         max_area=128 * 128, divisor=16, constant=constant,
@@ -81,7 +82,7 @@ def order_of_case(make_spec, case, machine=False):
     try:
         return make_order(
             make_spec, sizes, request, batch, seed=seed, order={"shuffle": shuffle},
-            tail="pad" if tail == "pad" else "drop", machine=machine,
+            tail="pad" if tail == "pad" else "drop", arithmetic=arithmetic,
         )  # fmt: skip
     except UsageError as error:
         if "a batch is larger than every bucket" not in error.message:
@@ -93,7 +94,9 @@ def order_of_case(make_spec, case, machine=False):
 @given(case=cases, views=st.integers(1, 3))
 def test_batches_are_those_of_lists(case, views):
     make_spec = spec_maker()
-    order = order_of_case(lambda **fields: make_spec(views=views, **fields), case, machine=True)
+    order = order_of_case(
+        lambda **fields: make_spec(views=views, **fields), case, arithmetic=COMPILED
+    )
     seed, _, _, _, tail, shuffle, _ = case
     expected = by_lists(order, seed, tail, shuffle)
     steps = [order.steps(epoch) for epoch in range(EPOCHS)]
@@ -189,7 +192,8 @@ def test_machine_code_gives_the_same(make_spec):
     sizes = pictures(random.Random(3), 500, 12)
     request = Buckets(max_area=128 * 128, divisor=16)
     one, other = (
-        make_order(make_spec, sizes, request, 8, machine=machine, seed=9) for machine in (0, 1)
+        make_order(make_spec, sizes, request, 8, arithmetic=arithmetic, seed=9)
+        for arithmetic in (PLAIN, COMPILED)
     )
     for epoch in (0, 5):
         assert one.steps(epoch) == other.steps(epoch)

@@ -168,7 +168,7 @@ def test_a_kept_length_is_that_of_a_multiple_or_the_greatest():
         ({"bounds": tuple(range(1, 300))}, "bounds: expected 1 to 256 lengths, got"),
         ({"bounds": (8, 8)}, r"bounds: expected ascending lengths, got \(8, 8\)"),
         ({"bounds": (0, 8)}, "bounds: expected an integer from 1 to 1048576, got 0"),
-        ({"bounds": (8, 9), "max_length": 9}, "max_length=9: with bounds the last of them is the"),
+        ({"bounds": (8, 9), "max_length": 9}, "max_length=9: the last bound is already the"),
         ({"multiple": 8, "longer": "cut"}, "longer: expected 'error' or 'truncate' or 'drop', got"),
         ({"multiple": 8, "constant": "pixels"}, "constant: expected 'rows' or 'tokens', got"),
         ({"multiple": 8, "leftovers": "lose"}, "leftovers: expected 'carry' or 'merge' or 'drop'"),
@@ -207,5 +207,5 @@ def test_what_is_no_request_is_refused():
     assert isinstance(request_from_bytes(good), LengthBuckets)
     assert isinstance(request_from_bytes(Buckets(max_area=999999).to_bytes()), Buckets)
     for data in (good.replace(b"lengths", b"length"), good.replace(b"64", b"4"), b'{"kind":1}'):
-        with pytest.raises(UsageError, match=r"this is no request for buckets|ascending"):
+        with pytest.raises(UsageError, match=r"expected a request for buckets|ascending"):
             request_from_bytes(data)

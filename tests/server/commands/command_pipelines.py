@@ -88,6 +88,6 @@ def fitted(sample):
 
 
 @pipeline
-def levels(sample):
-    image = ops.center_crop(ops.resize_short(sample.image, size=40, max_size=80), size=32)
-    return {"image": ops.invert(ops.gamma(image))}
+def shortened(sample):
+    image = ops.resize_short(sample.image, size=40, max_size=80)
+    return {"image": ops.center_crop(image, size=32)}

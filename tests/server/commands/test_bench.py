@@ -14,14 +14,14 @@ import skimage.data
 from PIL import Image
 
 from stoker.dataset import schema
-from stoker.dataset.build import write_dataset
+from stoker.dataset.packing.build import write_dataset
 from stoker.protocol.errors import UsageError
 from stoker.protocol.lengths import request_from_json
-from stoker.server.bench.plot import plot
-from stoker.server.bench.rates import Rate
-from stoker.server.bench.stages import STAGES, Stages
-from stoker.server.bench.verdict import deliver_s, estimate, judge
 from stoker.server.commands.bench import bench
+from stoker.server.inspect.bench.plot import plot
+from stoker.server.inspect.bench.rates import Rate
+from stoker.server.inspect.bench.stages import STAGES, Stages
+from stoker.server.inspect.bench.verdict import deliver_s, estimate, judge
 
 PIPELINE = """
 from stoker import ops

@@ -10,11 +10,11 @@ from stoker.client import Buckets
 from stoker.dataset import open_dataset, schema, write
 from stoker.order.buckets.sizes import bucket_size
 from stoker.protocol.errors import BuildError, UnknownNameError, UsageError
-from stoker.server.bucket_rows import plan_buckets
 from stoker.server.commands.buckets import buckets
 from stoker.server.commands.explain import explain
 from stoker.server.commands.preview import preview
 from stoker.server.commands.replay import replay
+from stoker.server.rows.bucket_rows import plan_buckets
 
 SIZES = [(40, 40)] * 9 + [(80, 40)] * 6 + [(40, 90)] * 3 + [(20, 200)]
 FLAGS = ("--max-area", 64 * 64, "--divisor", 16, "--batch-size", 4)

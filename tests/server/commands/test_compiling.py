@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from stoker.rng.jit import cache_root
+from stoker.jit import cache_root
 
 HERE = Path(__file__).parent
 WORKER = """
@@ -13,12 +13,12 @@ import sys
 import numpy as np
 from command_pipelines import train
 from stoker.dataset import open_dataset
-from stoker.dataset.jpeg import splice
+from stoker.dataset.images.jpeg import splice
 from stoker.order import permutation
-from stoker.pipeline.engine import Row
-from stoker.rng.jit import compiled, set_cache_root
-from stoker.server.compiling import compiled_plan
-from stoker.server.samples import SampleReader
+from stoker.pipeline.engine.interface import Row
+from stoker.jit import compiled, set_cache_root
+from stoker.server.workers.compiling import compiled_plan
+from stoker.server.rows.reading import SampleReader
 
 set_cache_root(sys.argv[1])
 plain = (splice._cut, permutation.permute, permutation.permute_into, permutation.fill_words)
@@ -28,9 +28,9 @@ plan = compiled_plan(train.graph(), dataset)
 known = [list(f.signatures) for f in functions]
 assert all(known), known
 reader = SampleReader(dataset, plan.fields)
-reader.read_boxes(plan, None, machine=True)
+reader.read_boxes(plan, None, arithmetic=COMPILED)
 reader.read(3, Row(seed=0, id=3, epoch=0))
-order = permutation.Permutation(len(dataset), 0, 0, machine=True)
+order = permutation.Permutation(len(dataset), 0, 0, arithmetic=COMPILED)
 order(1), order.many(np.arange(3))
 assert [list(f.signatures) for f in functions] == known
 print("nothing new")

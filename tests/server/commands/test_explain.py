@@ -1,10 +1,9 @@
 """`stoker explain` says what a pipeline becomes: fields, graph, plan, memory, program."""
 
-from stoker.pipeline.listing import listing
-from stoker.pipeline.program import write_program
-from stoker.pipeline.source import source
+from stoker.pipeline.compiled.listing import listing
+from stoker.pipeline.compiled.program import write_program
 from stoker.server.commands.explain import explain
-from stoker.server.subject import open_subject
+from stoker.server.rows.subject import open_subject
 
 
 def test_every_part_is_there(photos, run):
@@ -31,24 +30,15 @@ def test_every_part_is_there(photos, run):
     ]
 
 
-def test_the_source_alone(photos, run):
-    out = run(explain, "command_pipelines:train", photos, "--source")
-    with open_subject("command_pipelines:train", photos) as subject:
-        assert out == source(subject.plan)
-
-
 def test_calls_of_python_are_told(photos, run):
     out = run(explain, "command_pipelines:called", photos)
     assert "image, so rows are computed one by one; a call of command_pipelines:doubled, out" in out
 
 
 def test_what_workers_join_is_told(photos, run):
-    out = run(explain, "command_pipelines:levels", photos)
+    out = run(explain, "command_pipelines:shortened", photos)
     told = out[out.index("\nJoined by workers\n") :].splitlines()[2:4]
-    assert told[0].strip() == "resize_short and center_crop: only what is kept is computed"
-    assert "gamma (" in told[1]
-    assert "), invert (" in told[1]
-    assert told[1].endswith("one table of levels, where tables are quick and images not small")
+    assert told == ["  resize_short and center_crop: only what is kept is computed", ""]
     assert "Joined by workers\n  nothing\n" in run(explain, "command_pipelines:labels", photos)
 
 

@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from stoker.pipeline.engine import Row
 from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import OrderSpec
-from stoker.server.builder import load_pipeline
+from stoker.rng.row import Row
 from stoker.server.commands.explain import explain
 from stoker.server.commands.preview import preview
 from stoker.server.commands.replay import replay
-from stoker.server.preview import augmented
-from stoker.server.reference import make_spec, reference_batches
-from stoker.server.subject import open_subject
+from stoker.server.inspect.preview import augmented
+from stoker.server.rows.reference import make_spec, reference_batches
+from stoker.server.rows.subject import load_pipeline, open_subject
 
 
 @pytest.fixture(autouse=True)

@@ -4,13 +4,21 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from stoker.pipeline.engine import Row
 from stoker.protocol.errors import UsageError
 from stoker.protocol.replay import Replay, ReplayValue
+from stoker.rng.row import Row
 from stoker.server.commands.preview import preview
-from stoker.server.pictures import palette
-from stoker.server.preview import CAPTION, CELL, GAP, Shown, augmented, picture_output, sheet
-from stoker.server.subject import open_subject
+from stoker.server.inspect.pictures import palette
+from stoker.server.inspect.preview import (
+    CAPTION,
+    CELL,
+    GAP,
+    Shown,
+    augmented,
+    picture_output,
+    sheet,
+)
+from stoker.server.rows.subject import open_subject
 
 PIPELINE = "command_pipelines:train"
 NONE = np.zeros((0, 4), np.float32), np.zeros((0, 2), np.float32)

@@ -9,14 +9,13 @@ import pytest
 from PIL import Image
 
 from stoker.dataset import open_dataset, schema, write
-from stoker.pipeline.engine import Row
 from stoker.protocol.errors import BuildError, UnknownNameError, UsageError
-from stoker.server.builder import load_pipeline
+from stoker.rng.row import Row
 from stoker.server.commands.replay import replay
-from stoker.server.pictures import palette
-from stoker.server.preview import augmented
-from stoker.server.reference import make_spec, reference_batches
-from stoker.server.subject import open_subject
+from stoker.server.inspect.pictures import palette
+from stoker.server.inspect.preview import augmented
+from stoker.server.rows.reference import make_spec, reference_batches
+from stoker.server.rows.subject import load_pipeline, open_subject
 
 PIPELINE = "command_pipelines:train"
 

@@ -13,9 +13,9 @@ from stoker.server.commands.warm import warm
 HERE = Path(__file__).parent
 LATER = """
 import sys
-from stoker.rng.jit import set_cache_root
-from stoker.pipeline.executor import compile_plan
-from stoker.server.subject import open_subject
+from stoker.jit import set_cache_root
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.server.rows.subject import open_subject
 set_cache_root(sys.argv[1])
 with open_subject("command_pipelines:labels", sys.argv[2], [sys.argv[3]]) as subject:
     fast = compile_plan(subject.plan)._machine._execute.func

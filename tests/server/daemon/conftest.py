@@ -24,11 +24,11 @@ import zmq
 from stoker.protocol import codec, messages
 from stoker.protocol.descriptors import receive_packet, send_packet
 from stoker.protocol.layout import Output
-from stoker.server import config as configuration
-from stoker.server.config_types import Config
-from stoker.server.daemon import Daemon
+from stoker.server.daemon.daemon import Daemon
+from stoker.server.settings import config as configuration
+from stoker.server.settings.config_types import Config
 from stoker.server.state.events import Built, ChunkDone, Event, WorkerDown, WorkerUp
-from stoker.server.work import AddSlab, BuildResult, Done, DropSlab, OpenStream, Work
+from stoker.server.work.records import AddSlab, BuildResult, Done, DropSlab, OpenStream, Work
 
 PATIENCE_S = 20.0
 ROWS = 103

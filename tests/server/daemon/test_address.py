@@ -9,13 +9,13 @@ import sys
 import pytest
 
 from stoker.protocol.errors import ConfigError, ResourceError, UsageError
-from stoker.server.address import MAX_PATH_BYTES, Place, group_number, socket_path
-from stoker.server.daemon import Daemon
+from stoker.server.daemon.address import MAX_PATH_BYTES, SocketFolder, group_number, socket_path
+from stoker.server.daemon.daemon import Daemon
 
 HOLDER = """
 import socket, sys, time
-from stoker.server.address import Place
-place = Place(sys.argv[1], None)
+from stoker.server.daemon.address import SocketFolder
+place = SocketFolder(sys.argv[1], None)
 sockets = [place.listen("", socket.SOCK_STREAM), place.listen(".fd", socket.SOCK_SEQPACKET)]
 print("listening", flush=True)
 time.sleep(1000)
@@ -29,7 +29,10 @@ def test_the_path_of_an_address():
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("tcp://h:1", "address 'tcp://h:1': tcp:// comes with a later version of Stoker; use"),
+        (
+            "tcp://h:1",
+            "address 'tcp://h:1': tcp:// is not supported in this version of Stoker; use",
+        ),
         ("/run/s", "address '/run/s': expected ipc:// and the absolute path of a socket, such as"),
         ("ipc://run/s", "address 'ipc://run/s': expected ipc:// and the absolute path"),
         ("ipc:///run/", "address 'ipc:///run/': expected ipc:// and the absolute path"),
@@ -47,13 +50,16 @@ def test_a_path_that_the_system_does_not_take():
     assert socket_path("ipc://" + longest) == longest
     with pytest.raises(UsageError) as caught:
         socket_path(f"ipc://{longest}y")
-    assert f"{longest}y.fd has a path of 108 bytes, the system allows 107" in caught.value.message
+    assert (
+        f"{longest}y.fd has a path of 108 bytes, but the system allows only 107"
+        in caught.value.message
+    )
 
 
 def test_modes_do_not_depend_on_the_umask(folder):
     before = os.umask(0)
     try:
-        place = Place(f"ipc://{folder}/a/b/s.sock", None)
+        place = SocketFolder(f"ipc://{folder}/a/b/s.sock", None)
         with place.listen("", socket.SOCK_STREAM):
             os.umask(0o777)
             with place.listen(".fd", socket.SOCK_SEQPACKET):
@@ -96,7 +102,7 @@ def test_a_file_in_the_way_is_left_alone(folder, make_config):
     with pytest.raises(UsageError) as caught:
         Daemon(make_config())
     assert caught.value.message == (
-        f"{folder}/run/s.sock exists and is no socket; remove it or choose another address"
+        f"{folder}/run/s.sock exists and is not a socket; remove it or choose another address"
     )
     assert (folder / "run" / "s.sock").read_text() == "precious"
     assert os.listdir(folder / "run") == ["s.sock"]
@@ -120,7 +126,7 @@ def test_a_folder_that_cannot_be_made(folder, make_config):
         Daemon(make_config(daemon__address=f"ipc://{folder}/file/s.sock"))
     assert caught.value.message == (
         f"address 'ipc://{folder}/file/s.sock': {folder}/file/s.sock.lock: Not a directory;"
-        " choose a folder that can be written"
+        " choose a writable folder"
     )
 
 
@@ -132,20 +138,22 @@ def test_groups():
         group_number("nobody-has-this-group")
     assert caught.value.message == (
         "daemon.socket_group: there is no group 'nobody-has-this-group' on this host; create it"
-        " or name another"
+        " or choose another"
     )
 
 
 def test_a_lock_file_that_its_last_owner_removes_is_taken_anew(folder):
     address = f"ipc://{folder}/s.sock"
-    first = Place(address, None)
+    first = SocketFolder(address, None)
     late = os.open(f"{folder}/s.sock.lock", os.O_RDWR)
     first.close()
     try:
-        second = Place(address, None)  # the file under `late` is no longer the one at the path
+        second = SocketFolder(
+            address, None
+        )  # the file under `late` is no longer the one at the path
         try:
             with pytest.raises(UsageError, match="another daemon serves it"):
-                Place(address, None)
+                SocketFolder(address, None)
         finally:
             second.close()
     finally:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stoker.protocol import messages
-from stoker.server.cgroup import Room
+from stoker.server.settings.cgroup import Room
 
 
 def rows_of(client, opened, ready) -> np.ndarray:

@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from stoker.protocol import codec, messages
-from stoker.server.cgroup import Room
-from stoker.server.daemon import LEAST_REST_S
-from stoker.server.loop import TURN_LIMIT_S, Poller
+from stoker.server.daemon.daemon import LEAST_REST_S
+from stoker.server.daemon.loop import TURN_LIMIT_S, Poller
+from stoker.server.settings.cgroup import Room
 
 
 @pytest.fixture

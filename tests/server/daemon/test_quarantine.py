@@ -3,8 +3,8 @@
 import json
 import logging
 
-from stoker.server.quarantine import QuarantineFiles, ids_of
-from stoker.server.work import BadSample
+from stoker.server.daemon.quarantine import QuarantineFiles, ids_of
+from stoker.server.work.records import BadSample
 
 DATASET = "content:" + "ab" * 16
 

@@ -27,7 +27,7 @@ from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
 from stoker.server.state.core import Core
 from stoker.server.state.settings import Settings
-from stoker.server.work import BuildResult, Done, Work
+from stoker.server.work.records import BuildResult, Done, Work
 
 OUTPUTS = (Output("image", "uint8", (4, 4, 3), "image"), Output("label", "int64", ()))
 DATASET = "content:" + "ab" * 16

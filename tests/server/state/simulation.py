@@ -38,7 +38,7 @@ from stoker.server.state.core import Core
 from stoker.server.state.delivery import AHEAD_OF_CREDITS
 from stoker.server.state.settings import Settings
 from stoker.server.state.slots import SlotState
-from stoker.server.work import BuildResult, Done, OpenStream, Work
+from stoker.server.work.records import BuildResult, Done, OpenStream, Work
 
 LIMIT_S = 2000.0
 REPLAY = 9

@@ -2,7 +2,7 @@
 
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
-from stoker.server.work import BadSample, Done
+from stoker.server.work.records import BadSample, Done
 
 
 def bad(*ids: int) -> tuple[BadSample, ...]:

@@ -8,9 +8,9 @@ from stoker.protocol.buckets import DRAWN_AS, Bucket, Buckets, BucketSteps
 from stoker.protocol.layout import Output, slot_layout
 from stoker.protocol.messages import Opened
 from stoker.protocol.spec import StreamSpec
-from stoker.server.cuts import room_for
 from stoker.server.state import instructions as ins
-from stoker.server.work import BuildRequest
+from stoker.server.work.cuts import room_for
+from stoker.server.work.records import BuildRequest
 
 REQUEST = Buckets(max_area=16 * 16, divisor=8, constant="pixels").to_bytes()
 PLAN = (Bucket(8, 24, 17, 21), Bucket(16, 16, 25, 16), Bucket(24, 8, 8, 21))

@@ -5,7 +5,7 @@ from stoker.protocol.messages import Close, Credit, Opened, Welcome
 from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
-from stoker.server.work import BuildRequest, Done, OpenStream
+from stoker.server.work.records import BuildRequest, Done, OpenStream
 
 
 def test_start_starts_the_workers(make_rig):

@@ -7,8 +7,8 @@ import pytest
 
 from stoker.protocol.descriptors import send_packet
 from stoker.protocol.errors import ProtocolError
-from stoker.server import channel
-from stoker.server.work import BuildRequest, CloseStream, Hired, Work
+from stoker.server.work.records import BuildRequest, CloseStream, Hired, Work
+from stoker.server.workers import channel
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ import pytest
 
 from stoker import ops
 from stoker.pipeline import pipeline
-from stoker.server.engines import KEPT
-from stoker.server.graphs import graph_to_bytes
-from stoker.server.hire import Hire
-from stoker.server.work import AddSlab, CloseStream, Done, DropSlab
-from stoker.server.worker import Worker
+from stoker.server.rows.graphs import graph_to_bytes
+from stoker.server.work.records import AddSlab, CloseStream, Done, DropSlab
+from stoker.server.workers.engines import KEPT
+from stoker.server.workers.hire import Hire
+from stoker.server.workers.worker import Worker
 
 SLAB_BYTES = 65536
 pytestmark = pytest.mark.slow

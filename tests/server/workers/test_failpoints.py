@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from stoker.protocol.errors import ConfigError
-from stoker.server.failpoints import ACTIONS, FailPoints
+from stoker.server.workers.failpoints import ACTIONS, FailPoints
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_without_a_process_everybody_obeys():
 )
 def test_what_an_action_does_to_a_process(action, code):
     program = (
-        "from stoker.server.failpoints import FailPoints; "
+        "from stoker.server.workers.failpoints import FailPoints; "
         f"FailPoints('worker.row:{action}:1').visit('worker.row')"
     )
     done = subprocess.run(

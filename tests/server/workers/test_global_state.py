@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from stoker.server.hire import PROGRESS, Hire
-from stoker.server.work import AddSlab, Done
-from stoker.server.worker import Worker
+from stoker.server.work.records import AddSlab, Done
+from stoker.server.workers.hire import PROGRESS, Hire
+from stoker.server.workers.worker import Worker
 
 SLAB_BYTES = 65536
 STEPS = 2

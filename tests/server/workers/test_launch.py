@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.server.launch import launch
+from stoker.server.daemon.launch import launch
 from stoker.server.state.events import WorkerDown, WorkerUp
 
 
@@ -22,7 +22,13 @@ def test_what_is_needed_to_launch_imports_next_to_nothing(loaded_by):
         "import stoker.server.__main__ as main; main._application();"
         "import stoker.server.commands.serve"
     )
-    slow = "numpy", "zmq", "http.server", "stoker.protocol.messages", "stoker.server.supervisor"
+    slow = (
+        "numpy",
+        "zmq",
+        "http.server",
+        "stoker.protocol.messages",
+        "stoker.server.daemon.supervisor",
+    )
     assert loaded_by(code, *slow) == set()
 
 

@@ -6,36 +6,36 @@ import sys
 
 import pytest
 
-from stoker.ops.box_resize import box_reads
+from stoker.jit import diskcache
+from stoker.ops.bases.box_resize import box_reads
 from stoker.order.permutation import permute, permute_into
-from stoker.pipeline import adapters
-from stoker.pipeline.adapters import adapted
-from stoker.rng import diskcache
-from stoker.server import recent
+from stoker.pipeline.compiled import adapters
+from stoker.pipeline.compiled.adapters import adapted
+from stoker.server.workers import recent
 
 BUILD = """
 import numpy as np
 from stoker import ops
 from stoker.pipeline import pipeline
-from stoker.pipeline.machine import address_of
-from stoker.pipeline.program import write_program
-from stoker.server import recent
+from stoker.pipeline.compiled.machine import address_of
+from stoker.pipeline.compiled.program import write_program
+from stoker.server.workers import recent
 
 train = pipeline(lambda sample: {"image": ops.horizontal_flip(sample.image)})
 plan = train.plan_for({"image": np.zeros((4, 5, 3), np.uint8)})
-print(recent.load(["stoker.ops.horizontal_flip:_run", "stoker.ops.flips:draw_flip"]))
+print(recent.load(["stoker.ops.geometry.horizontal_flip:_run", "stoker.ops.bases.flips:draw_flip"]))
 for call in write_program(plan).calls.values():
     address_of(call)
 recent.remember()
 """
 LOAD = """
 import sys
-from stoker.server import recent
+from stoker.server.workers import recent
 
 names = recent.remembered()
-print(names, recent.load([*names, "stoker.ops.none:nothing", "stoker.ops.resize:Resize"]))
-from stoker.ops.horizontal_flip import _run
-from stoker.rng.jit import compiled
+print(names, recent.load([*names, "stoker.ops.none:nothing", "stoker.ops.geometry.resize:Resize"]))
+from stoker.ops.geometry.horizontal_flip import _run
+from stoker.jit import compiled
 fast = compiled(_run)
 assert fast.overloads and not fast.stats.cache_misses
 assert not {"torch", "pyarrow", "zmq"} & set(sys.modules)
@@ -55,7 +55,7 @@ def test_the_next_process_loads_what_a_build_called(tmp_path):
         return done.stdout.strip()
 
     assert run(BUILD) == "0"  # nothing is compiled where the cache has nothing
-    called = ["stoker.ops.flips:draw_flip", "stoker.ops.horizontal_flip:_run"]
+    called = ["stoker.ops.bases.flips:draw_flip", "stoker.ops.geometry.horizontal_flip:_run"]
     assert run(LOAD) == f"{called} 2"
 
 
@@ -65,8 +65,11 @@ def test_the_next_process_loads_what_a_build_called(tmp_path):
         (None, []),
         ("{", []),
         ("3", []),
-        ('["os:system", 3, "stoker.ops.flips:draw_flip"]', ["stoker.ops.flips:draw_flip"]),
-        ('["stoker.pipeline.adapters:box_by(os:system)"]', []),
+        (
+            '["os:system", 3, "stoker.ops.bases.flips:draw_flip"]',
+            ["stoker.ops.bases.flips:draw_flip"],
+        ),
+        ('["stoker.pipeline.compiled.adapters:box_by(os:system)"]', []),
     ],
 )
 def test_a_file_that_is_none_costs_nothing(tmp_path, monkeypatch, text, names):
@@ -81,7 +84,7 @@ def test_a_rule_that_was_adapted_is_found_by_its_name(tmp_path, monkeypatch):
     monkeypatch.setattr(diskcache, "_chosen", [tmp_path])
     monkeypatch.setattr(recent, "addressed", lambda: [made])
     recent.remember()
-    name = "stoker.pipeline.adapters:box_by(stoker.ops.box_resize:box_reads)"
+    name = "stoker.pipeline.compiled.adapters:box_by(stoker.ops.bases.box_resize:box_reads)"
     assert recent.remembered()[0] == name
     assert recent._found(name) is made
 

@@ -8,9 +8,9 @@ import pytest
 from stoker.order.epoch import EpochOrder
 from stoker.order.stream import PlainOrder
 from stoker.protocol.replay import replay_from_bytes
-from stoker.server.replayer import row_of
 from stoker.server.state.events import ReplayEnded, ReplayFailed
-from stoker.server.work import ReplayRequest
+from stoker.server.work.records import ReplayRequest
+from stoker.server.workers.replayer import row_of
 
 pytestmark = pytest.mark.slow
 

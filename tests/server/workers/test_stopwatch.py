@@ -2,8 +2,8 @@
 
 import pytest
 
-from stoker.server import stopwatch
-from stoker.server.stopwatch import Stopwatch
+from stoker.server.workers import stopwatch
+from stoker.server.workers.stopwatch import Stopwatch
 
 
 @pytest.fixture

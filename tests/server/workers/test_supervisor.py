@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from stoker.order.stream import PlainOrder
-from stoker.server import channel, template
 from stoker.server.state.events import (
     BuildFailed,
     Built,
@@ -24,7 +23,8 @@ from stoker.server.state.events import (
     WorkerDown,
     WorkerUp,
 )
-from stoker.server.work import AddSlab, BuildRequest, CloseStream, Done, DropSlab
+from stoker.server.work.records import AddSlab, BuildRequest, CloseStream, Done, DropSlab
+from stoker.server.workers import channel, template
 
 pytestmark = pytest.mark.slow
 SLAB_BYTES = 65536
@@ -314,7 +314,7 @@ def test_bytes_that_are_no_graph(rig, small_dataset):
 
 PARENT = """
 import sys, time, select
-from stoker.server.supervisor import Supervisor
+from stoker.server.daemon.supervisor import Supervisor
 events = []
 supervisor = Supervisor(cache_root=sys.argv[1], python_path=[], fail_points="", shares=2,
                         on_event=events.append, now=time.monotonic)
@@ -364,7 +364,7 @@ def test_the_template_refuses_to_fork_with_a_second_thread():
 def test_the_template_refuses_to_fork_with_torch_loaded():
     program = (
         "import sys, types; sys.modules['torch'] = types.ModuleType('torch');"
-        "from stoker.server import template; template.assert_clean()"
+        "from stoker.server.workers import template; template.assert_clean()"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60

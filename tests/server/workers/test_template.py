@@ -9,15 +9,15 @@ from types import ModuleType
 import msgspec
 import pytest
 
-from stoker.server import blas
-from stoker.server.launch import PINNED
-from stoker.server.template import Fork, most_urgent
-from stoker.server.work import AddSlab, BuildRequest
+from stoker.server.daemon.launch import PINNED
+from stoker.server.work.records import AddSlab, BuildRequest
+from stoker.server.workers import blas
+from stoker.server.workers.template import Fork, most_urgent
 
 PRELOADED = """
 import gc, sys
-from stoker.rng.jit import set_cache_root
-from stoker.server import template
+from stoker.jit import set_cache_root
+from stoker.server.workers import template
 
 set_cache_root(sys.argv[1])
 template.preload()
@@ -29,10 +29,10 @@ assert not [name for name in sys.modules if name.startswith("scipy.linalg")]
 USED = """
 import mmap, os, sys
 import msgspec
-from stoker.rng.jit import set_cache_root
-from stoker.server import builder, worker
-from stoker.server.hire import Hire
-from stoker.server.work import AddSlab, BuildRequest, OpenStream, Work
+from stoker.jit import set_cache_root
+from stoker.server.workers import builder, worker
+from stoker.server.workers.hire import Hire
+from stoker.server.work.records import AddSlab, BuildRequest, OpenStream, Work
 
 build, opened, slab, work = (
     msgspec.msgpack.decode(bytes.fromhex(text), type=kind)
@@ -52,8 +52,8 @@ print(sorted(set(sys.modules) - before))
 TYPED = """
 from numba.core.registry import cpu_target
 import numpy as np
-from stoker.server import blas
-from stoker.server.launch import PINNED
+from stoker.server.workers import blas
+from stoker.server.daemon.launch import PINNED
 
 with blas.taken_for_granted():
     cpu_target.target_context.refresh()

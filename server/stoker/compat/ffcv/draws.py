@@ -5,15 +5,15 @@ draw k of a row is draw k of its key (`stoker.rng.draws`). An array whose first 
 takes the values of row i from row i; an array or a number for a single row takes them from that
 row; an order of values belongs to a single row. So a row's values depend on nothing but its key,
 whatever else is in the batch. Nothing global is read or written. Plain Python here; compiled by
-`stoker.rng.jit`.
+`stoker.jit`.
 """
 
 from typing import Any, Final
 
 import numpy as np
 
+from stoker.jit import kernel
 from stoker.rng.draws import integers, normal, uniform
-from stoker.rng.jit import kernel
 from stoker.rng.streams import Key
 
 UNIFORM: Final = 0

@@ -6,7 +6,7 @@ import numba
 import numba.extending
 import numpy as np
 
-from stoker.rng.jit import handwritten
+from stoker.jit import handwritten
 
 types: Any = numba.types
 overload: Any = numba.extending.overload

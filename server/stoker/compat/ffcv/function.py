@@ -14,7 +14,7 @@ import numpy as np
 
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.reading import array_state
-from stoker.compat.ffcv.step import Step
+from stoker.compat.ffcv.step import LineStep
 from stoker.protocol.errors import BuildError
 
 
@@ -32,7 +32,7 @@ class OperationFunction:
                 "one row at a time"
             )
         self._operation = operation
-        self._steps: dict[tuple[tuple[int, ...], str], Step] = {}
+        self._steps: dict[tuple[tuple[int, ...], str], LineStep] = {}
 
     def __call__(self, array: np.ndarray, rng: np.random.Generator) -> np.ndarray:  # noqa: TID251
         """Return the operation's result on a sample.
@@ -48,7 +48,7 @@ class OperationFunction:
         if form not in self._steps:
             name = type(self._operation).__name__
             state = array_state(*form)
-            self._steps[form] = Step(self._operation, state, name, name, alone=True)
+            self._steps[form] = LineStep(self._operation, state, name, name, alone=True)
         keys = _key_words(rng)
         rows = self._steps[form].run(array[None], keys, keys[:, 2].astype(np.int64))
         result: np.ndarray = rows[0]

@@ -12,10 +12,10 @@ from stoker.compat.ffcv.fields.decoders import Decoder, default_decoder
 from stoker.compat.ffcv.memory import Pool
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
-from stoker.compat.ffcv.step import Rows, Step
+from stoker.compat.ffcv.step import BatchRows, LineStep
 from stoker.dataset import Dataset
-from stoker.dataset.schema import Field
-from stoker.ops.foreign import seeded
+from stoker.dataset.format.schema import Field
+from stoker.ops.custom.foreign import seeded
 from stoker.protocol.errors import BuildError
 from stoker.rng.streams import make_key, stream_key
 
@@ -63,14 +63,14 @@ class Line:
         self._streams = streams
         self._pool = Pool()
         self._reading = found[0].open(dataset, field, self._stream(found[0]))
-        self._steps: list[Step] = []
+        self._steps: list[LineStep] = []
         self._tensor_steps: list[TensorStep] = []
         self._later = 0
         state = self._reading.state
         for operation in found[1:]:
             state = self._add(operation, state)
 
-    def begin(self, rows: Rows, threads: ThreadPoolExecutor, workers: int) -> Begun:
+    def begin(self, rows: BatchRows, threads: ThreadPoolExecutor, workers: int) -> Begun:
         """Let threads read the field of some rows; returns at once."""
         count, state = len(rows.ids), self._reading.state
         value = self._pool.take((count, *state.shape), state.dtype)
@@ -78,7 +78,7 @@ class Line:
         parts = [(low, min(low + part, count)) for low in range(0, count, part)]
         return value, [threads.submit(self._reading.fill, rows, *p, value) for p in parts]
 
-    def batch(self, begun: Begun, rows: Rows) -> Any:
+    def batch(self, begun: Begun, rows: BatchRows) -> Any:
         """Return the field's batch, as far as another thread than the script's may make it."""
         value: Any = begun[0]
         for done in begun[1]:
@@ -89,7 +89,7 @@ class Line:
             value = function(value, None)
         return value
 
-    def finish(self, value: Any, rows: Rows) -> Any:
+    def finish(self, value: Any, rows: BatchRows) -> Any:
         """Return what is left to do on the thread of the script: from the first module that draws.
 
         Torch's global generator is the script's too, so it may only be seeded, and put back, while
@@ -114,7 +114,7 @@ class Line:
         after: State
         after, allocation = operation.declare_state_and_memory(state)
         if state.jit_mode and after.jit_mode:
-            step = Step(operation, state, name, self._stream(operation))
+            step = LineStep(operation, state, name, self._stream(operation))
             self._steps.append(step)
             return step.after
         if allocation is not None:

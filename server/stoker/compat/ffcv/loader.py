@@ -22,14 +22,15 @@ import numpy as np
 
 from stoker.compat.ffcv.line import Begun, Line
 from stoker.compat.ffcv.pipeline.compiler import Compiler
-from stoker.compat.ffcv.step import Rows
+from stoker.compat.ffcv.step import BatchRows
 from stoker.dataset import open_dataset
+from stoker.jit.arithmetic import COMPILED
 from stoker.order.batches import positions, rank_rows, steps_per_epoch
 from stoker.order.epoch import EpochOrder
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import UnknownNameError, UsageError
 from stoker.protocol.spec import OrderSpec, StreamSpec
-from stoker.server.cgroup import cores
+from stoker.server.settings.cgroup import cores
 
 BLOCK: Final = 4096
 """Samples whose neighbourhood `QUASI_RANDOM` keeps together."""
@@ -117,7 +118,7 @@ class Loader:
             tail="drop" if drop_last else "pad",
             seed=self.seed,
         )
-        self._order = EpochOrder(self._spec, machine=True)
+        self._order = EpochOrder(self._spec, arithmetic=COMPILED)
         steps_per_epoch(self._spec)
 
     def __len__(self) -> int:
@@ -129,16 +130,18 @@ class Loader:
         epoch, self.next_epoch = self.next_epoch, self.next_epoch + 1
         return _Epoch(self, epoch).batches()
 
-    def begin(self, epoch: int, step: int, threads: ThreadPoolExecutor) -> tuple[Rows, list[Begun]]:
+    def begin(
+        self, epoch: int, step: int, threads: ThreadPoolExecutor
+    ) -> tuple[BatchRows, list[Begun]]:
         """Let threads read one batch of this rank; returns at once."""
         start, stop = positions(self._spec, step)
         low, high = rank_rows(stop - start, self._rank, self._ranks)
         end = min(start + high, len(self._chosen))
         ids, _ = self._order.lookup_range(epoch, start + low, max(end, start + low))
-        rows = Rows(self.seed, epoch, self._chosen[ids].astype(np.int64))
+        rows = BatchRows(self.seed, epoch, self._chosen[ids].astype(np.int64))
         return rows, [line.begin(rows, threads, self._workers) for line in self._lines]
 
-    def batch(self, rows: Rows, begun: list[Begun]) -> list[Any]:
+    def batch(self, rows: BatchRows, begun: list[Begun]) -> list[Any]:
         """Compute a batch that was begun, as far as another thread than the script's may.
 
         Raises:
@@ -147,7 +150,7 @@ class Loader:
         pairs = zip(self._lines, begun, strict=True)
         return [line.batch(one, rows) for line, one in pairs]
 
-    def finish(self, rows: Rows, values: list[Any]) -> tuple[Any, ...]:
+    def finish(self, rows: BatchRows, values: list[Any]) -> tuple[Any, ...]:
         """Return a batch as the script gets it; called on its thread."""
         pairs = zip(self._lines, values, strict=True)
         return tuple(line.finish(value, rows) for line, value in pairs)
@@ -219,7 +222,7 @@ class _Epoch:
             except BaseException as error:  # handed to the script's thread
                 self._ready.put(error)
 
-    def _computed(self, threads: ThreadPoolExecutor) -> Iterator[tuple[Rows, list[Any]]]:
+    def _computed(self, threads: ThreadPoolExecutor) -> Iterator[tuple[BatchRows, list[Any]]]:
         """Yield batches; while one is computed, the next is read."""
         steps = len(self._loader)
         begun = self._loader.begin(self._epoch, 0, threads)

@@ -14,17 +14,17 @@ from typing import Any, Protocol
 import numpy as np
 
 from stoker.compat.ffcv.pipeline.state import State
-from stoker.compat.ffcv.step import Rows
+from stoker.compat.ffcv.step import BatchRows
 from stoker.dataset import Dataset
-from stoker.dataset.manifest import DataFile
-from stoker.dataset.mapping import map_file
+from stoker.dataset.format.manifest import DataFile
+from stoker.dataset.reading.mapping import map_file
 from stoker.pipeline import Engine, Row, pipeline
-from stoker.pipeline.executor import compile_plan
-from stoker.pipeline.plan import bind
-from stoker.pipeline.values import Sample
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.tracing.values import TracedSample
 from stoker.protocol.errors import BuildError
-from stoker.server.samples import SampleReader
-from stoker.server.states import field_states
+from stoker.server.rows.reading import SampleReader
+from stoker.server.rows.states import field_states
 
 
 class Reading(Protocol):
@@ -36,7 +36,7 @@ class Reading(Protocol):
 
     state: State
 
-    def fill(self, rows: Rows, low: int, high: int, out: np.ndarray) -> None:
+    def fill(self, rows: BatchRows, low: int, high: int, out: np.ndarray) -> None:
         """Write the rows [low, high) of a batch to `out`, (B, *state.shape)."""
         ...
 
@@ -55,7 +55,7 @@ class StoredReading:
         self._first_rows = np.array([file.first_row for file in files])
         self._values = [_stored(dataset, file, field, shape) for file in files]
 
-    def fill(self, rows: Rows, low: int, high: int, out: np.ndarray) -> None:
+    def fill(self, rows: BatchRows, low: int, high: int, out: np.ndarray) -> None:
         """Write rows; see `Reading`."""
         ids, part = rows.ids[low:high], out[low:high]
         owners = np.searchsorted(self._first_rows, ids, side="right") - 1
@@ -76,7 +76,7 @@ class BytesReading:
         self._dataset = dataset
         self._field = field
 
-    def fill(self, rows: Rows, low: int, high: int, out: np.ndarray) -> None:
+    def fill(self, rows: BatchRows, low: int, high: int, out: np.ndarray) -> None:
         """Write rows; see `Reading`."""
         for place in range(low, high):
             data = np.frombuffer(self._dataset.read(self._field, int(rows.ids[place])), np.uint8)
@@ -96,7 +96,7 @@ class PipelineReading:
             BuildError: it does not fit the field.
         """
 
-        def one(sample: Sample) -> Mapping[str, Any]:
+        def one(sample: TracedSample) -> Mapping[str, Any]:
             return {"out": define(sample[field])}
 
         one.__name__ = name
@@ -106,7 +106,7 @@ class PipelineReading:
         self._dataset = dataset
         self._tools = threading.local()
 
-    def fill(self, rows: Rows, low: int, high: int, out: np.ndarray) -> None:
+    def fill(self, rows: BatchRows, low: int, high: int, out: np.ndarray) -> None:
         """Write rows; see `Reading`."""
         engine, reader = self._own()
         for place in range(low, high):

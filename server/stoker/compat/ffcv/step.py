@@ -24,10 +24,10 @@ from stoker.compat.ffcv.pipeline.compiler import Compiler, machine
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.compat.ffcv.rewriting import COMPILED, Rewritten, rewrite
-from stoker.ops.foreign import generator, noise
-from stoker.pipeline.diagnose import reason
+from stoker.jit import compiled
+from stoker.ops.custom.foreign import generator, noise
+from stoker.pipeline.compiled.diagnose import reason
 from stoker.protocol.errors import BuildError, StokerError
-from stoker.rng.jit import compiled
 from stoker.rng.streams import make_key, stream_key
 
 TRIAL_ROWS: Final = 3
@@ -35,7 +35,7 @@ _parallel = threading.Lock()
 prange = numba.prange
 
 
-class Rows(NamedTuple):
+class BatchRows(NamedTuple):
     """Which rows a batch holds: all that their draws depend on, besides the stream.
 
     Attributes:
@@ -56,7 +56,7 @@ class Rows(NamedTuple):
         return keys
 
 
-class Step:
+class LineStep:
     """An operation on arrays, in the order of a pipeline.
 
     Attributes:
@@ -96,7 +96,7 @@ class Step:
         self._loop: Callable[..., Any] = _plain_loop
         self._try()
 
-    def __call__(self, batch: np.ndarray, rows: Rows) -> np.ndarray:
+    def __call__(self, batch: np.ndarray, rows: BatchRows) -> np.ndarray:
         """Return the operation's result on a batch."""
         return self.run(batch, rows.keys(self._stream), rows.ids.astype(np.int64))
 
@@ -143,7 +143,7 @@ class Step:
     def _try(self) -> None:
         rng = generator(make_key(1, 2, 3, 4))
         value = noise((2 * TRIAL_ROWS, *self._before.shape), self._before.dtype, rng)
-        everyone = Rows(5, 6, np.arange(100, 100 + 2 * TRIAL_ROWS))
+        everyone = BatchRows(5, 6, np.arange(100, 100 + 2 * TRIAL_ROWS))
         with _quiet():
             self._check_result(self._tried(value, everyone, range(TRIAL_ROWS)))
         if Compiler.is_enabled():
@@ -168,7 +168,7 @@ class Step:
                     "on its class"
                 )
 
-    def _tried(self, value: np.ndarray, everyone: Rows, places: Sequence[int]) -> np.ndarray:
+    def _tried(self, value: np.ndarray, everyone: BatchRows, places: Sequence[int]) -> np.ndarray:
         """Run on some rows of the trial."""
         chosen = np.array(places)
         rows = everyone._replace(ids=everyone.ids[chosen])

@@ -1,27 +1,35 @@
-"""The kinds of sources, and how one is told from another.
+"""The kinds of sources, and how they are recognized.
 
-A kind is recognised by names and first bytes alone. The first in this table that knows a source
-takes it, so what is special stands before what is general.
+A kind is recognized by names and first bytes alone. The first kind in this table that recognizes a
+source is used, so special kinds come before general ones.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker.dataset.sources.arrays import is_arrays, scan_arrays
-from stoker.dataset.sources.coco import is_coco, scan_coco
-from stoker.dataset.sources.ffcv import is_beton, scan_beton
-from stoker.dataset.sources.folder import scan_folder
-from stoker.dataset.sources.huggingface import huggingface_files, is_huggingface, scan_huggingface
-from stoker.dataset.sources.item import SourceFile
-from stoker.dataset.sources.objects import is_object, scan_objects
-from stoker.dataset.sources.parallel import has_images_folder, scan_parallel
-from stoker.dataset.sources.scan import Request, Scan
-from stoker.dataset.sources.table import is_table, scan_table
-from stoker.dataset.sources.walk import has_pictures
-from stoker.dataset.sources.webdataset import is_webdataset, scan_webdataset, webdataset_files
-from stoker.dataset.sources.yolo import scan_yolo
-from stoker.dataset.sources.yolo_layout import is_yolo
+from stoker.dataset.format.item import SourceFile
+from stoker.dataset.sources.common.scan import Request, Scan
+from stoker.dataset.sources.common.walk import has_pictures
+from stoker.dataset.sources.formats.arrays import is_arrays, scan_arrays
+from stoker.dataset.sources.formats.coco import is_coco, scan_coco
+from stoker.dataset.sources.formats.ffcv import is_beton, scan_beton
+from stoker.dataset.sources.formats.folder import scan_folder
+from stoker.dataset.sources.formats.huggingface import (
+    huggingface_files,
+    is_huggingface,
+    scan_huggingface,
+)
+from stoker.dataset.sources.formats.objects import is_object, scan_objects
+from stoker.dataset.sources.formats.parallel import has_images_folder, scan_parallel
+from stoker.dataset.sources.formats.table import is_table, scan_table
+from stoker.dataset.sources.formats.webdataset import (
+    is_webdataset,
+    scan_webdataset,
+    webdataset_files,
+)
+from stoker.dataset.sources.formats.yolo import scan_yolo
+from stoker.dataset.sources.formats.yolo_layout import is_yolo
 from stoker.protocol.datasets import is_pattern
 from stoker.protocol.errors import UsageError
 
@@ -38,15 +46,15 @@ _FLAGS = {
 
 
 @dataclass(frozen=True)
-class Kind:
+class SourceKind:
     """A kind of source.
 
     Attributes:
-        knows: whether a path that exists, or a pattern, looks like one.
-        scan: scans it.
-        takes: what of a request it listens to; anything else is refused.
+        knows: whether an existing path, or a pattern, looks like this kind.
+        scan: the scan function.
+        takes: the options of a request that it supports; others are rejected.
         files: lists its files and the folder that they are relative to, if it can be read in place.
-        alone: whether pictures in its folder mean that the folder may be of another kind.
+        alone: whether images in its folder mean that the folder may have another kind.
     """
 
     knows: Callable[[Path], bool]
@@ -56,26 +64,28 @@ class Kind:
     alone: bool = False
 
 
-KINDS: Mapping[str, Kind] = {
-    "coco": Kind(is_coco, scan_coco, ("images", "masks", "clip")),
-    "ffcv": Kind(is_beton, scan_beton, ("fields",)),
-    "webdataset": Kind(is_webdataset, scan_webdataset, ("fields",), webdataset_files, True),
-    "huggingface": Kind(is_huggingface, scan_huggingface, ("fields",), huggingface_files, True),
-    "table": Kind(is_table, scan_table, ("fields", "images", "classes")),
-    "arrays": Kind(is_arrays, scan_arrays, ("fields", "split"), alone=True),
-    "yolo": Kind(is_yolo, scan_yolo, ("split", "masks", "clip")),
-    "parallel": Kind(has_images_folder, scan_parallel, ("fields", "classes")),
-    "folder": Kind(Path.is_dir, scan_folder, ("classes",)),
-    "python": Kind(is_object, scan_objects, ("fields",)),
+KINDS: Mapping[str, SourceKind] = {
+    "coco": SourceKind(is_coco, scan_coco, ("images", "masks", "clip")),
+    "ffcv": SourceKind(is_beton, scan_beton, ("fields",)),
+    "webdataset": SourceKind(is_webdataset, scan_webdataset, ("fields",), webdataset_files, True),
+    "huggingface": SourceKind(
+        is_huggingface, scan_huggingface, ("fields",), huggingface_files, True
+    ),
+    "table": SourceKind(is_table, scan_table, ("fields", "images", "classes")),
+    "arrays": SourceKind(is_arrays, scan_arrays, ("fields", "split"), alone=True),
+    "yolo": SourceKind(is_yolo, scan_yolo, ("split", "masks", "clip")),
+    "parallel": SourceKind(has_images_folder, scan_parallel, ("fields", "classes")),
+    "folder": SourceKind(Path.is_dir, scan_folder, ("classes",)),
+    "python": SourceKind(is_object, scan_objects, ("fields",)),
 }
 
 
 def scan_source(source: str, kind: str, request: Request) -> Scan:
-    """Scan a source of that kind, or find out its kind.
+    """Scan a source of a given kind, or recognize its kind first.
 
     Raises:
-        UsageError: there is no such kind or no such source, it is of no kind, or what was asked for
-            means nothing for its kind.
+        UsageError: there is no such kind or source, its kind is not recognized, or an option does
+            not apply to its kind.
     """
     if kind != AUTO:
         if kind not in KINDS:
@@ -86,12 +96,12 @@ def scan_source(source: str, kind: str, request: Request) -> Scan:
         if not Path(source).exists() and not is_pattern(source):
             raise UsageError(f"{source} does not exist; check the path")
         raise UsageError(
-            f"{source} is no source that `stoker pack` knows by its look; expected a folder of "
-            f"pictures, or name what it is: --kind {'|'.join(KINDS)}"
+            f"{source}: the kind of this source is not recognized; expected a folder of "
+            f"images, or name its kind: --kind {'|'.join(KINDS)}"
         )
     if KINDS[found].alone and has_pictures(Path(source)):
         raise UsageError(
-            f"{source} holds pictures, but also files of the kind {found}; say which to pack: "
+            f"{source} has images, but also files of the kind {found}; choose which to pack: "
             f"--kind {found}, or --kind folder"
         )
     return _scan(found, Path(source), request)
@@ -109,7 +119,7 @@ def _scan(name: str, path: Path, request: Request) -> Scan:
     for attribute, flag in _FLAGS.items():
         if getattr(request, attribute) and attribute not in KINDS[name].takes:
             raise UsageError(
-                f"--{flag} says nothing about {path}, a source of the kind {name}; leave it out, "
-                "or name another --kind"
+                f"--{flag} does not apply to {path}, a source of the kind {name}; leave it out, "
+                "or choose another --kind"
             )
     return KINDS[name].scan(path, request)

@@ -1,14 +1,14 @@
-"""Opens the reader that a recipe names; runs in workers."""
+"""Open the reader of a recipe; runs in workers."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 
-from stoker.dataset.sources.ffcv import BetonReader
-from stoker.dataset.sources.object_reader import ObjectReader
-from stoker.dataset.sources.readers import FileReader, Reader
-from stoker.dataset.sources.recipe import Recipe
-from stoker.dataset.sources.row_reader import RowReader
-from stoker.dataset.sources.tar_reader import TarReader
+from stoker.dataset.sources.common.readers import FileReader, Reader
+from stoker.dataset.sources.common.recipe import Recipe
+from stoker.dataset.sources.formats.ffcv import BetonReader
+from stoker.dataset.sources.formats.object_reader import ObjectReader
+from stoker.dataset.sources.formats.row_reader import RowReader
+from stoker.dataset.sources.formats.tar_reader import TarReader
 
 READERS: Mapping[str, Callable[[Recipe], Reader]] = {
     "files": FileReader,

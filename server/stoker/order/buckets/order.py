@@ -14,11 +14,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.order.buckets.plan import BucketPlan
 from stoker.order.buckets.turns import BucketTurns, Turn
 from stoker.order.epoch import PAD_ID, check_order
 from stoker.order.permutation import Permutation
-from stoker.order.stream import Found, Ids, Rows
+from stoker.order.stream import Found, Ids, RowColumns
 from stoker.order.substitutes import substitute
 from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import StreamSpec
@@ -34,13 +35,15 @@ class BucketOrder:
         turns: which of them each step delivers.
     """
 
-    def __init__(self, spec: StreamSpec, plan: BucketPlan, *, machine: bool = False) -> None:
+    def __init__(
+        self, spec: StreamSpec, plan: BucketPlan, *, arithmetic: Arithmetic = PLAIN
+    ) -> None:
         """Make the order of a spec.
 
         Args:
             spec: the stream.
             plan: the plan whose digest is in the spec.
-            machine: compute with machine code (imports numba); the numbers are the same.
+            arithmetic: compiled (imports numba) or plain; the numbers are the same.
 
         Raises:
             UsageError: the spec was made for another plan, or asks for what this version lacks.
@@ -53,9 +56,9 @@ class BucketOrder:
                 "dataset, request or batch size differ"
             )
         self.plan = plan
-        self.turns = BucketTurns(spec, plan.buckets, plan.request.leftovers, machine=machine)
+        self.turns = BucketTurns(spec, plan.buckets, plan.request.leftovers, arithmetic=arithmetic)
         self._spec = spec
-        self._machine = machine
+        self._arithmetic = arithmetic
         self._inside = functools.lru_cache(maxsize=2 * len(plan.buckets))(self._make_inside)
 
     def steps(self, epoch: int) -> int:
@@ -81,7 +84,7 @@ class BucketOrder:
         """Return how many positions the global batch of a step has."""
         return self.plan.buckets[self.turns.turn(epoch, step).bucket].positions
 
-    def rows(self, epoch: int, step: int, lo: int, hi: int) -> Rows:
+    def rows(self, epoch: int, step: int, lo: int, hi: int) -> RowColumns:
         """Return the rows [lo, hi) of the global batch of a step.
 
         Raises:
@@ -97,7 +100,7 @@ class BucketOrder:
         if self._spec.views > 1:
             offsets, views = np.divmod(offsets, self._spec.views)
         ids, epochs, places = self._stretch(bucket, epoch, number, offsets)
-        return Rows(ids, np.zeros_like(ids), epochs, places, views)
+        return RowColumns(ids, np.zeros_like(ids), epochs, places, views)
 
     def batches(self, epoch: int) -> Iterator[tuple[int, Ids]]:
         """Yield (bucket, ids) of every batch of an epoch, in order; ids are -1 where it is padded.
@@ -213,5 +216,5 @@ class BucketOrder:
         part = found.width << 16 | found.height
         return Permutation(
             found.samples, self._spec.seed, epoch, part=part, level=INSIDE_LEVEL,
-            machine=self._machine,
+            arithmetic=self._arithmetic,
         )  # fmt: skip

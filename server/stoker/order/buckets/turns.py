@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.order.permutation import Permutation
 from stoker.protocol.buckets import Bucket, BucketSteps, Leftovers, tail_of
 from stoker.protocol.errors import UsageError
@@ -49,7 +50,7 @@ class BucketTurns:
         buckets: Sequence[Bucket],
         leftovers: Leftovers,
         *,
-        machine: bool = False,
+        arithmetic: Arithmetic = PLAIN,
     ) -> None:
         """Make the turns of a stream.
 
@@ -57,7 +58,7 @@ class BucketTurns:
             spec: the stream.
             buckets: the buckets of its plan.
             leftovers: what becomes of leftovers, as the request says.
-            machine: compute with machine code (imports numba); the numbers are the same.
+            arithmetic: compiled (imports numba) or plain; the numbers are the same.
 
         Raises:
             UsageError: what is left over shall be padded and dropped.
@@ -69,7 +70,7 @@ class BucketTurns:
         self.steps_before = self.arithmetic.steps_before
         self.batches_before = self.arithmetic.batches_before
         self._spec = spec
-        self._machine = machine
+        self._arithmetic = arithmetic
         self._epoch = functools.lru_cache(maxsize=8)(self._make_epoch)
         self._order = functools.lru_cache(maxsize=4)(self._make_order)
 
@@ -117,5 +118,9 @@ class BucketTurns:
 
     def _make_order(self, epoch: int) -> Permutation:
         return Permutation(
-            self.steps(epoch), self._spec.seed, epoch, level=BATCHES_LEVEL, machine=self._machine
+            self.steps(epoch),
+            self._spec.seed,
+            epoch,
+            level=BATCHES_LEVEL,
+            arithmetic=self._arithmetic,
         )

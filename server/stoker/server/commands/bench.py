@@ -17,19 +17,19 @@ from rich.console import Console
 from rich.table import Table
 
 from stoker.dataset import open_dataset
-from stoker.pipeline.bucketed import Size
+from stoker.pipeline.planning.bucketed import Size
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.lengths import Request, request_from_json
-from stoker.server.bench.plot import plot
-from stoker.server.bench.rates import Rate, through_daemon, through_torch
-from stoker.server.bench.stages import Stages, measure_stages
-from stoker.server.bench.verdict import Verdict, deliver_s, judge
-from stoker.server.bucket_rows import plan_buckets
-from stoker.server.cgroup import cores
-from stoker.server.reference import make_spec
-from stoker.server.states import worker_plan
-from stoker.server.subject import open_subject
+from stoker.server.inspect.bench.plot import plot
+from stoker.server.inspect.bench.rates import Rate, through_daemon, through_torch
+from stoker.server.inspect.bench.stages import Stages, measure_stages
+from stoker.server.inspect.bench.verdict import Verdict, deliver_s, judge
+from stoker.server.rows.bucket_rows import plan_buckets
+from stoker.server.rows.reference import make_spec
+from stoker.server.rows.states import worker_plan
+from stoker.server.rows.subject import open_subject
+from stoker.server.settings.cgroup import cores
 
 
 def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag

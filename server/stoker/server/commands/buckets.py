@@ -20,8 +20,8 @@ from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.lengths import LengthBuckets, Request
 from stoker.protocol.spec import MAX_SEED
-from stoker.server.bucket_plot import plot
-from stoker.server.bucket_report import Report, make_report, warnings
+from stoker.server.inspect.bucket_plot import plot
+from stoker.server.inspect.bucket_report import Report, make_report, warnings
 
 IMAGES: Final = {
     "max_area": None, "divisor": 64, "min_side": None, "max_side": None, "resize": True,

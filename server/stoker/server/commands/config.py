@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from stoker.server import config as configuration
+from stoker.server.settings import config as configuration
 
 
 def config(

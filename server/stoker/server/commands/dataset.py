@@ -25,13 +25,13 @@ from rich.table import Table
 from rich.text import Text
 
 from stoker.dataset import open_dataset
-from stoker.dataset.convert import Conversion
-from stoker.dataset.describe import describe
-from stoker.dataset.in_place import index_folder, make_index
-from stoker.dataset.pack import APPLY, Options, PackReport
-from stoker.dataset.pack import Progress as PackProgress
-from stoker.dataset.pack import pack as pack_dataset
-from stoker.dataset.sources.classes import read_classes
+from stoker.dataset.format.convert import Conversion
+from stoker.dataset.packing.in_place import index_folder, make_index
+from stoker.dataset.packing.pack import APPLY, Options, PackReport
+from stoker.dataset.packing.pack import Progress as PackProgress
+from stoker.dataset.packing.pack import pack as pack_dataset
+from stoker.dataset.reading.describe import describe
+from stoker.dataset.sources.common.classes import read_classes
 from stoker.dataset.sources.kinds import AUTO, KINDS
 from stoker.dataset.verify import MAX_BAD, VerifyReport
 from stoker.dataset.verify import verify as verify_dataset

@@ -2,7 +2,7 @@
 
 The graph in its normal form, the fields and how each is read, the steps with the state and place of
 every value, the memory plan, the conditions, the steps that workers join, and the program as it is
-without that; or with `--source` the program alone, as Python that can be run.
+without that.
 """
 
 from typing import Annotated
@@ -11,17 +11,15 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from stoker.ops.python_call import PythonCall
-from stoker.pipeline.explain import explain as plan_text
-from stoker.pipeline.explain import graph_text, joined
-from stoker.pipeline.listing import listing
-from stoker.pipeline.program import write_program
-from stoker.pipeline.source import source
-from stoker.pipeline.steps import Decision
-from stoker.pipeline.windows import windowed
-from stoker.server.samples import ENCODED
-from stoker.server.states import worker_plan
-from stoker.server.subject import Subject, open_subject
+from stoker.pipeline.compiled.listing import listing
+from stoker.pipeline.compiled.program import write_program
+from stoker.pipeline.planning.boxes import windowed
+from stoker.pipeline.planning.decision import Decision
+from stoker.pipeline.showing.explain import explain as plan_text
+from stoker.pipeline.showing.explain import graph_text, joined
+from stoker.server.rows.scratch import ENCODED
+from stoker.server.rows.states import worker_plan
+from stoker.server.rows.subject import Subject, open_subject
 
 
 def explain(
@@ -30,18 +28,12 @@ def explain(
     bucket: Annotated[
         str | None, typer.Option(help="WIDTHxHEIGHT of the bucket, or its length.")
     ] = None,
-    as_source: Annotated[
-        bool, typer.Option("--source", help="Print the program as a Python module, and no more.")
-    ] = False,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
     ] = None,
 ) -> None:
     """Show a pipeline's graph, states, memory plan and program."""
     with open_subject(pipeline, dataset, python_path or (), bucket) as subject:
-        if as_source:
-            typer.echo(source(subject.plan), nl=False)
-            return
         console = Console(soft_wrap=True)
         _section(console, "Fields", "\n".join(field_lines(subject)))
         _section(console, "Graph", graph_text(subject.plan.graph))
@@ -81,9 +73,11 @@ def stages(subject: Subject) -> list[str]:
     """Name what runs in Python for every row: decoding, and functions of the user's."""
     fields = {field.name: field for field in subject.dataset.schema.fields}
     decoded = [name for name in subject.plan.fields if fields[name].encoding in ENCODED]
-    called = [d.op for d in subject.plan.decisions if isinstance(d.op, PythonCall)]
+    called = [d.op for d in subject.plan.decisions if d.op.calls_python]
     found = [f"decoding of {', '.join(decoded)}, so rows are computed one by one"] * bool(decoded)
-    return found + [f"a call of {op.function}, out of compiled code" for op in called]
+    return found + [
+        f"a call of {op.params_data()['function']}, out of compiled code" for op in called
+    ]
 
 
 def _section(console: Console, title: str, text: str) -> None:

@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.text import Text
 
 from stoker.order.remaining import Remaining
-from stoker.pipeline.engine import Row
 from stoker.protocol.errors import UsageError
 from stoker.protocol.replay import Replay
 from stoker.protocol.spec import MAX_SEED
-from stoker.server.preview import Shown, augmented, picture_output, sheet, stored
-from stoker.server.subject import Subject, freezes, open_subject
+from stoker.rng.row import Row
+from stoker.server.inspect.preview import Shown, augmented, picture_output, sheet, stored
+from stoker.server.rows.subject import Subject, freezes, open_subject
 
 MAX_PICTURES = 4096
 

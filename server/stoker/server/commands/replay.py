@@ -15,14 +15,14 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from stoker.ops.batch import GROUP
-from stoker.ops.units import unit_of
-from stoker.pipeline.engine import Row
-from stoker.pipeline.plan import Plan
+from stoker.ops.bases.batch import GROUP
+from stoker.ops.contract.units import unit_of
+from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.replay import Replay, ReplayValue
 from stoker.protocol.spec import MAX_SEED, OrderSpec
-from stoker.server.pictures import save
-from stoker.server.subject import Subject, freezes, open_subject
+from stoker.rng.row import Row
+from stoker.server.inspect.pictures import save
+from stoker.server.rows.subject import Subject, freezes, open_subject
 
 
 class OnError(StrEnum):

@@ -15,13 +15,13 @@ import typer
 
 from stoker.protocol.datasets import may_exist
 from stoker.protocol.errors import ConfigError, StokerError, UsageError
-from stoker.server import config as configuration
-from stoker.server.config_types import Config
-from stoker.server.launch import Launched, launch
-from stoker.server.logs import Logs
+from stoker.server.daemon.launch import Launched, launch
+from stoker.server.settings import config as configuration
+from stoker.server.settings.config_types import Config
+from stoker.server.settings.logs import Logs
 
 if TYPE_CHECKING:
-    from stoker.server.daemon import Daemon
+    from stoker.server.daemon.daemon import Daemon
 
 
 def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
@@ -109,8 +109,8 @@ def start_daemon(config: Config, template: Launched) -> "Daemon":
     Raises:
         StokerError: it cannot listen.
     """
-    from stoker.server.daemon import Daemon  # noqa: PLC0415 - wrong flags need no sockets
-    from stoker.server.supervisor import Supervisor  # noqa: PLC0415
+    from stoker.server.daemon.daemon import Daemon  # noqa: PLC0415 - wrong flags need no sockets
+    from stoker.server.daemon.supervisor import Supervisor  # noqa: PLC0415
 
     return Daemon(config, supervisor=partial(Supervisor, template=template))
 

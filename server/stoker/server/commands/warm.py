@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
+from stoker.jit import cache_root, set_cache_root
 from stoker.protocol.errors import UsageError
-from stoker.rng.jit import cache_root, set_cache_root
-from stoker.server.subject import open_subject
+from stoker.server.rows.subject import open_subject
 
 
 def warm(
@@ -44,13 +44,13 @@ def warm(
         set_cache_root(folder)
     began = time.monotonic()
     if all_ops:
-        from stoker.pipeline.warm import batch_calls, op_calls  # noqa: PLC0415 - loads numba
-        from stoker.pipeline.warm import warm as warm_calls  # noqa: PLC0415
+        from stoker.pipeline.compiled.warm import batch_calls, op_calls  # noqa: PLC0415 - loads numba
+        from stoker.pipeline.compiled.warm import warm as warm_calls  # noqa: PLC0415
 
         done = warm_calls([*op_calls(), *batch_calls()])
         typer.echo(f"ops: {done.compiled} functions compiled, {done.found} were there")
     if pipeline is not None and dataset is not None:
-        from stoker.server.compiling import compiled_plan  # noqa: PLC0415 - loads numba
+        from stoker.server.workers.compiling import compiled_plan  # noqa: PLC0415 - loads numba
 
         with open_subject(pipeline, dataset, python_path or (), bucket) as subject:
             compiled_plan(subject.plan.graph, subject.dataset, subject.bucket)

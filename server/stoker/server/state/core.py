@@ -1,17 +1,18 @@
 """The daemon's decisions: `handle(event) -> [instruction]`.
 
-Used by one thread, the daemon's loop; nothing in here waits, reads a clock or does I/O, so the same
-events give the same instructions. The cost of an event does not depend on the number of rows; that
-of a chunk's end is constant. After every event `assign` gives out what there is to do.
+Used by one thread, the daemon's loop. Nothing in here waits, reads a clock or does I/O, so the same
+events always give the same instructions. The cost of an event does not depend on the number of
+rows, and the end of a chunk has constant cost. After every event `assign` gives out the open work.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from stoker.server.state import metrics
+from stoker.server.state.budget import Budget
 from stoker.server.state.builds import Builds
 from stoker.server.state.context import Context
-from stoker.server.state.delivery import Groups
+from stoker.server.state.delivery import Deliveries
 from stoker.server.state.events import (
     BuildFailed,
     Built,
@@ -34,7 +35,6 @@ from stoker.server.state.events import (
 )
 from stoker.server.state.faults import Faults
 from stoker.server.state.instructions import Instruction
-from stoker.server.state.memory import Budget
 from stoker.server.state.opening import Openings
 from stoker.server.state.replays import Replays
 from stoker.server.state.scheduler import Scheduler
@@ -55,7 +55,7 @@ class Core:
         self._builds = Builds(context)
         self._streams = Streams(settings)
         self._pool = Pool(context)
-        self._groups = Groups(context, self._streams, self._budget)
+        self._groups = Deliveries(context, self._streams, self._budget)
         self._openings = Openings(context, self._builds, self._streams, self._groups, self._budget)
         self._replays = Replays(context)
         self._sessions = Sessions(
@@ -85,12 +85,12 @@ class Core:
         }
 
     def start(self) -> list[Instruction]:
-        """Return the first instructions: the workers are started."""
+        """Return the first instructions, which start the workers."""
         self._pool.start()
         return self._flush()
 
     def handle(self, event: Event) -> list[Instruction]:
-        """Decide what follows from an event; nothing does, once Exit was decided."""
+        """Return the instructions that follow from an event; none after Exit."""
         if self._stopping.exited:
             return []
         if not self._begun:
@@ -102,7 +102,7 @@ class Core:
         return self._flush()
 
     def rest_s(self) -> float:
-        """Return for how many seconds nobody needs an answer; see `Scheduler.rest_s`."""
+        """Return for how many seconds no process needs an answer; see `Scheduler.rest_s`."""
         return self._scheduler.rest_s()
 
     def counters(self) -> dict[str, int | float]:
@@ -123,7 +123,7 @@ class Core:
         return metrics.totals(self._context.counts) | now | metrics.depths(groups)
 
     def _begin(self, now: float) -> None:
-        """The first event tells the time: what started before it, starts then."""
+        """Set the time from the first event: anything started before it counts from then."""
         self._begun = True
         self._pool.begin(now)
         self._stopping.begin(now)

@@ -1,12 +1,15 @@
-"""What groups do: seek, take credits, begin steps, announce in order, fail, close.
+"""Delivery to groups: seek, take credits, begin steps, announce in order, fail, close.
 
-A run's next steps are begun while slots are free and fewer batches are under way than credits are
-left, of brief batches `AHEAD_OF_CREDITS` more: `len(pending) <= credits + AHEAD_OF_CREDITS`. So
-workers go on while the news of a batch travels to the client and its credit back. A complete batch
-waits until all before it in the run are announced; announcing costs one credit and leases the slot
-to the session. A new SEEK voids what is
-not announced; what is announced stays leased until its RELEASE. A batch that fails ends the run in
-its turn: batches before it are delivered, then comes the error.
+A run begins its next steps while slots are free and fewer batches are pending than the client has
+granted credits; brief batches may run `AHEAD_OF_CREDITS` further ahead, so that workers continue
+while READY travels to the client and its credit travels back:
+
+    len(pending) <= credits + AHEAD_OF_CREDITS.
+
+A complete batch waits until all earlier batches of the run are announced. Announcing costs one
+credit and leases the slot to the session. A new SEEK voids batches that are not announced;
+announced batches stay leased until their RELEASE. A batch that fails ends the run in its turn: the
+batches before it are delivered first, then the error.
 """
 
 from bisect import insort
@@ -16,11 +19,11 @@ from operator import attrgetter
 from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.errors import ProtocolError, ResourceError, StokerError, UsageError
 from stoker.protocol.messages import Credit, Error, Ready, Release, Seek
-from stoker.server.state.batches import Batch, Range
+from stoker.server.state.batches import BatchState, Range
+from stoker.server.state.budget import Budget
 from stoker.server.state.context import Context, Fault, error_record
 from stoker.server.state.groups import Group, Run
 from stoker.server.state.instructions import ForgetStream, FreeSlab
-from stoker.server.state.memory import Budget
 from stoker.server.state.slots import SlotState
 from stoker.server.state.streams import Stream, Streams
 
@@ -30,8 +33,8 @@ AHEAD_OF_CREDITS = 8
 _serial = attrgetter("serial")
 
 
-class Groups:
-    """All groups, and the rotation of those that have unclaimed rows."""
+class Deliveries:
+    """All groups, and the rotation of those with unclaimed rows."""
 
     def __init__(self, context: Context, streams: Streams, budget: Budget) -> None:
         self._context = context
@@ -42,22 +45,22 @@ class Groups:
         self.rotation: deque[Group] = deque()
 
     def add(self, group: Group) -> None:
-        """A group begins; its slab is being reserved."""
+        """Add a new group, whose slab is being reserved."""
         self.by_number[group.number] = self.by_slab[group.slab] = group
 
     def seek(self, group: Group, record: Seek) -> None:
         """Begin a run.
 
         Raises:
-            ProtocolError: the run's number does not count up; nothing changes.
-            UsageError: the epoch has no such step; the run delivers nothing. Or the samples that
-                crashed are too many, or none of the dataset; nothing changes.
+            ProtocolError: the run's number does not increase; nothing changes.
+            UsageError: the epoch has no such step, and the run delivers nothing; or there are too
+                many crashed samples, or one is not in the dataset, and nothing changes.
             StokerError: the stream has stopped; the run delivers nothing.
         """
         before = group.run
         if before is not None and record.run <= before.number:
             raise ProtocolError(
-                f"SEEK: expected a run above {before.number}, got {record.run}; runs count up"
+                f"SEEK: expected a run above {before.number}, got {record.run}; runs must increase"
             )
         _check_crashed(record.crashed, group.stream)
         if before is not None:
@@ -78,23 +81,23 @@ class Groups:
             )
 
     def credit(self, group: Group, record: Credit) -> None:
-        """Take credits; those of another run are void."""
+        """Add credits to the run; credits for another run are void."""
         run = group.run
         if run is not None and run.number == record.run:
             run.credits = min(run.credits + record.batches, MAX_CREDITS)
             self.deliver(group)
 
     def release(self, group: Group, token: bytes, record: Release) -> None:
-        """Take slots back; stale pairs are counted and ignored."""
+        """Release slots; stale pairs are counted and ignored."""
         for index, generation in record.slots:
             if not group.slots.release(index, generation, token):
                 self._context.counts.stale_releases += 1
 
     def fill(self, group: Group) -> None:
-        """Begin the next steps of the run, as far as credits and free slots reach.
+        """Begin the next steps of the run, as far as credits and free slots allow.
 
-        At most `AHEAD` of them have unclaimed rows at a time, whatever a client grants: so no
-        event begins more. The scheduler calls again when all are claimed.
+        At most `AHEAD` of them have unclaimed rows at a time, however many credits a client grants,
+        so one event never begins more. The scheduler calls again when all are claimed.
         """
         run = group.run
         if run is None or run.ended or run.ending:
@@ -106,7 +109,7 @@ class Groups:
             slot = group.slots.take()
             if slot is None:
                 break
-            batch = Batch(group, run.begun, run.epoch, run.step, slot)
+            batch = BatchState(group, run.begun, run.epoch, run.step, slot)
             run.begun += 1
             run.step += 1
             if run.step == group.course.steps(run.epoch):
@@ -115,8 +118,8 @@ class Groups:
             group.open.append(batch)
         self._queue(group)
 
-    def claim_ended(self, batch: Batch) -> None:
-        """A claim on the batch ended, well or not: its slot, batch and group go on from there."""
+    def claim_ended(self, batch: BatchState) -> None:
+        """Continue with slot, batch and group after a claim has ended, successfully or not."""
         group = batch.group
         group.claims -= 1
         group.slots.writer_ended(batch.slot)
@@ -131,7 +134,7 @@ class Groups:
             self.deliver(group)
 
     def deliver(self, group: Group) -> None:
-        """Announce what is complete and in turn; a failed batch in turn ends the run."""
+        """Announce complete batches whose turn it is; a failed one in its turn ends the run."""
         run = group.run
         if run is None:
             return
@@ -146,12 +149,12 @@ class Groups:
         if first is not None and first.failure is not None and first.settled:
             self._end_run(group, run, first.failure)
 
-    def put_back(self, batch: Batch, ranges: list[Range]) -> None:
-        """Rows of a lost claim are unclaimed again."""
+    def put_back(self, batch: BatchState, ranges: list[Range]) -> None:
+        """Make the rows of a lost claim unclaimed again."""
         self._context.counts.recomputed_rows += self.reclaim(batch, ranges)
 
-    def reclaim(self, batch: Batch, ranges: list[Range]) -> int:
-        """Rows of a claim are unclaimed again, as far as they are wanted; return how many."""
+    def reclaim(self, batch: BatchState, ranges: list[Range]) -> int:
+        """Make the rows of a claim unclaimed again if they are still wanted; return how many."""
         if batch.void:
             return 0
         had = batch.unclaimed
@@ -161,10 +164,10 @@ class Groups:
             self._queue(batch.group)
         return batch.unclaimed - had
 
-    def fail(self, batch: Batch, lo: int, fault: Fault) -> None:
-        """The claim that began at row `lo` could not be done; the run ends with that batch.
+    def fail(self, batch: BatchState, lo: int, fault: Fault) -> None:
+        """Record that the claim starting at row `lo` failed; the run ends with that batch.
 
-        To be called before the claim has ended.
+        Must be called before the claim has ended.
         """
         run = batch.group.run
         if batch.void or run is None:
@@ -174,21 +177,21 @@ class Groups:
         self._void(batch.group, run, batch.serial + 1)
 
     def end_run(self, group: Group, fault: Fault) -> None:
-        """The group's run ends at once, with an error to its sessions."""
+        """End the group's run at once, with an error to its sessions."""
         if group.run is not None and not group.run.ended:
             self._end_run(group, group.run, error_record(*fault, run=group.run.number))
 
     def stop_stream(self, stream: Stream, error: StokerError) -> None:
-        """A stream stops for good: all its groups are told, now and at each later SEEK."""
+        """Stop a stream for good: all its groups get the error, now and at each later SEEK."""
         for group in self.by_number.values():
             if group.stream is stream and group.stopped is None:
                 group.stopped = error
                 self.end_run(group, error.to_record())
 
     def rewind(self, stream: Stream, place: tuple[int, int]) -> None:
-        """What becomes of a stream's rows has changed from a place on: begin there anew.
+        """Begin again at a place, because the stream's rows differ from there on.
 
-        What is announced stays as it is; it shows nothing that could not be computed.
+        Announced batches stay valid: they hold only rows that could be computed.
         """
         for group in self.by_number.values():
             run = group.run
@@ -198,18 +201,18 @@ class Groups:
             if later:
                 self._void(group, run, later[0].serial)
                 run.epoch, run.step = later[0].epoch, later[0].step
-                run.ending = False  # a batch that failed was the last one begun
+                run.ending = False  # the batch that failed was the last one begun
                 self.fill(group)
 
-    def move(self, batch: Batch) -> Batch | None:
-        """A writer of the batch's slot cannot be confirmed dead: begin anew in the spare slot.
+    def move(self, batch: BatchState) -> BatchState | None:
+        """Begin a batch again in the spare slot: a writer of its slot cannot be confirmed dead.
 
         Returns:
-            The batch that takes its place, to be filled; or None: it was void or had failed, or
-            there is no spare left and the run has ended with an error.
+            The batch that replaces it, to be filled; or None: it was void or had failed, or no
+            spare is left and the run has ended with an error.
         """
         group, run = batch.group, batch.group.run
-        if batch.slot.state is SlotState.RETIRED:  # two of its writers are undead
+        if batch.slot.state is SlotState.RETIRED:  # two of its writers cannot be confirmed dead
             return None
         self._context.counts.retired_slots += 1
         replaced, wanted = group.slots.retire(batch.slot), not batch.void
@@ -230,7 +233,7 @@ class Groups:
             return None
         slot = group.slots.take()
         assert slot is not None  # the spare
-        fresh = run.pending[place] = Batch(group, batch.serial, batch.epoch, batch.step, slot)
+        fresh = run.pending[place] = BatchState(group, batch.serial, batch.epoch, batch.step, slot)
         if batch.failure is not None:
             fresh.fail(batch.cut.first_row, batch.failure)
             self.deliver(group)
@@ -238,7 +241,7 @@ class Groups:
         return fresh if fresh.failure is None else None
 
     def close(self, group: Group, token: bytes) -> None:
-        """A session leaves; with the last one the group ends, once its claims have."""
+        """Remove a session; the group ends with the last one, once its claims have ended."""
         group.members.pop(token, None)
         if group.members or group.closing:
             return
@@ -249,25 +252,25 @@ class Groups:
         self._finish(group)
 
     def reserved(self, group: Group) -> bool:
-        """The slab is there; False if nobody wants it any more."""
+        """Note that the slab is reserved; False if it is no longer wanted."""
         group.reserved = True
         self._finish(group)
         return not group.closing
 
     def refused(self, group: Group) -> None:
-        """There will be no slab."""
+        """Remove a group whose slab was refused."""
         self._remove(group)
 
     def _no_spare(self, group: Group) -> None:
         group.stopped = group.stopped or ResourceError(
             f"slab {group.slab}: two workers that were killed cannot be confirmed dead, and there"
-            " is one spare slot; open a new session, and look at what holds the workers"
+            " is only one spare slot; open a new session, and check what blocks the workers"
             " (state D in ps: usually a network file system)",
             slab=group.slab,
         )
         self.end_run(group, group.stopped.to_record())
 
-    def _announce(self, group: Group, run: Run, batch: Batch) -> Ready:
+    def _announce(self, group: Group, run: Run, batch: BatchState) -> Ready:
         run.credits -= 1
         slot = batch.slot
         assert batch.outputs is not None  # its rows are written
@@ -336,6 +339,6 @@ def _check_crashed(crashed: list[int], stream: Stream) -> None:
         raise UsageError(f"SEEK: crashed: expected ids from 0 to {rows - 1}, got {crashed}")
     if len(stream.crashed.keys() | crashed) > MAX_CRASHED:
         raise UsageError(
-            f"SEEK: crashed: at most {MAX_CRASHED} samples of a stream are replaced, this would be "
-            f"{len(stream.crashed.keys() | crashed)}: leave them out by an exclude list"
+            f"SEEK: crashed: at most {MAX_CRASHED} samples of a stream can be replaced, this would "
+            f"be {len(stream.crashed.keys() | crashed)}: leave them out with an exclude list"
         )

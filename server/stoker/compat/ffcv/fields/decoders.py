@@ -22,8 +22,8 @@ from stoker.compat.ffcv.reading import (
     StoredReading,
 )
 from stoker.dataset import Dataset
-from stoker.dataset.schema import Field
-from stoker.ops.checks import MAX_SIDE
+from stoker.dataset.format.schema import Field
+from stoker.ops.contract.checks import MAX_SIDE
 from stoker.protocol.errors import BuildError
 
 MAX_ASPECT: Final = 8

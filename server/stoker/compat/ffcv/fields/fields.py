@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from PIL import Image
 
-from stoker.dataset import schema
+from stoker.dataset.format import schema
 from stoker.protocol.errors import UsageError
 from stoker.rng.draws import bernoulli
 from stoker.rng.streams import make_key, stream_key

@@ -1,0 +1,13 @@
+"""Crop-indexed JPEG: files rewritten on a grid of restart intervals, and windows cut out of them.
+
+`rewrite` converts a JPEG to one with the same pixels whose scan can be entered every few MCUs.
+`Splicer` builds a smaller valid JPEG from the intervals that a window touches. Nothing is decoded
+to pixels here.
+"""
+
+from stoker.dataset.images.jpeg.grid import Grid
+from stoker.dataset.images.jpeg.rewrite import Rewritten, rewrite
+from stoker.dataset.images.jpeg.segments import UnindexableError
+from stoker.dataset.images.jpeg.splice import Splicer, Window
+
+__all__ = ["Grid", "Rewritten", "Splicer", "UnindexableError", "Window", "rewrite"]

@@ -1,0 +1,102 @@
+"""Huffman tables of JPEG: looking codes up, and computing optimal codes for counted symbols.
+
+Codes are canonical (ITU-T T.81, annex C). Optimal codes of at most 16 bits follow T.81, annex K.2,
+which keeps the code of all ones free.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+
+from stoker.dataset.images.jpeg.segments import Table
+from stoker.dataset.limits import CodecError
+from stoker.jit import compiled, kernel
+
+SYMBOLS: Final = 257
+"""256 symbols, and one for the code of all ones."""
+
+
+def lookup(table: Table, out: np.ndarray) -> None:
+    """Fill a table of 2^16 entries: code, right-padded -> length * 256 + symbol, or 0.
+
+    Raises:
+        CodecError: there are more codes than their lengths allow.
+    """
+    out[:] = 0
+    place, next_symbol = 0, 0
+    for length in range(1, 17):
+        span = 1 << (16 - length)
+        for _ in range(table.counts[length - 1]):
+            if place + span > 1 << 16:
+                raise CodecError("it is damaged: a Huffman table has too many codes")
+            out[place : place + span] = length << 8 | table.symbols[next_symbol]
+            place += span
+            next_symbol += 1
+
+
+def codes_of(table: Table) -> tuple[np.ndarray, np.ndarray]:
+    """Return (codes, lengths) by symbol, each (256,) int64; length 0 if there is no code."""
+    codes, lengths = np.zeros(256, np.int64), np.zeros(256, np.int64)
+    code, place = 0, 0
+    for length in range(1, 17):
+        for _ in range(table.counts[length - 1]):
+            codes[table.symbols[place]], lengths[table.symbols[place]] = code, length
+            code += 1
+            place += 1
+        code <<= 1
+    return codes, lengths
+
+
+def best_table(frequencies: np.ndarray) -> Table:
+    """Return the table with the fewest bits for these symbol frequencies, (256,) int64."""
+    sizes = np.zeros(SYMBOLS, np.int64)
+    counted = np.append(frequencies, 1).astype(np.int64)
+    compiled(_code_sizes)(counted, sizes)
+    by_length = np.bincount(sizes, minlength=SYMBOLS)
+    _limit(by_length)
+    longest = int(by_length.nonzero()[0][1:].max())
+    by_length[longest] -= 1  # the code of all ones
+    order = np.lexsort((np.arange(SYMBOLS), sizes))
+    symbols = [int(s) for s in order if sizes[s] and s < 256]
+    return Table(bytes(int(n) for n in by_length[1:17]), bytes(symbols))
+
+
+@kernel
+def _code_sizes(frequencies: Any, sizes: Any) -> None:
+    """Find code sizes by merging the two rarest (T.81, figure K.1); overwrites `frequencies`."""
+    n = frequencies.size
+    others = np.full(n, -1, np.int64)
+    while True:
+        a, b = -1, -1
+        for i in range(n - 1, -1, -1):
+            if frequencies[i] > 0:
+                if a < 0 or frequencies[i] < frequencies[a]:
+                    a, b = i, a
+                elif b < 0 or frequencies[i] < frequencies[b]:
+                    b = i
+        if b < 0:
+            return
+        frequencies[a] += frequencies[b]
+        frequencies[b] = 0
+        sizes[a] += 1
+        while others[a] >= 0:
+            a = others[a]
+            sizes[a] += 1
+        others[a] = b
+        sizes[b] += 1
+        while others[b] >= 0:
+            b = others[b]
+            sizes[b] += 1
+
+
+def _limit(by_length: np.ndarray) -> None:
+    """Shorten codes to 16 bits (T.81, figure K.3)."""
+    for length in range(SYMBOLS - 1, 16, -1):
+        while by_length[length] > 0:
+            shorter = length - 2
+            while by_length[shorter] == 0:
+                shorter -= 1
+            by_length[length] -= 2
+            by_length[length - 1] += 1
+            by_length[shorter + 1] += 2
+            by_length[shorter] -= 1

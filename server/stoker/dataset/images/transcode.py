@@ -1,0 +1,128 @@
+"""Convert image files in other formats than JPEG and PNG to PNG, without loss, when packing.
+
+Pillow's plugin for the format is chosen by the file's signature and used directly; Stoker's pixel
+limit replaces Pillow's and is checked on the header before a pixel is decoded. Several frames, more
+than 8 bits per channel and floats are rejected, because they do not give one obvious 8-bit image.
+"""
+
+import io
+from collections.abc import Callable
+
+import numpy as np
+from PIL import (
+    BmpImagePlugin,
+    ExifTags,
+    GifImagePlugin,
+    Image,
+    ImageFile,
+    ImageOps,
+    PngImagePlugin,
+    PpmImagePlugin,
+    TiffImagePlugin,
+    WebPImagePlugin,
+)
+
+from stoker.dataset.images.orientation import KEPT, laid_back
+from stoker.dataset.images.png import SIGNATURE, mask_values, read_png_header
+from stoker.dataset.limits import CodecError, check_pixels
+
+_FORMATS: tuple[tuple[bytes, str, Callable[[io.BytesIO], ImageFile.ImageFile]], ...] = (
+    (b"BM", "BMP", BmpImagePlugin.BmpImageFile),
+    (b"GIF8", "GIF", GifImagePlugin.GifImageFile),
+    (b"II*\0", "TIFF", TiffImagePlugin.TiffImageFile),
+    (b"MM\0*", "TIFF", TiffImagePlugin.TiffImageFile),
+    (b"RIFF", "WebP", WebPImagePlugin.WebPImageFile),
+    *((b"P%d" % digit, "PNM", PpmImagePlugin.PpmImageFile) for digit in range(1, 7)),
+)
+_IMAGE_MODES = ("1", "L", "P", "RGB", "RGBA", "RGBX", "LA", "PA", "CMYK", "YCbCr")
+_MASK_MODES = ("1", "L", "P")
+
+
+def is_deep_mask(data: bytes) -> bool:
+    """Whether this is a gray PNG of 16 bits; as a mask it may still hold small values."""
+    if data[:8] != SIGNATURE:
+        return False
+    header = read_png_header(data)
+    return header.depth == 16 and header.colour == 0
+
+
+def transcode(data: bytes, kind: str, keep: bool = False) -> tuple[bytes, tuple[str, ...]]:
+    """Convert a file to a PNG of 8 bits with the same pixels.
+
+    Args:
+        data: the file's bytes.
+        kind: "image" or "mask".
+        keep: leave the pixels as stored; otherwise they are turned upright by EXIF.
+
+    Returns:
+        The PNG, and notes about the conversion.
+
+    Raises:
+        CodecError: it is not an image in a known format, is damaged, or would lose information.
+    """
+    name, opener = _format(data)
+    try:
+        picture = opener(io.BytesIO(data))
+        check_pixels(picture.height, picture.width)
+        frames = int(getattr(picture, "n_frames", 1))
+        if frames > 1:
+            raise CodecError(
+                f"it is a {name} of {frames} frames; store the frame you want by itself"
+            )
+        turn = _orientation(picture)
+        upright = ImageOps.exif_transpose(picture)
+        pixels = _mask_pixels(upright, name) if kind == "mask" else _image_pixels(upright, name)
+    except CodecError:
+        raise
+    except Exception as error:  # Pillow raises a dozen types on damaged files
+        raise CodecError(f"it is damaged: {name}: {error}") from None
+    out = io.BytesIO()
+    stored = np.ascontiguousarray(laid_back(pixels, turn)) if keep else pixels
+    Image.fromarray(stored).save(out, "PNG", compress_level=6)
+    depth = "16-bit PNG" if name == "PNG" else name
+    note = f"{depth} re-encoded as PNG without loss"
+    return out.getvalue(), (note, KEPT) if keep and turn != 1 else (note,)
+
+
+def _orientation(picture: ImageFile.ImageFile) -> int:
+    """Return the EXIF orientation of an image before loading, because loading turns a TIFF."""
+    value = picture.getexif().get(ExifTags.Base.Orientation, 1)
+    return value if value in range(1, 9) else 1
+
+
+def _format(data: bytes) -> tuple[str, Callable[[io.BytesIO], ImageFile.ImageFile]]:
+    if data[:8] == SIGNATURE:
+        return "PNG", PngImagePlugin.PngImageFile
+    for start, name, opener in _FORMATS:
+        if data.startswith(start) and (name != "WebP" or data[8:12] == b"WEBP"):
+            return name, opener
+    raise CodecError(
+        f"expected a JPEG, PNG, BMP, GIF, TIFF, WebP or PNM, but it begins with {data[:8].hex(' ')}"
+    )
+
+
+def _image_pixels(picture: Image.Image, name: str) -> np.ndarray:
+    if picture.mode not in _IMAGE_MODES:
+        raise CodecError(
+            f"it is a {name} of mode {picture.mode}, which does not fit 8 bits per channel; "
+            "convert it first"
+        )
+    picture.info.pop("transparency", None)
+    return np.asarray(picture.convert("RGB"))
+
+
+def _mask_pixels(picture: Image.Image, name: str) -> np.ndarray:
+    if picture.mode in _MASK_MODES:
+        return mask_values(picture)
+    if picture.mode not in ("I;16", "I;16B", "I"):
+        raise CodecError(
+            f"it is a {name} of mode {picture.mode}, but a mask has one channel of class indices "
+            "(gray or palette); map its colors to indices first"
+        )
+    values = np.asarray(picture)
+    if values.min() < 0 or values.max() > 255:
+        raise CodecError(
+            f"its values reach from {values.min()} to {values.max()}, but a mask's values must be "
+            "0 to 255; map them to class indices first"
+        )
+    return values.astype(np.uint8)

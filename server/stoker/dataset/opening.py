@@ -1,0 +1,61 @@
+"""Opening a dataset by its path: a packed folder, a source read in place, or a live source.
+
+The top of the package. For a source read in place, its index is made here if it is missing or out
+of date. Runs in workers and in user processes; imports no pyarrow, numba or torch for packed
+datasets.
+"""
+
+import os
+from pathlib import Path
+
+from stoker.dataset.format.manifest import NAME
+from stoker.dataset.reading.dataset import Dataset
+from stoker.dataset.reading.packed import MAX_MAPS, open_folder
+from stoker.protocol.datasets import is_live
+from stoker.protocol.errors import DatasetError
+
+
+def open_dataset(
+    path: str | os.PathLike[str], *, max_maps: int = MAX_MAPS, expected: str | None = None
+) -> Dataset:
+    """Open a dataset.
+
+    Args:
+        path: the folder that `stoker pack` wrote; or a source that is read in place: tar or Arrow
+            files, by folder, file or pattern (its index is made if it is missing or out of date);
+            or the `module:Class` of a live source.
+        max_maps: maximum number of files that are mapped at once.
+        expected: the fingerprint that it must have; then no index is made.
+
+    Raises:
+        DatasetError: it is missing, damaged, or not the expected one; or samples are bad.
+        VersionError: it was packed by a newer Stoker.
+        UsageError: the source cannot be read in place.
+    """
+    name = os.fspath(path)
+    if is_live(name):
+        from stoker.dataset.reading.live import open_live  # noqa: PLC0415 - it is a Dataset too
+
+        dataset: Dataset = open_live(name)
+    else:
+        dataset = open_folder(_folder_of(Path(path), expected is None), max_maps)
+    if expected not in (None, dataset.fingerprint):
+        dataset.close()
+        raise DatasetError(
+            f"dataset {path}: expected fingerprint {expected}, as when the stream was opened, got "
+            f"{dataset.fingerprint}; open the stream again",
+            dataset=str(path),
+        )
+    return dataset
+
+
+def _folder_of(path: Path, may_make: bool) -> Path:
+    """Return the folder with the manifest: of the dataset itself, or of an index."""
+    if (path / NAME).exists():
+        return path
+    # Sources have many imports, which a worker on a packed dataset does not need.
+    from stoker.dataset.packing import in_place  # noqa: PLC0415
+
+    if not in_place.can_be_in_place(path):
+        return path
+    return in_place.current_index(path) if may_make else in_place.index_folder(path)

@@ -1,0 +1,236 @@
+"""Writing a dataset: from rows, or from files that packing has finished.
+
+A dataset grows in its own folder: finished files are next to a folder `.packing` of temporary
+files, and nothing can be opened until the manifest, written last, names them. So a dataset that is
+being overwritten stays readable until its successor is complete; files that are not in the new
+manifest are then removed. There is one writer at a time: a lock on the folder, which ends with the
+process that holds it, rejects a second one.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from stoker.dataset.format.cells import Value, make_cells
+from stoker.dataset.format.fingerprint import dataset_fingerprint
+from stoker.dataset.format.manifest import NAME, WORK, DataFile, Manifest, Source, write_manifest
+from stoker.dataset.format.schema import (
+    DIGEST,
+    DIGEST_TYPE,
+    SOURCE,
+    SOURCE_TYPE,
+    Schema,
+    Side,
+    check_schema,
+)
+from stoker.dataset.format.summary import Summary, finish_field, statistics
+from stoker.dataset.images.inspect import Scratches
+from stoker.dataset.limits import CodecError
+from stoker.dataset.packing.shard import ShardRecord, ShardWriter
+from stoker.dataset.reading.mapping import map_file
+from stoker.protocol.errors import DatasetError, ResourceError, UsageError
+
+MAX_ROWS_PER_FILE = 2**20
+MAX_FILE_BYTES = 2**30
+MAX_BAD = 100
+_OURS = re.compile(r"[0-9]{5,}-[0-9a-f]{8}\.arrow")
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where rows are cut into files: after this many rows or bytes, whichever comes first."""
+
+    rows: int = MAX_ROWS_PER_FILE
+    data_bytes: int = MAX_FILE_BYTES
+
+
+def write_dataset(
+    dest: str | os.PathLike[str],
+    schema: Schema,
+    rows: Iterable[Mapping[str, Value]],
+    *,
+    cut: Cut | None = None,
+    overwrite: bool = False,
+) -> Manifest:
+    """Write rows as a dataset.
+
+    Args:
+        dest: folder of the dataset; created if it is missing.
+        schema: its fields, made by `schema.image`, `schema.label` and so on.
+        rows: for each sample, a value per field: bytes (encoded pictures, bytes), arrays, scalars.
+        cut: where rows are cut into files.
+        overwrite: replace an existing dataset.
+
+    Raises:
+        UsageError: the schema is invalid, a row lacks a field, or there is already a dataset.
+        DatasetError: a value does not fit its field, or there are no rows.
+        ResourceError: the disk is full.
+    """
+    schema = with_row_columns(schema, source=False)
+    check_schema(schema)
+    folder, cut, scratch = Path(dest), cut or Cut(), Scratches()
+    names = {field.name for field in schema.fields}
+    records: list[ShardRecord] = []
+    with open_work(folder, overwrite) as work:
+        clear(work)
+        stream, count = iter(rows), 0
+        while True:
+            with ShardWriter(folder, work, schema, MAX_BAD) as writer:
+                for row in stream:
+                    if row.keys() != names:
+                        raise UsageError(
+                            f"row {count}: expected the fields {', '.join(sorted(names))}, "
+                            f"got {', '.join(sorted(row))}"
+                        )
+                    try:
+                        cells = make_cells(schema.fields, row, scratch)
+                    except CodecError as error:
+                        raise DatasetError(f"row {count}, {error}") from None
+                    with disk_errors(folder):
+                        writer.add(cells, f"row {count}")
+                    count += 1
+                    if writer.rows >= cut.rows or writer.data_bytes >= cut.data_bytes:
+                        break
+                if not writer.rows:
+                    break
+                with disk_errors(folder):
+                    records.append(writer.finish(len(records)))
+        with disk_errors(folder):
+            return commit(folder, schema, records)
+
+
+def with_row_columns(schema: Schema, source: bool) -> Schema:
+    """Return the schema with the row columns: digest and, if requested, source."""
+    side = [Side(DIGEST, DIGEST_TYPE)]
+    if source:
+        side.append(Side(SOURCE, SOURCE_TYPE))
+    return msgspec.structs.replace(schema, side=tuple(side))
+
+
+@contextlib.contextmanager
+def disk_errors(folder: Path) -> Iterator[None]:
+    """Turn disk errors inside the block into typed errors.
+
+    Raises:
+        ResourceError: the disk, or the user's share of it, is full.
+        DatasetError: another fault.
+    """
+    try:
+        yield
+    except OSError as error:
+        what = f"cannot write to {folder}: {error.strerror}"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise ResourceError(f"{what}; free some space and run the same command again") from None
+        raise DatasetError(f"{what}; check the disk, and run the same command again") from None
+
+
+@contextlib.contextmanager
+def open_work(folder: Path, overwrite: bool) -> Iterator[Path]:
+    """Create and lock the work folder of a dataset that will be written.
+
+    Raises:
+        UsageError: there is already a dataset or another writer, or the folder is not writable.
+    """
+    if (folder / NAME).exists() and not overwrite:
+        raise UsageError(
+            f"{folder} already holds a dataset; choose another place, or pass --overwrite to "
+            "replace it"
+        )
+    work = folder / WORK
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(work / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write to {folder}: {error.strerror}; choose another place"
+        ) from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _taken(folder) from None
+        if (
+            os.fstat(descriptor).st_nlink == 0
+        ):  # its holder finished between the open and the lock here
+            raise _taken(folder)
+        yield work
+    finally:
+        os.close(descriptor)
+
+
+def _taken(folder: Path) -> UsageError:
+    return UsageError(f"another process is writing {folder}; wait for it, or choose another place")
+
+
+def clear(work: Path) -> None:
+    """Remove everything from the work folder except the lock."""
+    for path in work.iterdir():
+        if path.name != "lock":
+            path.unlink()
+
+
+def commit(
+    folder: Path,
+    schema: Schema,
+    records: list[ShardRecord],
+    source: Source | UnsetType = UNSET,
+) -> Manifest:
+    """Make finished files a dataset: complete the schema, hash, write the manifest.
+
+    Args:
+        folder: folder of the dataset.
+        schema: the declared schema.
+        records: records of the finished files, in order.
+        source: for an index: the source that is read in place.
+
+    Raises:
+        DatasetError: there are no rows.
+    """
+    total = Summary()
+    files: list[DataFile] = []
+    for record in records:
+        total.merge(record.summary, MAX_BAD)
+        if record.file is not None:
+            first = files[-1].first_row + files[-1].rows if files else 0
+            files.append(msgspec.structs.replace(record.file, first_row=first))
+    if not files:
+        raise DatasetError(
+            f"expected at least one sample to write to {folder}, got none; check the source"
+        )
+    fields = tuple(finish_field(field, total.fields[field.name]) for field in schema.fields)
+    manifest = Manifest(
+        fingerprint=dataset_fingerprint(
+            fields,
+            total.rows,
+            _digests(folder, files),
+            None if source is UNSET else source.files,
+            "content" if source is UNSET else "stat",
+        ),
+        rows=total.rows,
+        schema=msgspec.structs.replace(schema, fields=fields),
+        statistics=statistics(fields, total),
+        files=tuple(files),
+        source=source,
+    )
+    write_manifest(folder, manifest)
+    kept = {file.name for file in files}
+    for path in folder.iterdir():
+        if _OURS.fullmatch(path.name) and path.name not in kept:
+            path.unlink()
+    shutil.rmtree(folder / WORK)
+    return manifest
+
+
+def _digests(folder: Path, files: list[DataFile]) -> Iterator[memoryview]:
+    for file in files:
+        place = file.columns[DIGEST].data
+        yield map_file(folder / file.name, file.size_bytes)[place.offset : place.end]

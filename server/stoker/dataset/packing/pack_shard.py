@@ -1,0 +1,147 @@
+"""Packs one file of a dataset: reads its items, checks each, writes the Arrow file and its record.
+
+Runs in a worker process. The output depends on the items alone. An item that cannot be stored is
+left out and listed in the record; the packing process decides what follows. A later run resumes
+from the record (`00007.json` in the work folder, renamed into place after the file).
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stoker.dataset.format.cells import Cell, FieldError, make_cells
+from stoker.dataset.format.convert import Converted, convert
+from stoker.dataset.format.index_cells import index_cells
+from stoker.dataset.format.item import Item
+from stoker.dataset.images.inspect import Scratches
+from stoker.dataset.packing.build import disk_errors
+from stoker.dataset.packing.listing import read_listing
+from stoker.dataset.packing.shard import ShardRecord, ShardWriter
+from stoker.dataset.sources.common.readers import BadItemError, Locator, Reader, file_of
+from stoker.dataset.sources.common.recipe import Recipe
+from stoker.dataset.sources.opening import open_reader
+
+
+class ShardJob(msgspec.Struct, frozen=True, kw_only=True):
+    """The work of packing one file.
+
+    Attributes:
+        index: number of the file.
+        recipe: how to pack.
+        dest, work: folders of the dataset and of temporary files.
+        listing: file of items, see `stoker.dataset.packing.listing`.
+        offset: where this job's items begin in it, in bytes.
+        count: number of items.
+        size_bytes: the cost of reading them, in bytes.
+        key: digest of everything that the result depends on.
+    """
+
+    index: int
+    recipe: Recipe
+    dest: str
+    work: str
+    listing: str
+    offset: int
+    count: int
+    size_bytes: int
+    key: str
+
+
+class KeptRecord(msgspec.Struct, frozen=True):
+    """A shard's record in the work folder, with the key of its input."""
+
+    key: str
+    record: ShardRecord
+
+
+def pack_shard(argument: Any, report: Any) -> Any:
+    """Pack one file; takes a `ShardJob` and returns a `ShardRecord`, both in JSON form.
+
+    Raises:
+        ResourceError: the disk is full.
+        DatasetError: the file cannot be written for another reason.
+    """
+    job = msgspec.convert(argument, ShardJob)
+    with disk_errors(Path(job.dest)):
+        record = _pack(job, report)
+        keep_record(Path(job.work), job.index, KeptRecord(job.key, record))
+    return msgspec.to_builtins(record)
+
+
+def keep_record(work: Path, index: int, kept: KeptRecord) -> None:
+    """Write a record into the work folder atomically."""
+    temporary = work / f"{index:05d}.{os.getpid()}.record"
+    temporary.write_bytes(msgspec.json.encode(kept))
+    os.replace(temporary, work / f"{index:05d}.json")
+
+
+def _pack(job: ShardJob, report: Any) -> ShardRecord:
+    recipe, scratch = job.recipe, Scratches()
+    with (
+        open_reader(recipe) as reader,
+        ShardWriter(Path(job.dest), Path(job.work), recipe.schema, recipe.max_bad) as writer,
+    ):
+        for item in read_listing(Path(job.listing), job.offset, job.count):
+            try:
+                cells = _cells(recipe, item, reader, scratch)
+            except BadItemError as bad:
+                writer.add_bad(bad.path, bad.reason)
+            else:
+                writer.add(cells, item.name)
+            report(1, item.size_bytes)
+        return writer.finish(job.index)
+
+
+def _cells(recipe: Recipe, item: Item, reader: Reader, scratch: Scratches) -> dict[str, Cell]:
+    """Return the cells of an item."""
+    fields, converted = recipe.schema.fields, Converted({})
+    try:
+        if recipe.in_place:
+            assert isinstance(reader, Locator)
+            cells = index_cells(fields, reader.locate(item), reader.extract, scratch)
+        else:
+            converted = Converted(dict(reader.read(item)))
+            if recipe.conversion.is_any:
+                converted = convert(fields, converted.values, recipe.conversion, scratch)
+                _check_sizes(recipe, item, converted.sizes)
+            cells = make_cells(fields, converted.values, scratch)
+    except FieldError as error:
+        file = file_of(item, fields, error.field)
+        found = (item.name, str(error)) if file is None else (file, error.reason)
+        raise BadItemError(*found) from None
+    for name, notes in converted.notes.items():
+        cells[name] = replace(cells[name], notes=(*notes, *cells[name].notes))
+    if not recipe.conversion.is_any:
+        pictures = (field.name for field in fields if field.is_picture)
+        sizes = {name: (cells[name].items, cells[name].width) for name in pictures}
+        _check_sizes(recipe, item, sizes)
+    return cells
+
+
+def _check_sizes(recipe: Recipe, item: Item, sizes: Mapping[str, tuple[int, int]]) -> None:
+    """Check the sizes (height, width) of an item's images, after orientation if applied."""
+    fields = recipe.schema.fields
+    pictures = [field for field in fields if field.is_picture]
+    if not pictures:
+        return
+    first, others = pictures[0], pictures[1:]
+    size = sizes[first.name]
+    how = "as stored" if first.keeps_orientation else "upright"
+    here = f"it has {size[0]}x{size[1]} pixels (height x width, {how})"
+    if item.size is not None and item.size != size:
+        raise BadItemError(
+            item.name,
+            f"{here}, but its annotations are for {item.size[0]}x{item.size[1]}; they must agree",
+        )
+    for field in others:
+        height, width = sizes[field.name]
+        if (height, width) != size and (recipe.aligned or field.kind == "mask"):
+            other = file_of(item, fields, field.name) or f"field {field.name!r}"
+            raise BadItemError(
+                item.name,
+                f"{here}, but {other} has {height}x{width}; partners must agree",
+            )

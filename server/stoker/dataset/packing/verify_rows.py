@@ -1,0 +1,110 @@
+"""Verify a range of rows: decode every image and compare every row's digest.
+
+Runs in a worker process. A row is bad if a field cannot be read or decoded, or if its content no
+longer has the digest that it was packed with.
+"""
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from stoker.dataset.format.cells import Cell
+from stoker.dataset.format.fingerprint import row_digest
+from stoker.dataset.format.schema import Field
+from stoker.dataset.reading.dataset import Dataset
+from stoker.dataset.reading.packed import open_folder
+from stoker.protocol.errors import SampleError
+
+
+class RowsJob(msgspec.Struct, frozen=True):
+    """Rows `start` to `stop` of the dataset at `path`; the first `limit` bad ones are listed."""
+
+    path: str
+    start: int
+    stop: int
+    limit: int
+
+
+class BadRow(msgspec.Struct, frozen=True):
+    """A bad row: its id, the field ("" for the whole row), the file it came from, the reason."""
+
+    id: int
+    field: str
+    source: str
+    reason: str
+
+
+class RowsResult(msgspec.Struct, frozen=True):
+    """The number of bad rows, and the first of them."""
+
+    bad: int
+    rows: list[BadRow]
+
+
+def verify_rows(argument: Any, report: Callable[[int, int], None]) -> Any:
+    """Verify rows; takes a `RowsJob` and returns a `RowsResult`, both in JSON form.
+
+    Raises:
+        DatasetError: the dataset cannot be opened.
+    """
+    job = msgspec.convert(argument, RowsJob)
+    found: list[BadRow] = []
+    bad = 0
+    with open_folder(Path(job.path)) as dataset:
+        out = np.empty(_largest(dataset.schema.fields), np.uint8)
+        for number in range(job.start, job.stop):
+            faults, size_bytes = _faults(dataset, number, out)
+            bad += bool(faults)
+            found += faults[: max(0, job.limit - len(found))]
+            report(1, size_bytes)
+    return msgspec.to_builtins(RowsResult(bad, found))
+
+
+def _largest(fields: tuple[Field, ...]) -> int:
+    return max((field.bound_bytes for field in fields if field.is_picture), default=0)
+
+
+def _faults(dataset: Dataset, number: int, out: np.ndarray) -> tuple[list[BadRow], int]:
+    """Return the faults of a row, and the number of bytes that were checked."""
+    faults: list[BadRow] = []
+    cells: list[Cell] = []
+    for field in dataset.schema.fields:
+        try:
+            cells.append(_cell(dataset, field, number, out))
+            if field.is_picture:
+                dataset.check_grid(field.name, number)
+        except SampleError as error:
+            faults.append(_bad(dataset, number, field.name, str(error.details["reason"])))
+    if not faults and row_digest(cells) != dataset.digest(number):
+        reason = "its content no longer has the digest that it was packed with"
+        faults.append(_bad(dataset, number, "", reason))
+    return faults, sum(len(cell.data) for cell in cells)
+
+
+def _cell(dataset: Dataset, field: Field, number: int, out: np.ndarray) -> Cell:
+    """Return a field's cell; `out` is memory for decoding an image."""
+    value = dataset.read(field.name, number)
+    if field.referenced:
+        if field.is_picture:
+            dataset.decode(field.name, number, out)
+        return Cell(dataset.reference(field.name, number))
+    if isinstance(value, memoryview):
+        pixels = dataset.decode(field.name, number, out) if field.is_picture else out[:0]
+        if field.encoding != "bands":
+            return Cell(value)
+        prefix = struct.pack("<II", *pixels.shape[:2])
+        return Cell(value, prefix=prefix, content=pixels.tobytes())
+    prefix = struct.pack("<II", *value.shape[:2]) if field.is_picture else b""
+    return Cell(value.tobytes(), prefix=prefix)
+
+
+def _bad(dataset: Dataset, number: int, field: str, reason: str) -> BadRow:
+    try:
+        source = dataset.source(number) or ""
+    except SampleError:
+        source = ""
+    return BadRow(number, field, source, reason)

@@ -1,0 +1,219 @@
+"""The columns of a dataset's files, mapped on first use; the `max_maps` last used are kept.
+
+A row is found by bisection over the files' first rows: O(log files), with nothing per sample in
+memory. Existing views keep their map alive when its file leaves the cache. Threads may share this:
+the cache changes under a lock, and a row holds its columns independently of the cache.
+"""
+
+import bisect
+import contextlib
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from stoker.dataset.format.arrow import ITEM_BYTES, ColumnType, parse_type
+from stoker.dataset.format.manifest import ColumnPlace, DataFile, Manifest
+from stoker.dataset.reading.mapping import map_file
+from stoker.dataset.reading.source_files import SourceFiles
+from stoker.protocol.errors import ClosedError, DatasetError
+
+
+@dataclass(frozen=True)
+class FixedColumn:
+    """A column of items of equal size: `items` has one per row; `start` is its byte in the file."""
+
+    items: np.ndarray
+    start: int
+
+    def place(self, row: int) -> int:
+        """Return the offset of an item in the file, in bytes."""
+        return self.start + row * self.items.strides[0]
+
+
+@dataclass(frozen=True)
+class VariableColumn:
+    """A column of items that differ in length; offsets count elements of `step` bytes."""
+
+    data: memoryview
+    offsets: np.ndarray
+    step: int
+    start: int
+
+    def item(self, row: int) -> memoryview:
+        """Return an item's bytes.
+
+        Raises:
+            ValueError: its offsets are damaged.
+        """
+        first, stop = self.step * int(self.offsets[row]), self.step * int(self.offsets[row + 1])
+        if not 0 <= first <= stop <= len(self.data):
+            raise ValueError(f"its offsets {first} and {stop} are damaged")
+        return self.data[first:stop]
+
+    def place(self, row: int) -> int:
+        """Return the offset of an item in the file, in bytes."""
+        return self.start + self.step * int(self.offsets[row])
+
+
+@dataclass(frozen=True)
+class ReferenceColumn:
+    """A column of references to values in the files of a source."""
+
+    items: np.ndarray
+    sources: SourceFiles
+
+    def item(self, row: int) -> memoryview:
+        """Return an item's bytes, read from its file.
+
+        Raises:
+            ValueError: its reference is damaged.
+            DatasetError: the file has changed.
+        """
+        number, size_bytes, offset = self._reference(row)
+        return memoryview(self.sources.read(number, offset, size_bytes))
+
+    def will_need(self, row: int) -> None:
+        """Start to read an item's bytes from storage, without waiting for them.
+
+        Raises:
+            ValueError: its reference is damaged.
+            DatasetError: the file has changed.
+        """
+        number, size_bytes, offset = self._reference(row)
+        self.sources.will_need(number, offset, size_bytes)
+
+    def sizes_bytes(self) -> np.ndarray:
+        """Return the size of each item in bytes, from its reference, (rows,) int64."""
+        return self.items[:, 1].astype(np.int64)
+
+    def file_name(self, row: int) -> str:
+        """Return the path of the file that holds an item."""
+        return self.sources.name(self._reference(row)[0])
+
+    def place(self, row: int) -> int:
+        """Return the offset of an item in its file, in bytes."""
+        return self._reference(row)[2]
+
+    def _reference(self, row: int) -> tuple[int, int, int]:
+        number, size_bytes, low, high = self.items[row].tolist()
+        if number >= len(self.sources):
+            raise ValueError(
+                f"its reference is damaged: expected a file below {len(self.sources)}, got {number}"
+            )
+        return number, size_bytes, high << 32 | low
+
+
+Column = FixedColumn | VariableColumn | ReferenceColumn
+Columns = Mapping[str, Column]
+
+
+@dataclass(frozen=True)
+class FileRow:
+    """A row of a file: all columns of that file, and the row's number in it."""
+
+    file: DataFile
+    columns: Columns
+    number: int
+
+    def number_of(self, column: str) -> int:
+        """Return the value of a column of integers."""
+        found = self.columns[column]
+        assert isinstance(found, FixedColumn)
+        return int(found.items[self.number])
+
+
+class ColumnFiles:
+    """All files of a dataset; `row` finds a row in them."""
+
+    def __init__(
+        self, folder: Path, manifest: Manifest, max_maps: int, sources: SourceFiles | None
+    ) -> None:
+        self._folder = folder
+        self._sources = sources
+        self._referenced = frozenset(f.name for f in manifest.schema.fields if f.referenced)
+        self._files = manifest.files
+        self._first_rows = [file.first_row for file in manifest.files]
+        self._types = {name: parse_type(text) for name, text in manifest.schema.columns()}
+        self._mapped: OrderedDict[int, dict[str, Column]] = OrderedDict()
+        self._max_maps = max(1, max_maps)
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def close(self) -> None:
+        """Drop the maps; existing views stay valid."""
+        self._closed = True
+        with self._lock:
+            self._mapped.clear()
+
+    def row(self, number: int) -> FileRow:
+        """Find a row, from 0 to the number of rows, exclusive.
+
+        Raises:
+            ClosedError: the dataset was closed.
+            DatasetError: its file cannot be mapped.
+        """
+        index = bisect.bisect_right(self._first_rows, number) - 1
+        columns = self._mapped.get(index)
+        if columns is None:
+            columns = self._map(index)
+        else:
+            with contextlib.suppress(
+                KeyError
+            ):  # another thread evicted it: this reference keeps it
+                self._mapped.move_to_end(index)
+        return FileRow(self._files[index], columns, number - self._first_rows[index])
+
+    def by_file(self, numbers: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, Columns]]:
+        """Group rows by file: (their places in `numbers`, rows of the file, its columns).
+
+        Raises:
+            ClosedError: the dataset was closed.
+            DatasetError: a file cannot be mapped.
+        """
+        indices = np.searchsorted(self._first_rows, numbers, side="right") - 1
+        for index in np.unique(indices).tolist():
+            places = np.flatnonzero(indices == index)
+            first = self._first_rows[index]
+            yield places, numbers[places] - first, self.row(first).columns
+
+    def _map(self, index: int) -> dict[str, Column]:
+        if self._closed:
+            raise ClosedError(
+                f"dataset {self._folder} was closed; open it again", dataset=str(self._folder)
+            )
+        file = self._files[index]
+        try:
+            view = map_file(self._folder / file.name, file.size_bytes)
+        except OSError as error:
+            raise DatasetError(
+                f"dataset {self._folder}: cannot map its file {file.name}: {error.strerror}; "
+                "restore it, or pack the dataset again",
+                dataset=str(self._folder),
+            ) from None
+        columns = {name: self._column(name, file.columns[name], view) for name in self._types}
+        with self._lock:
+            self._mapped[index] = columns
+            while len(self._mapped) > self._max_maps:
+                self._mapped.popitem(last=False)
+        return columns
+
+    def _column(self, name: str, place: ColumnPlace, view: memoryview) -> Column:
+        column = _column(self._types[name], place, view)
+        if name in self._referenced:
+            assert isinstance(column, FixedColumn)
+            assert self._sources is not None
+            return ReferenceColumn(column.items, self._sources)
+        return column
+
+
+def _column(kind: ColumnType, place: ColumnPlace, view: memoryview) -> FixedColumn | VariableColumn:
+    data = view[place.data.offset : place.data.end]
+    if place.offsets is not None:
+        offsets = np.frombuffer(view[place.offsets.offset : place.offsets.end], np.int64)
+        return VariableColumn(data, offsets, ITEM_BYTES[kind.dtype], place.data.offset)
+    dtype = np.uint8 if kind.dtype == "bool" else np.dtype(kind.dtype)
+    return FixedColumn(np.frombuffer(data, dtype).reshape(-1, *kind.inner), place.data.offset)

@@ -1,0 +1,29 @@
+"""How much memory the pixels of an image take, and whether the caller's memory suffices."""
+
+import math
+
+import numpy as np
+
+from stoker.dataset.format.schema import Field
+from stoker.protocol.errors import UsageError
+
+
+def pixel_bytes(field: Field) -> int:
+    """Return the bytes of one pixel of a field."""
+    return np.dtype(field.dtype).itemsize * math.prod(side or 1 for side in field.shape[2:])
+
+
+def require_memory(field: Field, sample_id: int, size: tuple[int, int], out: np.ndarray) -> int:
+    """Return the bytes that an image of (height, width) needs.
+
+    Raises:
+        UsageError: `out` is not flat, contiguous uint8 memory of at least so many bytes.
+    """
+    needed = size[0] * size[1] * pixel_bytes(field)
+    flat = out.dtype == np.uint8 and out.ndim == 1 and out.flags.c_contiguous
+    if not flat or out.size < needed:
+        raise UsageError(
+            f"field {field.name!r} of id {sample_id}: expected flat, contiguous uint8 memory of "
+            f"at least {needed} bytes, got {out.dtype} of shape {out.shape}"
+        )
+    return needed

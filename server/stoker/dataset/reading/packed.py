@@ -1,0 +1,255 @@
+"""Reading a packed dataset: O(1), zero-copy, nothing kept per sample.
+
+`open_folder` reads and checks the manifest, and that the files are there; the files are mapped when
+they are first used (`reading.columns`). `read` returns read-only views of a map, which stay valid
+after `close`. Imports no pyarrow, numba or torch.
+"""
+
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from msgspec import UNSET
+
+from stoker.dataset.format.check import check_files, check_manifest
+from stoker.dataset.format.manifest import DataFile, Manifest, read_manifest
+from stoker.dataset.format.schema import DIGEST, SOURCE, UPRIGHT
+from stoker.dataset.reading.alike import AlikeFields, is_alike
+from stoker.dataset.reading.columns import (
+    ColumnFiles,
+    FileRow,
+    FixedColumn,
+    ReferenceColumn,
+    VariableColumn,
+)
+from stoker.dataset.reading.dataset import Dataset
+from stoker.dataset.reading.mapping import will_need
+from stoker.dataset.reading.source_files import SourceFiles
+from stoker.protocol.errors import DatasetError, UsageError
+
+MAX_MAPS = 256
+
+
+def open_folder(folder: Path, max_maps: int = MAX_MAPS) -> "PackedDataset":
+    """Open the dataset in a folder that holds a manifest.
+
+    Args:
+        folder: the folder that `stoker pack` wrote, or the index of a source read in place.
+        max_maps: maximum number of files that are mapped at once.
+
+    Raises:
+        DatasetError: it is missing or damaged.
+        VersionError: it was packed by a newer Stoker.
+    """
+    manifest = read_manifest(folder)
+    check_manifest(folder, manifest)
+    check_files(folder, manifest)
+    return PackedDataset(folder, manifest, max_maps)
+
+
+class PackedDataset(Dataset):
+    """Samples of packed files, or of the files of a source that an index refers to."""
+
+    def __init__(self, path: Path, manifest: Manifest, max_maps: int) -> None:
+        super().__init__(path, manifest)
+        self._sources = _sources(manifest)
+        self._files = ColumnFiles(path, manifest, max_maps, self._sources)
+        self._last: tuple[int, FileRow] | None = None
+
+    def close(self) -> None:
+        """Drop the maps; see `Dataset.close`."""
+        self._last = None
+        self._files.close()
+        if self._sources is not None:
+            self._sources.close()
+
+    def size(self, field: str, sample_id: int) -> tuple[int, int]:
+        """See `Dataset.size`."""
+        self._picture(field)
+        row = self._row(sample_id)
+        return row.number_of(f"{field}.height"), row.number_of(f"{field}.width")
+
+    def sizes(self, field: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """See `Dataset.sizes`."""
+        self._picture(field)
+        for file in self.manifest.files:
+            columns = self._files.row(file.first_row).columns
+            wide, high = columns[f"{field}.width"], columns[f"{field}.height"]
+            assert isinstance(wide, FixedColumn)
+            assert isinstance(high, FixedColumn)
+            yield wide.items, high.items
+
+    def lengths(self, field: str) -> Iterator[np.ndarray]:
+        """See `Dataset.lengths`."""
+        spec = self._field(field)
+        inner = math.prod(side or 1 for side in spec.shape[1:])
+        if spec.is_picture or not (spec.shape or np.dtype(spec.dtype).kind in "iu"):
+            raise UsageError(
+                f"field {field!r} of dataset {self.path} ({spec.kind} {spec.dtype}) has no length: "
+                "expected an array, bytes, boxes, keypoints, or an integer that is a length"
+            )
+        for file in self.manifest.files:
+            column = self._files.row(file.first_row).columns[field]
+            if isinstance(column, VariableColumn):
+                yield np.diff(column.offsets) // inner
+            elif isinstance(column, ReferenceColumn):
+                yield column.sizes_bytes() // (np.dtype(spec.dtype).itemsize * inner)
+            else:
+                items = column.items
+                yield np.full(len(items), spec.shape[0]) if spec.shape else items
+
+    def orientation(self, field: str, sample_id: int) -> int:
+        """See `Dataset.orientation`."""
+        spec = self._picture(field)
+        row = self._row(sample_id)
+        return 1 if spec.encoding in UPRIGHT else row.number_of(f"{field}.orientation")
+
+    def read(self, field: str, sample_id: int) -> memoryview | np.ndarray | np.generic:
+        """See `Dataset.read`."""
+        spec = self._field(field)
+        row = self._row(sample_id)
+        column = row.columns[field]
+        if isinstance(column, FixedColumn):
+            item: np.ndarray | np.generic = column.items[row.number]
+            return item.astype(np.bool_) if spec.dtype == "bool" else item
+        data = self._item(field, sample_id, column, row)
+        if spec.kind == "bytes" or (spec.is_picture and spec.encoding != "raw"):
+            return data
+        if spec.is_picture:
+            return self._raw_picture(spec, data, sample_id)
+        return self._ragged(spec, data, sample_id)
+
+    def reference(self, field: str, sample_id: int) -> bytes:
+        """See `Dataset.reference`."""
+        row = self._row(sample_id)
+        column = row.columns[self._field(field).name]
+        if not isinstance(column, ReferenceColumn):
+            raise UsageError(
+                f"field {field!r} of dataset {self.path} holds values, not references; use read()"
+            )
+        return bytes(column.items[row.number].tobytes())
+
+    def grid(self, field: str, sample_id: int) -> memoryview | None:
+        """See `Dataset.grid`."""
+        spec = self._picture(field)
+        if spec.grid_column is None:
+            return None
+        row = self._row(sample_id)
+        grids = row.columns[spec.grid_column]
+        assert isinstance(grids, VariableColumn)
+        return self._item(field, sample_id, grids, row) or None
+
+    def sizes_of(self, field: str, ids: np.ndarray) -> np.ndarray:
+        """See `Dataset.sizes_of`."""
+        spec = self._field(field)
+        found = np.ones((len(ids), 2), np.int64)
+        for places, rows, columns in self._files.by_file(ids):
+            if spec.is_picture:
+                for side, name in enumerate(("height", "width")):
+                    column = columns[f"{field}.{name}"]
+                    assert isinstance(column, FixedColumn)
+                    found[places, side] = column.items[rows]
+                continue
+            column = columns[field]
+            if not isinstance(column, VariableColumn):
+                raise UsageError(
+                    f"field {field!r} has shape {spec.shape} in every sample; use its schema"
+                )
+            inner = math.prod(side or 1 for side in spec.shape[1:])
+            found[places, 0] = (column.offsets[rows + 1] - column.offsets[rows]) // inner
+        return found
+
+    def alike(self, fields: Sequence[str]) -> AlikeFields | None:
+        """See `Dataset.alike`."""
+        found = [self._field(name) for name in fields]
+        if not all(is_alike(field) for field in found):
+            return None
+        return AlikeFields(self._files, [file.first_row for file in self.manifest.files], found)
+
+    def gather(self, field: str, ids: np.ndarray, out: np.ndarray) -> bool:
+        """See `Dataset.gather`."""
+        spec = self._field(field)
+        if not is_alike(spec) or spec.is_picture:
+            return False
+        for places, rows, columns in self._files.by_file(ids):
+            column = columns[field]
+            assert isinstance(column, FixedColumn)
+            out[places] = column.items[rows]
+        return True
+
+    def will_need(self, fields: Sequence[str], ids: np.ndarray) -> None:
+        """See `Dataset.will_need`."""
+        names = [name for name in fields if self._field(name)]
+        for _, rows, columns in self._files.by_file(ids):
+            for name in names:
+                column = columns[name]
+                if isinstance(column, VariableColumn):
+                    for row in rows.tolist():
+                        with contextlib.suppress(ValueError):  # reading it will raise
+                            will_need(column.item(row))
+                elif isinstance(column, ReferenceColumn):
+                    for row in rows.tolist():
+                        with contextlib.suppress(ValueError, DatasetError):
+                            column.will_need(row)
+
+    def source(self, sample_id: int) -> str | None:
+        """See `Dataset.source`."""
+        row = self._row(sample_id)
+        column = row.columns.get(SOURCE)
+        if not isinstance(column, VariableColumn):
+            return None
+        return bytes(self._item(SOURCE, sample_id, column, row)).decode(errors="replace")
+
+    def digest(self, sample_id: int) -> bytes:
+        """See `Dataset.digest`."""
+        row = self._row(sample_id)
+        column = row.columns[DIGEST]
+        assert isinstance(column, FixedColumn)
+        return bytes(column.items[row.number])
+
+    def locate(self, field: str, sample_id: int) -> tuple[DataFile, int]:
+        """See `Dataset.locate`."""
+        if field != SOURCE:
+            self._field(field)
+        row = self._row(sample_id)
+        return row.file, row.columns[field].place(row.number)
+
+    def _row(self, sample_id: int) -> FileRow:
+        if not 0 <= sample_id < self.manifest.rows:
+            raise UsageError(
+                f"dataset {self.path} has ids 0 to {self.manifest.rows - 1}, got {sample_id}"
+            )
+        last = self._last  # the fields of a sample are read one after the other
+        if last is None or last[0] != sample_id:
+            self._last = last = (sample_id, self._files.row(sample_id))
+        return last[1]
+
+    def _item(
+        self,
+        name: str,
+        sample_id: int,
+        column: VariableColumn | ReferenceColumn,
+        row: FileRow,
+    ) -> memoryview:
+        try:
+            return column.item(row.number)
+        except ValueError as error:
+            raise self._sample_error(name, sample_id, str(error)) from None
+
+    def _whereabouts(self, field: str, sample_id: int) -> tuple[str, int]:
+        """Return the file that holds a value, and its offset there in bytes."""
+        row = self._row(sample_id)
+        column = row.columns[field]
+        if isinstance(column, ReferenceColumn):
+            with contextlib.suppress(ValueError):  # a damaged reference is in the index
+                return column.file_name(row.number), column.place(row.number)
+            return row.file.name, 0
+        return row.file.name, column.place(row.number)
+
+
+def _sources(manifest: Manifest) -> SourceFiles | None:
+    if manifest.source is UNSET:
+        return None
+    return SourceFiles(Path(manifest.source.root), manifest.source.files)

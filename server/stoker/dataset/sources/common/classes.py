@@ -1,0 +1,59 @@
+"""The numbers of a source's classes: in alphabetical order, or in the order of the user's list.
+
+Parts of one collection that are packed separately (train, val) need one list; otherwise a class
+that is missing in one part would shift the numbers of all later classes.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from stoker.protocol.errors import UsageError
+
+_MAX_BYTES = 2**24
+_SHOWN = 5
+
+
+def order_classes(found: Iterable[str], given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return classes in the order of their numbers.
+
+    Args:
+        found: the classes in the source.
+        given: the user's list; empty for none.
+
+    Raises:
+        UsageError: the source has a class that is missing in the list.
+    """
+    names = sorted(set(found))
+    if not given:
+        return tuple(names)
+    strange = [name for name in names if name not in set(given)]
+    if strange:
+        shown = ", ".join(strange[:_SHOWN]) + ", ..." * (len(strange) > _SHOWN)
+        raise UsageError(
+            f"--classes: the source has classes that are missing in the list of {len(given)}: "
+            f"{shown}; add them at its end, or leave their samples out"
+        )
+    return given
+
+
+def read_classes(path: Path) -> tuple[str, ...]:
+    """Read a list of classes, one per line.
+
+    Raises:
+        UsageError: the file cannot be read, is empty, or has a class twice.
+    """
+    try:
+        with open(path, "rb") as file:
+            text = file.read(_MAX_BYTES + 1)
+        lines = text.decode("utf-8-sig").splitlines()
+    except OSError as error:
+        raise UsageError(f"--classes: cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"--classes: {path} is not UTF-8; convert it") from None
+    names = tuple(line.strip() for line in lines if line.strip())
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if not names or twice is not None or len(text) > _MAX_BYTES:
+        what = f"has {twice!r} twice" if twice else "has no class, or far too many"
+        raise UsageError(f"--classes: {path} {what}; expected one class per line")
+    return names

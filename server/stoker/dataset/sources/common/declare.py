@@ -1,0 +1,51 @@
+"""Fields in the user's notation: a name and a KIND, such as `pose` and `float32[3]`.
+
+KIND is image, mask, label, text, bytes, a number (`int64`), or an array of numbers (`float32[3,4]`,
+or `float32[?,4]` if the first side differs between samples).
+"""
+
+import re
+
+from stoker.dataset.format import schema
+from stoker.dataset.format.arrow import ITEM_BYTES
+from stoker.protocol.errors import UsageError
+
+IGNORE = "ignore"
+TEXT = "text"
+_NUMBERS = re.compile(r"([a-z]+[0-9]*)(?:\[((?:\?|[1-9][0-9]*)(?:,[1-9][0-9]*)*)\])?")
+
+
+def declare(name: str, kind: str, of: str) -> schema.Field:
+    """Return the field of a name and a KIND.
+
+    Args:
+        name: the field's name.
+        kind: KIND as above.
+        of: the user's name for the value, such as a column or an array, for errors.
+
+    Raises:
+        UsageError: there is no such KIND.
+    """
+    pictures = {"image": schema.image, "mask": schema.mask}
+    if kind in pictures:
+        return pictures[kind](name)
+    if kind == "label":
+        return schema.label(name)
+    if kind in (TEXT, "bytes"):
+        return schema.blob(name)
+    found = _NUMBERS.fullmatch(kind)
+    if found is None or found[1] not in ITEM_BYTES:
+        raise UsageError(
+            f"{of}: expected a kind among image, mask, label, {TEXT}, bytes, {IGNORE}, or a dtype "
+            f"such as int64 or float32[3], got {kind!r}"
+        )
+    if found[2] is None:
+        return schema.scalar(name, found[1])
+    sides = (None if side == "?" else int(side) for side in found[2].split(","))
+    return schema.array(name, found[1], tuple(sides))
+
+
+def field_name(text: str) -> str:
+    """Turn a name into an identifier: invalid characters become underscores."""
+    name = re.sub(r"\W", "_", text, flags=re.ASCII)
+    return f"_{name}" if not name or name[0].isdigit() else name

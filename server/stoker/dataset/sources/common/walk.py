@@ -1,0 +1,114 @@
+"""Walk a tree of files for images.
+
+Order: by path, part by part, by code point, so it is the same on every machine and file system.
+Hidden files and folders (a leading dot) and files without an image suffix are left out; the latter
+are counted by suffix. Links are followed, but never in a cycle.
+"""
+
+import os
+from collections import Counter
+from pathlib import Path
+
+from stoker.dataset.format.item import SourceFile
+from stoker.protocol.errors import UsageError
+
+SUFFIXES = frozenset(
+    f".{suffix}"
+    for suffix in (
+        *("jpg", "jpeg", "jpe", "jfif", "png", "bmp", "gif", "tif", "tiff", "webp"),
+        *("ppm", "pgm", "pbm", "pnm"),
+    )
+)
+_LOOKED_AT = 10_000
+
+
+def walk(root: Path, under: str, ignored: Counter[str]) -> list[SourceFile]:
+    """Find the image files in a folder and all folders below it.
+
+    Args:
+        root: the source.
+        under: the folder to walk, relative to the source; "" for the source itself.
+        ignored: counts files that are left out.
+
+    Raises:
+        UsageError: a folder cannot be read, or a name is not UTF-8.
+    """
+    found: list[SourceFile] = []
+    pending: list[tuple[str, frozenset[tuple[int, int]]]] = [(under, frozenset())]
+    while pending:
+        folder, above = pending.pop()
+        entries = list_folder(root, folder)
+        status = os.stat(root / folder)
+        here = above | {(status.st_dev, status.st_ino)}
+        for entry in entries:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.is_dir():
+                inside = entry.stat()
+                if (inside.st_dev, inside.st_ino) not in here:
+                    pending.append((path, here))
+            elif (suffix := Path(entry.name).suffix.lower()) not in SUFFIXES:
+                ignored[f"{suffix} files" if suffix else "files without a suffix"] += 1
+            else:
+                found.append(look_at(entry, path))
+    return sorted(found, key=lambda file: file.path.split("/"))
+
+
+def has_pictures(source: Path) -> bool:
+    """Whether there is an image file among the first files in a folder or below it."""
+    looked_at = 0
+    for _, folders, names in os.walk(source):
+        folders[:] = sorted(name for name in folders if name[0] != ".")
+        if any(name[0] != "." and Path(name).suffix.lower() in SUFFIXES for name in names):
+            return True
+        looked_at += len(names) + len(folders)
+        if looked_at > _LOOKED_AT:
+            return False
+    return False
+
+
+def check_folder(source: Path) -> None:
+    """Check that a source is a folder.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if not source.is_dir():
+        there = "is a file" if source.exists() else "does not exist"
+        raise UsageError(f"{source} {there}; expected a folder of images, or images/ and masks/")
+
+
+def list_folder(root: Path, folder: str = "") -> list[os.DirEntry[str]]:
+    """List a folder without hidden entries, sorted by name.
+
+    Raises:
+        UsageError: it cannot be read, or a name in it is not UTF-8.
+    """
+    try:
+        with os.scandir(root / folder) as entries:
+            found = sorted((e for e in entries if e.name[0] != "."), key=lambda e: e.name)
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the folder {root / folder}: {error.strerror}; check the path and its "
+            "permissions"
+        ) from None
+    for entry in found:
+        try:
+            entry.name.encode()
+        except UnicodeEncodeError:
+            shown = os.fsencode(entry.name).decode(errors="backslashreplace")
+            raise UsageError(
+                f"in {root / folder}: the name {shown} is not UTF-8; rename it"
+            ) from None
+    return found
+
+
+def look_at(entry: os.DirEntry[str] | Path, path: str) -> SourceFile:
+    """Return a file's size and time under a path; zeros if it cannot be accessed.
+
+    Reading it later gives the reason (for example a broken link), together with all bad files.
+    """
+    try:
+        status = entry.stat()
+    except OSError:
+        return SourceFile(path, 0, 0)
+    return SourceFile(path, status.st_size, status.st_mtime_ns)

@@ -1,0 +1,234 @@
+"""NumPy: one array per field, in an .npz, in a folder of .npy files, or in one .npy.
+
+Row i of every array is sample i. The kind of an array is that of `--field NAME=KIND` (image, mask,
+label, array, or ignore). Without it, uint8 of (rows, h, w, 3) is an image, uint8 of (rows, h, w) a
+mask if its name suggests it, integers of (rows,) a label if its name suggests it, and anything else
+an array or a scalar. A file of plain bytes needs KIND and shape: `images.bin=image[32,32,3]`,
+`poses.raw=float32[17,2]`. With `--split train`, arrays with that word in their name are used
+(`x_train`, `train_images`), and the word is removed. Pixels are stored raw.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from stoker.dataset.format import schema
+from stoker.dataset.format.arrow import ITEM_BYTES
+from stoker.dataset.format.item import Extract, Item
+from stoker.dataset.sources.common.declare import IGNORE, field_name
+from stoker.dataset.sources.common.lazy import LazyItems
+from stoker.dataset.sources.common.scan import Request, Scan
+from stoker.dataset.sources.formats.array_files import StoredArray, open_npy, open_npz, open_raw
+from stoker.protocol.errors import UsageError
+
+NPY, NPZ = ".npy", ".npz"
+_KINDS = ("image", "mask", "label", "array", IGNORE)
+_RAW = re.compile(r"([a-z]+[0-9]*)(?:\[([1-9][0-9]*(?:,[1-9][0-9]*)*)\])?")
+_RAW_DTYPES = {"image": "uint8", "mask": "uint8", "label": "int64"}
+_IMAGES = frozenset(["x", "images", "image", "imgs", "img", "data"])
+_LABELS = frozenset(["y", "labels", "label", "targets", "target", "classes", "class"])
+_MASK = re.compile(r"mask|segm|annot", re.IGNORECASE)
+_ORDER = {"image": 0, "mask": 1}
+
+
+def is_arrays(source: Path) -> bool:
+    """Whether this is an .npy, an .npz, or a folder of .npy files."""
+    if source.is_dir():
+        return any(source.glob(f"*{NPY}"))
+    return source.suffix.lower() in (NPY, NPZ)
+
+
+def scan_arrays(source: Path, request: Request) -> Scan:
+    """Scan NumPy arrays.
+
+    Args:
+        source: .npy, .npz, or a folder.
+        request: its fields are array -> KIND, as above; `split` the word in the names.
+
+    Raises:
+        UsageError: there is no array, one cannot become a field, or the numbers of rows differ.
+    """
+    root = source if source.is_dir() else source.parent
+    fields = dict(request.fields)
+    arrays = _open(source, root, fields)
+    for name in fields.keys() - {array.name for array in arrays} - _ignored(fields):
+        raise UsageError(f"--field {name}={fields[name]}: {source} has no such array, only "
+                         f"{', '.join(array.name for array in arrays)}")  # fmt: skip
+    if request.split:
+        arrays = _of_split(arrays, request.split, fields)
+    chosen = [
+        (_field(array, fields.get(array.name, "")), array)
+        for array in arrays
+        if fields.get(array.name) != IGNORE
+    ]
+    chosen.sort(key=lambda pair: _ORDER.get(pair[0].kind, 2))
+    _check(source, chosen)
+    scan = Scan("arrays", root, tuple(field for field, _ in chosen), [], aligned=False)
+    scan.containers = [
+        msgspec.structs.replace(array.container, shape=())
+        if field.kind == "label"
+        else array.container
+        for field, array in chosen
+    ]
+    scan.items = ArrayItems(source.name, [array for _, array in chosen])
+    return scan
+
+
+class ArrayItems(LazyItems):
+    """The rows of arrays that belong together."""
+
+    def __init__(self, name: str, arrays: Sequence[StoredArray]) -> None:
+        """Take the source's name, and the arrays in the order of the fields."""
+        super().__init__([arrays[0].rows])
+        self._name = name
+        self._columns = [(array.offset, array.row_bytes) for array in arrays]
+        self._row_bytes = sum(row_bytes for _, row_bytes in self._columns)
+
+    def make(self, container: int, number: int) -> Item:
+        """Return the item of a row."""
+        places = tuple(
+            Extract(place, offset + number * row_bytes, row_bytes)
+            for place, (offset, row_bytes) in enumerate(self._columns)
+        )
+        return Item(f"{self._name}[{number}]", self._row_bytes, places)
+
+
+@dataclass(frozen=True)
+class _Raw:
+    """The user's description of a file of plain bytes."""
+
+    kind: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+def _open(source: Path, root: Path, fields: dict[str, str]) -> list[StoredArray]:
+    """Open all arrays; renames entries of `fields` for files of plain bytes to their arrays."""
+    if not source.exists():
+        raise UsageError(f"{source} does not exist; check the path")
+    if source.suffix.lower() == NPZ and source.is_file():
+        return open_npz(root, source.name, _ignored(fields))
+    if source.is_file():
+        return [open_npy(root, source.name)]
+    found = [
+        open_npy(root, path.name)
+        for path in sorted(source.glob(f"*{NPY}"))
+        if path.stem not in _ignored(fields)
+    ]
+    for name in [name for name in fields if (root / name).is_file()]:
+        raw = _raw(name, fields.pop(name))
+        found.append(open_raw(root, name, raw.dtype, raw.shape))
+        fields[found[-1].name] = raw.kind
+    if not found:
+        raise UsageError(
+            f"{source} has no {NPY} file; for files of plain bytes use --field FILE=KIND[SHAPE]"
+        )
+    return found
+
+
+def _ignored(fields: dict[str, str]) -> frozenset[str]:
+    return frozenset(name for name, kind in fields.items() if kind == IGNORE)
+
+
+def _raw(name: str, text: str) -> _Raw:
+    match = _RAW.fullmatch(text)
+    kind = match[1] if match is not None else ""
+    if match is None or (kind not in _RAW_DTYPES and kind not in ITEM_BYTES):
+        raise UsageError(
+            f"--field {name}={text}: expected the form of a row, such as image[32,32,3], "
+            "mask[32,32], label or float32[17,2]"
+        )
+    shape = tuple(int(side) for side in (match[2] or "").split(",") if side)
+    dtype = _RAW_DTYPES.get(kind, kind)
+    return _Raw(kind if kind in _RAW_DTYPES else "array", dtype, shape)
+
+
+def _of_split(arrays: list[StoredArray], split: str, fields: dict[str, str]) -> list[StoredArray]:
+    """Return the arrays of a split, under their names without it."""
+    word = re.compile(rf"(^|_){re.escape(split)}(_|$)")
+    found = []
+    for array in arrays:
+        if word.search(array.name):
+            name = word.sub(lambda hit: "_" if hit[1] and hit[2] else "", array.name) or array.name
+            if array.name in fields:
+                fields[name] = fields[array.name]
+            found.append(replace(array, name=name))
+    if not found:
+        raise UsageError(f"--split {split}: no array has it in its name; the arrays are "
+                         f"{', '.join(array.name for array in arrays)}")  # fmt: skip
+    return found
+
+
+def _field(array: StoredArray, asked: str) -> schema.Field:
+    """Return the field for an array.
+
+    Raises:
+        UsageError: it does not fit the requested kind.
+    """
+    kind = asked or _guess(array)
+    dtype, shape = array.dtype, array.container.shape
+    fits = {
+        "image": dtype in schema.PIXELS["image"]
+        and len(shape) == 3
+        and 1 <= shape[2] <= schema.MAX_CHANNELS,
+        "mask": dtype in schema.PIXELS["mask"] and len(shape) == 2,
+        "label": "int" in dtype and int(np.prod(shape)) == 1,
+        "array": True,
+    }
+    if kind not in fits:
+        raise UsageError(
+            f"--field {array.name}={kind}: expected one of {', '.join(_KINDS)}, got {kind!r}"
+        )
+    if not fits[kind]:
+        raise UsageError(
+            f"array {array.name!r} has dtype {dtype} and rows of shape {shape}, so it cannot be "
+            f"{kind}: an image is uint8 or float32 of (h, w, 1 to 4), a mask uint8, uint16 or "
+            "int32 of (h, w), a label one integer"
+        )
+    if kind == "label":
+        return schema.label("label" if array.name.lower() in _LABELS else _name(array.name))
+    if kind == "image":
+        name = "image" if array.name.lower() in _IMAGES else _name(array.name)
+        return schema.image(name, "raw", dtype=dtype, channels=shape[2])
+    if kind == "mask":
+        return schema.mask(_name(array.name), "raw", dtype=dtype)
+    return schema.array(_name(array.name), dtype, shape) if shape else schema.scalar(
+        _name(array.name), dtype)  # fmt: skip
+
+
+def _guess(array: StoredArray) -> str:
+    shape = array.container.shape
+    if array.dtype == "uint8" and len(shape) == 3 and shape[2] == 3:
+        return "image"
+    if array.dtype == "uint8" and len(shape) == 2 and _MASK.search(array.name):
+        return "mask"
+    if "int" in array.dtype and shape in ((), (1,)) and array.name.lower() in _LABELS:
+        return "label"
+    return "array"
+
+
+def _name(text: str) -> str:
+    return field_name(text.removesuffix("s") or text)
+
+
+def _check(source: Path, chosen: Sequence[tuple[schema.Field, StoredArray]]) -> None:
+    if not chosen:
+        raise UsageError(f"{source}: no array is left as a field; ignore fewer of them")
+    names: dict[str, str] = {}
+    for field, array in chosen:
+        if field.name in names:
+            raise UsageError(
+                f"arrays {names[field.name]!r} and {array.name!r} both give the field "
+                f"{field.name!r}; rename one, or leave it out with --field {array.name}={IGNORE}"
+            )
+        names[field.name] = array.name
+    if len({array.rows for _, array in chosen}) > 1:
+        found = ", ".join(f"{array.name} {array.rows}" for _, array in chosen)
+        raise UsageError(
+            f"{source}: arrays differ in their number of rows: {found}; leave some out with "
+            f"--field NAME={IGNORE}, or name a split that is part of the names, as in --split train"
+        )

@@ -1,0 +1,72 @@
+"""The JSON file of COCO annotations, as records; unneeded parts are not read.
+
+Source: https://cocodataset.org/#format-data. A file has at most 4 GiB. Segmentations stay JSON text
+until a worker paints them.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from stoker.protocol.errors import UsageError
+
+MAX_BYTES = 4 * 2**30
+Side = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+Four = Annotated[list[float], msgspec.Meta(min_length=4, max_length=4)]
+Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class CocoImage(msgspec.Struct):
+    """An image."""
+
+    id: Whole
+    file_name: str
+    height: Side
+    width: Side
+
+
+class CocoCategory(msgspec.Struct):
+    """A category, with the names of its keypoints."""
+
+    id: Whole
+    name: str
+    keypoints: list[str] = []
+
+
+class CocoAnnotation(msgspec.Struct):
+    """An object in an image."""
+
+    id: Whole
+    image_id: Whole
+    category_id: Whole
+    bbox: Four
+    area: float | UnsetType = UNSET
+    iscrowd: int | bool = 0
+    segmentation: Raw | UnsetType = UNSET
+    keypoints: list[float] | UnsetType = UNSET
+
+
+class CocoFile(msgspec.Struct):
+    """A file of instances or keypoints."""
+
+    images: list[CocoImage]
+    annotations: list[CocoAnnotation]
+    categories: list[CocoCategory]
+
+
+def read_coco(path: Path) -> CocoFile:
+    """Read a file.
+
+    Raises:
+        UsageError: it cannot be read, or has another form.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise UsageError(f"{path} is larger than {MAX_BYTES} bytes; split it")
+        return msgspec.json.decode(path.read_bytes(), type=CocoFile)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}; check the path") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{path}: expected annotations in COCO's format: {error}") from None

@@ -1,0 +1,67 @@
+"""Image folder: the class of an image is the sub-folder that contains it, at any depth.
+
+Classes are the sub-folders that contain images, sorted by name, and count from 0. A source without
+sub-folders gives images without labels.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+from stoker.dataset.format import schema
+from stoker.dataset.format.item import SourceFile, item_of_files
+from stoker.dataset.sources.common.classes import order_classes
+from stoker.dataset.sources.common.scan import Request, Scan
+from stoker.dataset.sources.common.walk import check_folder, walk
+from stoker.protocol.errors import UsageError
+
+_SPLITS = frozenset(
+    ["train", "training", "val", "valid", "validation", "test", "testing", "dev", "eval"]
+)
+
+
+def scan_folder(source: Path, request: Request) -> Scan:
+    """Scan an image folder.
+
+    Args:
+        source: the folder.
+        request: unless the user named this kind, a folder that looks like splits is rejected.
+
+    Raises:
+        UsageError: it has no images, or looks like a folder of splits.
+    """
+    check_folder(source)
+    ignored: Counter[str] = Counter()
+    files = walk(source, "", ignored)
+    if not files:
+        raise UsageError(
+            f"{source} has no image (looked for files with the suffixes of JPEG, PNG, BMP, GIF, "
+            "TIFF, WebP and PNM); check the path"
+        )
+    nested = [file for file in files if "/" in file.path]
+    if not nested:
+        items = [item_of_files((file,)) for file in files]
+        return Scan("folder", source, (schema.image(),), items, ignored=ignored)
+    classes = sorted({_class(file) for file in nested})
+    if not request.asked and len(classes) > 1 and {name.lower() for name in classes} <= _SPLITS:
+        raise UsageError(
+            f"{source} looks like splits ({', '.join(classes)}), not like classes; pack each one "
+            f"separately, as in `stoker pack {source / classes[0]} DEST`, or pass --kind folder"
+        )
+    names = order_classes(classes, request.classes)
+    numbers = {name: number for number, name in enumerate(names)}
+    return Scan(
+        "folder",
+        source,
+        (schema.image(), schema.label(classes=names)),
+        [item_of_files((file,), numbers[_class(file)]) for file in nested],
+        bad=[
+            (file.path, "it is not in a class folder, but others are; move it into one")
+            for file in files
+            if "/" not in file.path
+        ],
+        ignored=ignored,
+    )
+
+
+def _class(file: SourceFile) -> str:
+    return file.path.split("/", 1)[0]

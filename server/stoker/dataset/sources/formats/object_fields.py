@@ -1,0 +1,129 @@
+"""The fields of a Python object, from its declaration or its first row."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stoker.dataset.format import schema
+from stoker.dataset.format.items import FORMATS, RELATIVE
+from stoker.dataset.images.codecs import signature
+from stoker.dataset.sources.common.declare import IGNORE, declare
+from stoker.protocol.errors import UsageError
+
+_MASK = re.compile(r"mask|segm", re.IGNORECASE)
+_LABELS = frozenset(["label", "labels", "target", "targets", "class", "y"])
+
+
+def fields_of(
+    name: str, found: Any, first: Mapping[str, Any], asked: Mapping[str, str]
+) -> tuple[schema.Field, ...]:
+    """Return the fields that an object declares, or those of its first row.
+
+    Args:
+        name: the object's name, for errors.
+        found: the object.
+        first: its first row.
+        asked: name -> KIND of `sources.declare`, to override the first row.
+
+    Raises:
+        UsageError: a value cannot be a field.
+    """
+    for one in asked.keys() - first.keys():
+        raise UsageError(
+            f"--field {one}={asked[one]}: rows of {name} have no such field, only "
+            f"{', '.join(first)}"
+        )
+    declared = getattr(found, "fields", None)
+    if declared is not None:
+        if not all(isinstance(field, schema.Field) for field in declared):
+            raise UsageError(
+                f"{name}: expected `fields` made by stoker.dataset.schema, got {declared!r}"
+            )
+        return tuple(declared)
+    classes = getattr(found, "classes", None)
+    named = isinstance(classes, list | tuple) and all(isinstance(one, str) for one in classes)
+    picture = next((key for key, value in first.items() if _is_image(key, value)), None)
+    fields = []
+    for key, value in first.items():
+        kind = asked.get(key)
+        if kind == IGNORE:
+            continue
+        field = _asked(key, kind, value) if kind else _field(name, key, value, picture)
+        if field.kind == "label" and named and classes:
+            field = schema.with_classes(field, classes)
+        fields.append(field)
+    return tuple(fields)
+
+
+def _asked(key: str, kind: str, value: Any) -> schema.Field:
+    """Return the field of a KIND; pixels that do not fit Stoker's PNGs are stored raw."""
+    if isinstance(value, np.ndarray):
+        dtype, rank = value.dtype.name, value.ndim
+        if kind == "image" and rank == 3 and (dtype, value.shape[2]) != ("uint8", 3):
+            return schema.image(key, "raw", dtype=dtype, channels=value.shape[2])
+        if kind == "mask" and rank == 2 and dtype != "uint8":
+            return schema.mask(key, "raw", dtype=dtype)
+    return declare(key, kind, f"--field {key}={kind}")
+
+
+def _field(name: str, key: str, value: Any, picture: str | None) -> schema.Field:
+    """Return the field for a value."""
+    if _is_picture(value):
+        return schema.mask(key) if _MASK.search(key) else schema.image(key)
+    if isinstance(value, Mapping):
+        return _ragged(name, key, value, picture)
+    if isinstance(value, bytes | str | Path):
+        return schema.blob(key)
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise UsageError(
+            f"{name}[0]: {key!r} is a {type(value).__name__}, which cannot be a field: "
+            "expected pixels, a PIL image, a path, bytes, text, numbers, or a dict of boxes or "
+            f"keypoints; or leave it out with --field {key}={IGNORE}"
+        )
+    return _numbers(key, array)
+
+
+def _numbers(key: str, array: np.ndarray) -> schema.Field:
+    if array.dtype == np.uint8 and array.ndim == 3 and array.shape[2] == 3:
+        return schema.image(key)
+    if array.dtype == np.uint8 and array.ndim == 2 and _MASK.search(key):
+        return schema.mask(key)
+    if array.ndim:
+        return schema.array(key, array.dtype.name, array.shape)
+    if array.dtype.kind in "iu" and key.lower() in _LABELS:
+        return schema.label(key)
+    return schema.scalar(key, array.dtype.name)
+
+
+def _ragged(name: str, key: str, value: Mapping[str, Any], picture: str | None) -> schema.Field:
+    for kind, make in (("boxes", schema.boxes), ("keypoints", schema.keypoints)):
+        formats = {f"{before}{form}" for before in ("", RELATIVE) for form in FORMATS[kind]}
+        if formats & value.keys():
+            parts = {}
+            for part in value.keys() - formats:
+                array = np.asarray(value[part])
+                parts[part] = array.dtype.name + (f"[{array.shape[1]}]" if array.ndim > 1 else "")
+            return make(key, {part: parts[part] for part in value if part in parts}, picture)
+    raise UsageError(
+        f"{name}[0]: {key!r} is a dict of {', '.join(map(str, value))}: expected boxes (xyxy, xywh "
+        "or cxcywh) or keypoints (xy), optionally with the prefix relative_"
+    )
+
+
+def _is_picture(value: Any) -> bool:
+    """Whether a value is an image under any name: a PIL image, or an image file."""
+    if isinstance(value, bytes):
+        return signature(value) is not None
+    if isinstance(value, Path):
+        with open(value, "rb") as file:
+            return signature(file.read(16)) is not None
+    return type(value).__module__.startswith("PIL.")
+
+
+def _is_image(key: str, value: Any) -> bool:
+    array_like = isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 3
+    return not _MASK.search(key) and (array_like or _is_picture(value))

@@ -1,0 +1,123 @@
+"""Read rows of a Python object in a worker; each process makes the object once."""
+
+import functools
+import importlib
+import inspect
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from stoker.dataset.format.cells import Value
+from stoker.dataset.format.item import Item, Record
+from stoker.dataset.format.schema import Field
+from stoker.dataset.sources.common.readers import BadItemError
+from stoker.dataset.sources.common.recipe import Recipe
+from stoker.protocol.errors import UsageError
+
+_PAIR = ("image", "label")
+
+
+class BadRowError(Exception):
+    """A row cannot be read, or has the wrong form."""
+
+
+class ObjectReader:
+    """Reads items that are a `Record` each; see `readers.Reader`."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        """Prepare for a recipe, whose settings name the object and its folder."""
+        settings = recipe.settings
+        self._found = load_object(settings["object"], settings["folder"])
+        self._fields = recipe.schema.fields
+
+    def read(self, item: Item) -> dict[str, Value]:
+        """Return a value for each field.
+
+        Raises:
+            BadItemError: the object does not return the row.
+        """
+        (place,) = item.places
+        assert isinstance(place, Record)
+        try:
+            return as_fields(row_of(self._found, place.number), self._fields)
+        except BadRowError as error:
+            raise BadItemError(item.name, str(error)) from None
+
+    def close(self) -> None:
+        """Do nothing: the object is used for later files, too."""
+
+
+@functools.lru_cache(maxsize=1)
+def load_object(name: str, folder: str) -> Any:
+    """Import `module:attribute`; a class or function is called.
+
+    Args:
+        name: the name.
+        folder: the folder where modules are searched first.
+
+    Raises:
+        UsageError: it cannot be imported, or its call fails.
+    """
+    module, _, path = name.partition(":")
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        found: Any = importlib.import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+        return found() if inspect.isclass(found) or inspect.isroutine(found) else found
+    except Exception as error:  # the user's code may raise anything
+        raise UsageError(
+            f"{name}: {type(error).__name__}: {error}; its module is searched in {folder} and "
+            "in Python's path, and a class or function is called without arguments"
+        ) from error
+
+
+def row_of(found: Any, number: int) -> Mapping[str, Any]:
+    """Return a row as a dict.
+
+    Raises:
+        BadRowError: the object raises, or returns neither a dict nor a pair.
+    """
+    try:
+        row = found[number]
+    except Exception as error:  # the user's code may raise anything
+        raise BadRowError(f"{type(error).__name__}: {error}") from None
+    if isinstance(row, tuple | list) and len(row) == len(_PAIR):
+        return dict(zip(_PAIR, row, strict=True))
+    if not isinstance(row, Mapping) or not row:
+        raise BadRowError(
+            f"expected a dict of fields, or an image and its label, got a {type(row).__name__}"
+        )
+    return row
+
+
+def as_fields(row: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, Value]:
+    """Return the values of a row's fields, in the forms that `cells` accepts.
+
+    Raises:
+        BadRowError: a field is missing, or a file cannot be read.
+    """
+    missing = [field.name for field in fields if field.name not in row]
+    if missing:
+        raise BadRowError(f"its row has no {', '.join(missing)}, only {', '.join(map(str, row))}")
+    return {field.name: _value(field, row[field.name]) for field in fields}
+
+
+def _value(field: Field, value: Any) -> Value:
+    if isinstance(value, Path):
+        try:
+            return value.read_bytes()
+        except OSError as error:
+            raise BadRowError(f"cannot read {value}: {error.strerror}") from None
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, Image.Image):
+        return np.asarray(value if field.kind == "mask" else value.convert("RGB"))
+    if isinstance(value, bytes | bytearray | memoryview | Mapping):
+        return value
+    return np.asarray(value)

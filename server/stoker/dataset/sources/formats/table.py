@@ -1,0 +1,197 @@
+"""CSV and Parquet files with a row per sample: paths of images, labels, numbers, text.
+
+The kind of a column is that of `--field COLUMN=KIND`. Without it, a column whose name suggests an
+image, a mask or a label, and whose values fit, becomes that; other columns get their type in
+Parquet. A column of a CSV is int64 or float64 if all its values are, otherwise text. Paths are
+relative to the file, or to `--images`. The order of rows is that of the file. Labels that are text
+become classes in alphabetical order.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+import msgspec
+
+from stoker.dataset.format.item import Given, Item, ValueSource, WholeFile
+from stoker.dataset.format.schema import Field
+from stoker.dataset.sources.common.classes import order_classes
+from stoker.dataset.sources.common.declare import IGNORE, TEXT, declare, field_name
+from stoker.dataset.sources.common.scan import Request, Scan
+from stoker.dataset.sources.common.walk import SUFFIXES, look_at
+from stoker.dataset.sources.formats.table_rows import CSV, PARQUET, Table, read_table
+from stoker.protocol.errors import UsageError
+
+_KNOWN = {
+    **dict.fromkeys(("image", "img", "picture", "path", "file", "filename", "filepath"), "image"),
+    **dict.fromkeys(("mask", "segmentation"), "mask"),
+    **dict.fromkeys(("label", "class", "target", "category"), "label"),
+}
+_TAIL = re.compile(r"_?(path|file|filename|name|id)$")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
+_BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
+_VALUE_BYTES = 8
+
+
+def is_table(source: Path) -> bool:
+    """Whether this is a CSV or Parquet file, by its suffix."""
+    return source.is_file() and source.suffix.lower() in CSV | PARQUET
+
+
+def scan_table(source: Path, request: Request) -> Scan:
+    """Scan a CSV or Parquet file with a row per sample.
+
+    Args:
+        source: the file.
+        request: its fields are column -> KIND, see `stoker.dataset.sources.common.declare`.
+
+    Raises:
+        UsageError: it cannot be read, or its columns cannot become fields.
+    """
+    table = read_table(source)
+    for name in request.fields.keys() - table.columns.keys():
+        raise UsageError(f"--field {name}=...: {source} has no such column; it has "
+                         f"{', '.join(table.columns)}")  # fmt: skip
+    root = request.images or source.parent
+    columns = _columns(table, request, root)
+    scan = Scan(
+        "table", root, tuple(column.field for column in columns), [], aligned=False,
+        bad=[(f"{source.name}:{place}", reason) for place, reason in table.bad],
+    )  # fmt: skip
+    scan.items = _items(source.name, table, columns, scan)
+    return scan
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column that becomes a field: its index in a row, and a function from value to place."""
+
+    index: int
+    name: str
+    field: Field
+    place_of: Callable[[Any], ValueSource]
+
+
+def _items(name: str, table: Table, columns: list[_Column], scan: Scan) -> list[Item]:
+    items = []
+    for place, row in zip(table.places, table.rows, strict=True):
+        try:
+            places = tuple(_place(column, row[column.index]) for column in columns)
+        except ValueError as error:
+            scan.bad.append((f"{name}:{place}", str(error)))
+            continue
+        files = [place.file for place in places if isinstance(place, WholeFile)]
+        size_bytes = sum(file.size_bytes for file in files) + _VALUE_BYTES * len(places)
+        items.append(Item(files[0].path if files else f"{name}:{place}", size_bytes, places))
+    return items
+
+
+def _place(column: _Column, value: Any) -> ValueSource:
+    if value is None or (value == "" and column.field.kind != "bytes"):
+        raise ValueError(f"column {column.name!r} is empty")
+    try:
+        return column.place_of(value)
+    except (ValueError, KeyError):
+        what = "true or false" if column.field.dtype == "bool" else column.field.dtype
+        raise ValueError(f"column {column.name!r}: expected {what}, got {value!r}") from None
+
+
+def _columns(table: Table, request: Request, root: Path) -> list[_Column]:
+    columns: dict[str, _Column] = {}
+    for index, (name, typed) in enumerate(table.columns.items()):
+        values = [row[index] for row in table.rows if row[index] not in (None, "")]
+        kind = request.fields.get(name) or _guess(name, typed, values)
+        if kind == IGNORE:
+            continue
+        if kind.startswith("unknown"):
+            raise UsageError(
+                f"column {name!r} has type {kind.split(' ', 1)[1]}, which cannot be a field; "
+                f"leave it out with --field {name}={IGNORE}"
+            )
+        known = _KNOWN.get(_stem(name))
+        field = declare(
+            known if kind == known else field_name(name), kind, f"--field {name}={kind}"
+        )
+        if field.name in columns:
+            raise UsageError(
+                f"columns {columns[field.name].name!r} and {name!r} both give the field "
+                f"{field.name!r}; rename one, or leave it out with --field {name}={IGNORE}"
+            )
+        if field.kind == "label":
+            field, place_of = _labels(field, values, request.classes)
+        else:
+            place_of = _converter(field, kind, typed, root)
+        columns[field.name] = _Column(index, name, field, place_of)
+    if not columns:
+        raise UsageError("no column is left as a field; ignore fewer of them")
+    return list(columns.values())
+
+
+def _stem(name: str) -> str:
+    stem = name.lower()
+    return _TAIL.sub("", stem) or stem
+
+
+def _guess(name: str, typed: str, values: list[Any]) -> str:
+    """Return the KIND of a column without a declared one."""
+    known = _KNOWN.get(_stem(name))
+    texts = typed in ("", TEXT)
+    if known in ("image", "mask"):
+        if texts and values and PurePath(values[0]).suffix.lower() in SUFFIXES:
+            return known
+    elif known == "label" and (texts or "int" in typed):
+        return known
+    if typed:
+        return typed
+    if all(_INTEGER.fullmatch(value) for value in values):
+        return "int64"
+    return "float64" if all(map(_is_float, values)) else TEXT
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _converter(field: Field, kind: str, typed: str, root: Path) -> Callable[[Any], ValueSource]:
+    """Return a function from a value to a place."""
+    if field.is_picture:
+        return lambda value: WholeFile(look_at(root / str(value), str(value)))
+    if kind == TEXT:
+        return lambda value: Given(str(value).encode())
+    if typed:
+        return Given
+    if field.shape:
+        raise UsageError(f"expected a kind without a shape for a CSV, got {field.name}={kind}")
+    return lambda value: Given(_number(field.dtype, value))
+
+
+def _labels(
+    field: Field, values: list[Any], given: tuple[str, ...]
+) -> tuple[Field, Callable[[Any], ValueSource]]:
+    """Return a label field, with classes if it has any, and a function from value to place."""
+    if not given and all(_INTEGER.fullmatch(str(value)) for value in values):
+        return field, lambda value: Given(int(value))
+    classes = order_classes(map(str, values), given)
+    numbers = {name: number for number, name in enumerate(classes)}
+    return msgspec.structs.replace(field, classes=classes), lambda value: Given(numbers[str(value)])
+
+
+def _number(dtype: str, text: str) -> float | int | bool:
+    """Parse a number of a CSV.
+
+    Raises:
+        ValueError, KeyError: the text is not such a number.
+    """
+    if dtype == "bool":
+        return _BOOLEANS[text.lower()]
+    if "int" not in dtype:
+        return float(text)
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(text)
+    return int(text)

@@ -1,0 +1,163 @@
+"""How plain functions become machine code.
+
+    @kernel                                  # still plain Python
+    def mean(key, low, high): return uniform_range(key, 0, low, high)
+
+    fast = compiled(mean)                    # the same, as machine code, with its callees
+
+`compiled` makes a new function of the kernel's code in which every global that is a kernel is
+replaced by its own compiled form, and gives that to numba: no interpreter lock while it runs, no
+fastmath. Machine code lies on disk under `cache_root()`,
+named by a digest of all it depends on, and is shared by processes. Code from there has its callees
+in it, so these are not made before something must be compiled. A kernel has two forms: the one that
+`compiled` returns, and one for its callers, which is no machine code (`stoker.jit.dispatchers`).
+Importing this module, or one with kernels, imports no numba and touches no file: the first call of
+`compiled` does. With NUMBA_DISABLE_JIT=1 `compiled` returns the
+plain function, which gives the same numbers.
+
+A kernel tests before it divides. By zero one of ours gives 0, inf or nan, as NumPy does; one of a
+user's raises, as plain Python does, and the engines name its line. Where plain Python raises a
+domain error of `math`, machine code gives nan. numba makes float64 of uint64 with int64: a kernel
+keeps to one of them.
+
+Any thread may call; the result is memoised for the process.
+"""
+
+import functools
+import importlib
+import threading
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from stoker.jit.diskcache import (
+    cache_root,
+    dispatcher,
+    is_stored,
+    kernel_digest,
+    kernel_folder,
+    set_cache_root,
+)
+from stoker.jit.kernels import check_plain, handwritten, kernel, mark_of, referred, where
+from stoker.jit.sources import source_digest
+from stoker.protocol.errors import BuildError
+
+__all__ = [
+    "cache_root",
+    "compiled",
+    "handwritten",
+    "kernel",
+    "kernels_done",
+    "set_cache_root",
+    "source_digest",
+]
+
+_TYPED_ELSEWHERE = ("numba", "numpy", "math")
+_done: dict[FunctionType, Any] = {}
+_callee_forms: dict[FunctionType, Any] = {}
+_lock = threading.RLock()
+
+
+def compiled(fn: Callable[..., Any]) -> Any:
+    """Return the numba dispatcher of a kernel; its callees that are kernels are compiled with it.
+
+    Args:
+        fn: a function marked with `kernel` or `handwritten`. Only names that its code refers to
+            directly are followed: `from module import f`, not `module.f`.
+
+    Returns:
+        The dispatcher (or the intrinsic that is its twin); the same object at every call.
+
+    Raises:
+        BuildError: `fn` or a callee is no kernel, is a closure, calls itself, or has no source
+            file.
+        ResourceError: the kernel cache cannot be written.
+    """
+    return _made(check_plain(fn), (), _done)
+
+
+def kernels_done() -> list[FunctionType]:
+    """Return the kernels of which this process has machine code, in the order of their loading."""
+    with _lock:
+        made = [fn for fn, fast in _done.items() if getattr(fast, "overloads", None)]
+    return [fn for fn in made if (mark := mark_of(fn)) is not None and mark.plain]
+
+
+def _made(fn: FunctionType, callers: tuple[FunctionType, ...], forms: dict[Any, Any]) -> Any:
+    """Return one of the forms of a kernel: that in `_done`, or that for its callers."""
+    if fn in forms:
+        return forms[fn]
+    with _lock:
+        if fn not in forms:
+            forms[fn] = _translate(fn, callers, forms)
+        return forms[fn]
+
+
+def _translate(fn: FunctionType, callers: tuple[FunctionType, ...], forms: dict[Any, Any]) -> Any:
+    mark = mark_of(fn)
+    if mark is None:
+        raise BuildError(f"{where(fn)}: only a kernel is compiled: mark it with @kernel")
+    if fn in callers:
+        raise BuildError(f"{where(fn)}: a kernel may not call itself, not even through others")
+    if _plain_only():
+        return fn
+    if mark.twin is not None:
+        twin = _twin(fn, mark.twin)
+        return twin if mark_of(twin) is None else _made(twin, (*callers, fn), forms)
+    return _dispatch(fn, functools.partial(_callees, fn, callers), forms)
+
+
+def _callees(fn: FunctionType, callers: tuple[FunctionType, ...]) -> dict[str, Any]:
+    """Return the compiled forms of the kernels that a kernel calls, by the names it has for them.
+
+    Raises:
+        BuildError: it is plain Python and calls a function that is no kernel.
+    """
+    callees: dict[str, Any] = {}
+    mark = mark_of(fn)
+    for name, value in referred(fn).items():
+        if mark_of(value) is not None and isinstance(value, FunctionType):
+            callees[name] = _made(check_plain(value), (*callers, fn), _callee_forms)
+        elif (
+            isinstance(value, FunctionType)
+            and mark is not None
+            and mark.plain
+            and not _known_to_numba(value)
+        ):
+            raise BuildError(f"{where(fn)} calls {where(value)}, no kernel: mark it with @kernel")
+    return callees
+
+
+def _plain_only() -> bool:
+    return bool(importlib.import_module("numba").config.DISABLE_JIT)
+
+
+def _known_to_numba(fn: FunctionType) -> bool:
+    return (fn.__module__ or "").partition(".")[0] in _TYPED_ELSEWHERE
+
+
+def _twin(fn: FunctionType, twin: str) -> Any:
+    module, _, attribute = twin.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise BuildError(f"{where(fn)}: its twin {twin!r} cannot be imported: {error}") from None
+
+
+def _dispatch(
+    fn: FunctionType, callees: Callable[[], dict[str, Any]], forms: dict[Any, Any]
+) -> Any:
+    """Return the dispatcher of a function, for which `callees` makes what it calls."""
+    inside = forms is _callee_forms
+    digest = kernel_digest(fn)
+    folder = kernel_folder(fn, digest, inside=inside)
+    space = dict(fn.__globals__)
+    made = FunctionType(fn.__code__, space, fn.__name__, fn.__defaults__, None)
+    made.__module__ = fn.__module__
+    # numba names symbols by qualified name and a counter of the process that compiled: two kernels
+    # of one name, cached by two processes, could be linked as one. The digest tells them apart.
+    made.__qualname__ = f"{fn.__qualname__}_{digest[:12]}{'_inside' if inside else ''}"
+    made.__doc__ = fn.__doc__
+    if not is_stored(folder):
+        space.update(callees())
+    return dispatcher(made, folder, lambda: space.update(callees()), inside=inside)

@@ -1,0 +1,150 @@
+"""What a kernel's machine code depends on, as digests; numba-free.
+
+Two digests, because a file and what a process loaded from it may differ: `source_digest` reads the
+source files, `loaded_digest` reads the code and constants that are in memory. A cache entry named
+by both can neither miss an edit, nor be filled with old code after a file was edited under a
+running process.
+
+Followed from a function: every kernel (and every compiled function) among the globals of its
+module, transitively; the twin of a kernel stands for all Python files of the twin's package folder,
+so that nothing needs to be imported. Only names that are imported directly are followed.
+"""
+
+import functools
+import hashlib
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FunctionType
+
+from stoker.jit.kernels import mark_of, referred, where
+from stoker.protocol.errors import BuildError
+
+
+def source_digest(fn: FunctionType) -> str:
+    """Return the digest of every source file that the compiled form of a kernel may depend on.
+
+    Args:
+        fn: the kernel.
+
+    Returns:
+        32 hex digits. Equal sources give equal digests wherever they lie on disk.
+        A neighbour's source or twin that does not exist counts as empty: compiling it says so.
+
+    Raises:
+        BuildError: the source of `fn` is not on disk.
+    """
+    if not os.path.isfile(fn.__code__.co_filename):
+        raise BuildError(
+            f"{where(fn)}: the source of a kernel must be a file on disk, so that edits are"
+            " noticed: move it into a module"
+        )
+    files: set[tuple[str, str]] = set()
+    for function in _reachable(fn, whole_module=True):
+        files.add((function.__module__ or "", function.__code__.co_filename))
+        mark = mark_of(function)
+        if mark is not None and mark.twin is not None:
+            files.update(_twin_files(mark.twin))
+    total = hashlib.blake2b(digest_size=16)
+    for name, content in sorted((name, _content_digest(path)) for name, path in files):
+        total.update(f"{name}={content}\n".encode())
+    return total.hexdigest()
+
+
+def loaded_digest(fn: FunctionType) -> str:
+    """Return the digest of the code and constants in memory that a kernel uses, transitively."""
+    lines = []
+    for function in _reachable(fn, whole_module=False):
+        constants = {name: _constant(value) for name, value in referred(function).items()}
+        lines.append(
+            f"{function.__module__}.{function.__qualname__} {_code(function.__code__)}"
+            f" {_constant(function.__defaults__)} {constants}"
+        )
+    return hashlib.blake2b("\n".join(sorted(lines)).encode(), digest_size=16).hexdigest()
+
+
+def _reachable(fn: FunctionType, *, whole_module: bool) -> Iterator[FunctionType]:
+    seen = {fn}
+    pending = [fn]
+    scanned: set[int] = set()
+    while pending:
+        function = pending.pop()
+        yield function
+        space = function.__globals__ if whole_module else referred(function)
+        if whole_module and id(space) in scanned:
+            continue
+        scanned.add(id(space))
+        for value in list(space.values()):
+            found = _function_in(value)
+            if found is not None and found not in seen:
+                seen.add(found)
+                pending.append(found)
+
+
+def _function_in(value: object) -> FunctionType | None:
+    """Return the kernel that a global is, or the plain function under a compiled one."""
+    if isinstance(value, FunctionType):
+        return value if mark_of(value) is not None else None
+    inner = getattr(value, "py_func", None)
+    return inner if isinstance(inner, FunctionType) else None
+
+
+@functools.cache
+def _twin_files(twin: str) -> tuple[tuple[str, str], ...]:
+    """Return (module, path) of every file of a twin's package folder, as it is at the first call.
+
+    What is in the files is looked at every time.
+    """
+    return tuple(_files_beside(twin.partition(":")[0]))
+
+
+def _files_beside(module: str) -> Iterator[tuple[str, str]]:
+    try:
+        spec = importlib.util.find_spec(module)
+    except ImportError:
+        spec = None
+    package = module.rpartition(".")[0]
+    if spec is None or spec.origin is None or not package:
+        yield module, (spec.origin or "") if spec is not None else ""
+        return
+    for path in sorted(Path(spec.origin).parent.glob("*.py")):
+        yield f"{package}.{path.stem}", str(path)
+
+
+def _content_digest(path: str) -> str:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return "absent"
+    return _hash_file(path, status.st_mtime_ns, status.st_size)
+
+
+@functools.lru_cache(maxsize=4096)
+def _hash_file(path: str, _mtime_ns: int, _size: int) -> str:
+    return hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
+
+
+def _code(code: CodeType) -> str:
+    constants = [_constant(item) for item in code.co_consts]
+    return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {constants}"
+
+
+def _constant(value: object) -> str:
+    """Describe a value that machine code may hold as a constant; anything else by its type."""
+    import numpy as np  # noqa: PLC0415 - the command line imports this package, and must not wait
+
+    if isinstance(value, CodeType):
+        return _code(value)
+    if isinstance(value, np.ndarray):
+        content = hashlib.blake2b(np.ascontiguousarray(value).tobytes(), digest_size=16)
+        return f"array {value.dtype} {value.shape} {content.hexdigest()}"
+    if isinstance(value, tuple | frozenset):
+        items = [_constant(item) for item in value]
+        order = items if isinstance(value, tuple) else sorted(items)
+        return f"{type(value).__name__} ({', '.join(order)})"
+    if isinstance(value, float):
+        return value.hex()
+    if value is None or isinstance(value, int | str | bytes | complex | np.generic | np.dtype):
+        return f"{type(value).__name__} {value!r}"
+    return type(value).__name__

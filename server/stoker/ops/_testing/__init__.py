@@ -1,0 +1,1 @@
+"""The parts of `stoker.ops.testing`, which users import. Nothing else may import these."""

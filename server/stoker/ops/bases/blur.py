@@ -1,0 +1,102 @@
+"""What blurs with a window of a drawn size share: the size, and an image with its border.
+
+Draws: 0 applied if uniform < p; 1 the window's side, each odd number of its range as likely. A
+kernel reads the image from scratch, extended by half a window on every side, so that no loop over
+pixels asks where the image ends.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.pixelwise import APPLY, PixelOp
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import State
+from stoker.ops.kernels.extend import extend
+from stoker.ops.kernels.resample import padded
+from stoker.rng.draws import bernoulli, integers
+
+SIZE: Final = ("size", "i4")
+
+
+@kernel
+def draw_window(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    """Decide whether the op is applied, and draw its window."""
+    record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
+    low, high = int(params["low"]), int(params["high"])
+    record["size"] = low + 2 * int(integers(key, 1, (high - low) // 2 + 1))
+
+
+@kernel
+def bordered_bytes(height: int, width: int, channels: int, radius: int) -> int:
+    """Return the scratch bytes of an image with its border."""
+    return padded((height + 2 * radius) * (width + 2 * radius) * channels)
+
+
+@kernel
+def bordered(src: Any, radius: int, reflect: int, scratch: Any) -> Any:
+    """Extend an image by `radius` pixels on every side; return it flat, in `scratch`.
+
+    Args:
+        src: `(H, W, C)`, uint8 or float32.
+        radius: pixels on every side.
+        reflect: 1 to mirror at the outermost pixel, 0 to repeat it.
+        scratch: at least `bordered_bytes` bytes, of floats four times as many.
+    """
+    height, width, channels = src.shape
+    tall, wide = height + 2 * radius, width + 2 * radius
+    image = scratch[: tall * wide * channels * src.itemsize].view(src.dtype)
+    extend(src, image.reshape((tall, wide, channels)), -radius, -radius, reflect)
+    return image
+
+
+def plain_shifts(src: np.ndarray, size: int, mode: str) -> np.ndarray:
+    """Return `(size * size, H, W, C)`: what the window holds at every pixel, with NumPy.
+
+    `mode` is numpy.pad's: reflect or edge. Where the window is longer than the image it mirrors
+    again and again.
+    """
+    radius = size // 2
+    wide = np.pad(src, ((radius, radius), (radius, radius), (0, 0)), mode)  # type: ignore[call-overload]
+    height, width = src.shape[:2]
+    views = [wide[y : y + height, x : x + width] for y in range(size) for x in range(size)]
+    return np.stack(views)
+
+
+@dataclass(frozen=True)
+class BlurOp(PixelOp):
+    """Base of blurs with a window of a drawn size.
+
+    Attributes:
+        size_range: (low, high) of the window's side in pixels; both odd.
+        p: probability.
+    """
+
+    size_range: tuple[int, int] = (3, 7)
+    p: float = 0.5
+
+    largest: ClassVar[int]
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "i4"), ("high", "i4"), ("p", "f8")])
+    record: ClassVar[np.dtype[Any]] = np.dtype([SIZE, APPLY])
+    draw = staticmethod(draw_window)
+    rescale: ClassVar[None] = None
+
+    def check(self) -> None:
+        """Check the parameters."""
+        low, high = checks.integer_span(self.name, "size_range", self.size_range, 1, self.largest)
+        if low % 2 == 0 or high % 2 == 0:
+            raise checks.refuse(self.name, "size_range", "two odd numbers", self.size_range)
+        self.settle(size_range=(low, high))
+        self.check_p()
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((*self.size_range, self.p), self.parameters)
+
+    def border(self, state: State) -> int:
+        """Return the bytes of an image of that state with the widest border."""
+        height, width, channels = state.bound
+        values = channels * np.dtype(state.dtype).itemsize
+        return bordered_bytes(height, width, values, self.size_range[1] // 2)

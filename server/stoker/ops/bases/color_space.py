@@ -1,0 +1,47 @@
+"""What conversions between colour spaces share: three channels in, three out; no randomness."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stoker.ops.contract.op import Op, State
+from stoker.ops.contract.relative import keep_record
+from stoker.ops.contract.rules import refuse, require_pixels
+
+
+@dataclass(frozen=True)
+class ColourSpaceOp(Op):
+    """Base of conversions between colour spaces; it has no parameters and keeps every state."""
+
+    rescale = staticmethod(keep_record)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return the states as they are."""
+        self.require_kinds(states)
+        require_pixels(self.name, states, floats=True)
+        for state in states:
+            if state.shape[2] != 3:
+                remedy = "Convert where the image has three channels"
+                raise refuse(self.name, "an image of 3 channels", state, remedy)
+        return states, 0
+
+
+def plain_of_floats(convert: Callable[[np.ndarray], np.ndarray]) -> Callable[..., None]:
+    """Return the plain kernel of a conversion of `(H, W, 3)` float32."""
+
+    def plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+        with np.errstate(all="ignore"):
+            dst[...] = convert(src)
+
+    return plain
+
+
+def plain_form(convert: Callable[[np.ndarray], np.ndarray]) -> Callable[..., None]:
+    """Return the plain kernel of a conversion of `(H, W, 3)` int64."""
+
+    def plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+        dst[...] = convert(src.astype(np.int64))
+
+    return plain

@@ -1,0 +1,96 @@
+"""The parameters `fill` and `mask_fill`, which ops share that write what no source pixel gives.
+
+A mixin beside `Op`: the op has the two fields, this has their check, their run-time form and what
+they demand of states. A level or class for all of an op's kinds is decided here and nowhere else.
+"""
+
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import State, StateError
+
+FILL_FIELDS: Final[list[tuple[Any, ...]]] = [("mask_fill", "i4", (1,)), ("fill", "f4", (4,))]
+"""Run-time form of both, in the order of `Fills.fills`; float32 holds every level exactly."""
+CLASSES: Final = np.iinfo(np.int32)
+
+
+class Fills:
+    """Mixin of ops with a `fill` and a `mask_fill`.
+
+    Attributes:
+        name: the op's name.
+        fill: level, or one for each channel; a whole number for images of uint8.
+        mask_fill: class number.
+    """
+
+    name: ClassVar[str]
+    fill: float | tuple[float, ...]
+    mask_fill: int
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """The fill as a tuple: one level, or one for each channel.
+
+        Raises:
+            ParameterError: it is none.
+        """
+        return checks.levels(self.name, "fill", self.fill)
+
+    def checked_fills(self) -> dict[str, Any]:
+        """Return both parameters in their canonical form, by name.
+
+        Raises:
+            ParameterError: one is of the wrong type or out of bounds.
+        """
+        low, high = int(CLASSES.min), int(CLASSES.max)
+        number = checks.integer(self.name, "mask_fill", self.mask_fill, low, high)
+        return {"fill": self.levels, "mask_fill": number}
+
+    def fills(self) -> tuple[tuple[int], tuple[float, ...]]:
+        """Return the run-time form of both, in the order of `FILL_FIELDS`."""
+        return (self.mask_fill,), fill_levels(self.levels)
+
+    def require_fills(self, states: tuple[State, ...]) -> None:
+        """Refuse fills that an image has not the channels for, or a mask not the range.
+
+        Raises:
+            StateError: naming fill and state.
+        """
+        require_fill(self.name, states, self.levels, self.mask_fill)
+
+
+def require_fill(
+    op: str, states: tuple[State, ...], fill: tuple[float, ...], mask_fill: int
+) -> None:
+    """Refuse fills that an image has not the channels or the dtype for, or a mask not the range.
+
+    Raises:
+        StateError: naming fill and state.
+    """
+    for state in states:
+        if state.kind == "image" and len(fill) not in (1, state.shape[2]):
+            raise StateError(
+                f"{op}: expected fill to be one level or one for each channel of {state}, got "
+                f"{len(fill)} levels {fill}",
+                op=op,
+            )
+        whole = all(isinstance(level, int) for level in fill)
+        if state.kind == "image" and state.dtype == "uint8" and not whole:
+            raise StateError(
+                f"{op}: expected fill to be integers from 0 to 255 for {state}, got {fill}", op=op
+            )
+        if state.kind == "mask":
+            limits = np.iinfo(state.dtype)
+            if not limits.min <= mask_fill <= limits.max:
+                raise StateError(
+                    f"{op}: expected mask_fill from {limits.min} to {limits.max} for {state}, got "
+                    f"{mask_fill}",
+                    op=op,
+                )
+
+
+def fill_levels(fill: tuple[float, ...]) -> tuple[float, ...]:
+    """Return a fill for four channels."""
+    return fill * 4 if len(fill) == 1 else fill + (0,) * (4 - len(fill))

@@ -1,0 +1,137 @@
+"""Sizes that keep the ratio of sides, and resizes whose output size differs from row to row.
+
+Rounding is torchvision's: the side that is not given is floor(given * other / this), exact in
+integers, and at least one pixel.
+"""
+
+from typing import Any, Final
+
+from stoker.jit import kernel
+from stoker.ops.bases.resizing import (
+    BICUBIC,
+    NEAREST,
+    plain_image,
+    plain_mask,
+    resize_mask,
+    run_floats,
+)
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, State
+from stoker.ops.contract.rules import FLOAT
+from stoker.ops.kernels.nearest import nearest, nearest_bytes
+from stoker.ops.kernels.resample import padded, resample, work_bytes
+from stoker.ops.kernels.resample_floats import float_work_bytes
+from stoker.ops.kernels.taps import tap_bound
+
+
+@kernel
+def scaled(side: int, given: int, other: int) -> int:
+    """Return the length of a side where `other` becomes `given`; at least 1."""
+    return max(given * side // other, 1)
+
+
+@kernel
+def fit_long(height: int, width: int, size: int) -> tuple[int, int]:
+    """Return the size whose longer side is `size`."""
+    if height >= width:
+        return size, scaled(width, size, height)
+    return scaled(height, size, width), size
+
+
+@kernel
+def fit_short(height: int, width: int, size: int, max_size: int) -> tuple[int, int]:
+    """Return the size whose shorter side is `size`; the longer at most `max_size`.
+
+    Where the longer side would exceed it, it is `max_size`, and the other one is scaled once more,
+    from its rounded size, as torchvision does.
+    """
+    short, long = min(height, width), max(height, width)
+    new_short, new_long = size, scaled(long, size, short)
+    if new_long > max_size:
+        new_short, new_long = max(max_size * new_short // new_long, 1), max_size
+    return (new_long, new_short) if height > width else (new_short, new_long)
+
+
+@kernel
+def run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    """Resize an image to the size of `dst`, by the interpolation of the parameters."""
+    box = (0, 0, src.shape[0], src.shape[1])
+    if params["interpolation"] == NEAREST:
+        nearest(src, box, dst, scratch)
+    else:
+        resample(src, box, dst, params["interpolation"] == BICUBIC, scratch)
+
+
+@kernel
+def run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    """Resize a mask to the size of `dst`."""
+    resize_mask(src, dst, (0, 0, src.shape[0], src.shape[1]), scratch)
+
+
+def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    plain_image(src, dst, (0, 0, *src.shape[:2]), int(params["interpolation"]))
+
+
+def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    plain_mask(src, dst, (0, 0, *src.shape[:2]))
+
+
+FIT_KERNELS: Final = {
+    "image": Kernel(run_image, _plain_image),
+    "mask": Kernel(run_mask, _plain_mask),
+}
+FIT_FLOATS: Final = {"image": Kernel(run_floats, _plain_image)}
+
+
+def table_most(size_in: int, size_out: int, bicubic: int, itemsize: int) -> int:
+    """Return bytes that no tap table exceeds, for sources and outputs up to these sizes.
+
+    `itemsize` are the bytes of a weight, and of all else that an output pixel has.
+
+    `size_out * tap_bound` has no greatest value at the greatest output, because taps become fewer;
+    it is at most 2 * radius * (size_in + size_out) + 4 * size_out.
+    """
+    taps = 2 * (2 if bicubic else 1) * (size_in + size_out) + 4 * size_out
+    return padded(itemsize * size_out) + padded(itemsize * taps)
+
+
+def fit_scratch(state: State, size: tuple[int, int], interpolation: str) -> int:
+    """Return scratch bytes for every source up to the state's bound and output up to `size`.
+
+    It never falls when a bound grows.
+    """
+    need = nearest_bytes(size[1])
+    if state.kind != "image" or interpolation == "nearest":
+        return need
+    bicubic = int(interpolation == "bicubic")
+    height, width, channels = state.bound
+    taps = max(tap_bound(height, 1, bicubic), tap_bound(width, 1, bicubic))
+    if state.dtype == FLOAT:
+        itemsize, work = 8, float_work_bytes(height, width, channels, *size, taps)
+    else:
+        itemsize, work = 4, work_bytes(height, width, channels, *size, taps)
+    tables = table_most(width, size[1], bicubic, itemsize)
+    return max(need, tables + table_most(height, size[0], bicubic, itemsize) + work)
+
+
+def short_state(state: State, sizes: tuple[int, int], max_size: int) -> State:
+    """Return the state after `fit_short` to a size in `sizes`, (low, high)."""
+    height, width = state.shape[:2]
+    if sizes[0] == sizes[1] and height is not None and width is not None:
+        tall, wide = fit_short(height, width, sizes[1], max_size)
+        return state.resized(tall, wide, (tall, wide))
+    return state.resized(None, None, short_most(state, sizes[1], max_size))
+
+
+def short_most(state: State, size: int, max_size: int) -> tuple[int, int]:
+    """Return the greatest sides after `fit_short` of any source up to the state's bound."""
+    return min(state.bound[0] * size, max_size), min(state.bound[1] * size, max_size)
+
+
+def check_max(op: str, size: int, max_size: object) -> int:
+    """Return a greatest long side.
+
+    Raises:
+        ParameterError: it is no integer from `size` to the greatest side.
+    """
+    return checks.integer(op, "max_size", max_size, size, checks.MAX_SIDE)

@@ -1,0 +1,75 @@
+"""What ops that resize share: interpolation names, masks, images of floats, scratch memory."""
+
+from typing import Any, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.contract.op import State
+from stoker.ops.contract.rules import FLOAT
+from stoker.ops.kernels.nearest import nearest, nearest_bytes, plain_nearest
+from stoker.ops.kernels.resample import plain_pass, plain_resample, scratch_bytes
+from stoker.ops.kernels.resample_floats import (
+    float_scratch_bytes,
+    plain_float_pass,
+    resample_floats,
+)
+
+INTERPOLATIONS: Final = ("nearest", "bilinear", "bicubic")
+NEAREST: Final = 0
+BICUBIC: Final = 2
+
+
+@kernel
+def resize_mask(src: Any, dst: Any, box: Any, scratch: Any) -> None:
+    """Resize a box of a mask."""
+    whole = src.reshape((src.shape[0], src.shape[1], 1))
+    nearest(whole, box, dst.reshape((dst.shape[0], dst.shape[1], 1)), scratch)
+
+
+@kernel
+def resize_floats(src: Any, dst: Any, box: Any, interpolation: int, scratch: Any) -> None:
+    """Resize a box of an image of floats."""
+    if interpolation == NEAREST:
+        nearest(src, box, dst, scratch)
+    else:
+        size = (dst.shape[0], dst.shape[1])
+        part = (0, 0, dst.shape[0], dst.shape[1])
+        bicubic = interpolation == BICUBIC
+        resample_floats(src, box, size, part, dst.reshape(dst.size), bicubic, scratch)
+
+
+@kernel
+def run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    """Resize an image of floats to the size of `dst`, by the interpolation of the parameters."""
+    box = (0, 0, src.shape[0], src.shape[1])
+    resize_floats(src, dst, box, int(params["interpolation"]), scratch)
+
+
+def plain_image(src: np.ndarray, dst: np.ndarray, box: Any, interpolation: int) -> None:
+    """Resize a box of an image with NumPy."""
+    top, left, height, width = box
+    part = src[top : top + height, left : left + width]
+    if interpolation == NEAREST:
+        dst[...] = plain_nearest(part, dst.shape[:2])
+    else:
+        run = plain_float_pass if src.dtype == np.float32 else plain_pass
+        dst[...] = plain_resample(part, dst.shape[:2], int(interpolation == BICUBIC), run)
+
+
+def plain_mask(src: np.ndarray, dst: np.ndarray, box: Any) -> None:
+    """Resize a box of a mask with NumPy."""
+    plain_image(src, dst, box, NEAREST)
+
+
+def resize_scratch(states: tuple[State, ...], size: tuple[int, int], interpolation: str) -> int:
+    """Return the scratch bytes that a resize of the largest of these values needs."""
+    need = nearest_bytes(size[1])
+    if interpolation == "nearest":
+        return need
+    bicubic = int(interpolation == "bicubic")
+    for state in states:
+        if state.kind == "image":
+            count = float_scratch_bytes if state.dtype == FLOAT else scratch_bytes
+            need = max(need, int(count(*state.bound, *size, bicubic)))  # type: ignore[call-arg]
+    return need

@@ -1,0 +1,68 @@
+"""Multiply levels by a factor, with probability p: torchvision's adjust_brightness.
+
+Draws: `bases.factor`. Arithmetic, as the same step of color_jitter: `kernels.color`, of
+floats `stoker.ops.kernels.color_floats`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.factor import FactorOp
+from stoker.ops.bases.pixelwise import begin, plain_floats
+from stoker.ops.contract.op import Kernel, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.kernels.color import LOW, blend_with, fixed, plain_blend
+from stoker.ops.kernels.color_floats import blend_unit, plain_blend_unit
+from stoker.ops.kernels.float_levels import ZERO
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"]:
+        blend_with(image, fixed(record["factor"]), LOW)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src
+    if record["apply"]:
+        dst[...] = plain_blend(src.astype(np.int64), int(fixed(record["factor"])), 0)
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"]:
+        blend_unit(image, record["factor"], ZERO)
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    return plain_blend_unit(image, float(record["factor"]), ZERO)
+
+
+@register
+@dataclass(frozen=True)
+class Brightness(FactorOp):
+    """Multiply levels by a factor; parameters as `FactorOp`."""
+
+    name: ClassVar[str] = "brightness"
+    takes_floats: ClassVar[bool] = True
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, _plain_floats, in_place=True)
+    }
+
+
+def brightness(
+    *values: Value,
+    factor_range: tuple[float, float] = (0.6, 1.4),
+    p: float = 0.5,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Make images of a pipeline brighter or darker; see `Brightness`."""
+    return Brightness(factor_range, p)(*values, stream=stream, relative=relative)

@@ -1,0 +1,286 @@
+"""Equalize each part of an image by itself, contrast limited, with probability p: OpenCV's CLAHE.
+
+Draws: 0 applied if uniform < p; 1 the limit, uniform in its range. The image is cut into tiles of
+one size; beyond its edges it is mirrored at its outermost pixel. A tile's histogram is cut at the
+limit, what was cut is spread evenly, and levels go to where they stand among the tile's levels. A
+pixel's level is mixed from the four tiles whose middles surround it, with weights of 11 bits. Of
+colours, luma is equalized and blue and red difference stay: a pixel's three levels move alike.
+
+With n pixels of a tile, a limit l counts as max(floor(l n / 256), 1). Zuiderveld, "Contrast limited
+adaptive histogram equalization" (Graphics Gems IV, 1994).
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.pixelwise import APPLY, LEVELS, PixelOp, begin
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import require_colours
+from stoker.ops.kernels.color import HIGH, K1, K2, K3, LOW, luma, plain_luma
+from stoker.ops.kernels.extend import place, plain_place
+from stoker.ops.kernels.resample import padded
+from stoker.rng.draws import bernoulli, uniform_range
+from stoker.rng.maths import floor
+
+MOST_TILES: Final = 64
+MOST: Final = 256.0
+WEIGHT: Final = 2048
+SHIFT: Final = 22
+COUNTS: Final = 8 * LEVELS
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
+    record["limit"] = uniform_range(key, 1, params["low"], params["high"])
+
+
+@kernel
+def count_tile(grey: Any, size: Any, corner: Any, tile: Any, counts: Any) -> None:
+    """Write the histogram of a tile.
+
+    Args:
+        grey: flat levels.
+        size: (height, width) of the image.
+        corner: (top, left) of the tile.
+        tile: (height, width) of the tile.
+        counts: `(256,) int64`.
+    """
+    height, width = size
+    for level in range(LEVELS):
+        counts[level] = 0
+    for y in range(corner[0], corner[0] + tile[0]):
+        row = place(y, height, 1) * width
+        inner = max(min(corner[1] + tile[1], width), corner[1])
+        for x in range(corner[1], inner):
+            counts[np.uint64(grey[np.uint64(row + x)])] += 1
+        for x in range(inner, corner[1] + tile[1]):
+            counts[np.uint64(grey[np.uint64(row + place(x, width, 1))])] += 1
+
+
+@kernel
+def limit_counts(counts: Any, most: int) -> None:
+    """Cut a histogram at `most`, and spread what was cut: all alike, then one by one in steps."""
+    cut = 0
+    for level in range(LEVELS):
+        if counts[level] > most:
+            cut += counts[level] - most
+            counts[level] = most
+    share, rest = cut // LEVELS, cut % LEVELS
+    step = LEVELS // max(rest, 1)
+    for level in range(LEVELS):
+        counts[level] += share
+        if level % step == 0 and level // step < rest:
+            counts[level] += 1
+
+
+@kernel
+def fill_ranks(counts: Any, pixels: int, table: Any, at: int) -> None:
+    """Write the new level of each of the 256 levels to `table[at:]`."""
+    total = 0
+    for level in range(LEVELS):
+        total += counts[level]
+        table[at + level] = (2 * 255 * total + pixels) // (2 * pixels)
+
+
+@kernel
+def fill_mix(side: int, tile: int, tiles: int, step: int, mix: Any) -> None:
+    """Write for each pixel of an axis (first tile, next tile, weight of the next): `(3, side)`.
+
+    Tiles count in units of `step`.
+    """
+    for x in range(side):
+        at = 2 * x - tile
+        first = at // (2 * tile)
+        mix[0, x] = max(first, 0) * step
+        mix[1, x] = min(first + 1, tiles - 1) * step
+        mix[2, x] = (2 * WEIGHT * (at % (2 * tile)) + 2 * tile) // (4 * tile)
+
+
+@kernel
+def mix_row(grey: Any, at: Any, tables: Any, upper: Any, lower: Any, part: Any, mix: Any) -> None:
+    """Replace a row of levels: `upper` and `lower` are where its two rows of tables begin."""
+    for x in range(np.uint64(mix.shape[1])):
+        level = np.int64(grey[at + x])
+        left, right, fx = mix[0, x] + level, mix[1, x] + level, mix[2, x]
+        a = np.int64(tables[upper + left]) * (WEIGHT - fx) + np.int64(tables[upper + right]) * fx
+        b = np.int64(tables[lower + left]) * (WEIGHT - fx) + np.int64(tables[lower + right]) * fx
+        grey[at + x] = (a * (WEIGHT - part) + b * part + (1 << (SHIFT - 1))) >> SHIFT
+
+
+@kernel
+def fill_grey(image: Any, grey: Any) -> None:
+    """Write the luma of a flat image of three channels."""
+    for i in range(np.uint64(grey.size)):
+        k = K3 * i
+        grey[i] = luma(image[k], image[k + K1], image[k + K2])
+
+
+@kernel
+def move_luma(image: Any, grey: Any) -> None:
+    """Move the three levels of each pixel alike, so that its luma becomes the new one."""
+    for i in range(np.uint64(grey.size)):
+        k = K3 * i
+        more = np.int32(np.int32(grey[i]) - luma(image[k], image[k + K1], image[k + K2]))
+        for c in range(np.uint64(3)):
+            level = np.int32(np.int32(image[k + c]) + more)
+            image[k + c] = np.uint8(min(max(level, LOW), HIGH))
+
+
+@kernel
+def most_of(limit: float, pixels: int) -> int:
+    """Return how many pixels of a tile may have one level."""
+    return max(floor(limit * pixels / 256.0), 1)
+
+
+@kernel
+def _equalize(grey: Any, size: Any, tiles: Any, limit: float, scratch: Any) -> None:
+    """Equalize flat levels in place."""
+    height, width = size
+    rows, columns = tiles
+    tall, wide = (height + rows - 1) // rows, (width + columns - 1) // columns
+    counts = scratch[:COUNTS].view(np.int64)
+    at = COUNTS + 24 * width
+    across = scratch[COUNTS:at].view(np.int64).reshape((3, width))
+    down = scratch[at : at + 24 * height].view(np.int64).reshape((3, height))
+    tables = scratch[at + 24 * height :]
+    for row in range(rows):
+        for column in range(columns):
+            count_tile(grey, size, (row * tall, column * wide), (tall, wide), counts)
+            limit_counts(counts, most_of(limit, tall * wide))
+            fill_ranks(counts, tall * wide, tables, (row * columns + column) * LEVELS)
+    fill_mix(width, wide, columns, LEVELS, across)
+    fill_mix(height, tall, rows, columns * LEVELS, down)
+    for y in range(height):
+        mix_row(grey, np.uint64(y * width), tables, down[0, y], down[1, y], down[2, y], across)
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    height, width, channels = src.shape
+    image = begin(src, dst)
+    if record["apply"]:
+        tiles = (int(params["rows"]), int(params["columns"]))
+        limit, size = float(record["limit"]), (height, width)
+        if channels == 1:
+            _equalize(image, size, tiles, limit, scratch)
+        else:
+            end = padded(height * width)
+            grey = scratch[: height * width]
+            fill_grey(image, grey)
+            _equalize(grey, size, tiles, limit, scratch[end:])
+            move_luma(image, grey)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src
+    if record["apply"]:
+        wide = src.astype(np.int64)
+        grey = plain_luma(wide)[..., 0]
+        tiles = (int(params["rows"]), int(params["columns"]))
+        moved = plain_equalize(grey, tiles, float(record["limit"])) - grey
+        dst[...] = np.clip(wide + moved[..., None], 0, 255)
+
+
+def plain_equalize(grey: np.ndarray, tiles: tuple[int, int], limit: float) -> np.ndarray:
+    """Return levels `(H, W) int64` equalized, with NumPy."""
+    sides = [-(-side // count) for side, count in zip(grey.shape, tiles, strict=True)]
+    pixels = sides[0] * sides[1]
+    places = [
+        plain_place(np.arange(tile * count), side, 1)
+        for tile, count, side in zip(sides, tiles, grey.shape, strict=True)
+    ]
+    whole = grey[places[0][:, None], places[1]].reshape(tiles[0], sides[0], tiles[1], sides[1])
+    parts = whole.swapaxes(1, 2).reshape(tiles[0] * tiles[1], pixels)
+    counts = np.stack([np.bincount(part, minlength=LEVELS) for part in parts])
+    most = most_of(limit, pixels)
+    cut = np.maximum(counts - most, 0).sum(1, keepdims=True)
+    rest = cut % LEVELS
+    steps, levels = LEVELS // np.maximum(rest, 1), np.arange(LEVELS)
+    more = (levels % steps == 0) & (levels // steps < rest)
+    counts = np.minimum(counts, most) + cut // LEVELS + more
+    ranks = (510 * np.cumsum(counts, 1) + pixels) // (2 * pixels)
+    ranks = ranks.reshape(*tiles, LEVELS)
+    first, following, weights = [], [], []
+    for tile, count, side in zip(sides, tiles, grey.shape, strict=True):
+        tile_number, part = np.divmod(2 * np.arange(side) - tile, 2 * tile)
+        first.append(np.maximum(tile_number, 0))
+        following.append(np.minimum(tile_number + 1, count - 1))
+        weights.append((2 * WEIGHT * part + 2 * tile) // (4 * tile))
+    fy, fx = weights[0][:, None], weights[1]
+    rows = [
+        ranks[row[:, None], first[1], grey] * (WEIGHT - fx)
+        + ranks[row[:, None], following[1], grey] * fx
+        for row in (first[0], following[0])
+    ]
+    mixed: np.ndarray = (rows[0] * (WEIGHT - fy) + rows[1] * fy + (1 << (SHIFT - 1))) >> SHIFT
+    return mixed
+
+
+@register
+@dataclass(frozen=True)
+class Clahe(PixelOp):
+    """Equalize each part of an image by itself, contrast limited.
+
+    Attributes:
+        limit_range: (low, high) of the limit: how often a level may occur in a tile, over how often
+            it would if all occurred alike; from 0 to 256.
+        tiles: tiles along each side, or (rows, columns), from 1 to 64.
+        p: probability.
+    """
+
+    limit_range: tuple[float, float] = (1.0, 4.0)
+    tiles: int | tuple[int, int] = 8
+    p: float = 0.5
+
+    name: ClassVar[str] = "clahe"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [("low", "f8"), ("high", "f8"), ("rows", "i4"), ("columns", "i4"), ("p", "f8")]
+    )
+    record: ClassVar[np.dtype[Any]] = np.dtype([("limit", "f8"), APPLY])
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    draw = staticmethod(_draw)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        tiles = checks.pair(self.name, "tiles", self.tiles, 1)
+        if max(tiles) > MOST_TILES:
+            expected = f"an integer, or (rows, columns), from 1 to {MOST_TILES}"
+            raise checks.refuse(self.name, "tiles", expected, self.tiles)
+        limits = checks.span(self.name, "limit_range", self.limit_range, 0.0, MOST)
+        self.settle(tiles=tiles, limit_range=limits)
+        self.check_p()
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        tiles = checks.pair(self.name, "tiles", self.tiles, 1)
+        return np.array((*self.limit_range, *tiles, self.p), self.parameters)
+
+    def scratch(self, state: State) -> int:
+        """Return the bytes of luma, a histogram, the mix of each axis, and a table for a tile."""
+        height, width, _ = state.bound
+        rows, columns = checks.pair(self.name, "tiles", self.tiles, 1)
+        return padded(height * width) + COUNTS + 24 * (width + height) + LEVELS * rows * columns
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return the states as they are."""
+        declared = super().declare(states)
+        require_colours(self.name, states)
+        return declared
+
+
+def clahe(
+    *values: Value,
+    limit_range: tuple[float, float] = (1.0, 4.0),
+    tiles: int | tuple[int, int] = 8,
+    p: float = 0.5,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Equalize parts of images of a pipeline by themselves; see `Clahe`."""
+    return Clahe(limit_range, tiles, p)(*values, stream=stream, relative=relative)

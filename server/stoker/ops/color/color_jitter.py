@@ -1,0 +1,246 @@
+"""Change brightness, contrast, saturation and hue at random, as torchvision's ColorJitter.
+
+Draws: 0 brightness, 1 contrast, 2 saturation, each a factor uniform in [max(0, 1 - a), 1 + a] for
+the parameter a; 3 hue, turns uniform in [-hue, hue]; 4 the order of the four steps: a number below
+24, a permutation in lexicographic order. The record holds all of it; `order[i]` is the step taken
+i-th.
+
+A factor of 1 and a turn of 0 change nothing. brightness blends with black, contrast with the mean
+grey of the image at that step, saturation with each pixel's grey. An image of one channel has
+neither saturation nor hue. Arithmetic: `kernels.color`, of floats `kernels.color_floats`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.pixelwise import begin
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.relative import keep_record
+from stoker.ops.contract.rules import FLOAT, require_colours, require_pixels
+from stoker.ops.kernels.color import (
+    LOW,
+    ONE,
+    blend_with,
+    fixed,
+    mean_level,
+    plain_blend,
+    plain_hue,
+    plain_luma,
+    plain_mean,
+    rotate_hue,
+    saturate,
+)
+from stoker.ops.kernels.color_floats import (
+    MEAN_BYTES,
+    blend_unit,
+    mean_grey,
+    plain_blend_unit,
+    plain_grey,
+    plain_mean_grey,
+    plain_rotate_unit,
+    rotate_unit,
+    saturate_unit,
+)
+from stoker.ops.kernels.float_levels import ZERO
+from stoker.rng.draws import integers, uniform_range
+
+BRIGHTNESS: Final = 0
+CONTRAST: Final = 1
+SATURATION: Final = 2
+MOST: Final = 16.0
+"""Greatest parameter: with factors up to 17 every sum stays in int32."""
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    b, c, s, h = params["brightness"], params["contrast"], params["saturation"], params["hue"]
+    record["brightness"] = uniform_range(key, 0, max(0.0, 1.0 - b), 1.0 + b)
+    record["contrast"] = uniform_range(key, 1, max(0.0, 1.0 - c), 1.0 + c)
+    record["saturation"] = uniform_range(key, 2, max(0.0, 1.0 - s), 1.0 + s)
+    record["hue"] = uniform_range(key, 3, -h, h)
+    write_order(int(integers(key, 4, 24)), record["order"])
+
+
+@kernel
+def write_order(number: int, order: Any) -> None:
+    """Write permutation `number` of (0, 1, 2, 3), in lexicographic order."""
+    for i in range(4):
+        order[i] = i
+    block = 6
+    for i in range(3):
+        pick = i + number // block
+        number = number % block
+        taken = order[pick]
+        for j in range(pick, i, -1):
+            order[j] = order[j - 1]
+        order[i] = taken
+        block //= 3 - i
+
+
+@kernel
+def _step(step: int, image: Any, pixels: int, channels: int, record: Any) -> None:
+    if step == BRIGHTNESS:
+        factor = fixed(record["brightness"])
+        if factor != ONE:
+            blend_with(image, factor, LOW)
+    elif step == CONTRAST:
+        factor = fixed(record["contrast"])
+        if factor != ONE:
+            blend_with(image, factor, mean_level(image, pixels, channels))
+    elif channels == 3:
+        _colour_step(step, image, record)
+
+
+@kernel
+def _colour_step(step: int, image: Any, record: Any) -> None:
+    if step == SATURATION:
+        factor = fixed(record["saturation"])
+        if factor != ONE:
+            saturate(image, factor)
+    else:
+        shift = fixed(6.0 * record["hue"])
+        if shift != LOW:
+            rotate_hue(image, shift)
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    height, width, channels = src.shape
+    image, source = dst.reshape(dst.size), src.reshape(src.size)
+    if src.ctypes.data != dst.ctypes.data:
+        for i in range(np.uint64(source.size)):
+            image[i] = source[i]
+    for step in record["order"]:
+        _step(step, image, height * width, channels, record)
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image, channels = begin(src, dst), src.shape[2]
+    for step in record["order"]:
+        if step == BRIGHTNESS:
+            blend_unit(image, record["brightness"], ZERO)
+        elif step == CONTRAST:
+            blend_unit(image, record["contrast"], mean_grey(image, channels, scratch))
+        elif step == SATURATION and channels == 3:
+            saturate_unit(image, record["saturation"])
+        elif channels == 3:
+            rotate_unit(image, record["hue"])
+
+
+def _plain_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = src
+    with np.errstate(all="ignore"):
+        for step in np.asarray(record["order"]):
+            if step == BRIGHTNESS:
+                image = plain_blend_unit(image, float(record["brightness"]), ZERO)
+            elif step == CONTRAST:
+                mean = plain_mean_grey(image)
+                image = plain_blend_unit(image, float(record["contrast"]), mean)
+            elif step == SATURATION and image.shape[2] == 3:
+                image = plain_blend_unit(image, float(record["saturation"]), plain_grey(image))
+            elif image.shape[2] == 3:
+                image = plain_rotate_unit(image, float(record["hue"]))
+    dst[...] = image
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = src.astype(np.int64)
+    steps = (_plain_brightness, _plain_contrast, _plain_saturation, _plain_hue)
+    for step in np.asarray(record["order"]):
+        image = steps[step](image, record)
+    dst[...] = image
+
+
+def _plain_brightness(image: np.ndarray, record: Any) -> np.ndarray:
+    return plain_blend(image, int(fixed(record["brightness"])), 0)
+
+
+def _plain_contrast(image: np.ndarray, record: Any) -> np.ndarray:
+    return plain_blend(image, int(fixed(record["contrast"])), plain_mean(image))
+
+
+def _plain_saturation(image: np.ndarray, record: Any) -> np.ndarray:
+    return plain_blend(image, int(fixed(record["saturation"])), plain_luma(image))
+
+
+def _plain_hue(image: np.ndarray, record: Any) -> np.ndarray:
+    return image if image.shape[2] == 1 else plain_hue(image, int(fixed(6.0 * record["hue"])))
+
+
+@register
+@dataclass(frozen=True)
+class ColorJitter(Op):
+    """Change brightness, contrast, saturation and hue.
+
+    Attributes:
+        brightness: the factor lies within this distance of 1, and is at least 0.
+        contrast: as brightness.
+        saturation: as brightness.
+        hue: greatest turn of the colour circle, either way, in turns; at most 0.5.
+    """
+
+    brightness: float = 0.0
+    contrast: float = 0.0
+    saturation: float = 0.0
+    hue: float = 0.0
+
+    name: ClassVar[str] = "color_jitter"
+    random: ClassVar[bool] = True
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [("brightness", "f8"), ("contrast", "f8"), ("saturation", "f8"), ("hue", "f8")]
+    )
+    record: ClassVar[np.dtype[Any]] = np.dtype(
+        [
+            ("brightness", "f8"),
+            ("contrast", "f8"),
+            ("saturation", "f8"),
+            ("hue", "f8"),
+            ("order", "u1", (4,)),
+        ]
+    )
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, _plain_floats, in_place=True)
+    }
+    draw = staticmethod(_draw)
+    rescale = staticmethod(keep_record)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        limits = {"brightness": MOST, "contrast": MOST, "saturation": MOST, "hue": 0.5}
+        for parameter, most in limits.items():
+            value = checks.number(self.name, parameter, getattr(self, parameter), 0.0, most)
+            self.settle(**{parameter: value})
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        values = (self.brightness, self.contrast, self.saturation, self.hue)
+        return np.array(values, self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return the states as they are."""
+        self.require_kinds(states)
+        require_pixels(self.name, states, floats=True)
+        require_colours(self.name, states)
+        return states, MEAN_BYTES if any(state.dtype == FLOAT for state in states) else 0
+
+
+def color_jitter(
+    *values: Value,
+    brightness: float = 0.0,
+    contrast: float = 0.0,
+    saturation: float = 0.0,
+    hue: float = 0.0,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Change the colours of images of a pipeline; see `ColorJitter`."""
+    return ColorJitter(brightness, contrast, saturation, hue)(
+        *values, stream=stream, relative=relative
+    )

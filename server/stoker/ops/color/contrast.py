@@ -1,0 +1,86 @@
+"""Blend an image with its mean grey, with probability p: torchvision's adjust_contrast.
+
+Draws: `bases.factor`. Arithmetic, as the same step of color_jitter: `kernels.color`, of
+floats `stoker.ops.kernels.color_floats`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.factor import FactorOp
+from stoker.ops.bases.pixelwise import begin, plain_floats
+from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import FLOAT, require_colours
+from stoker.ops.kernels.color import blend_with, fixed, mean_level, plain_blend, plain_mean
+from stoker.ops.kernels.color_floats import (
+    MEAN_BYTES,
+    blend_unit,
+    mean_grey,
+    plain_blend_unit,
+    plain_mean_grey,
+)
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    height, width, channels = src.shape
+    image = begin(src, dst)
+    if record["apply"]:
+        blend_with(image, fixed(record["factor"]), mean_level(image, height * width, channels))
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src
+    if record["apply"]:
+        image = src.astype(np.int64)
+        dst[...] = plain_blend(image, int(fixed(record["factor"])), plain_mean(image))
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"]:
+        blend_unit(image, record["factor"], mean_grey(image, src.shape[2], scratch))
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    return plain_blend_unit(image, float(record["factor"]), plain_mean_grey(image))
+
+
+@register
+@dataclass(frozen=True)
+class Contrast(FactorOp):
+    """Blend an image with its mean grey; parameters as `FactorOp`."""
+
+    name: ClassVar[str] = "contrast"
+    takes_floats: ClassVar[bool] = True
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, _plain_floats, in_place=True)
+    }
+
+    def scratch(self, state: State) -> int:
+        """Return the bytes of some grey values of floats."""
+        return MEAN_BYTES if state.dtype == FLOAT else 0
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return the states as they are."""
+        declared = super().declare(states)
+        require_colours(self.name, states)
+        return declared
+
+
+def contrast(
+    *values: Value,
+    factor_range: tuple[float, float] = (0.6, 1.4),
+    p: float = 0.5,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Raise or lower the contrast of images of a pipeline; see `Contrast`."""
+    return Contrast(factor_range, p)(*values, stream=stream, relative=relative)

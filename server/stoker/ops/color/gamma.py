@@ -1,0 +1,116 @@
+"""Raise levels to a power, with probability p, as torchvision's adjust_gamma.
+
+Draws: 0 applied if uniform < p; 1 gamma, uniform in its range. Each of the 256 levels is computed
+once: 255 * (x / 255) ** gamma, as floor(255 * exp(gamma * log(x / 255)) + 0.5) with the exp and log
+of `stoker.rng.maths`; 0 stays 0.
+
+Of floats `kernels.powers`; what is not above 0, or no number, is 0, and what is 1 or above 1.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.pixelwise import APPLY, LEVELS, PixelOp, begin, look_up_all, plain_floats
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.kernels.powers import plain_raised, raise_all
+from stoker.rng.draws import bernoulli, uniform_range
+from stoker.rng.maths import exp, floor, log
+
+MOST: Final = 16.0
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
+    record["gamma"] = uniform_range(key, 1, params["low"], params["high"])
+
+
+@kernel
+def fill_powers(gamma: float, table: Any) -> None:
+    """Write the new level of each of the 256 levels."""
+    table[0] = 0
+    for x in range(1, LEVELS):
+        table[x] = floor(255.0 * exp(gamma * log(x / 255.0)) + 0.5)
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    if record["apply"]:
+        fill_powers(record["gamma"], scratch)
+        look_up_all(src.reshape(src.size), dst.reshape(dst.size), scratch)
+    else:
+        begin(src, dst)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    table = np.arange(LEVELS, dtype=np.uint8)
+    if record["apply"]:
+        fill_powers(float(record["gamma"]), table)
+    dst[...] = table[src]
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"]:
+        raise_all(image, np.float32(record["gamma"]))
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    return plain_raised(image, np.float32(record["gamma"]))
+
+
+@register
+@dataclass(frozen=True)
+class Gamma(PixelOp):
+    """Raise levels to a power.
+
+    Attributes:
+        gamma_range: (low, high) of the power; above 1 darkens.
+        p: probability.
+    """
+
+    gamma_range: tuple[float, float] = (0.8, 1.25)
+    p: float = 0.5
+
+    name: ClassVar[str] = "gamma"
+    takes_floats: ClassVar[bool] = True
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
+    record: ClassVar[np.dtype[Any]] = np.dtype([("gamma", "f8"), APPLY])
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, _plain_floats, in_place=True)
+    }
+    draw = staticmethod(_draw)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            gamma_range=checks.interval(self.name, "gamma_range", self.gamma_range, 0.0, MOST)
+        )
+        self.check_p()
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((*self.gamma_range, self.p), self.parameters)
+
+    def scratch(self, state: State) -> int:
+        """Return the bytes of the table."""
+        return LEVELS
+
+
+def gamma(
+    *values: Value,
+    gamma_range: tuple[float, float] = (0.8, 1.25),
+    p: float = 0.5,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Raise levels of images of a pipeline to a power; see `Gamma`."""
+    return Gamma(gamma_range, p)(*values, stream=stream, relative=relative)

@@ -1,0 +1,113 @@
+"""Make all three channels a pixel's grey, with probability p, as torchvision's RandomGrayscale.
+
+Grey is Pillow's luma (`kernels.color`; of floats `kernels.color_floats`). The channels stay
+three. An image of one channel is grey already.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.pixelwise import ByChance, begin, plain_floats
+from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import require_colours
+from stoker.ops.kernels.color import K1, K2, K3, luma, plain_luma
+from stoker.ops.kernels.color_floats import grey_of, plain_grey
+from stoker.ops.kernels.float_levels import plain_unit, unit
+
+
+@kernel
+def fill_pixel(image: Any, k: Any, grey: Any) -> None:
+    """Write a value three times, from index `k` on."""
+    image[k] = grey
+    image[k + K1] = grey
+    image[k + K2] = grey
+
+
+@kernel
+def write_grey(image: Any) -> None:
+    """Set all three channels of a pixel to its grey."""
+    for i in range(np.uint64(image.size // 3)):
+        k = K3 * i
+        grey = np.uint8(luma(image[k], image[k + K1], image[k + K2]))
+        fill_pixel(image, k, grey)
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"] and src.shape[2] == 3:
+        write_grey(image)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = plain_luma(src.astype(np.int64)) if record["apply"] else src
+
+
+@kernel
+def write_grey_floats(image: Any) -> None:
+    """Set all three channels of a pixel of floats to its grey, clipped."""
+    for i in range(np.uint64(image.size // 3)):
+        k = K3 * i
+        grey = unit(grey_of(image[k], image[k + K1], image[k + K2]))
+        fill_pixel(image, k, grey)
+
+
+@kernel
+def write_grey_floats_into(source: Any, image: Any) -> None:
+    """Write a pixel's grey, clipped, into all three channels in other memory."""
+    for i in range(np.uint64(image.size // 3)):
+        k = K3 * i
+        grey = unit(grey_of(source[k], source[k + K1], source[k + K2]))
+        fill_pixel(image, k, grey)
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    applied = record["apply"] and src.shape[2] == 3
+    if applied and src.ctypes.data != dst.ctypes.data:
+        write_grey_floats_into(src.reshape(src.size), dst.reshape(dst.size))
+    else:
+        image = begin(src, dst)
+        if applied:
+            write_grey_floats(image)
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    return image if image.shape[2] == 1 else plain_unit(plain_grey(image))
+
+
+@register
+@dataclass(frozen=True)
+class Grayscale(ByChance):
+    """Make an image grey; it keeps its channels.
+
+    Attributes:
+        p: probability.
+    """
+
+    p: float = 0.1
+
+    name: ClassVar[str] = "grayscale"
+    takes_floats: ClassVar[bool] = True
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, _plain_floats, in_place=True)
+    }
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return the states as they are."""
+        declared = super().declare(states)
+        require_colours(self.name, states)
+        return declared
+
+
+def grayscale(
+    *values: Value, p: float = 0.1, stream: str | None = None, relative: bool = False
+) -> Any:
+    """Make images of a pipeline grey with probability p; see `Grayscale`."""
+    return Grayscale(p)(*values, stream=stream, relative=relative)

@@ -1,0 +1,102 @@
+"""Turn the hue by a part of the colour circle, with probability p: torchvision's adjust_hue.
+
+Draws: 0 applied if uniform < p; 1 the turn, uniform in its range. Arithmetic, as the same step of
+color_jitter: `kernels.color`, of floats `kernels.color_floats`. An image of one channel has
+no hue.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin, plain_floats
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import require_colours
+from stoker.ops.kernels.color import fixed, plain_hue, rotate_hue
+from stoker.ops.kernels.color_floats import plain_rotate_unit, rotate_unit
+from stoker.rng.draws import bernoulli, uniform_range
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
+    record["turn"] = uniform_range(key, 1, params["low"], params["high"])
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"] and src.shape[2] == 3:
+        rotate_hue(image, fixed(6.0 * record["turn"]))
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src
+    if record["apply"] and src.shape[2] == 3:
+        dst[...] = plain_hue(src.astype(np.int64), int(fixed(6.0 * record["turn"])))
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"] and src.shape[2] == 3:
+        rotate_unit(image, record["turn"])
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    return plain_rotate_unit(image, float(record["turn"]))
+
+
+@register
+@dataclass(frozen=True)
+class Hue(PixelOp):
+    """Turn the hue.
+
+    Attributes:
+        turn_range: (low, high) of the turn, in turns of the colour circle, from -0.5 to 0.5.
+        p: probability.
+    """
+
+    turn_range: tuple[float, float] = (-0.1, 0.1)
+    p: float = 0.5
+
+    name: ClassVar[str] = "hue"
+    takes_floats: ClassVar[bool] = True
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
+    record: ClassVar[np.dtype[Any]] = np.dtype([("turn", "f8"), APPLY])
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, _plain_floats, in_place=True)
+    }
+    draw = staticmethod(_draw)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(turn_range=checks.span(self.name, "turn_range", self.turn_range, -0.5, 0.5))
+        self.check_p()
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((*self.turn_range, self.p), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return the states as they are."""
+        declared = super().declare(states)
+        require_colours(self.name, states)
+        return declared
+
+
+def hue(
+    *values: Value,
+    turn_range: tuple[float, float] = (-0.1, 0.1),
+    p: float = 0.5,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Turn the hue of images of a pipeline; see `Hue`."""
+    return Hue(turn_range, p)(*values, stream=stream, relative=relative)

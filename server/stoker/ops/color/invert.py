@@ -1,0 +1,94 @@
+"""Invert every level with probability p: 255 - x, as torchvision's RandomInvert.
+
+Of floats 1 - x, one float32 subtraction; nothing is clipped.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.pixelwise import ByChance, begin, plain_floats
+from stoker.ops.contract.op import Kernel, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.kernels.float_levels import ONE, number, plain_number
+
+HIGH: Final = np.uint8(255)
+
+
+@kernel
+def invert_levels(image: Any) -> None:
+    """Invert a flat image in place."""
+    for i in range(np.uint64(image.size)):
+        image[i] = np.uint8(image[i] ^ HIGH)
+
+
+@kernel
+def invert_into(source: Any, image: Any) -> None:
+    """Write a flat image inverted to other memory."""
+    for i in range(np.uint64(image.size)):
+        image[i] = np.uint8(source[i] ^ HIGH)
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    if record["apply"] and src.ctypes.data != dst.ctypes.data:
+        invert_into(src.reshape(src.size), dst.reshape(dst.size))
+    else:
+        image = begin(src, dst)
+        if record["apply"]:
+            invert_levels(image)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = 255 - src if record["apply"] else src
+
+
+@kernel
+def invert_floats(image: Any) -> None:
+    """Invert a flat image of floats in place."""
+    for i in range(np.uint64(image.size)):
+        image[i] = number(ONE - image[i])
+
+
+@kernel
+def invert_floats_into(source: Any, image: Any) -> None:
+    """Write a flat image of floats inverted to other memory."""
+    for i in range(np.uint64(image.size)):
+        image[i] = number(ONE - source[i])
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    if record["apply"] and src.ctypes.data != dst.ctypes.data:
+        invert_floats_into(src.reshape(src.size), dst.reshape(dst.size))
+    else:
+        image = begin(src, dst)
+        if record["apply"]:
+            invert_floats(image)
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    return plain_number(ONE - image)
+
+
+@register
+@dataclass(frozen=True)
+class Invert(ByChance):
+    """Invert every level; parameters as `ByChance`."""
+
+    name: ClassVar[str] = "invert"
+    takes_floats: ClassVar[bool] = True
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, _plain_floats, in_place=True)
+    }
+
+
+def invert(
+    *values: Value, p: float = 0.5, stream: str | None = None, relative: bool = False
+) -> Any:
+    """Invert images of a pipeline with probability p; see `Invert`."""
+    return Invert(p)(*values, stream=stream, relative=relative)

@@ -1,0 +1,59 @@
+"""Turn red, green and blue into hue (0 to 179), saturation and value: OpenCV's RGB2HSV of uint8.
+
+No randomness. Arithmetic: `stoker.ops.kernels.hsv`, of floats `stoker.ops.kernels.hsv_floats`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.color_space import ColourSpaceOp, plain_form, plain_of_floats
+from stoker.ops.bases.pixelwise import begin
+from stoker.ops.contract.op import Kernel, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.kernels.color import K1, K2, K3
+from stoker.ops.kernels.hsv import WHOLE, division, hue_of, plain_to_hsv, rounded
+from stoker.ops.kernels.hsv_floats import floats_to_hsv, plain_floats_to_hsv
+
+
+@kernel
+def to_hsv(image: Any) -> None:
+    """Convert a flat image in place."""
+    for i in range(np.uint64(image.size // 3)):
+        k = K3 * i
+        red, green, blue = np.int32(image[k]), np.int32(image[k + K1]), np.int32(image[k + K2])
+        hue, value, d = hue_of(red, green, blue)
+        image[k] = np.uint8(hue)
+        image[k + K1] = np.uint8(rounded(np.int32(d * division(WHOLE, value))))
+        image[k + K2] = np.uint8(value)
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    to_hsv(begin(src, dst))
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    floats_to_hsv(begin(src, dst))
+
+
+@register
+@dataclass(frozen=True)
+class RgbToHsv(ColourSpaceOp):
+    """Turn red, green and blue into hue, saturation and value."""
+
+    name: ClassVar[str] = "rgb_to_hsv"
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run, plain_form(plain_to_hsv), in_place=True)
+    }
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, plain_of_floats(plain_floats_to_hsv), in_place=True)
+    }
+
+
+def rgb_to_hsv(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
+    """Turn images of a pipeline into hue, saturation and value; see `RgbToHsv`."""
+    return RgbToHsv()(*values, stream=stream, relative=relative)

@@ -1,0 +1,56 @@
+"""Turn red, green and blue into luma, blue and red difference, as in JPEG files. No randomness."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.color_space import ColourSpaceOp, plain_form, plain_of_floats
+from stoker.ops.bases.pixelwise import begin
+from stoker.ops.contract.op import Kernel, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.kernels.color import K1, K2, K3, luma
+from stoker.ops.kernels.ycbcr import chroma, plain_to_ycbcr
+from stoker.ops.kernels.ycbcr_floats import floats_to_ycbcr, plain_floats_to_ycbcr
+
+
+@kernel
+def to_ycbcr(image: Any) -> None:
+    """Convert a flat image in place."""
+    for i in range(np.uint64(image.size // 3)):
+        k = K3 * i
+        red, green, blue = np.int32(image[k]), np.int32(image[k + K1]), np.int32(image[k + K2])
+        cb, cr = chroma(red, green, blue)
+        image[k] = np.uint8(luma(red, green, blue))
+        image[k + K1] = np.uint8(cb)
+        image[k + K2] = np.uint8(cr)
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    to_ycbcr(begin(src, dst))
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    floats_to_ycbcr(begin(src, dst))
+
+
+@register
+@dataclass(frozen=True)
+class RgbToYcbcr(ColourSpaceOp):
+    """Turn red, green and blue into Y, Cb and Cr."""
+
+    name: ClassVar[str] = "rgb_to_ycbcr"
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run, plain_form(plain_to_ycbcr), in_place=True)
+    }
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, plain_of_floats(plain_floats_to_ycbcr), in_place=True)
+    }
+
+
+def rgb_to_ycbcr(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
+    """Turn images of a pipeline into Y, Cb and Cr; see `RgbToYcbcr`."""
+    return RgbToYcbcr()(*values, stream=stream, relative=relative)

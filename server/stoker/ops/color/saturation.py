@@ -1,0 +1,77 @@
+"""Blend pixels with their grey, with probability p: torchvision's adjust_saturation.
+
+Draws: `bases.factor`. Arithmetic, as the same step of color_jitter: `kernels.color`, of
+floats `stoker.ops.kernels.color_floats`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.factor import FactorOp
+from stoker.ops.bases.pixelwise import begin, plain_floats
+from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import require_colours
+from stoker.ops.kernels.color import fixed, plain_blend, plain_luma, saturate
+from stoker.ops.kernels.color_floats import plain_blend_unit, plain_grey, saturate_unit
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"] and src.shape[2] == 3:
+        saturate(image, fixed(record["factor"]))
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src
+    if record["apply"]:
+        image = src.astype(np.int64)
+        dst[...] = plain_blend(image, int(fixed(record["factor"])), plain_luma(image))
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"] and src.shape[2] == 3:
+        saturate_unit(image, record["factor"])
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    if image.shape[2] == 1:
+        return image
+    return plain_blend_unit(image, float(record["factor"]), plain_grey(image))
+
+
+@register
+@dataclass(frozen=True)
+class Saturation(FactorOp):
+    """Blend pixels with their grey; parameters as `FactorOp`."""
+
+    name: ClassVar[str] = "saturation"
+    takes_floats: ClassVar[bool] = True
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, _plain_floats, in_place=True)
+    }
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return the states as they are."""
+        declared = super().declare(states)
+        require_colours(self.name, states)
+        return declared
+
+
+def saturation(
+    *values: Value,
+    factor_range: tuple[float, float] = (0.6, 1.4),
+    p: float = 0.5,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Raise or lower the saturation of images of a pipeline; see `Saturation`."""
+    return Saturation(factor_range, p)(*values, stream=stream, relative=relative)

@@ -1,0 +1,105 @@
+"""Invert the levels from a threshold on, with probability p, as torchvision's RandomSolarize.
+
+Of floats those from threshold / 255 on, rounded to float32: what `to_float` makes of the threshold.
+They become 1 - x, one float32 subtraction; nothing is clipped.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.pixelwise import PixelOp, begin, plain_floats
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.kernels.color_floats import PART
+from stoker.ops.kernels.float_levels import ONE
+
+HIGH: Final = np.uint8(255)
+NONE: Final = 256
+"""A threshold above every level: nothing is inverted."""
+
+
+@kernel
+def invert_from(image: Any, threshold: Any) -> None:
+    """Invert the levels of a flat image that are at least the threshold, in place."""
+    for i in range(np.uint64(image.size)):
+        x = image[i]
+        image[i] = np.uint8(x ^ HIGH) if x >= threshold else x
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"] and params["threshold"] < NONE:
+        invert_from(image, np.uint8(params["threshold"]))
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = np.where(record["apply"] & (src >= params["threshold"]), 255 - src, src)
+
+
+@kernel
+def invert_floats_from(image: Any, threshold: Any) -> None:
+    """Invert the values of a flat image that are at least the threshold, in place."""
+    for i in range(np.uint64(image.size)):
+        x = image[i]
+        image[i] = ONE - x if x >= threshold else x
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"] and params["threshold"] < NONE:
+        invert_floats_from(image, np.float32(params["threshold"] * PART))
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    if params["threshold"] == NONE:
+        return image
+    return np.where(image >= np.float32(params["threshold"] * PART), ONE - image, image)
+
+
+@register
+@dataclass(frozen=True)
+class Solarize(PixelOp):
+    """Invert the levels from a threshold on.
+
+    Attributes:
+        threshold: least level that is inverted, of floats in units of 1 / 255; 256 inverts none.
+        p: probability.
+    """
+
+    threshold: int = 128
+    p: float = 0.5
+
+    name: ClassVar[str] = "solarize"
+    takes_floats: ClassVar[bool] = True
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("threshold", "u2"), ("p", "f8")])
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, _plain_floats, in_place=True)
+    }
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(threshold=checks.integer(self.name, "threshold", self.threshold, 0, NONE))
+        self.check_p()
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((self.threshold, self.p), self.parameters)
+
+
+def solarize(
+    *values: Value,
+    threshold: int = 128,
+    p: float = 0.5,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Invert the bright levels of images of a pipeline; see `Solarize`."""
+    return Solarize(threshold, p)(*values, stream=stream, relative=relative)

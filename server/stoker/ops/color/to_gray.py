@@ -1,0 +1,152 @@
+"""Make images of one channel: the grey of each pixel. No randomness.
+
+Grey is Pillow's luma, as in `Image.convert("L")` (`stoker.ops.kernels.color`); of floats
+`kernels.color_floats`, where nothing is clipped. A last channel beside one or three is alpha and
+is left out. `grayscale` makes an image grey that keeps its channels.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.relative import keep_record
+from stoker.ops.contract.rules import require_image
+from stoker.ops.kernels.color import K1, K2, K3, luma, plain_luma
+from stoker.ops.kernels.color_floats import grey_of, plain_grey
+from stoker.ops.kernels.float_levels import number, plain_number
+
+BLOCK: Final = np.uint64(256)
+"""Pixels of four floats at a time. With 512 the planes of a block would be 4 KiB apart in pairs,
+which processors take for one place."""
+HALF: Final = np.uint64(32)
+PLANES_BYTES: Final = 3 * 4 * 256
+K0: Final = np.uint64(0)
+LEVEL: Final = np.int32(255)
+BITS: Final = np.int32(8)
+
+
+@kernel
+def write_luma(levels: Any, greys: Any) -> None:
+    """Write the grey of each pixel of three levels."""
+    for i in range(np.uint64(greys.size)):
+        k = K3 * i
+        greys[i] = np.uint8(luma(levels[k], levels[k + K1], levels[k + K2]))
+
+
+@kernel
+def write_luma_of_words(words: Any, greys: Any) -> None:
+    """Write the grey of each pixel of four levels, a word: loads without gaps become vectors."""
+    for i in range(np.uint64(greys.size)):
+        word = np.int32(words[i])
+        green, blue = np.int32(word >> BITS), np.int32(word >> np.int32(BITS + BITS))
+        greys[i] = np.uint8(luma(word & LEVEL, green & LEVEL, blue & LEVEL))
+
+
+@kernel
+def write_grey(image: Any, greys: Any) -> None:
+    """Write the grey of each pixel of three floats; the literal step makes it vectors."""
+    for i in range(np.uint64(greys.size)):
+        k = K3 * i
+        greys[i] = number(grey_of(image[k], image[k + K1], image[k + K2]))
+
+
+@kernel
+def write_grey_of_words(words: Any, greys: Any, planes: Any) -> None:
+    """Write the grey of each pixel of four floats, two words: loads without gaps become vectors.
+
+    Args:
+        words: flat image, uint64.
+        greys: what is written.
+        planes: scratch for the colours of a block, uint32.
+    """
+    colours = planes.view(np.float32)
+    for first in range(K0, np.uint64(greys.size), BLOCK):
+        count = min(BLOCK, np.uint64(greys.size) - first)
+        split_colours(words, first, count, planes)
+        for i in range(count):
+            red, green, blue = colours[i], colours[BLOCK + i], colours[BLOCK + BLOCK + i]
+            greys[first + i] = number(grey_of(red, green, blue))
+
+
+@kernel
+def split_colours(words: Any, first: Any, count: Any, planes: Any) -> None:
+    """Write the bits of a block's colours side by side."""
+    for i in range(count):
+        k = K2 * (first + i)
+        left, right = words[k], words[k + K1]
+        planes[i] = np.uint32(left)
+        planes[BLOCK + i] = np.uint32(left >> HALF)
+        planes[BLOCK + BLOCK + i] = np.uint32(right)
+
+
+@kernel
+def take_first(step: Any, image: Any, first: Any) -> None:
+    """Write the first of every `step` values."""
+    for i in range(np.uint64(first.size)):
+        first[i] = image[step * i]
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image, greys = src.reshape(src.size), dst.reshape(dst.size)
+    if src.shape[2] == 3:
+        write_luma(image, greys)
+    elif src.shape[2] == 4:
+        write_luma_of_words(image.view(np.uint32), greys)
+    else:
+        take_first(np.uint64(src.shape[2]), image, greys)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src[..., :1] if src.shape[2] < 3 else plain_luma(src[..., :3].astype(np.int64))
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image, greys = src.reshape(src.size), dst.reshape(dst.size)
+    if src.shape[2] == 3:
+        write_grey(image, greys)
+    elif src.shape[2] == 4:
+        write_grey_of_words(image.view(np.uint64), greys, scratch[:PLANES_BYTES].view(np.uint32))
+    else:
+        take_first(np.uint64(src.shape[2]), image, greys)
+
+
+def _plain_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    with np.errstate(all="ignore"):
+        dst[...] = src[..., :1] if src.shape[2] < 3 else plain_number(plain_grey(src[..., :3]))
+
+
+@register
+@dataclass(frozen=True)
+class ToGray(Op):
+    """Make images of 1 to 4 channels images of one, grey."""
+
+    name: ClassVar[str] = "to_gray"
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
+    rescale = staticmethod(keep_record)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states of one channel."""
+        self.require_kinds(states)
+        for state in states:
+            require_image(self.name, state, floats=True)
+        split = any(state.dtype == "float32" and state.shape[2] == 4 for state in states)
+        return tuple(of_channels(state, 1) for state in states), PLANES_BYTES * split
+
+
+def of_channels(state: State, channels: int) -> State:
+    """Return the state of an image with another number of channels."""
+    return State(
+        state.kind, state.dtype, (*state.shape[:2], channels), (*state.bound[:2], channels)
+    )
+
+
+def to_gray(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
+    """Make images of a pipeline images of one channel; see `ToGray`."""
+    return ToGray()(*values, stream=stream, relative=relative)

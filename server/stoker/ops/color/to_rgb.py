@@ -1,0 +1,101 @@
+"""Make images of three channels, red, green and blue. No randomness.
+
+Grey is repeated, as in Pillow's `Image.convert("RGB")`; red, green and blue are copied. A last
+channel beside one or three is alpha and is left out. Values of floats keep their bits.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.color.grayscale import fill_pixel
+from stoker.ops.color.to_gray import of_channels
+from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.relative import keep_record
+from stoker.ops.contract.rules import require_image
+from stoker.ops.kernels.color import K1, K2, K3
+from stoker.ops.kernels.runs import copy_run
+
+K4: Final = np.uint64(4)
+
+
+@kernel
+def repeat_each(greys: Any, image: Any) -> None:
+    """Write each value three times."""
+    for i in range(np.uint64(greys.size)):
+        fill_pixel(image, K3 * i, greys[i])
+
+
+@kernel
+def repeat_first(pairs: Any, image: Any) -> None:
+    """Write the first of every two values three times."""
+    for i in range(np.uint64(pairs.size // 2)):
+        fill_pixel(image, K3 * i, pairs[K2 * i])
+
+
+@kernel
+def leave_fourth(source: Any, image: Any) -> None:
+    """Write the first three of every four levels."""
+    for i in range(np.uint64(image.size // 3)):
+        for c in range(K3):
+            image[K3 * i + c] = source[K4 * i + c]
+
+
+@kernel
+def leave_fourth_float(source: Any, image: Any) -> None:
+    """Write the first three of every four floats: four at once, the next pixel covers the last."""
+    last = np.uint64(image.size // 3 - 1)
+    for i in range(last):
+        k, j = K3 * i, K4 * i
+        a, b, c, d = source[j], source[j + K1], source[j + K2], source[j + K3]
+        image[k] = a
+        image[k + K1] = b
+        image[k + K2] = c
+        image[k + K3] = d
+    for c in range(K3):
+        image[K3 * last + c] = source[K4 * last + c]
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    source, image = src.reshape(src.size), dst.reshape(dst.size)
+    if src.shape[2] == 1:
+        repeat_each(source, image)
+    elif src.shape[2] == 2:
+        repeat_first(source, image)
+    elif src.shape[2] == 3:
+        copy_run(source, 0, image, 0, source.size)
+    elif src.itemsize == 1:
+        leave_fourth(source, image)
+    else:
+        leave_fourth_float(source, image)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src[..., :1] if src.shape[2] < 3 else src[..., :3]
+
+
+@register
+@dataclass(frozen=True)
+class ToRgb(Op):
+    """Make images of 1 to 4 channels images of three."""
+
+    name: ClassVar[str] = "to_rgb"
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    rescale = staticmethod(keep_record)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states of three channels."""
+        self.require_kinds(states)
+        for state in states:
+            require_image(self.name, state, floats=True)
+        return tuple(of_channels(state, 3) for state in states), 0
+
+
+def to_rgb(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
+    """Make images of a pipeline images of three channels; see `ToRgb`."""
+    return ToRgb()(*values, stream=stream, relative=relative)

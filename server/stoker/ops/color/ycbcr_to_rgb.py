@@ -1,0 +1,53 @@
+"""Turn luma, blue and red difference of JPEG files into red, green and blue. No randomness."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.color_space import ColourSpaceOp, plain_form, plain_of_floats
+from stoker.ops.bases.pixelwise import begin
+from stoker.ops.contract.op import Kernel, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.kernels.color import K1, K2, K3
+from stoker.ops.kernels.ycbcr import colours, plain_to_rgb
+from stoker.ops.kernels.ycbcr_floats import plain_ycbcr_to_floats, ycbcr_to_floats
+
+
+@kernel
+def to_rgb(image: Any) -> None:
+    """Convert a flat image in place."""
+    for i in range(np.uint64(image.size // 3)):
+        k = K3 * i
+        grey, cb, cr = np.int32(image[k]), np.int32(image[k + K1]), np.int32(image[k + K2])
+        image[k], image[k + K1], image[k + K2] = colours(grey, cb, cr)
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    to_rgb(begin(src, dst))
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    ycbcr_to_floats(begin(src, dst))
+
+
+@register
+@dataclass(frozen=True)
+class YcbcrToRgb(ColourSpaceOp):
+    """Turn Y, Cb and Cr into red, green and blue."""
+
+    name: ClassVar[str] = "ycbcr_to_rgb"
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run, plain_form(plain_to_rgb), in_place=True)
+    }
+    floats: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_floats, plain_of_floats(plain_ycbcr_to_floats), in_place=True)
+    }
+
+
+def ycbcr_to_rgb(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
+    """Turn images of a pipeline in Y, Cb and Cr into colours; see `YcbcrToRgb`."""
+    return YcbcrToRgb()(*values, stream=stream, relative=relative)

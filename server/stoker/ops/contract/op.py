@@ -1,0 +1,494 @@
+"""The op contract v1: what every transform declares, draws and runs.
+
+An op is a frozen dataclass: its parameters. Around them it has a `version`, a state rule
+(`declare`), a fixed-size draw record (`record`), one `draw` that fills it, and one `Kernel` for
+each kind it has a rule for. Check, draw and apply are apart: draws are computed without pixels, and
+a kernel reads only its parameters and its record, so any past decision can be replayed.
+
+Everything that runs per sample is a plain function marked with `stoker.jit.kernel`: it is
+Python until somebody compiles it, so this module and every op can be imported without numba.
+Parameters reach compiled code as run-time arguments, never as literals: one compiled kernel serves
+every choice of parameters. Sizes are pixels; a state's first two sides are height and width.
+
+Invariants, held by the contract tests for every registered op: the compiled kernel, its plain
+NumPy reference and any batch or worker give the same bytes; nothing outside `dst` is written; the
+declared state is the state that comes out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.contract.numbers import settled
+from stoker.ops.contract.row_numbers import row_number
+from stoker.protocol.canonical import Canonical
+from stoker.protocol.errors import BuildError, UsageError
+from stoker.protocol.items import COORDINATES, WORD, ItemField, item_words
+from stoker.rng.streams import check_stream_name, make_key, stream_key
+
+IMAGE_KINDS = ("image", "mask")
+ITEM_KINDS = tuple(COORDINATES)
+
+
+class ParameterError(BuildError):
+    """A parameter of an op is of the wrong type or out of bounds; a `BuildError` on the wire."""
+
+
+class StateError(BuildError):
+    """An op has no rule for what it was given; a `BuildError` on the wire."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What the compiler knows of a value before it runs.
+
+    Attributes:
+        kind: what the value means: image, mask, boxes, keypoints, label, scalar, array or bytes.
+        dtype: NumPy name of the element type.
+        shape: sides of one sample's value; None where the side differs from sample to sample.
+        bound: for every side the greatest value it can have; equals the side where it is fixed.
+        items: of boxes and keypoints: the fields of an item, the coordinates first; such a value
+            is (n, words) uint32, see `stoker.protocol.ragged`, and n may be 0.
+        of: of boxes and keypoints: the field whose pixels they count where they come from; empty
+            where nobody said.
+    """
+
+    kind: str
+    dtype: str
+    shape: tuple[int | None, ...]
+    bound: tuple[int, ...]
+    items: tuple[ItemField, ...] = ()
+    of: str = ""
+
+    @staticmethod
+    def fixed(kind: str, dtype: str, shape: tuple[int, ...]) -> State:
+        """Return a state whose shape is the same for every sample."""
+        return State(kind, dtype, shape, shape)
+
+    @staticmethod
+    def ragged(kind: str, items: tuple[ItemField, ...], bound: int, of: str = "") -> State:
+        """Return the state of up to `bound` boxes or keypoints."""
+        words = item_words(items)
+        return State(kind, WORD, (None, words), (max(bound, 1), words), items, of)
+
+    @property
+    def least(self) -> tuple[int, ...]:
+        """For every side the smallest value it can have."""
+        free = 1 if self.kind in IMAGE_KINDS else 0
+        return tuple(free if side is None else side for side in self.shape)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether every side is known before the first sample."""
+        return None not in self.shape
+
+    @property
+    def bound_bytes(self) -> int:
+        """Bytes of the largest value."""
+        return int(np.dtype(self.dtype).itemsize * math.prod(self.bound))
+
+    def resized(self, height: int | None, width: int | None, bound: tuple[int, int]) -> State:
+        """Return this state with other first two sides."""
+        return State(
+            self.kind, self.dtype, (height, width, *self.shape[2:]), (*bound, *self.bound[2:])
+        )
+
+    def __str__(self) -> str:
+        if self.items:
+            more = "".join(f", {f.name} {f.dtype}" for f in self.items[1:])
+            return f"{self.kind}[<={self.bound[0]}: {self.items[0].name}{more}]"
+        sides = "x".join(
+            str(s) if s is not None else f"<={b}"
+            for s, b in zip(self.shape, self.bound, strict=True)
+        )
+        return f"{self.kind} {self.dtype}[{sides}]"
+
+
+def storage(dtype: str) -> np.dtype[Any]:
+    """Return the dtype in which kernels see a state's elements.
+
+    numba cannot store float16, so such arrays are handed to kernels, compiled and plain, as views
+    of their uint16 bits.
+    """
+    return np.dtype("uint16" if dtype == "float16" else dtype)
+
+
+Run = Callable[[np.ndarray, np.ndarray, Any, Any, Any], None]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """How one kind is transformed.
+
+    Attributes:
+        run: compiled form, `run(src, dst, params, record, scratch)`; views of the sizes of this
+            sample; `scratch` is `(bytes,) uint8`, 64-byte aligned, contents undefined.
+        plain: NumPy reference of the same signature; `scratch` may be None. Bit-equal to `run`.
+        in_place: whether `src` and `dst` may be the same memory.
+    """
+
+    run: Run
+    plain: Run
+    in_place: bool = False
+
+
+@dataclass(frozen=True)
+class ItemsKernel:
+    """How one ragged kind is transformed where that is no matter of `Op.forward`.
+
+    Attributes:
+        run: `run(src, dst, params, record, sizes) -> count`: writes the first `count` items of
+            `dst`, at most as many as `src` has, and returns how many. `src` is (n, words) uint32,
+            `dst` (bound, words) uint32; `sizes` are height and width of the image before and after
+            the op, four numbers, 0 where the op was not called with an image. It is Python until
+            it is compiled, and the interpreter runs it as it stands.
+        visible: whether `run` takes one argument more: the word of an item at which a box's field
+            `visible_part` lies, 0 if there is none; for kernels that move boxes themselves.
+    """
+
+    run: Callable[..., int]
+    visible: bool = False
+
+
+@dataclass(frozen=True)
+class FoldKernel:
+    """How several values become one; those of `bases.folds` have one kind, dtype and shape.
+
+    Attributes:
+        run: compiled form, `run(src, place, count, dst, params, record, scratch)`: called once for
+            each of the `count` values, `place` counting from 0, all with the same `dst` and
+            `scratch`; these keep what earlier calls wrote. After the last call all of `dst` is
+            written.
+        plain: NumPy reference, `plain(srcs, dst, params, record)`: all values at once. Bit-equal.
+    """
+
+    run: Callable[[np.ndarray, int, int, np.ndarray, Any, Any, Any], None]
+    plain: Callable[[Sequence[np.ndarray], np.ndarray, Any, Any], None]
+
+
+class Tracer(Protocol):
+    """What a traced value knows of the pipeline that is being written."""
+
+    def apply(
+        self, op: Op, values: Sequence[Value], stream: str | None, *, relative: bool = False
+    ) -> tuple[Value, ...]:
+        """Append a call of an op and return its results: one for each value, or one of a fold."""
+        ...
+
+    def stream_of(self, op: Op) -> str | None:
+        """Return the stream name of an instance's first call; None if it draws nothing."""
+        ...
+
+    def input(self, name: str) -> Value:
+        """Return a field of the sample, or as `stoker.<fact>` a fact about the row."""
+        ...
+
+    def expr(self, op: str, *args: object) -> Value:
+        """Append an expression over values and numbers, and return its result."""
+        ...
+
+    def decided(self, result: Value, field: str) -> Value:
+        """Return a number of the record that a result of `apply` was made with."""
+        ...
+
+
+class Value:
+    """A value of a pipeline while it is traced; ops accept these, and nothing else.
+
+    Attributes:
+        tracer: the pipeline under construction.
+    """
+
+    tracer: Tracer
+
+
+def _named(value: object) -> str:
+    return "a field" if isinstance(value, Value) else type(value).__name__
+
+
+@kernel
+def same_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
+    """Output size of an op that keeps its input's size."""
+    return height, width
+
+
+@kernel
+def no_draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    """Draw of an op without randomness."""
+    return
+
+
+EMPTY = np.dtype([("none", "u1")])
+
+
+@dataclass(frozen=True)
+class Op:
+    """Base of every transform: parameters in the instance, rules in the class.
+
+    Class attributes:
+        name: the op's name, also its default stream name.
+        version: raised with any change to a draw or a pixel.
+        random: whether `draw` reads its key.
+        parameters: dtype of the run-time parameters that `params()` returns.
+        record: dtype of the draw record: all that one decision decided.
+        kernels: kind -> Kernel; a kind without a rule is a build error.
+        floats: kind -> Kernel of float32 values, where that is another one than `kernels` has.
+        forward: `forward(params, record, sizes) -> nine numbers`: the projective map from places in
+            the input to places in the output, see `kernels.points`; `sizes` are height and width
+            before and after. It is the rule for boxes and keypoints; None: there is none.
+        items: kind -> ItemsKernel, for boxes and keypoints that are not just moved.
+        folds: kind -> FoldKernel. An op that has any makes one value of all that it is called with,
+            and has no other kernels; see `stoker.ops.bases.folds`.
+        float_folds: kind -> FoldKernel of float32 values, where that is another one.
+        draw: `draw(key, params, height, width, record)`, sizes of the first input; where
+            `draws_from` says so, `draw(key, params, height, width, record, items)`.
+        draws_from: "boxes" or "keypoints": the decision looks at those of its call, which is with
+            an image or mask first and with one such value. `items` are (n, words) uint32, the
+            coordinates first; n may be 0. Empty: the decision looks at sizes alone.
+        out_size: `out_size(params, record, height, width) -> (height, width)`.
+        reads: `reads(params, record, height, width) -> (top, left, height, width)`: the box of a
+            picture of that size outside of which the kernels of image and mask read nothing; None:
+            they may read all of it. A decoder may leave out the rest.
+        rescale: `rescale(params, record, sizes) -> bool`: makes of a record that was drawn for a
+            value of height and width `sizes[:2]` that of the same decision, in parts of the sides,
+            for a value of `sizes[2:]`. It is called for `relative=True` where these differ, and
+            returns whether there is one: not where it takes one ratio of sides, and they have two.
+            `contract.relative` has rules; None: there is none, and such a call is refused.
+        units: field of the record -> its unit, for people; see `stoker.ops.contract.units`.
+        calls_python: whether kernels leave compiled code to call a Python function of the author,
+            which the parameter `function` names; see `stoker.ops.custom.python_call`.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+    random: ClassVar[bool] = False
+    parameters: ClassVar[np.dtype[Any]] = EMPTY
+    record: ClassVar[np.dtype[Any]] = EMPTY
+    kernels: ClassVar[dict[str, Kernel]]
+    floats: ClassVar[dict[str, Kernel]] = {}
+    draw: ClassVar[Callable[..., None]] = staticmethod(no_draw)
+    draws_from: ClassVar[str] = ""
+    out_size: ClassVar[Callable[..., tuple[int, int]]] = staticmethod(same_size)
+    forward: ClassVar[Callable[..., Any] | None] = None
+    reads: ClassVar[Callable[..., Any] | None] = None
+    rescale: ClassVar[Callable[..., bool] | None] = None
+    items: ClassVar[dict[str, ItemsKernel]] = {}
+    folds: ClassVar[dict[str, FoldKernel]] = {}
+    float_folds: ClassVar[dict[str, FoldKernel]] = {}
+    units: ClassVar[Mapping[str, str]] = {}
+    calls_python: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Settle NumPy scalars to Python numbers, then check the parameters.
+
+        Bytes are refused: Python would take them for a sequence of small numbers. Parameters that
+        follow a schedule are checked once they are numbers.
+
+        Raises:
+            ParameterError: a parameter is of the wrong type or out of bounds.
+        """
+        for field in dataclasses.fields(self):
+            value = settled(getattr(self, field.name))
+            if isinstance(value, bytes | bytearray | memoryview):
+                raise ParameterError(
+                    f"{self.name}: expected {field.name} to be numbers or text, got {value!r}",
+                    op=self.name,
+                )
+            self.settle(**{field.name: value})
+        if not self.varying():
+            self.check()
+
+    def varying(self) -> list[tuple[str, int | None, Value]]:
+        """Return the parameters that are values of a pipeline: (name, place in it or None, value).
+
+        Such an op stands in a pipeline under construction only; see `graph.schedule`.
+        """
+        found: list[tuple[str, int | None, Value]] = []
+        for field in dataclasses.fields(self):
+            given = getattr(self, field.name)
+            if isinstance(given, Value):
+                found.append((field.name, None, given))
+            elif isinstance(given, tuple | list):
+                places = enumerate(given)
+                found += [(field.name, at, part) for at, part in places if isinstance(part, Value)]
+        return found
+
+    def check(self) -> None:
+        """Check the parameters; ops override this.
+
+        Raises:
+            ParameterError: a parameter is of the wrong type or out of bounds.
+        """
+
+    def settle(self, **values: Any) -> None:
+        """Store checked parameters in their canonical form; `check` calls this."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters, a 0-d array of dtype `parameters`."""
+        return np.zeros((), self.parameters)
+
+    def params_data(self) -> dict[str, Canonical]:
+        """Return the constructor's parameters as plain data; they stand in the graph."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    def sample(  # noqa: PLR0913 - what a row is made of
+        self,
+        height: int,
+        width: int,
+        *,
+        seed: int = 0,
+        epoch: int = 0,
+        id: int = 0,  # noqa: A002 - the glossary's word
+        visit: int = 0,
+        view: int = 0,
+        stream: str | None = None,
+        items: Any = None,
+    ) -> dict[str, Any]:
+        """Return what the op decides for a row of a stream: its record, without any pixel.
+
+        Args:
+            height: height in pixels of the first value that the op is applied to.
+            width: its width in pixels.
+            seed: seed of the stream.
+            epoch: epoch, from 0.
+            id: sample id.
+            visit: how often the id came before in this epoch.
+            view: view of the position.
+            stream: stream name; by default the op's name.
+            items: coordinates of the boxes (n, 4) or keypoints (n, 2) that an op with `draws_from`
+                looks at, in pixels.
+
+        Returns:
+            Field of the record -> number, or list of numbers; empty for an op that decides nothing.
+
+        Raises:
+            UsageError: a number or the name is out of its range, or the op looks at items and
+                there are none, or the reverse.
+        """
+        name = check_stream_name(self.name if stream is None else stream)
+        params, record = (
+            np.zeros(1, np.dtype((np.record, d))) for d in (self.parameters, self.record)
+        )
+        params[0] = self.params()[()]
+        key = make_key(
+            row_number("seed", seed),
+            stream_key(name),
+            row_number("id", id),
+            row_number("epoch", epoch),
+            row_number("visit", visit),
+            row_number("view", view),
+        )
+        type(self).draw(key, params[0], height, width, record[0], *self._looked_at(items))
+        drawn = record[0]
+        return {field: drawn[field].tolist() for field in drawn.dtype.names if field != "none"}
+
+    def _looked_at(self, items: Any) -> tuple[np.ndarray, ...]:
+        """Return what `draw` gets besides sizes: coordinates as words, if it looks at any."""
+        if self.draws_from and items is None:
+            raise UsageError(f"{self.name}: expected items, the {self.draws_from} it decides from")
+        if items is not None and not self.draws_from:
+            raise UsageError(f"{self.name} decides from sizes alone: leave items out")
+        if items is None:
+            return ()
+        width = COORDINATES[self.draws_from][1]
+        return (np.array(items, np.float32).reshape(-1, width).view(np.uint32),)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return the states that come out and the scratch bytes one call of a kernel needs.
+
+        Of a fold: the one state that comes out of all, and the scratch of all calls together.
+
+        Raises:
+            StateError: there is no rule for a kind, dtype or shape.
+        """
+        self.require_kinds(states)
+        return states, 0
+
+    def require_kinds(self, states: tuple[State, ...]) -> None:
+        """Refuse kinds that the op has no rule for.
+
+        Raises:
+            StateError: naming the kind, and the kinds that have a rule.
+        """
+        for state in states:
+            if state.kind not in self.kernels:
+                raise self.no_rule(state)
+
+    @classmethod
+    def kernel_of(cls, kind: str, dtype: str) -> Kernel:
+        """Return the kernel of values of a kind and dtype."""
+        own = cls.floats.get(kind) if dtype == "float32" else None
+        return own or cls.kernels[kind]
+
+    @classmethod
+    def fold_of(cls, kind: str, dtype: str) -> FoldKernel:
+        """Return the fold of values of a kind and dtype."""
+        own = cls.float_folds.get(kind) if dtype == "float32" else None
+        return own or cls.folds[kind]
+
+    @classmethod
+    def kinds(cls) -> tuple[str, ...]:
+        """Return the kinds that the op has a rule for."""
+        moved = ITEM_KINDS if cls.forward is not None else ()
+        return tuple(sorted({*cls.kernels, *cls.items, *cls.folds, *moved}))
+
+    def declare_items(self, state: State) -> State:
+        """Return the state that comes out for boxes or keypoints.
+
+        Raises:
+            StateError: there is no rule for the kind, or the coordinates are no longer those that
+                ops transform.
+        """
+        if state.kind not in self.kinds():
+            raise self.no_rule(state)
+        native = COORDINATES[state.kind][0]
+        if state.items[0].name != native:
+            raise StateError(
+                f"{self.name} takes {state.kind} as {native}, got {state.items[0].name}: convert "
+                "them after all other ops",
+                op=self.name,
+            )
+        return state
+
+    @classmethod
+    def no_rule(cls, state: State) -> StateError:
+        """Return the error of a kind that the op has no rule for."""
+        some = "" if state.kind in ITEM_KINDS else "an " if state.kind[0] in "aeiou" else "a "
+        return StateError(
+            f"{cls.name} has no rule for {some}{state.kind}; it has rules for: "
+            f"{', '.join(cls.kinds())}. Leave the {state.kind} out of this call"
+        )
+
+    def __call__(self, *values: Value, stream: str | None = None, relative: bool = False) -> Any:
+        """Apply the op to values of a pipeline: one decision for all of them.
+
+        Calling the same instance again in one pipeline repeats its decision.
+
+        Args:
+            values: what it is applied to.
+            stream: stream name; by default the op's name.
+            relative: whether images and masks may have other sizes than the first value, for
+                which the decision is made: it then counts for them in parts of the sides.
+
+        Raises:
+            BuildError: called without values, or outside a pipeline.
+        """
+        if not values or not all(isinstance(value, Value) for value in values):
+            got = ", ".join(_named(value) for value in values) or "nothing"
+            names = ", ".join(parameter.name for parameter in dataclasses.fields(self))
+            remedy = f"; give parameters by name: {names}" if values and names else ""
+            raise BuildError(
+                f"{self.name}: expected fields of a sample inside a function decorated with "
+                f"@pipeline, got {got}{remedy}"
+            )
+        results = values[0].tracer.apply(self, values, stream, relative=relative)
+        return results[0] if len(results) == 1 else results

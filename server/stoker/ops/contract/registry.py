@@ -1,0 +1,161 @@
+"""The registry: op name -> op class. Filled by the op modules on import, read by everybody else.
+
+A name can be registered once. Earlier versions of an op may stay beside it (`register_earlier`): a
+graph that names one is bound to it, and authors choose it by `at`. The contract tests run over all
+that is registered here. An op of a user's is not: its name is `module:Class` (`stoker.jit.named`),
+and its contract tests are `stoker.ops.testing.check_op`.
+"""
+
+import difflib
+from collections.abc import Mapping
+from typing import TypeVar
+
+from stoker.jit.named import reference, resolve
+from stoker.ops.contract.op import Op, ParameterError
+from stoker.protocol.canonical import Canonical
+from stoker.protocol.errors import BuildError, UnknownNameError, VersionError
+
+_OPS: dict[str, type[Op]] = {}
+_EARLIER: dict[tuple[str, int], type[Op]] = {}
+_UNLISTED: set[str] = set()
+_BATCH: set[str] = set()
+T = TypeVar("T", bound=type[Op])
+
+
+def register(cls: T) -> T:
+    """Register an op class under its name; usable as a decorator.
+
+    Raises:
+        ValueError: the name is taken.
+    """
+    if cls.name in _OPS:
+        raise ValueError(f"op {cls.name!r} is registered twice: {_OPS[cls.name]} and {cls}")
+    _OPS[cls.name] = cls
+    return cls
+
+
+def register_unlisted(cls: T) -> T:
+    """Register an op class that is not listed as one to use.
+
+    Its algorithm is code of a user's, which no contract test can know, or only plans hold it.
+
+    Raises:
+        ValueError: the name is taken.
+    """
+    _UNLISTED.add(cls.name)
+    return register(cls)
+
+
+def register_batch(cls: T) -> T:
+    """Register an op class that reads other rows (`bases.batch`): its contract is another.
+
+    Raises:
+        ValueError: the name is taken.
+    """
+    _BATCH.add(cls.name)
+    return register(cls)
+
+
+def register_earlier(cls: T) -> T:
+    """Register an earlier version of an op, for graphs and authors that name it.
+
+    Raises:
+        ValueError: that version is registered already.
+    """
+    held = _EARLIER.setdefault((cls.name, cls.version), cls)
+    if held is not cls or getattr(_OPS.get(cls.name), "version", None) == cls.version:
+        raise ValueError(f"version {cls.version} of op {cls.name!r} is registered twice")
+    return cls
+
+
+def name_of(op: Op) -> str:
+    """Return the name that stands in a graph: that of the registry, or `module:Class`.
+
+    Raises:
+        BuildError: the class of a user's op cannot be imported by name, by a worker for example.
+    """
+    cls = type(op)
+    if cls in (_OPS.get(cls.name), _EARLIER.get((cls.name, cls.version))):
+        return cls.name
+    return reference(cls, f"op {cls.name!r}")
+
+
+def lookup(name: str, version: int | None = None) -> type[Op]:
+    """Return the op class of that name, registered or `module:Class`.
+
+    Args:
+        name: of the op.
+        version: an earlier version if that is registered; the present one for all other numbers.
+
+    Raises:
+        UnknownNameError: there is none; the message has the nearest name.
+        BuildError: `module:Class` may not be imported here, cannot be, or is no op.
+    """
+    if version is not None and (name, version) in _EARLIER:
+        return _EARLIER[name, version]
+    if ":" in name:
+        return _custom(name)
+    if name not in _OPS:
+        near = difflib.get_close_matches(name, _OPS, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(sorted(_OPS))}"
+        raise UnknownNameError(f"there is no op {name!r}; {hint}", op=name)
+    return _OPS[name]
+
+
+def _custom(name: str) -> type[Op]:
+    found = resolve(name)
+    if not (isinstance(found, type) and issubclass(found, Op)):
+        raise BuildError(f"{name!r} is no op: expected a class made of stoker.ops.Op", op=name)
+    return found
+
+
+def at(name: str, version: int) -> type[Op]:
+    """Return a version of an op, to be used as its class is: `at("invert", 1)(p=1.0)(image)`.
+
+    Raises:
+        UnknownNameError: there is no such op.
+        VersionError: this version is not registered.
+    """
+    found = lookup(name, version)
+    if found.version != version:
+        there = sorted([found.version, *(v for n, v in _EARLIER if n == name)])
+        versions = ", ".join(map(str, there))
+        raise VersionError(f"op {name!r} has no version {version}; it has {versions}", op=name)
+    return found
+
+
+def registered() -> Mapping[str, type[Op]]:
+    """Return all ops to use that have a kernel of ours, by name; see `choices`."""
+    return {n: cls for n, cls in _OPS.items() if cls.kernels and n not in _UNLISTED}
+
+
+def folds() -> Mapping[str, type[Op]]:
+    """Return all ops to use that make one value of several, by name."""
+    return {n: cls for n, cls in _OPS.items() if cls.folds and n not in _UNLISTED}
+
+
+def choices() -> Mapping[str, type[Op]]:
+    """Return the registered op classes without a kernel, by name: `stoker.ops.values.choices`."""
+    return {name: cls for name, cls in _OPS.items() if not cls.kinds()}
+
+
+def batch_ops() -> Mapping[str, type[Op]]:
+    """Return the registered op classes that read other rows, by name: `stoker.ops.bases.batch`."""
+    return {name: _OPS[name] for name in sorted(_BATCH)}
+
+
+def make(name: str, params: Mapping[str, Canonical], version: int | None = None) -> Op:
+    """Build an op from its name and the plain parameters that a graph holds.
+
+    Lists become tuples, because op parameters are hashable. `version` is as for `lookup`.
+
+    Raises:
+        UnknownNameError: there is no such op.
+        ParameterError: a parameter is unknown, missing or out of bounds.
+    """
+    cls = lookup(name, version)
+    values = {key: tuple(v) if isinstance(v, list) else v for key, v in params.items()}
+    try:
+        return cls(**values)
+    except TypeError as error:
+        raise ParameterError(f"{name}: {error}") from None

@@ -1,0 +1,156 @@
+"""An op out of one function: the decorator `define`, for ops that keep size and dtype.
+
+    @define(most=128)
+    def fog(src, dst, params, record, scratch):
+        ...
+
+makes of the kernel of images the op class `fog`, with the parameter `most`; `fog(most=90)(image)`
+calls it. What an op may have besides is said by further functions: `@fog.draws(haze=int)` decides,
+`@fog.rule("mask")` is the kernel of another kind, `@fog.rule("forward")` says where points go. Each
+function is compiled, and as it stands the plain form that the interpreter runs: slow, and bit-equal
+as long as it does not depend on how machine integers overflow. What this cannot say (other sizes
+or dtypes, scratch, checks of one's own, a plain form by NumPy) is said by a class; see the guide
+"Write your own op". Runs in the author's process and in workers, when a module is imported.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import ITEM_KINDS, Kernel, Op
+from stoker.protocol.errors import BuildError
+
+FORMATS: Final[Mapping[type, str]] = {bool: "u1", int: "i8", float: "f8"}
+KINDS: Final = ("image", "mask", "array", "label", "scalar")
+FORWARD: Final = "forward"
+LARGEST: Final = 2**63 - 1
+RESERVED: Final = frozenset(dir(Op)) | {"rule", "draws"}
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Defined(Op):
+    """Base of the ops that `define` makes; their parameters are single numbers."""
+
+    def check(self) -> None:
+        """Check that each parameter is of the type of its default."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            self.settle(**{field.name: _checked(self.name, field.name, value, field.default)})
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        if self.parameters.names == ("none",):
+            return super().params()
+        values = tuple(getattr(self, field.name) for field in dataclasses.fields(self))
+        return np.array(values, self.parameters)
+
+    @classmethod
+    def rule(cls, kind: str) -> Callable[[F], F]:
+        """Return the decorator that gives another kind its kernel, or the op its `forward`.
+
+        Raises:
+            BuildError: the kind has a rule already, is none, or is boxes or keypoints.
+        """
+        if kind in ITEM_KINDS:
+            raise BuildError(
+                f'{cls.name}: {kind} go where @{cls.name}.rule("{FORWARD}") says: a function of '
+                "(params, record, sizes) that returns nine numbers"
+            )
+        taken = cls.forward is not None if kind == FORWARD else kind in cls.kernels
+        if taken or kind not in (*KINDS, FORWARD):
+            what = "has one already" if taken else f"expected one of {', '.join((*KINDS, FORWARD))}"
+            raise BuildError(f"{cls.name}: rule for {kind!r}: {what}")
+
+        def give(function: F) -> F:
+            if kind == FORWARD:
+                cls.forward = staticmethod(kernel(function))
+            else:
+                cls.kernels[kind] = Kernel(kernel(function), function)
+            return function
+
+        return give
+
+    @classmethod
+    def draws(cls, **fields: type) -> Callable[[F], F]:
+        """Return the decorator of `draw(key, params, height, width, record)`.
+
+        Args:
+            fields: what the record holds: name -> bool, int or float.
+
+        Raises:
+            BuildError: the op draws already, or a field is of another type.
+        """
+        if cls.random or not fields or not set(fields.values()) <= set(FORMATS):
+            what = "it draws already" if cls.random else f"got {fields or 'no field'}"
+            raise BuildError(
+                f"{cls.name}: draws: expected once the fields of the record, each bool, int or "
+                f"float: {what}"
+            )
+
+        def give(function: F) -> F:
+            cls.draw = staticmethod(kernel(function))
+            cls.record = np.dtype([(name, FORMATS[kind]) for name, kind in fields.items()])
+            cls.random = True
+            return function
+
+        return give
+
+
+def define(
+    *, kind: str = "image", version: int = 1, **parameters: bool | float
+) -> Callable[[Callable[..., Any]], type[Defined]]:
+    """Return the decorator that makes an op of a kernel `run(src, dst, params, record, scratch)`.
+
+    Args:
+        kind: what the function transforms: image, mask, array, label or scalar.
+        version: of the op; raise it with any change to a draw or a pixel.
+        parameters: name -> default; a truth value, whole number or float, which is its type.
+
+    Raises:
+        BuildError: a parameter is no number, or has a name that ops have in use; the function is
+            no plain function at the top level of a module.
+    """
+    for name, default in parameters.items():
+        if type(default) not in FORMATS or name in RESERVED:
+            what = "that name is in use" if name in RESERVED else f"got {default!r}"
+            raise BuildError(
+                f"define: parameter {name!r}: expected a default that is a truth value, a whole "
+                f"number or a float, which the op can be called without: {what}"
+            )
+
+    def make(function: Callable[..., Any]) -> type[Defined]:
+        fields = [(name, type(default), default) for name, default in parameters.items()]
+        said: dict[str, Any] = {
+            "__doc__": function.__doc__,
+            "__module__": function.__module__,
+            "__qualname__": function.__qualname__,
+            "name": function.__name__,
+            "version": version,
+            "kernels": {},
+        }
+        if fields:
+            said["parameters"] = np.dtype([(name, FORMATS[kind]) for name, kind, _ in fields])
+        made: type[Defined] = dataclasses.make_dataclass(
+            function.__name__, fields, bases=(Defined,), namespace=said, frozen=True
+        )
+        made.rule(kind)(function)
+        return made
+
+    return make
+
+
+def _checked(op: str, name: str, value: object, default: object) -> bool | float:
+    if isinstance(default, bool):
+        if isinstance(value, bool):
+            return value
+        raise checks.refuse(op, name, "True or False", value)
+    if isinstance(default, int):
+        return checks.integer(op, name, value, -LARGEST - 1, LARGEST)
+    most = float(np.finfo(np.float64).max)
+    return checks.number(op, name, value, -most, most)

@@ -1,0 +1,275 @@
+"""Python functions of users' in a pipeline: how one is called, so that the law holds.
+
+A function gets an array of one sample and gives an array back; or several arrays, and gives as many
+back, as a tuple or list. What it may draw from is one of:
+
+- `generator`: it is called as `function(array, rng)`, or `function(one, two, rng)`. `rng` is a
+  NumPy Generator over the Philox blocks of this row's key, so its numbers belong to (stream, seed,
+  epoch, id, visit, view).
+- `global`: it is called as `function(array)`. Before each call Python's `random`, `numpy.random`
+  and, if it is loaded, torch's CPU generator are seeded from the row's key; afterwards they are put
+  back as they were.
+- `none`: it is called as `function(array)` and draws nothing.
+
+Whether it keeps to that is tried when a pipeline is built (`try_function`): same row, same bytes,
+whatever was computed before and whatever state the global generators are in. A `torch.nn.Module`
+gets an image as a (C, H, W) tensor, without gradients, and its result is turned back.
+
+A call runs on one thread under the interpreter lock; any thread may call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from stoker.ops.contract.op import State, StateError
+from stoker.rng.philox import Words, key_block
+from stoker.rng.streams import Key, make_key
+
+RANDOMNESS: Final = ("generator", "global", "none")
+VARIED_SIDE: Final = 256
+"""Side of the noise that a function is tried on where sizes differ from sample to sample."""
+
+_globals = threading.RLock()
+
+
+class CallError(Exception):
+    """A function failed on one sample, or gave back something else than was declared."""
+
+
+def call_function(function: Any, randomness: str, arrays: Sequence[np.ndarray], key: Key) -> Any:
+    """Call a function on one sample and return what it gives back.
+
+    Args:
+        function: the function, or a `torch.nn.Module`.
+        randomness: one of `RANDOMNESS`.
+        arrays: the sample's values; the function gets copies, which it may change.
+        key: the row's key.
+    """
+    given: list[Any] = [array.copy() for array in arrays]
+    if _is_torch_module(function):
+        with seeded(key) if randomness == "global" else contextlib.nullcontext():
+            return _call_module(function, given)
+    if randomness == "generator":
+        return function(*given, generator(key))
+    if randomness == "none":
+        return function(*given)
+    with seeded(key):
+        return function(*given)
+
+
+def generator(key: Key) -> np.random.Generator:
+    """Return a NumPy Generator whose first block is block 0 of the key, then block 1, and so on."""
+    # NumPy's Philox increments its counter before it makes a block.
+    counter = key.id << 64 | key.epoch << 128 | key.lane << 192
+    bits = np.random.Philox(counter=(counter - 1) % 2**256, key=key.seed | key.stream << 64)
+    return np.random.Generator(bits)
+
+
+def call_into(
+    what: str,
+    function: Any,
+    randomness: str,
+    srcs: Sequence[np.ndarray],
+    dsts: Sequence[np.ndarray],
+    key: Key,
+) -> None:
+    """Call a function on `srcs` and copy its results to `dsts`, as many.
+
+    Raises:
+        CallError: it raised, or a result has another dtype or shape than its `dst`.
+    """
+    for result, dst in zip(call(what, function, randomness, srcs, key), dsts, strict=True):
+        put(what, result, dst)
+
+
+def call(
+    what: str, function: Any, randomness: str, srcs: Sequence[np.ndarray], key: Key
+) -> list[np.ndarray]:
+    """Call a function on `srcs` and return its results, as many.
+
+    Raises:
+        CallError: it raised, or gave another number of results.
+    """
+    try:
+        given = call_function(function, randomness, srcs, key)
+        if len(srcs) == 1:
+            return [np.asarray(given)]
+        results = [np.asarray(one) for one in given] if isinstance(given, tuple | list) else []
+    except Exception as error:  # whatever the user's function raises
+        raise CallError(f"{what} raised {type(error).__name__}: {error}{_line(error)}") from error
+    if len(results) != len(srcs):
+        got = f"{len(results)} of them" if results else type(given).__name__
+        raise CallError(
+            f"{what} gave {got}, expected a tuple of {len(srcs)} arrays, as it is given"
+        )
+    return results
+
+
+def put(what: str, result: np.ndarray, dst: np.ndarray) -> None:
+    """Copy a result to `dst`.
+
+    Raises:
+        CallError: it has another dtype or shape.
+    """
+    if result.dtype != dst.dtype or result.shape != dst.shape:
+        raise CallError(
+            f"{what} gave {result.dtype} of shape {result.shape}, expected {dst.dtype} of shape "
+            f"{dst.shape}: declare what comes out with size=, channels= and dtype="
+        )
+    dst[...] = result
+
+
+def try_function(
+    what: str, function: Any, randomness: str, srcs: Sequence[State], dsts: Sequence[State]
+) -> None:
+    """Refuse a function that cannot keep the law, or that gives something else than declared.
+
+    It is called on noise: the same row four times, with another row and other states of the global
+    generators in between.
+
+    Raises:
+        StateError: naming the function, what was seen and the remedy.
+    """
+    rng = generator(make_key(1, 2, 3, 4))
+    values, others = ([noise(_sides(src), src.dtype, rng) for src in srcs] for _ in range(2))
+    outputs = [
+        [_output(dst, value) for dst, value in zip(dsts, values, strict=True)] for _ in range(5)
+    ]
+    keys = [make_key(5, 6, 7, 8)] * 5
+    keys[2] = make_key(9, 10, 11, 12)
+    for turn, (out, key) in enumerate(zip(outputs, keys, strict=True)):
+        try:
+            with _kept(turn) as left_alone:
+                call_into(what, function, randomness, others if turn == 2 else values, out, key)
+                if randomness != "global" and not left_alone():
+                    raise StateError(
+                        f"{what} draws from a global generator (random, numpy.random or torch), "
+                        "which all rows share: draw from the generator it is given, or call it "
+                        "with randomness='global', so that they are seeded for each row"
+                    )
+        except CallError as error:
+            tried = " and ".join(str(src) for src in srcs)
+            raise StateError(f"{error}. It was tried on noise, {tried}") from error
+    results = [[array.tobytes() for array in out] for out in outputs]
+    for turn, result in enumerate(results):
+        if turn != 2 and result != results[0]:
+            raise StateError(
+                f"{what} cannot be used: it gave two results for one row, so the stream would "
+                "depend on workers and timing. It draws from a generator of its own, or keeps "
+                "something from call to call: draw from the generator it is given "
+                "(randomness='generator'), or from the global ones (randomness='global')"
+            )
+
+
+def _sides(state: State) -> list[int]:
+    """Return the sides of a value that a function is tried on."""
+    return [
+        side if side is not None else min(bound, VARIED_SIDE)
+        for side, bound in zip(state.shape, state.bound, strict=True)
+    ]
+
+
+def _output(state: State, value: np.ndarray) -> np.ndarray:
+    """Return memory for what is made of a value."""
+    shape = state.shape if state.is_fixed else (*value.shape[:2], *state.shape[2:])
+    return np.empty(tuple(side or 0 for side in shape), state.dtype)
+
+
+def noise(shape: Sequence[int], dtype: Any, rng: np.random.Generator) -> np.ndarray:
+    """Return values that foreign code is tried on: floats in [0, 1), else integers below 256."""
+    kind = np.dtype(dtype)
+    if kind.kind == "f":
+        return rng.random(tuple(shape)).astype(kind)
+    most = 2 if kind.kind == "b" else min(256, int(np.iinfo(kind).max) + 1)
+    return rng.integers(0, most, tuple(shape)).astype(kind)
+
+
+def _is_torch_module(function: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(function, torch.nn.Module)
+
+
+def _call_module(module: Any, arrays: Sequence[np.ndarray]) -> Any:
+    torch = sys.modules["torch"]
+    with torch.no_grad():
+        tensors = [torch.from_numpy(array) for array in arrays]
+        given = [t.permute(2, 0, 1).contiguous() if t.ndim == 3 else t for t in tensors]
+        results = module(*given)
+        several = isinstance(results, tuple | list)
+        back = [
+            np.ascontiguousarray(
+                (r.permute(1, 2, 0) if t.ndim == r.ndim == 3 else r).detach().cpu().numpy()
+            )
+            for r, t in zip(results if several else [results], tensors, strict=False)
+        ]
+        return back if several else back[0]
+
+
+@contextlib.contextmanager
+def seeded(key: Key) -> Iterator[None]:
+    """Seed the global generators from a row's key, and put them back."""
+    with _globals:
+        before = _states()
+        try:
+            _seed(key_block(key, 0))
+            yield
+        finally:
+            _put_back(before)
+
+
+@contextlib.contextmanager
+def _kept(turn: int) -> Iterator[Any]:
+    """Put the global generators in a state of this turn; yields a check that nobody drew."""
+    with _globals:
+        before = _states()
+        try:
+            _seed((turn, 1, 2, 3))
+            seeded = _fingerprint()
+            yield lambda: _fingerprint() == seeded
+        finally:
+            _put_back(before)
+
+
+def _seed(words: Words) -> None:
+    random.seed(words[0])
+    np.random.seed([half for w in words for half in (w & 0xFFFFFFFF, w >> 32)])
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.default_generator.manual_seed(words[1])
+
+
+def _states() -> tuple[Any, Any, Any]:
+    torch = sys.modules.get("torch")
+    tensor = None if torch is None else torch.default_generator.get_state()
+    return random.getstate(), np.random.get_state(), tensor
+
+
+def _put_back(states: tuple[Any, Any, Any]) -> None:
+    random.setstate(states[0])
+    np.random.set_state(states[1])
+    torch = sys.modules.get("torch")
+    if torch is not None and states[2] is not None:
+        torch.default_generator.set_state(states[2])
+
+
+def _fingerprint() -> tuple[Any, ...]:
+    python, numpy, tensor = _states()
+    tensors = None if tensor is None else tensor.numpy().tobytes()
+    return python, numpy[1].tobytes(), numpy[2:], tensors
+
+
+def _line(error: BaseException) -> str:
+    trace, last = error.__traceback__, ""
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename != __file__:
+            last = f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
+        trace = trace.tb_next
+    return last

@@ -1,0 +1,115 @@
+"""Ops draw through their key alone: code that names another generator is refused, unread and unrun.
+
+A row is a pure function of its key. numba compiles `np.random` inside a kernel without a word, into
+a generator of each worker's own, and NumPy's would differ from that: so a row would depend on who
+computes it. Hence, when a pipeline is bound, the functions of a user's op and all functions of the
+user's that they call are read, as byte code, for names that lead to `random`, `numpy.random` or
+`secrets`. Nothing is run. A generator that reaches a function in another way, as an element of a
+container for example, is not seen here; `stoker.ops.testing.check_op` runs an op twice and sees it.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+from collections.abc import Iterator
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, Final
+
+from stoker.ops.contract.op import ItemsKernel, Kernel, Op
+from stoker.protocol.errors import BuildError
+
+GENERATORS: Final = ("random", "numpy.random", "secrets")
+SILENT: Final = frozenset({"CACHE", "EXTENDED_ARG", "PRECALL", "PUSH_NULL"})
+_OURS: Final = "stoker."
+_NOTHING: Final = object()
+
+
+def check_purity(op: type[Op]) -> None:
+    """Refuse an op whose code names a generator of random numbers; ours are held by a test.
+
+    Raises:
+        BuildError: naming the function, its file and line, and what to do.
+    """
+    if op.__module__.startswith(_OURS):
+        return
+    for function, line, name in impurities(op):
+        raise BuildError(
+            f"{function.__code__.co_filename}:{line}: {function.__qualname__} uses {name}, so a "
+            "row would depend on the process that computes it. Draw in draw() through its key "
+            "(stoker.rng.draws), and keep what was drawn in the record",
+            op=op.name,
+        )
+
+
+def impurities(op: type[Op]) -> Iterator[tuple[FunctionType, int, str]]:
+    """Yield (function, line, name of the generator) of each use in the code of an op."""
+    waiting, seen = list(_functions(op)), set()
+    while waiting:
+        function = waiting.pop()
+        if function in seen:
+            continue
+        seen.add(function)
+        for value, line in _named(function.__code__, function.__globals__):
+            if _is_generator(value):
+                yield function, line, _spelt(value)
+            elif isinstance(value, FunctionType) and _is_of_user(value):
+                waiting.append(value)
+
+
+def _functions(op: type[Op]) -> Iterator[FunctionType]:
+    """Yield the functions of a class and its bases below `Op`, and those of its kernels."""
+    for base in op.__mro__[: op.__mro__.index(Op)]:
+        for member in vars(base).values():
+            kernels = member.values() if isinstance(member, dict) else ()
+            for value in (getattr(member, "__func__", member), *kernels):
+                if isinstance(value, Kernel | ItemsKernel):
+                    yield from (
+                        part for part in vars(value).values() if isinstance(part, FunctionType)
+                    )
+                elif isinstance(value, FunctionType):
+                    yield value
+
+
+def _named(code: CodeType, names: dict[str, Any]) -> Iterator[tuple[Any, int]]:
+    """Yield (value, line) of each global name in a code object, attributes of modules followed."""
+    value: Any = _NOTHING
+    for step in dis.get_instructions(code):
+        if step.opname in SILENT:
+            continue
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            value = names.get(step.argval, getattr(builtins, step.argval, _NOTHING))
+        elif step.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(value, ModuleType):
+            value = getattr(value, step.argval, _NOTHING)
+        else:
+            value = _NOTHING
+        line = step.positions.lineno if step.positions else None
+        yield value, line or code.co_firstlineno
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _named(constant, names)
+
+
+def _is_generator(value: Any) -> bool:
+    return any(_home(thing) in GENERATORS for thing in (value, getattr(value, "__self__", None)))
+
+
+def _home(value: Any) -> str:
+    """Return the module of a value, of NumPy's parts the public one."""
+    if isinstance(value, ModuleType):
+        name = value.__name__
+    else:
+        name = getattr(value, "__module__", None) or type(value).__module__
+    return "numpy.random" if str(name).startswith("numpy.random") else str(name)
+
+
+def _spelt(value: Any) -> str:
+    if isinstance(value, ModuleType):
+        return value.__name__
+    own = getattr(value, "__name__", None) or type(value).__name__
+    home = _home(value) if _home(value) in GENERATORS else _home(value.__self__)
+    return f"{home}.{own}"
+
+
+def _is_of_user(function: FunctionType) -> bool:
+    return not (function.__module__ or "").startswith((_OURS, "numpy.", "numba."))

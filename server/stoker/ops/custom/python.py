@@ -1,0 +1,59 @@
+"""`ops.python`: a Python function of the user's as a step of a pipeline.
+
+On one value after the other (`stoker.ops.custom.python_call`), or on all of them at once
+(`stoker.ops.custom.python_together`). Runs where a pipeline is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stoker.jit.named import reference, resolve
+from stoker.ops.contract.op import Value
+from stoker.ops.custom.provenance import provenance
+from stoker.ops.custom.python_call import PythonCall
+from stoker.ops.custom.python_together import MOST, PythonTogether
+from stoker.protocol.errors import BuildError
+
+
+def python(
+    function: Callable[..., Any] | str,
+    *values: Value,
+    randomness: str = "generator",
+    size: int | tuple[int, int] | None = None,
+    channels: int | None = None,
+    dtype: str | None = None,
+    together: bool = False,
+    stream: str | None = None,
+) -> Any:
+    """Call a Python function on values of a pipeline, one sample at a time; see `PythonCall`.
+
+    Args:
+        function: a function at the top level of a module, or `"module:attr"` of any object that
+            can be called: `function(array, rng)`, or `function(array)` unless randomness is
+            "generator". Images are (H, W, C), masks (H, W). A `torch.nn.Module` gets (C, H, W).
+        values: images, masks or arrays; each call begins with the same generator state.
+        randomness: "generator", "global" or "none".
+        size: height and width that come out, where it is not that of what goes in.
+        channels: of images that come out, where it is not that of what goes in.
+        dtype: that comes out, where it is not that of what goes in; of images alone where
+            `together`.
+        together: call it once with all values, `function(one, two, rng)`; it gives as many back.
+        stream: stream name; by default the function's name.
+
+    Raises:
+        BuildError: no worker could import the function by name, or it cannot keep the law.
+    """
+    name = function if isinstance(function, str) else reference(function, f"function {function!r}")
+    code = provenance(name.partition(":")[0], resolve(name, trusted=True))
+    frame = (size, size) if isinstance(size, int) else size
+    said = (name, *code, randomness, frame, channels, dtype)
+    if not together:
+        return PythonCall(*said)(*values, stream=stream)
+    if not 2 <= len(values) <= MOST:
+        raise BuildError(f"{name}: together=True is about 2 to {MOST} values, got {len(values)}")
+    first, *others = (PythonTogether(*said, result) for result in range(len(values)))
+    made = [first(*values, stream=stream)]
+    same = values[0].tracer.stream_of(first)
+    return (*made, *(op(*values, stream=same) for op in others))

@@ -1,0 +1,167 @@
+"""Fill a random box, with probability p, in image and mask alike, as torchvision's RandomErasing.
+
+Draws: 0 applied if uniform < p. Then up to ten attempts, each with an area uniform in `scale` times
+the image's and a ratio, height / width, log-uniform in `ratio`; the first box that is smaller than
+the image in both directions is placed uniformly. Attempt a reads draws 4a + 1 (area), 4a + 2
+(ratio), 4a + 3 (top), 4a + 4 (left). Sides are rounded to floor(x + 0.5). If none fits the box is
+empty.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.fills import FILL_FIELDS, Fills
+from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
+from stoker.ops.contract import checks
+from stoker.ops.contract.checks import ATTEMPTS, LOWEST_RATIO
+from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.relative import rescale_box
+from stoker.ops.kernels.cut import fill_rows, fill_values
+from stoker.ops.kernels.points import stay
+from stoker.rng.draws import bernoulli, integers, log_uniform, uniform_range
+from stoker.rng.maths import floor, sqrt
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
+    record["top"] = record["left"] = record["height"] = record["width"] = 0
+    area = float(height * width)
+    for attempt in range(ATTEMPTS):
+        k = 4 * attempt
+        target = area * uniform_range(key, k + 1, params["scale_low"], params["scale_high"])
+        ratio = log_uniform(key, k + 2, params["ratio_low"], params["ratio_high"])
+        h = floor(sqrt(target * ratio) + 0.5)
+        w = floor(sqrt(target / ratio) + 0.5)
+        if 0 < w < width and 0 < h < height:
+            record["top"] = int(integers(key, k + 3, height - h + 1))
+            record["left"] = int(integers(key, k + 4, width - w + 1))
+            record["height"] = h
+            record["width"] = w
+            return
+
+
+@kernel
+def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    _, width, channels = src.shape
+    image = begin(src, dst)
+    if record["apply"]:
+        top, left = np.int64(record["top"]), np.int64(record["left"])
+        rows, count = np.int64(record["height"]), np.int64(record["width"])
+        start = (top * width + left) * channels
+        fill_rows(image, (start, width * channels), rows, count, channels, params["fill"])
+
+
+@kernel
+def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    width = src.shape[1]
+    image = begin(src, dst)
+    if record["apply"]:
+        top, left = np.int64(record["top"]), np.int64(record["left"])
+        rows, count = np.int64(record["height"]), np.int64(record["width"])
+        target = (top * width + left, width)
+        fill_values(image, target, rows, count, params["mask_fill"][0])
+
+
+def _box(record: Any) -> tuple[slice, slice]:
+    top, left = int(record["top"]), int(record["left"])
+    return slice(top, top + int(record["height"])), slice(left, left + int(record["width"]))
+
+
+def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src
+    if record["apply"]:
+        dst[_box(record)] = params["fill"][: src.shape[2]]
+
+
+def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src
+    if record["apply"]:
+        dst[_box(record)] = params["mask_fill"][0]
+
+
+@kernel
+def _rescale(params: Any, record: Any, sizes: Any) -> bool:
+    if record["height"] > 0:  # else no box fitted, and none does
+        rescale_box(params, record, sizes)
+    return True
+
+
+@register
+@dataclass(frozen=True)
+class Erase(Fills, PixelOp):
+    """Fill a random box.
+
+    Attributes:
+        scale: (low, high) of the box's area, as parts of the image's area.
+        ratio: (low, high) of the box's height / width.
+        fill: grey level of erased pixels, or one for each channel.
+        mask_fill: class number of erased pixels.
+        p: probability.
+    """
+
+    scale: tuple[float, float] = (0.02, 0.33)
+    ratio: tuple[float, float] = (0.3, 3.3)
+    fill: float | tuple[float, ...] = 0
+    mask_fill: int = 0
+    p: float = 0.5
+
+    name: ClassVar[str] = "erase"
+    takes_floats: ClassVar[bool] = True
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [
+            ("scale_low", "f8"),
+            ("scale_high", "f8"),
+            ("ratio_low", "f8"),
+            ("ratio_high", "f8"),
+            *FILL_FIELDS,
+            ("p", "f8"),
+        ]
+    )
+    record: ClassVar[np.dtype[Any]] = np.dtype(
+        [("top", "i4"), ("left", "i4"), ("height", "i4"), ("width", "i4"), APPLY]
+    )
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_image, _plain_image, in_place=True),
+        "mask": Kernel(_run_mask, _plain_mask, in_place=True),
+    }
+    draw = staticmethod(_draw)
+    forward = staticmethod(stay)
+    rescale = staticmethod(_rescale)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            scale=checks.interval(self.name, "scale", self.scale, 0.0, 1.0),
+            ratio=checks.interval(self.name, "ratio", self.ratio, LOWEST_RATIO, checks.MAX_SIDE),
+            **self.checked_fills(),
+        )
+        self.check_p()
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((*self.scale, *self.ratio, *self.fills(), self.p), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return the states as they are."""
+        declared = super().declare(states)
+        self.require_fills(states)
+        return declared
+
+
+def erase(
+    *values: Value,
+    scale: tuple[float, float] = (0.02, 0.33),
+    ratio: tuple[float, float] = (0.3, 3.3),
+    fill: float | tuple[float, ...] = 0,
+    mask_fill: int = 0,
+    p: float = 0.5,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Fill a random box of values of a pipeline; see `Erase`."""
+    return Erase(scale, ratio, fill, mask_fill, p)(*values, stream=stream, relative=relative)

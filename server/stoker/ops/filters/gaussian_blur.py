@@ -1,0 +1,173 @@
+"""Blur with a Gaussian window, with probability p, as torchvision's GaussianBlur.
+
+Draws: 0 applied if uniform < p; 1 sigma, uniform in its range. Weight i of the window is
+floor(2**16 * g(i) + 0.5), g(i) = exp(-(i / sigma)**2 / 2) over the sum of the window; the middle
+one takes what is missing to 2**16. Sums, rounding and edges: `stoker.ops.kernels.windows`.
+
+Of floats weight i is g(i) rounded to float32, the middle one 1 less all others, of float64. Sums
+and edges: `stoker.ops.kernels.windows_floats`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin, plain_floats
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import FLOAT
+from stoker.ops.kernels.resample import padded
+from stoker.ops.kernels.windows import UNIT, plain_smooth, smooth
+from stoker.ops.kernels.windows_floats import plain_smooth_floats, smooth_bytes, smooth_floats
+from stoker.rng.draws import bernoulli, uniform_range
+from stoker.rng.maths import exp, floor
+
+LARGEST: Final = 63
+MOST: Final = 1000.0
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
+    record["sigma"] = uniform_range(key, 1, params["low"], params["high"])
+
+
+@kernel
+def bell(i: int, sigma: float) -> float:
+    """Return the Gaussian at distance i, 1 in the middle."""
+    x = i / sigma
+    return exp(-0.5 * x * x)
+
+
+@kernel
+def bell_sum(sigma: float, count: int) -> float:
+    """Return the sum of the Gaussian at distances 0, and twice 1, ..., count - 1."""
+    total = 1.0
+    for i in range(1, count):
+        total += 2.0 * bell(i, sigma)
+    return total
+
+
+@kernel
+def fill_bell(sigma: float, weights: Any) -> None:
+    """Write the weights of distances 0, 1, ..., in units of 2**-16."""
+    total = bell_sum(sigma, len(weights))
+    rest = UNIT
+    for i in range(1, len(weights)):
+        weight = floor(bell(i, sigma) / total * 65536.0 + 0.5)
+        weights[i] = weight
+        rest -= 2 * weight
+    weights[0] = rest
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    if record["apply"]:
+        _, width, channels = src.shape
+        radius = np.int64(params["radius"])
+        sums_at = 4 * (radius + 1)
+        row_at = sums_at + 4 * width * channels
+        end = row_at + 2 * (width + 2 * radius) * channels
+        weights = scratch[:sums_at].view(np.uint32)
+        fill_bell(record["sigma"], weights)
+        row = scratch[row_at:end].view(np.uint16)
+        smooth(src, dst, weights, row, scratch[sums_at:row_at].view(np.uint32))
+    else:
+        begin(src, dst)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    weights = np.zeros(int(params["radius"]) + 1, np.int64)
+    fill_bell(float(record["sigma"]), weights)
+    dst[...] = plain_smooth(src, weights) if record["apply"] else src
+
+
+@kernel
+def fill_bell_floats(sigma: float, weights: Any) -> None:
+    """Write the weights of distances 0, 1, ..., float32, for images of floats."""
+    total, rest = bell_sum(sigma, len(weights)), 1.0
+    for i in range(1, len(weights)):
+        weights[i] = bell(i, sigma) / total
+        rest -= 2.0 * np.float64(weights[i])
+    weights[0] = rest
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    if record["apply"]:
+        end = 4 * (int(params["radius"]) + 1)
+        weights = scratch[:end].view(np.float32)
+        fill_bell_floats(record["sigma"], weights)
+        smooth_floats(src, dst, weights, scratch[padded(end) :])
+    else:
+        begin(src, dst)
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    weights = np.zeros(int(params["radius"]) + 1, np.float32)
+    fill_bell_floats(float(record["sigma"]), weights)
+    return plain_smooth_floats(image, weights)
+
+
+@register
+@dataclass(frozen=True)
+class GaussianBlur(PixelOp):
+    """Blur with a Gaussian window.
+
+    Attributes:
+        kernel_size: side of the window in pixels, odd, from 1 to 63.
+        sigma_range: (low, high) of the standard deviation, in pixels.
+        p: probability.
+    """
+
+    kernel_size: int = 5
+    sigma_range: tuple[float, float] = (0.1, 2.0)
+    p: float = 0.5
+
+    name: ClassVar[str] = "gaussian_blur"
+    takes_floats: ClassVar[bool] = True
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [("low", "f8"), ("high", "f8"), ("radius", "i4"), ("p", "f8")]
+    )
+    record: ClassVar[np.dtype[Any]] = np.dtype([("sigma", "f8"), APPLY])
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
+    draw = staticmethod(_draw)
+    rescale: ClassVar[None] = None
+    units: ClassVar[dict[str, str]] = {"sigma": "px"}
+
+    def check(self) -> None:
+        """Check the parameters."""
+        size = checks.integer(self.name, "kernel_size", self.kernel_size, 1, LARGEST)
+        if size % 2 == 0:
+            raise checks.refuse(self.name, "kernel_size", "odd", size)
+        sigmas = checks.interval(self.name, "sigma_range", self.sigma_range, 0.0, MOST)
+        self.settle(kernel_size=size, sigma_range=sigmas)
+        self.check_p()
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((*self.sigma_range, self.kernel_size // 2, self.p), self.parameters)
+
+    def scratch(self, state: State) -> int:
+        """Return the bytes of the weights, a row of sums, and a row with both ends mirrored."""
+        radius, line = self.kernel_size // 2, state.bound[1] * state.bound[2]
+        if state.dtype == FLOAT:
+            return padded(4 * (radius + 1)) + smooth_bytes(state.bound[1], state.bound[2], radius)
+        return 4 * (radius + 1) + 4 * line + 2 * (line + 2 * radius * state.bound[2])
+
+
+def gaussian_blur(
+    *values: Value,
+    kernel_size: int = 5,
+    sigma_range: tuple[float, float] = (0.1, 2.0),
+    p: float = 0.5,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Blur images of a pipeline with a Gaussian window; see `GaussianBlur`."""
+    return GaussianBlur(kernel_size, sigma_range, p)(*values, stream=stream, relative=relative)

@@ -1,0 +1,164 @@
+"""Fill a grid of squares, with probability p, in image and mask: GridMask (Chen et al., 2020).
+
+Draws: 0 applied if uniform < p; 1 the grid's unit, an integer in its range; 2 and 3 how far the
+grid is moved up and left, integers below the unit. A square is
+floor(unit * ratio + 0.5) pixels wide, at least 1 and less than the unit; pixel (y, x) is filled
+where both (y + top) mod unit and (x + left) mod unit are below that. Not rotated.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.fills import FILL_FIELDS, Fills
+from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.kernels.cut import fill_run
+from stoker.ops.kernels.points import stay
+from stoker.rng.draws import bernoulli, integers
+from stoker.rng.maths import floor
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
+    low, high = int(params["unit_low"]), int(params["unit_high"])
+    unit = low + int(integers(key, 1, high - low + 1))
+    record["unit"] = unit
+    record["hole"] = min(max(floor(unit * params["ratio"] + 0.5), 1), unit - 1)
+    record["top"] = int(integers(key, 2, unit))
+    record["left"] = int(integers(key, 3, unit))
+
+
+@kernel
+def fill_grid(image: Any, height: int, width: int, channels: int, record: Any, fill: Any) -> None:
+    """Fill the squares of a flat image, row by row, run by run."""
+    unit: Any = np.int64(record["unit"])
+    hole: Any = np.int64(record["hole"])
+    top: Any = np.int64(record["top"])
+    left: Any = np.int64(record["left"])
+    for y in range(height):
+        if (y + top) % unit < hole:
+            for x in range(-left, width, unit):
+                start = max(x, 0)
+                count = max(min(x + hole, width) - start, 0)
+                fill_run(image, (y * width + start) * channels, count, channels, fill)
+
+
+@kernel
+def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    height, width, channels = src.shape
+    image = begin(src, dst)
+    if record["apply"]:
+        fill_grid(image, height, width, channels, record, params["fill"])
+
+
+@kernel
+def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    height, width = src.shape
+    image = begin(src, dst)
+    if record["apply"]:
+        fill_grid(image, height, width, 1, record, params["mask_fill"])
+
+
+def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src
+    dst[_squares(src.shape, record)] = params["fill"][: src.shape[2]]
+
+
+def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src
+    dst[_squares(src.shape, record)] = params["mask_fill"][0]
+
+
+def _squares(shape: tuple[int, ...], record: Any) -> np.ndarray:
+    if not record["apply"]:
+        return np.zeros(shape[:2], bool)
+    rows = (np.arange(shape[0]) + record["top"]) % record["unit"] < record["hole"]
+    columns = (np.arange(shape[1]) + record["left"]) % record["unit"] < record["hole"]
+    squares: np.ndarray = rows[:, None] & columns
+    return squares
+
+
+@register
+@dataclass(frozen=True)
+class GridMask(Fills, PixelOp):
+    """Fill a grid of squares.
+
+    Attributes:
+        unit_range: (low, high) of the distance from square to square, in whole pixels.
+        ratio: side of a square, as part of the unit.
+        fill: grey level of filled pixels, or one for each channel.
+        mask_fill: class number of filled pixels.
+        p: probability.
+    """
+
+    unit_range: tuple[int, int] = (32, 96)
+    ratio: float = 0.5
+    fill: float | tuple[float, ...] = 0
+    mask_fill: int = 0
+    p: float = 0.5
+
+    name: ClassVar[str] = "grid_mask"
+    takes_floats: ClassVar[bool] = True
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [
+            ("ratio", "f8"),
+            ("unit_low", "i4"),
+            ("unit_high", "i4"),
+            *FILL_FIELDS,
+            ("p", "f8"),
+        ]
+    )
+    record: ClassVar[np.dtype[Any]] = np.dtype(
+        [("unit", "i4"), ("hole", "i4"), ("top", "i4"), ("left", "i4"), APPLY]
+    )
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_image, _plain_image, in_place=True),
+        "mask": Kernel(_run_mask, _plain_mask, in_place=True),
+    }
+    draw = staticmethod(_draw)
+    forward = staticmethod(stay)
+    rescale: ClassVar[None] = None
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            unit_range=checks.integer_span(
+                self.name, "unit_range", self.unit_range, 2, checks.MAX_SIDE
+            ),
+            ratio=checks.number(self.name, "ratio", self.ratio, 0.0, 1.0),
+            **self.checked_fills(),
+        )
+        self.check_p()
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        values = (self.ratio, *self.unit_range, *self.fills(), self.p)
+        return np.array(values, self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return the states as they are."""
+        declared = super().declare(states)
+        self.require_fills(states)
+        return declared
+
+
+def grid_mask(
+    *values: Value,
+    unit_range: tuple[int, int] = (32, 96),
+    ratio: float = 0.5,
+    fill: float | tuple[float, ...] = 0,
+    mask_fill: int = 0,
+    p: float = 0.5,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Fill a grid of squares of values of a pipeline; see `GridMask`."""
+    return GridMask(unit_range, ratio, fill, mask_fill, p)(
+        *values, stream=stream, relative=relative
+    )

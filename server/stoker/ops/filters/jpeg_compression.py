@@ -1,0 +1,187 @@
+"""Compress and decompress as JPEG, with probability p: what it does to pixels, without the file.
+
+Draws: 0 applied if uniform < p; 1 the quality, an integer of its range. The pixels are those of
+libjpeg for that quality with its defaults (4:2:0, accurate integer transform, smooth upsampling of
+chroma), bit for bit: all but entropy coding, which loses nothing, happens here. An image of one
+channel is luma.
+
+Planes: `kernels.jpeg_planes`; blocks: `kernels.jpeg_blocks`. Tables: ITU-T T.81, K.1 and K.2,
+scaled as the Independent JPEG Group's library does.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import require_colours
+from stoker.ops.kernels.jpeg_blocks import (
+    SIZE,
+    TABLE_BYTES,
+    code_plane,
+    fill_table,
+    plain_code_plane,
+)
+from stoker.ops.kernels.jpeg_planes import (
+    fill_chroma,
+    fill_luma,
+    half,
+    plain_image,
+    plain_planes,
+    whole_blocks,
+    write_colours,
+    write_grey,
+)
+from stoker.ops.kernels.resample import padded
+from stoker.rng.draws import bernoulli, integers
+
+LUMA: Final = (
+    (16, 11, 10, 16, 24, 40, 51, 61),
+    (12, 12, 14, 19, 26, 58, 60, 55),
+    (14, 13, 16, 24, 40, 57, 69, 56),
+    (14, 17, 22, 29, 51, 87, 80, 62),
+    (18, 22, 37, 56, 68, 109, 103, 77),
+    (24, 35, 55, 64, 81, 104, 113, 92),
+    (49, 64, 78, 87, 103, 121, 120, 101),
+    (72, 92, 95, 98, 112, 100, 103, 99),
+)
+"""ITU-T T.81, table K.1."""
+CHROMA: Final = (
+    (17, 18, 24, 47, 99, 99, 99, 99),
+    (18, 21, 26, 66, 99, 99, 99, 99),
+    (24, 26, 56, 99, 99, 99, 99, 99),
+    (47, 66, 99, 99, 99, 99, 99, 99),
+    *((99,) * 8,) * 4,
+)
+"""ITU-T T.81, table K.2."""
+WORK: Final = TABLE_BYTES + 4 * SIZE
+"""Bytes of a table and two blocks."""
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
+    low, high = int(params["low"]), int(params["high"])
+    record["quality"] = low + int(integers(key, 1, high - low + 1))
+
+
+@kernel
+def _code(plane: Any, stride: int, base: Any, quality: int, work: Any) -> None:
+    """Code a flat plane in place; `work` is `(WORK,) uint8` of scratch."""
+    inverses = work[: 4 * SIZE].view(np.float32)
+    entries = work[4 * SIZE : TABLE_BYTES].view(np.int16)
+    a = work[TABLE_BYTES : TABLE_BYTES + 2 * SIZE].view(np.int16)
+    b = work[TABLE_BYTES + 2 * SIZE : WORK].view(np.int16)
+    fill_table(base, quality, entries, inverses)
+    code_plane(plane, stride, (entries, inverses), (a, b))
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    if not record["apply"]:
+        begin(src, dst)
+        return
+    height, width, channels = src.shape
+    quality = int(record["quality"])
+    work, at = scratch[:WORK], padded(WORK)
+    stride = whole_blocks(width)
+    grey = scratch[at : at + whole_blocks(height) * stride]
+    at += padded(grey.size)
+    fill_luma(src, grey, stride)
+    _code(grey, stride, params["luma"], quality, work)
+    if channels == 1:
+        write_grey(grey, stride, dst)
+        return
+    wide = whole_blocks(half(width))
+    size = whole_blocks(half(height)) * wide
+    blue = scratch[at : at + size]
+    at += padded(size)
+    red = scratch[at : at + size]
+    at += padded(size)
+    fill_chroma(src, blue, red, wide)
+    _code(blue, wide, params["chroma"], quality, work)
+    _code(red, wide, params["chroma"], quality, work)
+    count = 4 * half(width)
+    sums = scratch[at : at + count].view(np.int32)
+    line_b = scratch[at + count : at + 3 * count].view(np.int32)
+    line_r = scratch[at + 3 * count : at + 5 * count].view(np.int32)
+    write_colours((grey, blue, red), (stride, wide), dst, (sums, line_b, line_r))
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src
+    if record["apply"]:
+        height, width, _ = src.shape
+        bases = (np.asarray(params["luma"]), *(np.asarray(params["chroma"]),) * 2)
+        planes = plain_planes(src.astype(np.int64))
+        quality = int(record["quality"])
+        coded = [plain_code_plane(p, b, quality) for p, b in zip(planes, bases, strict=False)]
+        dst[...] = plain_image(coded, height, width)
+
+
+@register
+@dataclass(frozen=True)
+class JpegCompression(PixelOp):
+    """Compress and decompress as JPEG.
+
+    Attributes:
+        quality_range: (low, high) of the quality, from 1 (worst) to 100.
+        p: probability.
+    """
+
+    quality_range: tuple[int, int] = (30, 90)
+    p: float = 0.5
+
+    name: ClassVar[str] = "jpeg_compression"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [
+            ("low", "i4"),
+            ("high", "i4"),
+            ("luma", "u1", (SIZE,)),
+            ("chroma", "u1", (SIZE,)),
+            ("p", "f8"),
+        ]
+    )
+    record: ClassVar[np.dtype[Any]] = np.dtype([("quality", "i4"), APPLY])
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    draw = staticmethod(_draw)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        qualities = checks.integer_span(self.name, "quality_range", self.quality_range, 1, 100)
+        self.settle(quality_range=qualities)
+        self.check_p()
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        tables = np.ravel(LUMA), np.ravel(CHROMA)
+        return np.array((*self.quality_range, *tables, self.p), self.parameters)
+
+    def scratch(self, state: State) -> int:
+        """Return the bytes of three planes, of a table and blocks, and of lines of chroma."""
+        height, width, _ = state.bound
+        chroma = padded(whole_blocks(half(height)) * whole_blocks(half(width)))
+        grey = padded(whole_blocks(height) * whole_blocks(width))
+        return padded(WORK) + grey + 2 * chroma + 20 * half(width)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return the states as they are."""
+        declared = super().declare(states)
+        require_colours(self.name, states)
+        return declared
+
+
+def jpeg_compression(
+    *values: Value,
+    quality_range: tuple[int, int] = (30, 90),
+    p: float = 0.5,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Compress images of a pipeline as JPEG; see `JpegCompression`."""
+    return JpegCompression(quality_range, p)(*values, stream=stream, relative=relative)

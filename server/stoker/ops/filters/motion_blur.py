@@ -1,0 +1,226 @@
+"""Blur along a line of drawn length and direction, with probability p, as a camera that moves.
+
+Draws: 0 and 1 `bases.blur`; 2 the direction in degrees, uniform, counter-clockwise from the
+right. The window is a line of `size` points, one pixel apart, through its middle; a point between
+pixels is shared by the four round it. The image is mirrored at its outermost pixel.
+
+In units of 2**-8 pixels point i lies at floor(256 i cos + 0.5) to the right and
+floor(256 i sin + 0.5) up; points i and -i mirror each other. Its share of the four pixels is the
+product of the distances, of sum 2**16. A pixel's weight is its sum of shares times 2**8 / size,
+rounded, halves up; the middle takes what is missing to 2**24. Sums: `stoker.ops.kernels.windows`.
+
+Of floats the weights are these times 2**-24, exact as float32; sums: `kernels.windows_floats`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.blur import (
+    SIZE,
+    BlurOp,
+    bordered,
+    bordered_bytes,
+    draw_window,
+    plain_shifts,
+)
+from stoker.ops.bases.pixelwise import APPLY, begin, plain_floats
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import FLOAT
+from stoker.ops.kernels.affinity import RADIANS
+from stoker.ops.kernels.float_levels import plain_number
+from stoker.ops.kernels.resample import padded
+from stoker.ops.kernels.windows import HALF24, add_pair, begin_sums, store_levels
+from stoker.ops.kernels.windows_floats import weigh
+from stoker.rng.draws import uniform_range
+from stoker.rng.maths import cos, floor, sin
+
+MOST: Final = 360.0
+POINT: Final = 256
+"""Units of a pixel in which points lie."""
+WHOLE: Final = 1 << 24
+"""Sum of all weights."""
+PART: Final = np.float32(1 / WHOLE)
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    draw_window(key, params, height, width, record)
+    record["angle"] = uniform_range(key, 2, params["from"], params["to"])
+
+
+@kernel
+def fill_line(angle: float, size: int, weights: Any) -> None:
+    """Write the weights of the lower half of the window, the middle row included.
+
+    Args:
+        angle: degrees, counter-clockwise from the right.
+        size: side of the window, odd.
+        weights: `(size * size,) int64`, rows from the top; symmetric about the middle, so that
+            pixel n and pixel `size * size - 1 - n` weigh the same.
+    """
+    turn = angle * RADIANS
+    right, up = 256.0 * cos(turn), 256.0 * sin(turn)
+    middle, last = size * size // 2, size * size - 1
+    for n in range(size * size):
+        weights[n] = 0
+    for i in range(1, size // 2 + 1):
+        x, y = floor(i * right + 0.5), -floor(i * up + 0.5)
+        fx, fy = x % POINT, y % POINT
+        corner = middle + (y // POINT) * size + x // POINT
+        for row in range(2):
+            for column in range(2):
+                share = (fy if row else POINT - fy) * (fx if column else POINT - fx)
+                if share > 0:
+                    weights[corner + row * size + column] += share
+                    weights[last - corner - row * size - column] += share
+    rest = WHOLE
+    for n in range(size * size):
+        if n != middle:
+            weights[n] = (2 * POINT * weights[n] + size) // (2 * size)
+            rest -= weights[n]
+    weights[middle] = rest
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    size = int(record["size"])
+    if not record["apply"] or size == 1:
+        begin(src, dst)
+        return
+    height, width, channels = src.shape
+    radius, count = size // 2, width * channels
+    stride, middle = count + 2 * radius * channels, size * size // 2
+    image = bordered(src, radius, 1, scratch)
+    rest = scratch[bordered_bytes(height, width, channels, radius) :]
+    weights = rest[: 8 * size * size].view(np.int64)
+    at = padded(8 * size * size)
+    sums = rest[at : at + 4 * count].view(np.uint32)
+    fill_line(record["angle"], size, weights)
+    result = dst.reshape(dst.size)
+    for y in range(height):
+        centre = (y + radius) * stride + radius * channels
+        begin_sums(image, np.uint64(centre), np.uint32(weights[middle]), HALF24, sums)
+        for n in range(middle):
+            if weights[n] > 0:
+                away = (radius - n // size) * stride + (radius - n % size) * channels
+                a, b = np.uint64(centre - away), np.uint64(centre + away)
+                add_pair(image, a, b, np.uint32(weights[n]), sums)
+        store_levels(sums, result, np.uint64(y * count))
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src
+    size = int(record["size"])
+    if record["apply"]:
+        weights = np.zeros(size * size, np.int64)
+        fill_line(float(record["angle"]), size, weights)
+        window = plain_shifts(src, size, "reflect").astype(np.int64)
+        dst[...] = (np.tensordot(weights, window, 1) + WHOLE // 2) // WHOLE
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    size = int(record["size"])
+    if not record["apply"] or size == 1:
+        begin(src, dst)
+        return
+    height, width, channels = src.shape
+    radius, count = size // 2, width * channels
+    stride, middle = count + 2 * radius * channels, size * size // 2
+    image = bordered(src, radius, 1, scratch)
+    rest = scratch[bordered_bytes(height, width, 4 * channels, radius) :]
+    weights = rest[: 8 * size * size].view(np.int64)
+    at = padded(8 * size * size)
+    places = rest[at : 2 * at].view(np.int64)[: size * size]
+    parts = rest[2 * at : 2 * at + 4 * (middle + 1)].view(np.float32)
+    fill_line(record["angle"], size, weights)
+    places[0], parts[0] = radius * stride + radius * channels, np.float32(weights[middle]) * PART
+    pairs = 0
+    for n in range(middle):
+        if weights[n] > 0:
+            pairs += 1
+            away = (radius - n // size) * stride + (radius - n % size) * channels
+            places[2 * pairs - 1], places[2 * pairs] = places[0] - away, places[0] + away
+            parts[pairs] = np.float32(weights[n]) * PART
+    result = dst.reshape(dst.size)
+    for y in range(height):
+        weigh(image, places, parts, pairs, result, y * count, count)
+        for i in range(2 * pairs + 1):
+            places[i] += stride
+
+
+@plain_floats
+def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+    size = int(record["size"])
+    if size == 1:
+        return image
+    weights = np.zeros(size * size, np.int64)
+    fill_line(float(record["angle"]), size, weights)
+    window, parts, middle = (
+        plain_shifts(image, size, "reflect"),
+        weights.astype(np.float32) * PART,
+        size * size // 2,
+    )
+    total = parts[middle] * window[middle]
+    for n in np.flatnonzero(weights[:middle]):
+        total = total + parts[n] * (window[n] + window[-1 - n])
+    return plain_number(total)
+
+
+@register
+@dataclass(frozen=True)
+class MotionBlur(BlurOp):
+    """Blur along a line; sides of the window up to 63.
+
+    Attributes:
+        degrees: (low, high) of the direction, counter-clockwise from the right.
+    """
+
+    degrees: tuple[float, float] = (0.0, 180.0)
+
+    name: ClassVar[str] = "motion_blur"
+    takes_floats: ClassVar[bool] = True
+    largest: ClassVar[int] = 63
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [("from", "f8"), ("to", "f8"), ("low", "i4"), ("high", "i4"), ("p", "f8")]
+    )
+    record: ClassVar[np.dtype[Any]] = np.dtype([("angle", "f8"), SIZE, APPLY])
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
+    draw = staticmethod(_draw)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        super().check()
+        self.settle(degrees=checks.span(self.name, "degrees", self.degrees, -MOST, MOST))
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((*self.degrees, *self.size_range, self.p), self.parameters)
+
+    def scratch(self, state: State) -> int:
+        """Return the bytes of the image with its border, the weights and a line of sums.
+
+        Of floats there are places of pixels and float32 weights in the place of the line.
+        """
+        side, (_, width, channels) = self.size_range[1], state.bound
+        weights = padded(8 * side * side)
+        rest = weights + 4 * side * side if state.dtype == FLOAT else 4 * width * channels
+        return self.border(state) + weights + rest
+
+
+def motion_blur(
+    *values: Value,
+    size_range: tuple[int, int] = (3, 7),
+    p: float = 0.5,
+    degrees: tuple[float, float] = (0.0, 180.0),
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Blur images of a pipeline along a line; see `MotionBlur`."""
+    return MotionBlur(size_range, p, degrees)(*values, stream=stream, relative=relative)

@@ -1,0 +1,223 @@
+"""Rotate, shift, scale and shear about the centre, image and mask alike; the size stays.
+
+Parameters and matrix are those of torchvision's RandomAffine. Draws: 0 angle (degrees, clockwise),
+1 shift to the right and 2 downwards (whole pixels), 3 scale, 4 and 5 shear along x and along y
+(degrees); all uniform. What leaves the image is lost, what enters it is filled.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.fills import FILL_FIELDS, Fills
+from stoker.ops.contract import checks
+from stoker.ops.contract.checks import spread
+from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.relative import carried, one_ratio
+from stoker.ops.contract.rules import require_pixels
+from stoker.ops.kernels.affinity import (
+    forward,
+    move_image,
+    move_mask,
+    plain_move_image,
+    plain_move_mask,
+)
+from stoker.ops.kernels.warp import FILTERS
+from stoker.rng.draws import uniform_range
+from stoker.rng.maths import floor
+
+MOST_DEGREES: Final = 360.0
+MOST_SHEAR: Final = 80.0
+MOST_SCALE: Final = 64.0
+
+
+@kernel
+def _shift(key: Any, k: int, low: float, high: float, side: int) -> int:
+    return floor(uniform_range(key, k, low * side, high * side) + 0.5)
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    record["angle"] = uniform_range(key, 0, params["angle_low"], params["angle_high"])
+    record["translate_x"] = _shift(key, 1, params["x_low"], params["x_high"], width)
+    record["translate_y"] = _shift(key, 2, params["y_low"], params["y_high"], height)
+    record["scale"] = uniform_range(key, 3, params["scale_low"], params["scale_high"])
+    record["shear_x"] = uniform_range(key, 4, params["shear_x_low"], params["shear_x_high"])
+    record["shear_y"] = uniform_range(key, 5, params["shear_y_low"], params["shear_y_high"])
+
+
+@kernel
+def _decision(record: Any) -> Any:
+    angle, scale = float(record["angle"]), float(record["scale"])
+    shear_x, shear_y = float(record["shear_x"]), float(record["shear_y"])
+    move_x, move_y = float(record["translate_x"]), float(record["translate_y"])
+    return angle, shear_x, shear_y, scale, move_x, move_y
+
+
+@kernel
+def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    move_image(src, dst, _decision(record), params)
+
+
+@kernel
+def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    move_mask(src, dst, _decision(record), params)
+
+
+def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    plain_move_image(src, dst, _decision(record), params)
+
+
+def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    plain_move_mask(src, dst, _decision(record), params)
+
+
+def _translate(op: str, value: object) -> tuple[float, ...]:
+    """Return the greatest shifts as parts of width and height, or both ranges."""
+    parts: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else (value, value)
+    if len(parts) == 4:
+        x = checks.span(op, "translate", parts[:2], -1.0, 1.0)
+        return *x, *checks.span(op, "translate", parts[2:], -1.0, 1.0)
+    if len(parts) == 2 and all(checks.is_number(part) and 0 <= part <= 1 for part in parts):
+        return float(parts[0]), float(parts[1])
+    raise checks.refuse(op, "translate", "a number from 0 to 1, or (horizontal, vertical)", value)
+
+
+def _moves(translate: tuple[float, ...]) -> tuple[float, ...]:
+    """Return (x low, x high, y low, y high) of checked shifts."""
+    if len(translate) == 4:
+        return translate
+    return -translate[0], translate[0], -translate[1], translate[1]
+
+
+def _shear(op: str, value: object) -> tuple[float, float, float, float]:
+    """Return (x low, x high, y low, y high) of d, of (low, high) for x, or of all four."""
+    if isinstance(value, Sequence) and len(value) == 4:
+        x = spread(op, "shear", tuple(value[:2]), MOST_SHEAR)
+        return *x, *spread(op, "shear", tuple(value[2:]), MOST_SHEAR)
+    return *spread(op, "shear", value, MOST_SHEAR), 0.0, 0.0
+
+
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    return forward(_decision(record), sizes[0], sizes[1])
+
+
+@kernel
+def _rescale(params: Any, record: Any, sizes: Any) -> bool:
+    height, width, tall, wide = sizes
+    record["translate_x"] = carried(np.int64(record["translate_x"]), width, wide)
+    record["translate_y"] = carried(np.int64(record["translate_y"]), height, tall)
+    return one_ratio(sizes)
+
+
+@register
+@dataclass(frozen=True)
+class Affine(Fills, Op):
+    """Rotate, shift, scale and shear about the centre.
+
+    Attributes:
+        degrees: range of the angle, clockwise: (low, high), or d for (-d, d).
+        translate: greatest shift as a part of the width and of the height: (horizontal, vertical),
+            or one number for both; or their ranges: (x low, x high, y low, y high), from -1 to 1.
+        scale: range of the scale; above 1 enlarges.
+        shear: range of the angle of shear along x, in degrees: (low, high), or d for (-d, d); or
+            (x low, x high, y low, y high).
+        interpolation: of images: nearest or bilinear. Masks are always nearest.
+        fill: grey level outside of the image, or one for each channel.
+        mask_fill: class outside of the mask.
+    """
+
+    degrees: float | tuple[float, float]
+    translate: float | tuple[float, ...] = 0.0
+    scale: tuple[float, float] = (1.0, 1.0)
+    shear: float | tuple[float, ...] = 0.0
+    interpolation: str = "bilinear"
+    fill: float | tuple[float, ...] = 0
+    mask_fill: int = 0
+
+    name: ClassVar[str] = "affine"
+    random: ClassVar[bool] = True
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [
+            ("angle_low", "f8"),
+            ("angle_high", "f8"),
+            ("x_low", "f8"),
+            ("x_high", "f8"),
+            ("y_low", "f8"),
+            ("y_high", "f8"),
+            ("scale_low", "f8"),
+            ("scale_high", "f8"),
+            ("shear_x_low", "f8"),
+            ("shear_x_high", "f8"),
+            ("shear_y_low", "f8"),
+            ("shear_y_high", "f8"),
+            *FILL_FIELDS,
+            ("interpolation", "u1"),
+        ]
+    )
+    record: ClassVar[np.dtype[Any]] = np.dtype(
+        [
+            ("angle", "f8"),
+            ("translate_x", "i4"),
+            ("translate_y", "i4"),
+            ("scale", "f8"),
+            ("shear_x", "f8"),
+            ("shear_y", "f8"),
+        ]
+    )
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_image, _plain_image),
+        "mask": Kernel(_run_mask, _plain_mask),
+    }
+    draw = staticmethod(_draw)
+    forward = staticmethod(_forward)
+    rescale = staticmethod(_rescale)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            degrees=spread(self.name, "degrees", self.degrees, MOST_DEGREES),
+            translate=_translate(self.name, self.translate),
+            scale=checks.interval(self.name, "scale", self.scale, 1 / MOST_SCALE, MOST_SCALE),
+            shear=_shear(self.name, self.shear),
+            interpolation=checks.choice(self.name, "interpolation", self.interpolation, FILTERS),
+            **self.checked_fills(),
+        )
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        degrees = spread(self.name, "degrees", self.degrees, MOST_DEGREES)
+        moves = _moves(_translate(self.name, self.translate))
+        shear = _shear(self.name, self.shear)
+        ranges = (*degrees, *moves, *self.scale, *shear)
+        code = FILTERS.index(self.interpolation)
+        return np.array((*ranges, *self.fills(), code), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return the states as they are."""
+        self.require_kinds(states)
+        require_pixels(self.name, states, floats=True)
+        self.require_fills(states)
+        return states, 0
+
+
+def affine(  # noqa: PLR0913 - its parameters, and what every call takes
+    *values: Value,
+    degrees: float | tuple[float, float],
+    translate: float | tuple[float, ...] = 0.0,
+    scale: tuple[float, float] = (1.0, 1.0),
+    shear: float | tuple[float, ...] = 0.0,
+    interpolation: str = "bilinear",
+    fill: float | tuple[float, ...] = 0,
+    mask_fill: int = 0,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Rotate, shift, scale and shear values of a pipeline; see `Affine`."""
+    op = Affine(degrees, translate, scale, shear, interpolation, fill, mask_fill)
+    return op(*values, stream=stream, relative=relative)

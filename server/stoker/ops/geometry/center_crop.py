@@ -1,0 +1,110 @@
+"""Cut the centre out of image and mask; what lies outside is filled. No randomness.
+
+The offset is half of what is too much, rounded to the nearest, halves to even, as torchvision's
+center_crop; where the image is too small, half of what is missing, rounded down, is filled before
+it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.cropped import Cropped
+from stoker.ops.bases.fills import FILL_FIELDS
+from stoker.ops.contract.op import Kernel, Value
+from stoker.ops.contract.reading import box_inside
+from stoker.ops.contract.registry import register
+from stoker.ops.kernels.cut import cut, plain_cut
+from stoker.ops.kernels.points import scaled
+
+
+@kernel
+def offset(size_in: int, size_out: int) -> int:
+    """Return the first source pixel of a centred window."""
+    if size_in < size_out:
+        return -((size_out - size_in) // 2)
+    spare = size_in - size_out
+    return spare // 2 + (1 if spare % 4 == 3 else 0)
+
+
+@kernel
+def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    top, left = offset(src.shape[0], dst.shape[0]), offset(src.shape[1], dst.shape[1])
+    cut(src, dst, top, left, params["fill"])
+
+
+@kernel
+def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    top, left = offset(src.shape[0], dst.shape[0]), offset(src.shape[1], dst.shape[1])
+    whole = src.reshape((src.shape[0], src.shape[1], 1))
+    cut(whole, dst.reshape((dst.shape[0], dst.shape[1], 1)), top, left, params["mask_fill"])
+
+
+def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    top, left = offset(src.shape[0], dst.shape[0]), offset(src.shape[1], dst.shape[1])
+    plain_cut(src, dst, top, left, np.asarray(params["fill"]))
+
+
+def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    top, left = offset(src.shape[0], dst.shape[0]), offset(src.shape[1], dst.shape[1])
+    plain_cut(src, dst, top, left, np.asarray(params["mask_fill"]))
+
+
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    top, left = offset(sizes[0], sizes[2]), offset(sizes[1], sizes[3])
+    return scaled(1.0, 1.0, -left, -top)
+
+
+@kernel
+def _reads(params: Any, record: Any, height: int, width: int) -> Any:
+    size = int(params["height"]), int(params["width"])
+    return box_inside(offset(height, size[0]), offset(width, size[1]), size, height, width)
+
+
+@register
+@dataclass(frozen=True)
+class CenterCrop(Cropped):
+    """Cut the centre out.
+
+    Attributes:
+        size: output side, or (height, width), in pixels.
+        fill: grey level outside of the image, or one for each channel.
+        mask_fill: class outside of the mask.
+    """
+
+    fill: float | tuple[float, ...] = 0
+    mask_fill: int = 0
+
+    name: ClassVar[str] = "center_crop"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [("height", "i4"), ("width", "i4"), *FILL_FIELDS]
+    )
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_image, _plain_image),
+        "mask": Kernel(_run_mask, _plain_mask),
+    }
+    reads = staticmethod(_reads)
+    forward = staticmethod(_forward)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(**self.checked())
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((*self.sides(), *self.fills()), self.parameters)
+
+
+def center_crop(
+    *values: Value,
+    size: int | tuple[int, int],
+    fill: float | tuple[float, ...] = 0,
+    mask_fill: int = 0,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Cut the centre out of values of a pipeline; see `CenterCrop`."""
+    return CenterCrop(size, fill, mask_fill)(*values, stream=stream, relative=relative)

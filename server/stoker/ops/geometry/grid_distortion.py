@@ -1,0 +1,258 @@
+"""Stretch and squeeze the columns and rows of a grid at random; the size stays.
+
+Draws: 0 applied if uniform < p; 1 + 2i how much wider cell i becomes, 2 + 2i how much taller, both
+uniform in `stretch_range`; 16 cells are drawn whatever `cells` is. Output cells are of one size;
+what they show is 1 + stretch times as wide, scaled so that all of them together are the image:
+nothing enters from outside, and nothing leaves.
+
+A stretch counts as s = floor((1 + stretch) * 2**16 + 0.5). With n cells and W pixels, output pixel
+x lies in cell i = ((2x + 1) n) // 2W, at r = ((2x + 1) n) mod 2W in it; its position is
+(2W (s_0 + ... + s_(i-1)) + r s_i) * 2**24 // (2 (s_0 + ... + s_(n-1))), below 2**62. Sampling:
+`kernels.warp`. Boxes and keypoints move by the exact inverse; columns and rows stay columns and
+rows, so a box stays one.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import ItemsKernel, Kernel, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.kernels.points import beyond, move_boxes, scaled
+from stoker.ops.kernels.sampling_points import sample_row
+from stoker.ops.kernels.warp import BITS, FILTERS, plain_sample
+from stoker.rng.draws import bernoulli, uniform_range
+from stoker.rng.maths import floor
+
+CELLS: Final = 16
+MOST: Final = 0.9
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
+    for i in range(CELLS):
+        record["across"][i] = uniform_range(key, 1 + 2 * i, params["low"], params["high"])
+        record["down"][i] = uniform_range(key, 2 + 2 * i, params["low"], params["high"])
+
+
+@kernel
+def stretched(stretch: float) -> int:
+    """Return 1 + stretch in units of 2**-16."""
+    return floor((1.0 + stretch) * 65536.0 + 0.5)
+
+
+@kernel
+def fill_places(size: int, cells: int, stretches: Any, places: Any) -> None:
+    """Write the positions of all pixels of an axis: `(size,) int64`."""
+    whole = 0
+    for i in range(cells):
+        whole += stretched(stretches[i])
+    before, cell = 0, 0
+    for x in range(size):
+        at = (2 * x + 1) * cells
+        while cell < at // (2 * size):
+            before += stretched(stretches[cell])
+            cell += 1
+        part = at % (2 * size) * stretched(stretches[cell])
+        places[x] = ((2 * size * before + part) << BITS) // (2 * whole)
+
+
+@kernel
+def _warp(src: Any, dst: Any, params: Any, record: Any, bilinear: int, scratch: Any) -> None:
+    height, width, _ = src.shape
+    cells = int(params["cells"])
+    across = scratch[: 8 * width].view(np.int64)
+    down = scratch[8 * width : 16 * width].view(np.int64)
+    rows = scratch[16 * width : 16 * width + 8 * height].view(np.int64)
+    fill_places(width, cells, record["across"], across)
+    fill_places(height, cells, record["down"], rows)
+    for y in range(height):
+        down[:] = rows[y]
+        # Every position is inside of the source: what stands for the fill is never read.
+        sample_row(src, dst, y, (across, down), bilinear, rows)
+
+
+@kernel
+def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    if record["apply"]:
+        _warp(src, dst, params, record, int(params["interpolation"]), scratch)
+    else:
+        begin(src, dst)
+
+
+@kernel
+def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    if record["apply"]:
+        whole = src.reshape((src.shape[0], src.shape[1], 1))
+        out = dst.reshape((dst.shape[0], dst.shape[1], 1))
+        _warp(whole, out, params, record, 0, scratch)
+    else:
+        begin(src, dst)
+
+
+@kernel
+def unstretched(at: float, size: int, cells: int, stretches: Any) -> float:
+    """Return where a place of the source comes to lie along an axis: the inverse of the positions.
+
+    What lies before 0 or behind `size` moves as the first or the last cell does.
+    """
+    whole = 0
+    for i in range(cells):
+        whole += stretched(stretches[i])
+    place, before, cell = at * whole, 0, 0
+    while cell < cells - 1 and place >= float((before + stretched(stretches[cell])) * size):
+        before += stretched(stretches[cell])
+        cell += 1
+    part = (place - float(before * size)) / float(stretched(stretches[cell]) * size)
+    return (cell + part) * size / cells
+
+
+@kernel
+def _moved(at: Any, n: int, word: int, params: Any, record: Any, sizes: Any) -> Any:
+    """Return where the point at a word of item n comes to lie, rounded to float32."""
+    x: Any = np.float64(at[n, word])
+    y: Any = np.float64(at[n, word + 1])
+    if record["apply"]:
+        cells = int(params["cells"])
+        x = unstretched(x, sizes[1], cells, record["across"])
+        y = unstretched(y, sizes[0], cells, record["down"])
+    return np.float64(np.float32(x)), np.float64(np.float32(y))
+
+
+@kernel
+def _run_boxes(src: Any, dst: Any, params: Any, record: Any, sizes: Any, visible: int) -> int:
+    at, to = src.view(np.float32), dst.view(np.float32)
+    tall, wide = float(sizes[2]), float(sizes[3])
+    kept = 0
+    for n in range(src.shape[0]):
+        left, top = _moved(at, n, 0, params, record, sizes)
+        right, bottom = _moved(at, n, 2, params, record, sizes)
+        if beyond(left, right, wide) or beyond(top, bottom, tall):
+            continue
+        item = dst[kept : kept + 1]
+        for word in range(src.shape[1]):
+            item[0, word] = src[n, word]
+        to[kept, 0], to[kept, 1], to[kept, 2], to[kept, 3] = left, top, right, bottom
+        kept += move_boxes(item, item, scaled(1.0, 1.0, 0.0, 0.0), sizes, visible)
+    return kept
+
+
+@kernel
+def _run_keypoints(src: Any, dst: Any, params: Any, record: Any, sizes: Any) -> int:
+    at, to = src.view(np.float32), dst.view(np.float32)
+    tall, wide = float(sizes[2]), float(sizes[3])
+    kept = 0
+    for n in range(src.shape[0]):
+        x, y = _moved(at, n, 0, params, record, sizes)
+        if beyond(x, x, wide) or beyond(y, y, tall):
+            continue
+        for word in range(src.shape[1]):
+            dst[kept, word] = src[n, word]
+        to[kept, 0], to[kept, 1] = x, y
+        kept += 1
+    return kept
+
+
+def plain_places(size: int, cells: int, stretches: np.ndarray) -> np.ndarray:
+    """Return the positions of all pixels of an axis, with NumPy; the reference of `fill_places`."""
+    sizes = np.array([stretched(float(stretch)) for stretch in stretches[:cells]])
+    cell, part = np.divmod((2 * np.arange(size) + 1) * cells, 2 * size)
+    before = np.cumsum(sizes) - sizes
+    places: np.ndarray = ((2 * size * before[cell] + part * sizes[cell]) << BITS) // (
+        2 * sizes.sum()
+    )
+    return places
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, bilinear: int) -> None:
+    dst[...] = src
+    if record["apply"]:
+        cells = int(params["cells"])
+        across = plain_places(src.shape[1], cells, np.asarray(record["across"]))
+        down = plain_places(src.shape[0], cells, np.asarray(record["down"]))
+        at = np.broadcast_arrays(across, down[:, None])
+        plain_sample(src, dst, (*at, True), bilinear, np.zeros(4, np.uint8))
+
+
+def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    _plain(src, dst, params, record, int(params["interpolation"]))
+
+
+def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    _plain(src, dst, params, record, 0)
+
+
+@register
+@dataclass(frozen=True)
+class GridDistortion(PixelOp):
+    """Stretch and squeeze the columns and rows of a grid.
+
+    Attributes:
+        cells: columns and rows of the grid, from 2 to 16.
+        stretch_range: (low, high) of how much wider or taller a cell becomes before all are scaled
+            to the image, as a part of it; from -0.9 to 0.9.
+        interpolation: of images: nearest or bilinear. Masks are always nearest.
+        p: probability.
+    """
+
+    cells: int = 5
+    stretch_range: tuple[float, float] = (-0.3, 0.3)
+    interpolation: str = "bilinear"
+    p: float = 0.5
+
+    name: ClassVar[str] = "grid_distortion"
+    takes_floats: ClassVar[bool] = True
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [("low", "f8"), ("high", "f8"), ("cells", "i4"), ("interpolation", "u1"), ("p", "f8")]
+    )
+    record: ClassVar[np.dtype[Any]] = np.dtype(
+        [("across", "f8", (CELLS,)), ("down", "f8", (CELLS,)), APPLY]
+    )
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_image, _plain_image),
+        "mask": Kernel(_run_mask, _plain_mask),
+    }
+    items: ClassVar[dict[str, ItemsKernel]] = {
+        "boxes": ItemsKernel(_run_boxes, visible=True),
+        "keypoints": ItemsKernel(_run_keypoints),
+    }
+    draw = staticmethod(_draw)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            cells=checks.integer(self.name, "cells", self.cells, 2, CELLS),
+            stretch_range=checks.span(self.name, "stretch_range", self.stretch_range, -MOST, MOST),
+            interpolation=checks.choice(self.name, "interpolation", self.interpolation, FILTERS),
+        )
+        self.check_p()
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        code = FILTERS.index(self.interpolation)
+        return np.array((*self.stretch_range, self.cells, code, self.p), self.parameters)
+
+    def scratch(self, state: State) -> int:
+        """Return the bytes of positions: of a row twice, and of a column."""
+        height, width = state.bound[:2]
+        return 16 * width + 8 * height
+
+
+def grid_distortion(
+    *values: Value,
+    cells: int = 5,
+    stretch_range: tuple[float, float] = (-0.3, 0.3),
+    interpolation: str = "bilinear",
+    p: float = 0.5,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Stretch and squeeze a grid of values of a pipeline; see `GridDistortion`."""
+    return GridDistortion(cells, stretch_range, interpolation, p)(
+        *values, stream=stream, relative=relative
+    )

@@ -1,0 +1,54 @@
+"""Mirror left and right with probability p, image and mask alike.
+
+Draw 0 decides: flipped if uniform < p. The record's `flip` is 0 or 1.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from stoker.jit import kernel
+from stoker.ops.bases.flips import FlipOp
+from stoker.ops.contract.op import Kernel, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.kernels.points import scaled
+from stoker.ops.kernels.reorder import mirror_image, move_rows
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    width = src.shape[1]
+    if record["flip"]:
+        mirror_image(src, dst, width - 1, width)
+    else:
+        move_rows(src, dst, 0, width)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src[:, ::-1] if record["flip"] else src
+
+
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    if record["flip"]:
+        return scaled(-1.0, 1.0, sizes[1], 0.0)
+    return scaled(1.0, 1.0, 0.0, 0.0)
+
+
+@register
+@dataclass(frozen=True)
+class HorizontalFlip(FlipOp):
+    """Mirror left and right; parameters as `FlipOp`."""
+
+    name: ClassVar[str] = "horizontal_flip"
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run, _plain),
+        "mask": Kernel(_run, _plain),
+    }
+    forward = staticmethod(_forward)
+
+
+def horizontal_flip(
+    *values: Value, p: float = 0.5, stream: str | None = None, relative: bool = False
+) -> Any:
+    """Mirror values of a pipeline with probability p; see `HorizontalFlip`."""
+    return HorizontalFlip(p)(*values, stream=stream, relative=relative)

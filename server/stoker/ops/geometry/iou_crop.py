@@ -1,0 +1,238 @@
+"""Crop so that enough of some object is left: the random crop of SSD, chosen by the boxes.
+
+As torchvision's RandomIoUCrop: an option, the least overlap, is drawn; then crops of random height
+and width, of an aspect ratio that is allowed, are tried until one holds the centre of a box whose
+intersection over union with the crop is at least the option. Where `trials` crops fail another
+option is drawn. Boxes whose centres lie outside of the crop are left out, the others are clipped.
+An option of 1 or more leaves the image as it is. Source: Liu et al., "SSD: Single Shot MultiBox
+Detector", 2016, 2.2; there too it is enough that one box overlaps.
+
+Where we differ: after 8 options without a crop the image stays as it is (torchvision's loop has no
+end); places are integers, each as likely, the last one too; an image without boxes gets a crop of
+any place (torchvision tries for ever).
+
+Draws: r is option r, of 8; trial t of option r reads 8 + 4 * (1024 r + t) and the three after it:
+height and width as parts of the image's, uniform, sides rounded down; top and left, integers.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import ItemsKernel, Kernel, Op, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.relative import rescale_box
+from stoker.ops.contract.rules import require_pixels
+from stoker.ops.kernels.points import lower, move_boxes, scaled, upper
+from stoker.ops.kernels.reorder import move_rows
+from stoker.rng.draws import integers, uniform_range
+from stoker.rng.maths import floor
+
+ROUNDS: Final = 8
+MAX_TRIALS: Final = 1024
+MAX_OPTIONS: Final = 16
+OPTIONS: Final = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+
+
+@kernel
+def centred(at: Any, n: int, left: float, top: float, right: float, bottom: float) -> bool:
+    """Whether the centre of box n lies inside of a crop, not on its edge."""
+    x = (np.float64(at[n, 0]) + np.float64(at[n, 2])) / 2.0
+    y = (np.float64(at[n, 1]) + np.float64(at[n, 3])) / 2.0
+    return bool(left < x < right and top < y < bottom)
+
+
+@kernel
+def overlap(at: Any, n: int, left: float, top: float, right: float, bottom: float) -> float:
+    """Return the intersection over union of box n and a crop that has an area."""
+    x0, y0 = np.float64(at[n, 0]), np.float64(at[n, 1])
+    x1, y1 = np.float64(at[n, 2]), np.float64(at[n, 3])
+    wide = upper(lower(x1, right) - upper(x0, left), 0.0)
+    tall = upper(lower(y1, bottom) - upper(y0, top), 0.0)
+    both = wide * tall
+    either = (x1 - x0) * (y1 - y0) + (right - left) * (bottom - top) - both
+    return both / either if either > 0.0 else 0.0
+
+
+@kernel
+def holds(at: Any, left: float, top: float, right: float, bottom: float, option: float) -> bool:
+    """Whether a crop is good: it overlaps enough with a box whose centre it holds."""
+    for n in range(at.shape[0]):
+        inside = centred(at, n, left, top, right, bottom)
+        if inside and overlap(at, n, left, top, right, bottom) >= option:
+            return True
+    return bool(at.shape[0] == 0)
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any, items: Any) -> None:
+    at = items.view(np.float32)
+    record["top"] = 0
+    record["left"] = 0
+    record["height"] = height
+    record["width"] = width
+    record["applied"] = 0
+    for attempt in range(ROUNDS):
+        option = params["options"][int(integers(key, attempt, int(params["count"])))]
+        record["option"] = option
+        if option >= 1.0:
+            return
+        for trial in range(int(params["trials"])):
+            k = ROUNDS + 4 * (MAX_TRIALS * attempt + trial)
+            h = floor(height * uniform_range(key, k, params["min_scale"], params["max_scale"]))
+            w = floor(width * uniform_range(key, k + 1, params["min_scale"], params["max_scale"]))
+            if h < 1 or w < 1 or not params["min_aspect"] <= w / h <= params["max_aspect"]:
+                continue
+            top = int(integers(key, k + 2, height - h + 1))
+            left = int(integers(key, k + 3, width - w + 1))
+            if holds(at, float(left), float(top), float(left + w), float(top + h), option):
+                record["top"] = top
+                record["left"] = left
+                record["height"] = h
+                record["width"] = w
+                record["applied"] = 1
+                return
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    line = src.shape[1]
+    move_rows(src, dst, int(record["top"]) * line + int(record["left"]), line)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    top, left = int(record["top"]), int(record["left"])
+    dst[...] = src[top : top + dst.shape[0], left : left + dst.shape[1]]
+
+
+@kernel
+def _out_size(params: Any, record: Any, height: int, width: int) -> Any:
+    return np.int64(record["height"]), np.int64(record["width"])
+
+
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    return scaled(1.0, 1.0, -int(record["left"]), -int(record["top"]))
+
+
+@kernel
+def _run_boxes(src: Any, dst: Any, params: Any, record: Any, sizes: Any, visible: int) -> int:
+    at, numbers = src.view(np.float32), _forward(params, record, sizes)
+    left, top = float(record["left"]), float(record["top"])
+    right, bottom = left + float(record["width"]), top + float(record["height"])
+    kept = 0
+    for n in range(src.shape[0]):
+        if record["applied"] == 0 or centred(at, n, left, top, right, bottom):
+            kept += move_boxes(src[n : n + 1], dst[kept:], numbers, sizes, visible)
+    return kept
+
+
+@register
+@dataclass(frozen=True)
+class IouCrop(Op):
+    """Crop so that enough of some object is left; decided from the boxes of the call.
+
+    Attributes:
+        min_scale: least side of the crop, as part of the image's; above 0.
+        max_scale: greatest side of the crop, as part of the image's; at most 1.
+        min_aspect: least width / height of the crop.
+        max_aspect: greatest width / height of the crop.
+        options: least overlaps, one of which is drawn; 1 or more leaves the image as it is. At most
+            16, from 0 to 2.
+        trials: crops that are tried for an option, from 1 to 1024.
+    """
+
+    min_scale: float = 0.3
+    max_scale: float = 1.0
+    min_aspect: float = 0.5
+    max_aspect: float = 2.0
+    options: tuple[float, ...] = OPTIONS
+    trials: int = 40
+
+    name: ClassVar[str] = "iou_crop"
+    random: ClassVar[bool] = True
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [
+            ("min_scale", "f8"),
+            ("max_scale", "f8"),
+            ("min_aspect", "f8"),
+            ("max_aspect", "f8"),
+            ("options", "f8", (MAX_OPTIONS,)),
+            ("count", "i4"),
+            ("trials", "i4"),
+        ]
+    )
+    record: ClassVar[np.dtype[Any]] = np.dtype(
+        [
+            ("top", "i4"),
+            ("left", "i4"),
+            ("height", "i4"),
+            ("width", "i4"),
+            ("option", "f8"),
+            ("applied", "u1"),
+        ]
+    )
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run, _plain),
+        "mask": Kernel(_run, _plain),
+    }
+    items: ClassVar[dict[str, ItemsKernel]] = {"boxes": ItemsKernel(_run_boxes, visible=True)}
+    draws_from: ClassVar[str] = "boxes"
+    draw = staticmethod(_draw)
+    out_size = staticmethod(_out_size)
+    forward = staticmethod(_forward)
+    rescale = staticmethod(rescale_box)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        scale = (self.min_scale, self.max_scale)
+        scale = checks.interval(self.name, "(min_scale, max_scale)", scale, 0.0, 1.0)
+        aspect = (self.min_aspect, self.max_aspect)
+        aspect = checks.interval(
+            self.name, "(min_aspect, max_aspect)", aspect, 0.0, checks.MAX_SIDE
+        )
+        options = tuple(self.options) if isinstance(self.options, tuple | list) else ()
+        good = all(checks.is_number(option) and 0 <= option <= 2 for option in options)
+        if not good or not 1 <= len(options) <= MAX_OPTIONS:
+            expected = f"1 to {MAX_OPTIONS} numbers from 0 to 2"
+            raise checks.refuse(self.name, "options", expected, self.options)
+        self.settle(
+            min_scale=scale[0],
+            max_scale=scale[1],
+            min_aspect=aspect[0],
+            max_aspect=aspect[1],
+            options=tuple(float(option) for option in options),
+            trials=checks.integer(self.name, "trials", self.trials, 1, MAX_TRIALS),
+        )
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        options = np.zeros(MAX_OPTIONS)
+        options[: len(self.options)] = self.options
+        ranges = (self.min_scale, self.max_scale, self.min_aspect, self.max_aspect)
+        return np.array((*ranges, options, len(self.options), self.trials), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states of any size up to that of the image."""
+        self.require_kinds(states)
+        require_pixels(self.name, states, floats=True)
+        return tuple(s.resized(None, None, (s.bound[0], s.bound[1])) for s in states), 0
+
+
+def iou_crop(
+    *values: Value,
+    min_scale: float = 0.3,
+    max_scale: float = 1.0,
+    min_aspect: float = 0.5,
+    max_aspect: float = 2.0,
+    options: tuple[float, ...] = OPTIONS,
+    trials: int = 40,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Crop values of a pipeline so that enough of some object is left; see `IouCrop`."""
+    op = IouCrop(min_scale, max_scale, min_aspect, max_aspect, options, trials)
+    return op(*values, stream=stream, relative=relative)

@@ -1,0 +1,79 @@
+"""Mirror image and mask, always: the flips without a draw, for views of one image side by side."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.relative import keep_record
+from stoker.ops.contract.rules import require_pixels
+from stoker.ops.kernels.points import scaled
+from stoker.ops.kernels.reorder import mirror_image, move_rows
+
+AXES: Final = ("horizontal", "vertical")
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    height, width = src.shape[0], src.shape[1]
+    if params["vertical"]:
+        move_rows(src, dst, (height - 1) * width, -width)
+    else:
+        mirror_image(src, dst, width - 1, width)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src[::-1] if params["vertical"] else src[:, ::-1]
+
+
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    if params["vertical"]:
+        return scaled(1.0, -1.0, 0.0, sizes[0])
+    return scaled(-1.0, 1.0, sizes[1], 0.0)
+
+
+@register
+@dataclass(frozen=True)
+class Mirror(Op):
+    """Mirror, always.
+
+    Attributes:
+        axis: along which pixels change places: horizontal (left and right) or vertical.
+    """
+
+    axis: str = "horizontal"
+
+    name: ClassVar[str] = "mirror"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("vertical", "u1")])
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run, _plain),
+        "mask": Kernel(_run, _plain),
+    }
+    forward = staticmethod(_forward)
+    rescale = staticmethod(keep_record)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(axis=checks.choice(self.name, "axis", self.axis, AXES))
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((AXES.index(self.axis),), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return the states as they are."""
+        self.require_kinds(states)
+        require_pixels(self.name, states, floats=True)
+        return states, 0
+
+
+def mirror(
+    *values: Value, axis: str = "horizontal", stream: str | None = None, relative: bool = False
+) -> Any:
+    """Mirror values of a pipeline, always; see `Mirror`."""
+    return Mirror(axis)(*values, stream=stream, relative=relative)

@@ -1,0 +1,191 @@
+"""Add pixels round image and mask: by given numbers, and up to a multiple. No randomness.
+
+New pixels are a fill, the nearest edge, or the mirrored image. What a multiple demands is added
+below and on the right, so that positions in the image stay as they are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.fills import FILL_FIELDS, Fills
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, Op, State, StateError, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import require_pixels
+from stoker.ops.kernels.cut import cut, plain_cut
+from stoker.ops.kernels.extend import extend, plain_extend
+from stoker.ops.kernels.points import scaled
+
+MODES: Final = ("constant", "edge", "reflect")
+CONSTANT: Final = 0
+REFLECT: Final = 2
+
+
+@kernel
+def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    top, left = -int(params["top"]), -int(params["left"])
+    if params["mode"] == CONSTANT:
+        cut(src, dst, top, left, params["fill"])
+    else:
+        extend(src, dst, top, left, 1 if params["mode"] == REFLECT else 0)
+
+
+@kernel
+def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    top, left = -int(params["top"]), -int(params["left"])
+    whole = src.reshape((src.shape[0], src.shape[1], 1))
+    out = dst.reshape((dst.shape[0], dst.shape[1], 1))
+    if params["mode"] == CONSTANT:
+        cut(whole, out, top, left, params["mask_fill"])
+    else:
+        extend(whole, out, top, left, 1 if params["mode"] == REFLECT else 0)
+
+
+def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    top, left = -int(params["top"]), -int(params["left"])
+    if params["mode"] == CONSTANT:
+        plain_cut(src, dst, top, left, np.asarray(params["fill"]))
+    else:
+        plain_extend(src, dst, top, left, int(params["mode"] == REFLECT))
+
+
+def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    top, left = -int(params["top"]), -int(params["left"])
+    if params["mode"] == CONSTANT:
+        plain_cut(src, dst, top, left, np.asarray(params["mask_fill"]))
+    else:
+        plain_extend(src, dst, top, left, int(params["mode"] == REFLECT))
+
+
+@kernel
+def padded_side(side: int, before: int, after: int, multiple: int) -> int:
+    """Return a side with its padding, rounded up to a multiple."""
+    return (side + before + after + multiple - 1) // multiple * multiple
+
+
+@kernel
+def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
+    tall = padded_side(height, int(params["top"]), int(params["bottom"]), int(params["multiple_y"]))
+    wide = padded_side(width, int(params["left"]), int(params["right"]), int(params["multiple_x"]))
+    return tall, wide
+
+
+def _padding(op: str, value: object) -> tuple[int, int, int, int]:
+    """Return (top, bottom, left, right) of one number, of (y, x), or of all four."""
+    sides: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else (value,)
+    if all(checks.is_integer(s) and 0 <= s <= checks.MAX_SIDE for s in sides):
+        if len(sides) == 1:
+            sides = sides * 2
+        if len(sides) == 2:
+            sides = (sides[0], sides[0], sides[1], sides[1])
+        if len(sides) == 4:
+            return int(sides[0]), int(sides[1]), int(sides[2]), int(sides[3])
+    expected = (
+        "an integer, (above and below, left and right), or (top, bottom, left, right), from 0 to "
+        f"{checks.MAX_SIDE}"
+    )
+    raise checks.refuse(op, "padding", expected, value)
+
+
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    return scaled(1.0, 1.0, int(params["left"]), int(params["top"]))
+
+
+@register
+@dataclass(frozen=True)
+class Pad(Fills, Op):
+    """Add pixels round the image.
+
+    Attributes:
+        padding: pixels on every side, or (above and below, left and right), or (top, bottom, left,
+            right).
+        multiple: sides grow further, below and on the right, to a multiple of this, or of (height,
+            width).
+        mode: what new pixels are: constant, edge or reflect.
+        fill: grey level of new pixels, or one for each channel; for constant.
+        mask_fill: class of new pixels of a mask; for constant.
+    """
+
+    padding: int | tuple[int, ...] = 0
+    multiple: int | tuple[int, int] = 1
+    mode: str = "constant"
+    fill: float | tuple[float, ...] = 0
+    mask_fill: int = 0
+
+    name: ClassVar[str] = "pad"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [
+            ("top", "i4"),
+            ("bottom", "i4"),
+            ("left", "i4"),
+            ("right", "i4"),
+            ("multiple_y", "i4"),
+            ("multiple_x", "i4"),
+            *FILL_FIELDS,
+            ("mode", "u1"),
+        ]
+    )
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_image, _plain_image),
+        "mask": Kernel(_run_mask, _plain_mask),
+    }
+    out_size = staticmethod(_out_size)
+    forward = staticmethod(_forward)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            padding=_padding(self.name, self.padding),
+            multiple=checks.pair(self.name, "multiple", self.multiple, 1),
+            mode=checks.choice(self.name, "mode", self.mode, MODES),
+            **self.checked_fills(),
+        )
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        padding = _padding(self.name, self.padding)
+        multiple = checks.pair(self.name, "multiple", self.multiple, 1)
+        values = (*padding, *multiple, *self.fills(), MODES.index(self.mode))
+        return np.array(values, self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states of grown sides."""
+        self.require_kinds(states)
+        require_pixels(self.name, states, floats=True)
+        if self.mode == "constant":
+            self.require_fills(states)
+        return tuple(self._grown(state) for state in states), 0
+
+    def _grown(self, state: State) -> State:
+        """Return the state with its padding."""
+        top, bottom, left, right = _padding(self.name, self.padding)
+        multiple_y, multiple_x = checks.pair(self.name, "multiple", self.multiple, 1)
+        tall = padded_side(state.bound[0], top, bottom, multiple_y)
+        wide = padded_side(state.bound[1], left, right, multiple_x)
+        if max(tall, wide) > checks.MAX_SIDE:
+            raise StateError(
+                f"{self.name}: expected sides up to {checks.MAX_SIDE}, {state} would become "
+                f"{tall}x{wide}. Pad by less",
+                op=self.name,
+            )
+        fixed_y, fixed_x = state.shape[0] is not None, state.shape[1] is not None
+        return state.resized(tall if fixed_y else None, wide if fixed_x else None, (tall, wide))
+
+
+def pad(
+    *values: Value,
+    padding: int | tuple[int, ...] = 0,
+    multiple: int | tuple[int, int] = 1,
+    mode: str = "constant",
+    fill: float | tuple[float, ...] = 0,
+    mask_fill: int = 0,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Add pixels round values of a pipeline; see `Pad`."""
+    return Pad(padding, multiple, mode, fill, mask_fill)(*values, stream=stream, relative=relative)

@@ -1,0 +1,192 @@
+"""Move the four corners inwards at random, as seen from aside; image and mask alike; size stays.
+
+Draw 0 decides with probability p; draws 1 to 8 are how far each corner moves, right and down or
+left and up, whole pixels up to floor(distortion_scale * (side - 1) / 2). The record has the corners
+where they come to lie: (x, y) of the top left, top right, bottom right and bottom left pixel. What
+lies outside of them is filled. An image of one row or one column stays as it is.
+
+A distortion_scale up to 0.6 keeps the four corners convex; beyond 2/3 an image could fold.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.fills import FILL_FIELDS, Fills
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.relative import carried
+from stoker.ops.contract.rules import require_pixels
+from stoker.ops.kernels.points import scaled
+from stoker.ops.kernels.projected import projection_bytes, warp_projection
+from stoker.ops.kernels.projection import forward_projection, plain_projection, projection
+from stoker.ops.kernels.runs import copy_run
+from stoker.ops.kernels.warp import FILTERS, plain_sample
+from stoker.rng.draws import bernoulli, integers
+from stoker.rng.maths import floor
+
+MOST: Final = 0.6
+
+
+@kernel
+def _most(params: Any, side: int) -> int:
+    """Return how far a corner moves at most along a side."""
+    return floor(params["distortion_scale"] * (side - 1) * 0.5)
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    most_x, most_y = _most(params, width), _most(params, height)
+    applied = bernoulli(key, 0, params["p"]) and height > 1 and width > 1
+    record["applied"] = 1 if applied else 0
+    for corner in range(4):
+        move_x = int(integers(key, 1 + 2 * corner, most_x + 1)) if applied else 0
+        move_y = int(integers(key, 2 + 2 * corner, most_y + 1)) if applied else 0
+        right, low = corner in (1, 2), corner in (2, 3)
+        record["corners"][2 * corner] = width - 1 - move_x if right else move_x
+        record["corners"][2 * corner + 1] = height - 1 - move_y if low else move_y
+
+
+@kernel
+def _corner(at: Any, far: bool, before: int, after: int, most: int) -> Any:
+    """Carry over a place of a corner: it moves by the same part of its side, at most as drawn."""
+    move = min(carried(before - 1 - at if far else at, before, after), most)
+    return after - 1 - move if far else move
+
+
+@kernel
+def _rescale(params: Any, record: Any, sizes: Any) -> bool:
+    height, width, tall, wide = sizes
+    record["applied"] = 1 if record["applied"] and tall > 1 and wide > 1 else 0
+    for corner in range(4):
+        right, low = corner in (1, 2), corner in (2, 3)
+        x, y = 2 * corner, 2 * corner + 1
+        at_x, at_y = np.int64(record["corners"][x]), np.int64(record["corners"][y])
+        record["corners"][x] = _corner(at_x, right, width, wide, _most(params, wide))
+        record["corners"][y] = _corner(at_y, low, height, tall, _most(params, tall))
+    return True
+
+
+@kernel
+def _run(src: Any, dst: Any, record: Any, bilinear: int, fill: Any, scratch: Any) -> None:
+    if record["applied"]:
+        numbers = projection(record["corners"], src.shape[0], src.shape[1])
+        warp_projection(src, dst, numbers, bilinear, fill, scratch)
+    else:
+        copy_run(src.reshape(src.size), 0, dst.reshape(dst.size), 0, src.size)
+
+
+@kernel
+def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    _run(src, dst, record, int(params["interpolation"]), params["fill"], scratch)
+
+
+@kernel
+def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    whole = src.reshape((src.shape[0], src.shape[1], 1))
+    out = dst.reshape((dst.shape[0], dst.shape[1], 1))
+    _run(whole, out, record, 0, params["mask_fill"], scratch)
+
+
+def _plain(src: Any, dst: Any, record: Any, bilinear: int, fill: np.ndarray) -> None:
+    if record["applied"]:
+        at = plain_projection(record["corners"], *src.shape[:2])
+        plain_sample(src, dst, at, bilinear, fill)
+    else:
+        dst[...] = src
+
+
+def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    _plain(src, dst, record, int(params["interpolation"]), np.asarray(params["fill"]))
+
+
+def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    _plain(src, dst, record, 0, np.asarray(params["mask_fill"]))
+
+
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    if record["applied"]:
+        return forward_projection(record["corners"], sizes[0], sizes[1])
+    return scaled(1.0, 1.0, 0.0, 0.0)
+
+
+@register
+@dataclass(frozen=True)
+class Perspective(Fills, Op):
+    """Move the four corners inwards.
+
+    Attributes:
+        distortion_scale: how far a corner moves at most, as a part of half of a side; up to 0.6.
+        p: probability.
+        interpolation: of images: nearest or bilinear. Masks are always nearest.
+        fill: grey level outside of the image, or one for each channel.
+        mask_fill: class outside of the mask.
+    """
+
+    distortion_scale: float = 0.5
+    p: float = 0.5
+    interpolation: str = "bilinear"
+    fill: float | tuple[float, ...] = 0
+    mask_fill: int = 0
+
+    name: ClassVar[str] = "perspective"
+    version: ClassVar[int] = 2
+    random: ClassVar[bool] = True
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [
+            ("distortion_scale", "f8"),
+            ("p", "f8"),
+            *FILL_FIELDS,
+            ("interpolation", "u1"),
+        ]
+    )
+    record: ClassVar[np.dtype[Any]] = np.dtype([("applied", "u1"), ("corners", "i4", (8,))])
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_image, _plain_image),
+        "mask": Kernel(_run_mask, _plain_mask),
+    }
+    draw = staticmethod(_draw)
+    forward = staticmethod(_forward)
+    rescale = staticmethod(_rescale)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        amount = checks.number(self.name, "distortion_scale", self.distortion_scale, 0.0, MOST)
+        self.settle(
+            distortion_scale=amount,
+            p=checks.number(self.name, "p", self.p, 0.0, 1.0),
+            interpolation=checks.choice(self.name, "interpolation", self.interpolation, FILTERS),
+            **self.checked_fills(),
+        )
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        code = FILTERS.index(self.interpolation)
+        values = (self.distortion_scale, self.p, *self.fills(), code)
+        return np.array(values, self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return the states as they are."""
+        self.require_kinds(states)
+        require_pixels(self.name, states, floats=True)
+        self.require_fills(states)
+        return states, max(projection_bytes(state.bound[1]) for state in states)
+
+
+def perspective(
+    *values: Value,
+    distortion_scale: float = 0.5,
+    p: float = 0.5,
+    interpolation: str = "bilinear",
+    fill: float | tuple[float, ...] = 0,
+    mask_fill: int = 0,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Move the corners of values of a pipeline inwards; see `Perspective`."""
+    op = Perspective(distortion_scale, p, interpolation, fill, mask_fill)
+    return op(*values, stream=stream, relative=relative)

@@ -1,0 +1,117 @@
+"""Resize to a fixed size; image and mask alike, without randomness.
+
+Images are filtered (antialiased, as Pillow), masks take the nearest class and never a new one.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.resizing import (
+    BICUBIC,
+    INTERPOLATIONS,
+    NEAREST,
+    plain_image,
+    plain_mask,
+    resize_mask,
+    resize_scratch,
+    run_floats,
+)
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.relative import keep_record
+from stoker.ops.contract.rules import require_pixels
+from stoker.ops.kernels.nearest import nearest
+from stoker.ops.kernels.points import fill_frame
+from stoker.ops.kernels.resample import resample
+
+
+@kernel
+def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    box = (0, 0, src.shape[0], src.shape[1])
+    if params["interpolation"] == NEAREST:
+        nearest(src, box, dst, scratch)
+    else:
+        resample(src, box, dst, params["interpolation"] == BICUBIC, scratch)
+
+
+@kernel
+def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    resize_mask(src, dst, (0, 0, src.shape[0], src.shape[1]), scratch)
+
+
+def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    plain_image(src, dst, (0, 0, *src.shape[:2]), int(params["interpolation"]))
+
+
+def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    plain_mask(src, dst, (0, 0, *src.shape[:2]))
+
+
+@kernel
+def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
+    return int(params["height"]), int(params["width"])
+
+
+@register
+@dataclass(frozen=True)
+class Resize(Op):
+    """Resize to a fixed size.
+
+    Attributes:
+        size: output side, or (height, width), in pixels.
+        interpolation: filter of images: nearest, bilinear or bicubic. Masks are always nearest.
+    """
+
+    size: int | tuple[int, int]
+    interpolation: str = "bilinear"
+
+    name: ClassVar[str] = "resize"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [("height", "i4"), ("width", "i4"), ("interpolation", "u1")]
+    )
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_image, _plain_image),
+        "mask": Kernel(_run_mask, _plain_mask),
+    }
+    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(run_floats, _plain_image)}
+    out_size = staticmethod(_out_size)
+    forward = staticmethod(fill_frame)
+    rescale = staticmethod(keep_record)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            size=checks.pair(self.name, "size", self.size, 1),
+            interpolation=checks.choice(
+                self.name, "interpolation", self.interpolation, INTERPOLATIONS
+            ),
+        )
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        height, width = checks.pair(self.name, "size", self.size, 1)
+        code = INTERPOLATIONS.index(self.interpolation)
+        return np.array((height, width, code), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states of the new size."""
+        self.require_kinds(states)
+        require_pixels(self.name, states, floats=True)
+        size = checks.pair(self.name, "size", self.size, 1)
+        need = resize_scratch(states, size, self.interpolation)
+        return tuple(state.resized(*size, size) for state in states), need
+
+
+def resize(
+    *values: Value,
+    size: int | tuple[int, int],
+    interpolation: str = "bilinear",
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Resize values of a pipeline to a fixed size; see `Resize`."""
+    return Resize(size, interpolation)(*values, stream=stream, relative=relative)

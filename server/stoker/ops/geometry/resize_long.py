@@ -1,0 +1,82 @@
+"""Resize so that the longer side has a given length and the ratio of sides stays; no randomness."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.fit import FIT_FLOATS, FIT_KERNELS, fit_long, fit_scratch
+from stoker.ops.bases.resizing import INTERPOLATIONS
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.relative import keep_record
+from stoker.ops.contract.rules import require_pixels
+from stoker.ops.kernels.points import fill_frame
+
+
+@kernel
+def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
+    return fit_long(height, width, int(params["size"]))
+
+
+@register
+@dataclass(frozen=True)
+class ResizeLong(Op):
+    """Resize the longer side to a given length, keeping the ratio.
+
+    Attributes:
+        size: length of the longer side, in pixels.
+        interpolation: filter of images: nearest, bilinear or bicubic. Masks are always nearest.
+    """
+
+    size: int
+    interpolation: str = "bilinear"
+
+    name: ClassVar[str] = "resize_long"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("size", "i4"), ("interpolation", "u1")])
+    kernels: ClassVar[dict[str, Kernel]] = FIT_KERNELS
+    floats: ClassVar[dict[str, Kernel]] = FIT_FLOATS
+    out_size = staticmethod(_out_size)
+    forward = staticmethod(fill_frame)
+    rescale = staticmethod(keep_record)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            size=checks.integer(self.name, "size", self.size, 1, checks.MAX_SIDE),
+            interpolation=checks.choice(
+                self.name, "interpolation", self.interpolation, INTERPOLATIONS
+            ),
+        )
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((self.size, INTERPOLATIONS.index(self.interpolation)), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states of the new size, or of sides up to it."""
+        self.require_kinds(states)
+        require_pixels(self.name, states, floats=True)
+        most = (self.size, self.size)
+        need = [fit_scratch(s, most, self.interpolation) for s in states]
+        return tuple(self._fitted(s) for s in states), max(need, default=0)
+
+    def _fitted(self, state: State) -> State:
+        height, width = state.shape[:2]
+        if height is None or width is None:
+            return state.resized(None, None, (self.size, self.size))
+        tall, wide = fit_long(height, width, self.size)
+        return state.resized(tall, wide, (tall, wide))
+
+
+def resize_long(
+    *values: Value,
+    size: int,
+    interpolation: str = "bilinear",
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Resize the longer side of values of a pipeline; see `ResizeLong`."""
+    return ResizeLong(size, interpolation)(*values, stream=stream, relative=relative)

@@ -1,0 +1,99 @@
+"""Resize so that the shorter side has a given length and the ratio of sides stays; no randomness.
+
+As torchvision's `Resize(size, max_size=...)`, but `max_size` must be given: without it nothing
+bounds the longer side of a thin image, and memory is planned before the first image is seen.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.fit import (
+    FIT_FLOATS,
+    FIT_KERNELS,
+    check_max,
+    fit_scratch,
+    fit_short,
+    short_most,
+    short_state,
+)
+from stoker.ops.bases.resizing import INTERPOLATIONS
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.relative import keep_record
+from stoker.ops.contract.rules import require_pixels
+from stoker.ops.kernels.points import fill_frame
+
+
+@kernel
+def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
+    return fit_short(height, width, int(params["size"]), int(params["max_size"]))
+
+
+@register
+@dataclass(frozen=True)
+class ResizeShort(Op):
+    """Resize the shorter side to a given length, keeping the ratio.
+
+    Attributes:
+        size: length of the shorter side, in pixels.
+        max_size: greatest length of the longer side; where it would be exceeded, the longer side
+            gets it and the shorter one becomes shorter than `size`.
+        interpolation: filter of images: nearest, bilinear or bicubic. Masks are always nearest.
+    """
+
+    size: int
+    max_size: int
+    interpolation: str = "bilinear"
+
+    name: ClassVar[str] = "resize_short"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [("size", "i4"), ("max_size", "i4"), ("interpolation", "u1")]
+    )
+    kernels: ClassVar[dict[str, Kernel]] = FIT_KERNELS
+    floats: ClassVar[dict[str, Kernel]] = FIT_FLOATS
+    out_size = staticmethod(_out_size)
+    forward = staticmethod(fill_frame)
+    rescale = staticmethod(keep_record)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        size = checks.integer(self.name, "size", self.size, 1, checks.MAX_SIDE)
+        self.settle(
+            size=size,
+            max_size=check_max(self.name, size, self.max_size),
+            interpolation=checks.choice(
+                self.name, "interpolation", self.interpolation, INTERPOLATIONS
+            ),
+        )
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        code = INTERPOLATIONS.index(self.interpolation)
+        return np.array((self.size, self.max_size, code), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states of the new size, or of bounded sizes."""
+        self.require_kinds(states)
+        require_pixels(self.name, states, floats=True)
+        need = [
+            fit_scratch(s, short_most(s, self.size, self.max_size), self.interpolation)
+            for s in states
+        ]
+        after = [short_state(s, (self.size, self.size), self.max_size) for s in states]
+        return tuple(after), max(need, default=0)
+
+
+def resize_short(
+    *values: Value,
+    size: int,
+    max_size: int,
+    interpolation: str = "bilinear",
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Resize the shorter side of values of a pipeline; see `ResizeShort`."""
+    return ResizeShort(size, max_size, interpolation)(*values, stream=stream, relative=relative)

@@ -1,0 +1,128 @@
+"""Turn by quarter turns, image and mask alike, as `numpy.rot90`: counter-clockwise.
+
+Draw 0 decides with probability p whether to turn; draw 1 takes one of `turns`, each as likely. The
+record's `turns` is the number of quarter turns, 0 where p said no. An odd number swaps height and
+width, so unless the image is square or all rows swap alike the size differs from row to row.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.flips import swapped
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.relative import keep_record
+from stoker.ops.contract.rules import require_pixels
+from stoker.ops.kernels.points import turned as turned_by
+from stoker.ops.kernels.reorder import reorder, turned
+from stoker.ops.kernels.turn_floats import reorder_floats
+from stoker.rng.draws import bernoulli, integers
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    choice = int(integers(key, 1, int(params["count"])))
+    record["turns"] = params["turns"][choice] if bernoulli(key, 0, params["p"]) else 0
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    height, width = src.shape[0], src.shape[1]
+    size, walk = turned(height, width, int(record["turns"]))
+    reorder(src, dst, size, walk)
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    height, width = src.shape[0], src.shape[1]
+    size, walk = turned(height, width, int(record["turns"]))
+    reorder_floats(src, dst, size, walk)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = np.rot90(src, int(record["turns"]))
+
+
+@kernel
+def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
+    return (width, height) if record["turns"] % 2 == 1 else (height, width)
+
+
+def _turns(op: str, value: object) -> tuple[int, ...]:
+    """Return the quarter turns to choose from, each once, in order."""
+    items: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else (value,)
+    if items and all(checks.is_integer(v) and 0 <= v <= 3 for v in items):
+        return tuple(sorted(set(items)))
+    raise checks.refuse(op, "turns", "an integer from 0 to 3, or several", value)
+
+
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    return turned_by(int(record["turns"]), sizes[0], sizes[1])
+
+
+@register
+@dataclass(frozen=True)
+class Rot90(Op):
+    """Turn by quarter turns.
+
+    Attributes:
+        turns: quarter turns, counter-clockwise, or several of which one is drawn.
+        p: probability.
+    """
+
+    turns: int | tuple[int, ...] = (0, 1, 2, 3)
+    p: float = 0.5
+
+    name: ClassVar[str] = "rot90"
+    random: ClassVar[bool] = True
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [("p", "f8"), ("count", "i4"), ("turns", "u1", (4,))]
+    )
+    record: ClassVar[np.dtype[Any]] = np.dtype([("turns", "u1")])
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run, _plain),
+        "mask": Kernel(_run, _plain),
+    }
+    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain)}
+    draw = staticmethod(_draw)
+    out_size = staticmethod(_out_size)
+    forward = staticmethod(_forward)
+    rescale = staticmethod(keep_record)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            turns=_turns(self.name, self.turns),
+            p=checks.number(self.name, "p", self.p, 0.0, 1.0),
+        )
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        turns = _turns(self.name, self.turns)
+        padded = turns + (0,) * (4 - len(turns))
+        return np.array((self.p, len(turns), padded), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states whose sides may be swapped."""
+        self.require_kinds(states)
+        require_pixels(self.name, states, floats=True)
+        odd = [turn % 2 == 1 for turn in _turns(self.name, self.turns)]
+        kept, swaps = self.p < 1.0 or not all(odd), self.p > 0.0 and any(odd)
+        return tuple(swapped(state, kept, swaps) for state in states), 0
+
+
+def rot90(
+    *values: Value,
+    turns: int | tuple[int, ...] = (0, 1, 2, 3),
+    p: float = 0.5,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Turn values of a pipeline by quarter turns; see `Rot90`."""
+    return Rot90(turns, p)(*values, stream=stream, relative=relative)

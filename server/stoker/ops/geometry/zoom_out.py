@@ -1,0 +1,166 @@
+"""Put image and mask at a random place of a larger, filled canvas: the expansion of SSD.
+
+Draws: 0 applied if uniform < p; 1 how many times the canvas is the image, uniform in its range, its
+sides rounded down; 2 and 3 the place from the top and from the left, integers. The size differs
+from row to row: put a resize or a crop behind it. As torchvision's RandomZoomOut.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.fills import FILL_FIELDS, Fills
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.relative import carried
+from stoker.ops.contract.rules import refuse, require_pixels
+from stoker.ops.kernels.cut import cut, plain_cut
+from stoker.ops.kernels.points import scaled
+from stoker.rng.draws import bernoulli, integers, uniform_range
+from stoker.rng.maths import floor
+
+MOST: Final = 16.0
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    ratio = uniform_range(key, 1, params["low"], params["high"])
+    ratio = ratio if bernoulli(key, 0, params["p"]) else 1.0
+    tall, wide = floor(height * ratio), floor(width * ratio)
+    record["height"] = tall
+    record["width"] = wide
+    record["top"] = int(integers(key, 2, tall - height + 1))
+    record["left"] = int(integers(key, 3, wide - width + 1))
+
+
+@kernel
+def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    cut(src, dst, -int(record["top"]), -int(record["left"]), params["fill"])
+
+
+@kernel
+def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    whole = src.reshape((src.shape[0], src.shape[1], 1))
+    out = dst.reshape((dst.shape[0], dst.shape[1], 1))
+    cut(whole, out, -int(record["top"]), -int(record["left"]), params["mask_fill"])
+
+
+def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    plain_cut(src, dst, -int(record["top"]), -int(record["left"]), np.asarray(params["fill"]))
+
+
+def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    fill = np.asarray(params["mask_fill"])
+    plain_cut(src, dst, -int(record["top"]), -int(record["left"]), fill)
+
+
+@kernel
+def _out_size(params: Any, record: Any, height: int, width: int) -> Any:
+    return np.int64(record["height"]), np.int64(record["width"])
+
+
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    return scaled(1.0, 1.0, int(record["left"]), int(record["top"]))
+
+
+@kernel
+def _canvas(side: Any, before: int, after: int, high: float) -> Any:
+    """Carry over a side of the canvas, rounded down as that of the first value."""
+    return max(min(side * after // before, floor(after * high)), after)
+
+
+@kernel
+def _rescale(params: Any, record: Any, sizes: Any) -> bool:
+    before_y, before_x, after_y, after_x = sizes
+    height = _canvas(np.int64(record["height"]), before_y, after_y, params["high"])
+    width = _canvas(np.int64(record["width"]), before_x, after_x, params["high"])
+    top = carried(np.int64(record["top"]), before_y, after_y)
+    left = carried(np.int64(record["left"]), before_x, after_x)
+    record["height"], record["width"] = height, width
+    record["top"], record["left"] = min(top, height - after_y), min(left, width - after_x)
+    return True
+
+
+@register
+@dataclass(frozen=True)
+class ZoomOut(Fills, Op):
+    """Put the image at a random place of a larger canvas.
+
+    Attributes:
+        side_range: (low, high) of canvas over image, for both sides; from 1 to 16.
+        fill: grey level of the canvas, or one for each channel.
+        mask_fill: class of the canvas of a mask.
+        p: probability.
+    """
+
+    side_range: tuple[float, float] = (1.0, 4.0)
+    fill: float | tuple[float, ...] = 0
+    mask_fill: int = 0
+    p: float = 0.5
+
+    name: ClassVar[str] = "zoom_out"
+    random: ClassVar[bool] = True
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [("low", "f8"), ("high", "f8"), *FILL_FIELDS, ("p", "f8")]
+    )
+    record: ClassVar[np.dtype[Any]] = np.dtype(
+        [("top", "i4"), ("left", "i4"), ("height", "i4"), ("width", "i4")]
+    )
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_image, _plain_image),
+        "mask": Kernel(_run_mask, _plain_mask),
+    }
+    draw = staticmethod(_draw)
+    out_size = staticmethod(_out_size)
+    forward = staticmethod(_forward)
+    rescale = staticmethod(_rescale)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            side_range=checks.span(self.name, "side_range", self.side_range, 1.0, MOST),
+            p=checks.number(self.name, "p", self.p, 0.0, 1.0),
+            **self.checked_fills(),
+        )
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((*self.side_range, *self.fills(), self.p), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states of any size up to the largest canvas.
+
+        Raises:
+            StateError: the largest canvas is too large, besides `Op.declare`'s reasons.
+        """
+        self.require_kinds(states)
+        require_pixels(self.name, states, floats=True)
+        self.require_fills(states)
+        return tuple(self._grown(state) for state in states), 0
+
+    def _grown(self, state: State) -> State:
+        most = (
+            floor(state.bound[0] * self.side_range[1]),
+            floor(state.bound[1] * self.side_range[1]),
+        )
+        if max(most) > checks.MAX_SIDE:
+            expected = f"a canvas with sides up to {checks.MAX_SIDE}, not {most[0]}x{most[1]}"
+            raise refuse(self.name, expected, state, "Zoom out by less")
+        return state.resized(None, None, most)
+
+
+def zoom_out(
+    *values: Value,
+    side_range: tuple[float, float] = (1.0, 4.0),
+    fill: float | tuple[float, ...] = 0,
+    mask_fill: int = 0,
+    p: float = 0.5,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Put values of a pipeline at a random place of a larger canvas; see `ZoomOut`."""
+    return ZoomOut(side_range, fill, mask_fill, p)(*values, stream=stream, relative=relative)

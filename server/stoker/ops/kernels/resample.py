@@ -1,0 +1,173 @@
+"""Filtered resize of uint8 images: two passes over tap tables, the pixels of Pillow bit for bit.
+
+Each pass sums taps in int32 and rounds and clips to uint8; the image between the passes is uint8.
+The order of the passes is that of Pillow 13, see `vertical_first`. A crop is cut before it is
+resized: no pixel outside of it is read but with weight 0. An axis that keeps its size has one tap
+of weight 1 and is passed over.
+
+The vertical pass blends whole rows, contiguous bytes; the horizontal one blends four pixels of some
+rows at once (`stoker.ops.kernels.tap_sums`).
+
+Scratch, each part aligned to 64 bytes: tables of both axes, a float64 row of taps, int64 places of
+the rows that are blended, copies of the last rows, the image between the passes.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.kernels.reorder import copy_rows
+from stoker.ops.kernels.tap_sums import blend_columns, blend_rows
+from stoker.ops.kernels.tap_tables import fill_table
+from stoker.ops.kernels.taps import PRECISION, plain_taps, tap_bound, tap_count
+
+
+@kernel
+def vertical_first(height: int, width: int, size_y: int, size_x: int) -> bool:
+    """Whether the height shrinks by more pixels than twice what the width shrinks by."""
+    return height - size_y > 2 * max(width - size_x, 0)
+
+
+@kernel
+def padded(size: int) -> int:
+    """Return a number of bytes rounded up to whole cache lines."""
+    return (size + 63) // 64 * 64
+
+
+@kernel
+def table_bytes(size_in: int, size_out: int, bicubic: int) -> int:
+    """Return the scratch bytes of one axis: int32 firsts and weights."""
+    return padded(4 * size_out) + padded(4 * size_out * tap_bound(size_in, size_out, bicubic))
+
+
+@kernel
+def line_bytes(width: int, channels: int, size_x: int) -> int:
+    """Return the bytes of the longer of a source row and an output row."""
+    return max(width, size_x) * channels
+
+
+@kernel
+def work_bytes(height: int, width: int, channels: int, size_y: int, size_x: int, taps: int) -> int:
+    """Return the scratch bytes beside the tables."""
+    line = line_bytes(width, channels, size_x)
+    return (
+        2 * padded(8 * taps) + padded(16 * (width + taps + 4)) + padded(line * max(height, size_y))
+    )
+
+
+@kernel
+def scratch_bytes(
+    height: int, width: int, channels: int, size_y: int, size_x: int, bicubic: int
+) -> int:
+    """Return the scratch bytes of one resize; it never falls when the source grows."""
+    taps = max(tap_bound(width, size_x, bicubic), tap_bound(height, size_y, bicubic))
+    tables = table_bytes(width, size_x, bicubic) + table_bytes(height, size_y, bicubic)
+    return tables + work_bytes(height, width, channels, size_y, size_x, taps)
+
+
+@kernel
+def rooms(
+    height: int, width: int, channels: int, size_y: int, size_x: int, bicubic: int, scratch: Any
+) -> Any:
+    """Cut scratch into its parts.
+
+    Returns:
+        (space of the tables across and down), a float64 row of taps, (room for copies of rows, the
+        row of taps, int64 places of rows), and the image between the passes.
+    """
+    taps = max(tap_bound(width, size_x, bicubic), tap_bound(height, size_y, bicubic))
+    line = line_bytes(width, channels, size_x)
+    a = table_bytes(width, size_x, bicubic)
+    b = a + table_bytes(height, size_y, bicubic)
+    c = b + padded(8 * taps)
+    d = c + padded(8 * taps)
+    e = d + padded(16 * (width + taps + 4))
+    row = scratch[b : b + 8 * taps].view(np.float64)
+    places = scratch[c : c + 8 * taps].view(np.int64)
+    work = (scratch[d:e], row, places)
+    between = scratch[e : e + line * max(height, size_y)]
+    return (scratch[:a], scratch[a:b]), row, work, between
+
+
+@kernel
+def make_table(size_in: int, size_out: int, bicubic: int, space: Any, row: Any) -> Any:
+    """Write the tap table of one axis into scratch; return (first, split weights, count)."""
+    count = tap_count(size_in, size_out, bicubic)
+    start = padded(4 * size_out)
+    first = space[: 4 * size_out].view(np.int32)
+    words = space[start : start + 4 * size_out * count].view(np.int32)
+    fill_table(size_in, size_out, bicubic, count, first, words, row)
+    return first, words, count
+
+
+@kernel
+def horizontal(
+    src: Any, source: Any, rows: int, channels: int, dst: Any, table: Any, work: Any
+) -> None:
+    """Run the horizontal pass: every row of a source to a row of `dst`; see `blend_columns`."""
+    blend_columns(src, source, rows, channels, dst, table, work[0])
+
+
+@kernel
+def resample(src: Any, box: Any, dst: Any, bicubic: int, scratch: Any) -> None:
+    """Resize the box of an image to the size of `dst`.
+
+    Args:
+        src: `(H, W, C) uint8`, contiguous.
+        box: (top, left, height, width) in pixels, inside of `src`.
+        dst: `(h, w, C) uint8`, contiguous.
+        bicubic: 1 for the cubic filter, 0 for the triangle.
+        scratch: `(scratch_bytes(height, width, C, h, w, bicubic),) uint8`, aligned to 64 bytes.
+    """
+    top, left, height, width = box
+    size_y, size_x, channels = dst.shape
+    tables, row, work, between = rooms(height, width, channels, size_y, size_x, bicubic, scratch)
+    image, result = src.reshape(src.size), dst.reshape(dst.size)
+    start = np.int64(0)  # a plain 0 would be a type of its own, and compile the passes once more
+    stride = src.shape[1] * channels
+    at = top * stride + left * channels
+    # One tap of weight 1 for each pixel changes nothing: such a pass is left out.
+    if height == size_y and width == size_x:
+        copy_rows(image, (at, stride), result, (start, width * channels), height, width * channels)
+        return
+    across = make_table(width, size_x, bicubic, tables[0], row)
+    down = make_table(height, size_y, bicubic, tables[1], row)
+    places = work[2]
+    if height == size_y:
+        horizontal(image, (at, stride, width), height, channels, result, across, work)
+    elif width == size_x:
+        blend_rows(image, (at, stride, height - 1), down, result, width * channels, places)
+    elif vertical_first(height, width, size_y, size_x):
+        blend_rows(image, (at, stride, height - 1), down, between, width * channels, places)
+        source = (start, width * channels, width)
+        horizontal(between, source, size_y, channels, result, across, work)
+    else:
+        horizontal(image, (at, stride, width), height, channels, between, across, work)
+        source = (start, size_x * channels, height - 1)
+        blend_rows(between, source, down, result, size_x * channels, places)
+
+
+def plain_pass(image: np.ndarray, size_out: int, bicubic: int) -> np.ndarray:
+    """Resize the first axis with NumPy; the reference of both passes."""
+    size_in = image.shape[0]
+    if size_in == size_out:
+        return image
+    first, weights = plain_taps(size_in, size_out, bicubic)
+    total = np.full((size_out, *image.shape[1:]), 1 << (PRECISION - 1), np.int64)
+    for k in range(weights.shape[1]):
+        rows = image[np.minimum(first + k, size_in - 1)].astype(np.int64)
+        total += rows * weights[:, k].reshape(-1, *[1] * (image.ndim - 1))
+    levels: np.ndarray = np.clip(total >> PRECISION, 0, 255).astype(np.uint8)
+    return levels
+
+
+def plain_resample(
+    image: np.ndarray, size: tuple[int, int], bicubic: int, run: Any = plain_pass
+) -> np.ndarray:
+    """Resize `(H, W, C)` with NumPy, an axis a `run`; the reference of `resample`."""
+    height, width = image.shape[:2]
+    axes = (0, 1) if vertical_first(height, width, size[0], size[1]) else (1, 0)
+    for axis in axes:
+        image = run(image.swapaxes(0, axis), size[axis], bicubic).swapaxes(0, axis)
+    return image

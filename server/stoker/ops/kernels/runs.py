@@ -1,0 +1,61 @@
+"""Runs of values and of pixels of three values, copied, reversed and normalised at once.
+
+Each has a twin in `simd.runs`. Arrays are flat; places count values. A run that is
+written does not overlap the one that is read.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+
+SIXTEEN: Final = 16
+"""Pixels of three values that a block has."""
+THIRTY_TWO: Final = 32
+"""Single values that a block has."""
+
+
+@kernel(twin="stoker.ops.kernels.simd.runs:flat")
+def flat(array: Any) -> Any:
+    """Return the values of a contiguous array side by side."""
+    return array.reshape(array.size)
+
+
+@kernel(twin="stoker.ops.kernels.simd.runs:copy_run")
+def copy_run(src: Any, at: int, dst: Any, to: int, count: int) -> None:
+    """Copy values that lie side by side."""
+    dst[to : to + count] = src[at : at + count]
+
+
+@kernel(twin="stoker.ops.kernels.simd.runs:reverse32")
+def reverse32(src: Any, at: int, dst: Any, to: int) -> None:
+    """Write thirty-two values in reverse order."""
+    dst[to : to + THIRTY_TWO] = src[at : at + THIRTY_TWO][::-1]
+
+
+@kernel(twin="stoker.ops.kernels.simd.runs:reverse16")
+def reverse16(src: Any, at: int, dst: Any, to: int) -> None:
+    """Write sixteen pixels of three values in reverse order; their values keep theirs."""
+    pixels = src[at : at + 3 * SIXTEEN].reshape(SIXTEEN, 3)
+    dst[to : to + 3 * SIXTEEN] = pixels[::-1].reshape(3 * SIXTEEN)
+
+
+@kernel(twin="stoker.ops.kernels.simd.runs:planes16")
+def planes16(src: Any, at: int, means: Any, gains: Any, dst: Any, to: int, plane: int) -> None:
+    """Write (level - mean) * gain of sixteen pixels of three bytes, a run for each channel.
+
+    Args:
+        src: flat uint8.
+        at: place of the first level.
+        means: three float32.
+        gains: three float32.
+        dst: flat float32.
+        to: place of the first channel's run.
+        plane: values from one run to the next.
+    """
+    pixels = src[at : at + 3 * SIXTEEN].reshape(SIXTEEN, 3)
+    for c in range(3):
+        start = to + c * plane
+        values = (pixels[:, c].astype(np.float32) - means[c]) * gains[c]
+        dst[start : start + SIXTEEN] = values

@@ -1,0 +1,174 @@
+"""Tap tables: which source pixels make up one output pixel of a resize, and with what weights.
+
+For each of `size_out` outputs: the first tap's index and `count` integer weights in units of
+2**-PRECISION. Support, window, filter and rounding are those of Pillow's antialiased convolution
+(Resample.c): the filter is stretched by max(1, scale), the window is clipped to the source, the
+weights are divided by their sum and rounded, halves away from zero; for images of floats to
+float32.
+All in float64 with + - * / and truncation, so the tables have the same bits everywhere.
+
+Windows differ in length by a pixel; in tables of integers the shorter ones are filled up with
+weight 0, so every output has `count` taps. Their index may lie up to `count` beyond the source: the
+passes allow for it. In tables of floats every output has a count of its own, so that what is no
+number stays where it is.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+
+PRECISION: Final = 22
+"""Fraction bits of a weight: with 8 bits of a level and 2 of overshoot they fill an int32."""
+
+ONE: Final = 4194304.0
+"""2**PRECISION."""
+
+
+@kernel
+def triangle(x: float) -> float:
+    """Bilinear filter, support 1."""
+    x = abs(x)
+    return 1.0 - x if x < 1.0 else 0.0
+
+
+@kernel
+def cubic(x: float) -> float:
+    """Bicubic filter with a = -0.5 (Catmull-Rom), support 2."""
+    x = abs(x)
+    if x < 1.0:
+        return (1.5 * x - 2.5) * x * x + 1.0
+    if x < 2.0:
+        return (((x - 5.0) * x + 8.0) * x - 4.0) * -0.5
+    return 0.0
+
+
+@kernel
+def window(index: int, scale: float, support: float, size_in: int) -> tuple[int, int]:
+    """Return (first, end) of the taps of one output pixel."""
+    center = (index + 0.5) * scale
+    first = max(int(center - support + 0.5), 0)
+    return first, min(int(center + support + 0.5), size_in)
+
+
+@kernel
+def tap_bound(size_in: int, size_out: int, bicubic: int) -> int:
+    """Return a count that no window exceeds; it never falls when `size_in` grows."""
+    reach = -(-size_in // size_out) if size_in > size_out else 1
+    return 2 * (2 if bicubic else 1) * reach + 4
+
+
+@kernel
+def tap_count(size_in: int, size_out: int, bicubic: int) -> int:
+    """Return the number of taps per output pixel: the longest window, in whole quads."""
+    scale = size_in / size_out
+    support = (2.0 if bicubic else 1.0) * max(scale, 1.0)
+    longest = 2
+    for index in range(size_out):
+        first, end = window(index, scale, support, size_in)
+        longest = max(longest, end - first)
+    return (longest + 3) // 4 * 4
+
+
+@kernel
+def fill_values(low: int, end: int, center: float, shrink: float, bicubic: int, row: Any) -> float:
+    """Write the filter's values at the taps of one output pixel; return their sum."""
+    total = 0.0
+    for k in range(end - low):
+        at = (k + low - center + 0.5) * shrink
+        row[k] = cubic(at) if bicubic else triangle(at)
+        total += row[k]
+    return total
+
+
+@kernel
+def fill_taps(
+    size_in: int, size_out: int, bicubic: int, count: int, first: Any, weights: Any, row: Any
+) -> None:
+    """Write the table of one axis.
+
+    Args:
+        size_in: source pixels.
+        size_out: output pixels.
+        bicubic: 1 for the cubic filter, 0 for the triangle.
+        count: taps per output pixel, from `tap_count`.
+        first: `(size_out,) int32`, index of the first tap.
+        weights: `(size_out * count,) int32`.
+        row: `(count,) float64`, contents undefined.
+    """
+    scale = size_in / size_out
+    stretch = max(scale, 1.0)
+    support = (2.0 if bicubic else 1.0) * stretch
+    shrink = 1.0 / stretch
+    for index in range(size_out):
+        low, end = window(index, scale, support, size_in)
+        inverse = 1.0 / fill_values(low, end, (index + 0.5) * scale, shrink, bicubic, row)
+        first[index] = low
+        for k in range(count):
+            weight = row[k] * inverse * ONE if k < end - low else 0.0
+            weights[index * count + k] = int(weight - 0.5) if weight < 0.0 else int(weight + 0.5)
+
+
+@kernel
+def fill_float_taps(
+    size_in: int, size_out: int, bicubic: int, most: int, spans: Any, weights: Any, row: Any
+) -> None:
+    """Write the table of one axis for images of floats.
+
+    Args:
+        size_in: source pixels.
+        size_out: output pixels.
+        bicubic: 1 for the cubic filter, 0 for the triangle.
+        most: weights from one output pixel to the next, from `tap_bound`.
+        spans: `(2 * size_out,) int32`, first tap and count of every output pixel.
+        weights: `(size_out * most,) float32`; beyond the count undefined.
+        row: `(most,) float64`, contents undefined.
+    """
+    scale = size_in / size_out
+    stretch = max(scale, 1.0)
+    support = (2.0 if bicubic else 1.0) * stretch
+    shrink = 1.0 / stretch
+    for index in range(size_out):
+        low, end = window(index, scale, support, size_in)
+        total = fill_values(low, end, (index + 0.5) * scale, shrink, bicubic, row)
+        spans[2 * index] = low
+        spans[2 * index + 1] = end - low
+        for k in range(end - low):
+            weights[index * most + k] = np.float32(row[k] / total)
+
+
+def plain_float_taps(size_in: int, size_out: int, bicubic: int) -> tuple[np.ndarray, ...]:
+    """Return first `(size_out,)`, count and weights `(size_out, taps)`; as `fill_float_taps`."""
+    first, count, weights, total = _plain_values(size_in, size_out, bicubic)
+    return first, count, (weights / total[:, None]).astype(np.float32)
+
+
+def plain_taps(size_in: int, size_out: int, bicubic: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return first `(size_out,)` and weights `(size_out, taps)` with NumPy; as `fill_taps`."""
+    first, _, weights, total = _plain_values(size_in, size_out, bicubic)
+    scaled = weights * (1.0 / total)[:, None] * ONE
+    return first, (scaled + np.where(scaled < 0.0, -0.5, 0.5)).astype(np.int64)
+
+
+def _plain_values(size_in: int, size_out: int, bicubic: int) -> tuple[np.ndarray, ...]:
+    """Return first, count, filter's values and their sums, of every output pixel."""
+    scale = size_in / size_out
+    stretch = max(scale, 1.0)
+    support = (2.0 if bicubic else 1.0) * stretch
+    center = (np.arange(size_out) + 0.5) * scale
+    first = np.maximum((center - support + 0.5).astype(np.int64), 0)
+    count = np.minimum((center + support + 0.5).astype(np.int64), size_in) - first
+    offsets = np.arange(int(count.max()))
+    x = np.abs((offsets + first[:, None] - center[:, None] + 0.5) * (1.0 / stretch))
+    if bicubic:
+        near = (1.5 * x - 2.5) * x * x + 1.0
+        far = (((x - 5.0) * x + 8.0) * x - 4.0) * -0.5
+        weights = np.where(x < 1.0, near, np.where(x < 2.0, far, 0.0))
+    else:
+        weights = np.where(x < 1.0, 1.0 - x, 0.0)
+    weights = np.where(offsets < count[:, None], weights, 0.0)
+    total = np.zeros(size_out)
+    for column in weights.T:
+        total += column
+    return first, count, weights, total

@@ -1,0 +1,78 @@
+"""RGB to YCbCr and back in fixed point, as in JPEG files (JFIF 1.02: ITU-R BT.601, full range).
+
+Coefficients are rounded to 2**-16, as in the Independent JPEG Group's library: a constant c is
+floor(c * 2**16 + 0.5). Luma is Pillow's grey (`kernels.color`). Everything stays in int32.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.kernels.color import HALF, HIGH, LOW, SHIFT, plain_luma
+
+BLUE_RED: Final = np.int32(11059)
+"""0.168735892: what red takes from Cb."""
+BLUE_GREEN: Final = np.int32(21709)
+"""0.331264108: what green takes from Cb."""
+RED_GREEN: Final = np.int32(27439)
+"""0.418687589: what green takes from Cr."""
+RED_BLUE: Final = np.int32(5329)
+"""0.081312411: what blue takes from Cr."""
+CENTRE: Final = np.int32((128 << 16) - 1)
+"""Chroma of grey, less what keeps the greatest chroma, 255.5, below 256 when it is rounded."""
+TO_RED: Final = np.int32(91881)
+"""1.402"""
+TO_BLUE: Final = np.int32(116130)
+"""1.772"""
+GREEN_BLUE: Final = np.int32(22554)
+"""0.344136286"""
+GREEN_RED: Final = np.int32(46802)
+"""0.714136286"""
+GREY: Final = np.int32(128)
+CHROMA: Final = np.array([[-11059, -21709, 32768], [32768, -27439, -5329]]).T
+
+
+@kernel
+def chroma(red: Any, green: Any, blue: Any) -> Any:
+    """Return (Cb, Cr) of a pixel of int32 levels, as int32."""
+    cb = np.int32(np.int32(blue << np.int32(15)) - np.int32(BLUE_RED * red))
+    cb = np.int32(np.int32(cb - np.int32(BLUE_GREEN * green)) + CENTRE)
+    cr = np.int32(np.int32(red << np.int32(15)) - np.int32(RED_GREEN * green))
+    cr = np.int32(np.int32(cr - np.int32(RED_BLUE * blue)) + CENTRE)
+    return np.int32(np.int32(cb + HALF) >> SHIFT), np.int32(np.int32(cr + HALF) >> SHIFT)
+
+
+@kernel
+def clipped(level: Any) -> Any:
+    """Bring an int32 into [0, 255]."""
+    return np.uint8(min(max(level, LOW), HIGH))
+
+
+@kernel
+def colours(grey: Any, cb: Any, cr: Any) -> Any:
+    """Return (red, green, blue) of luma and chroma in int32, as uint8."""
+    b, r = np.int32(cb - GREY), np.int32(cr - GREY)
+    red = np.int32(np.int32(np.int32(TO_RED * r) + HALF) >> SHIFT)
+    blue = np.int32(np.int32(np.int32(TO_BLUE * b) + HALF) >> SHIFT)
+    green = np.int32(np.int32(HALF - np.int32(GREEN_BLUE * b)) - np.int32(GREEN_RED * r))
+    green = np.int32(green >> SHIFT)
+    return (
+        clipped(np.int32(grey + red)),
+        clipped(np.int32(grey + green)),
+        clipped(np.int32(grey + blue)),
+    )
+
+
+def plain_to_ycbcr(image: np.ndarray) -> np.ndarray:
+    """Return `(..., 3)` Y, Cb, Cr of `(H, W, 3)` int64, with NumPy."""
+    both = (image @ CHROMA + int(CENTRE) + int(HALF)) >> 16
+    return np.concatenate([plain_luma(image), both], -1)
+
+
+def plain_to_rgb(image: np.ndarray) -> np.ndarray:
+    """Return `(H, W, 3)` red, green, blue of `(H, W, 3)` int64 Y, Cb, Cr, with NumPy."""
+    grey, b, r = image[..., 0], image[..., 1] - 128, image[..., 2] - 128
+    moved = (91881 * r, -22554 * b - 46802 * r, 116130 * b)
+    parts = [np.clip(grey + ((part + int(HALF)) >> 16), 0, 255) for part in moved]
+    return np.stack(parts, -1)

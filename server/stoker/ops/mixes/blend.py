@@ -1,0 +1,104 @@
+"""Mix images by fixed weights: the weighted mean of their levels. No randomness.
+
+Weight i becomes an integer: with end i the sum of the weights up to i, divided by the sum of all,
+it is floor(2**16 * end i + 1/2) less the same of the one before. Arithmetic: `bases.mixing`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.folds import Fold
+from stoker.ops.bases.mixing import (
+    MOST,
+    WEIGHTS,
+    WHOLE,
+    declare_mix,
+    mix,
+    mix_floats,
+    plain_mix,
+    plain_mix_floats,
+)
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import FoldKernel, State, StateError, Value
+from stoker.ops.contract.registry import register
+
+HEAVIEST = 2.0**53
+
+
+@kernel
+def _run(
+    src: Any, place: int, count: int, dst: Any, params: Any, record: Any, scratch: Any
+) -> None:
+    mix(src, place, count, dst, params["weights"], scratch)
+
+
+def _plain(srcs: Sequence[np.ndarray], dst: np.ndarray, params: Any, record: Any) -> None:
+    plain_mix(srcs, dst, params["weights"])
+
+
+@kernel
+def _run_floats(
+    src: Any, place: int, count: int, dst: Any, params: Any, record: Any, scratch: Any
+) -> None:
+    mix_floats(src, place, count, dst, params["weights"], scratch)
+
+
+def _plain_floats(srcs: Sequence[np.ndarray], dst: np.ndarray, params: Any, record: Any) -> None:
+    plain_mix_floats(srcs, dst, params["weights"])
+
+
+@register
+@dataclass(frozen=True)
+class Blend(Fold):
+    """Mix images by fixed weights.
+
+    Attributes:
+        weights: one for each image, 2 to 16, not negative, not all 0; only their ratios count.
+    """
+
+    weights: tuple[float, ...]
+
+    name: ClassVar[str] = "blend"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([WEIGHTS])
+    folds: ClassVar[dict[str, FoldKernel]] = {"image": FoldKernel(_run, _plain)}
+    float_folds: ClassVar[dict[str, FoldKernel]] = {"image": FoldKernel(_run_floats, _plain_floats)}
+
+    def check(self) -> None:
+        """Check the parameters."""
+        given = self.weights
+        good = isinstance(given, tuple | list) and 2 <= len(given) <= MOST
+        if not good or not all(checks.is_number(w) and 0 <= w <= HEAVIEST for w in given):
+            expected = f"2 to {MOST} numbers that are not negative, one for each image"
+            raise checks.refuse(self.name, "weights", expected, given)
+        if not any(given):
+            raise checks.refuse(self.name, "weights", "not all 0", given)
+        self.settle(weights=tuple(float(weight) for weight in given))
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        total = math.fsum(self.weights)
+        ends = [math.fsum(self.weights[:count]) / total for count in range(len(self.weights) + 1)]
+        units = np.zeros(MOST, np.int64)
+        units[: len(self.weights)] = np.diff([math.floor(WHOLE * end + 0.5) for end in ends])
+        return np.array((units,), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return an image of their size."""
+        declared = declare_mix(self, states)
+        if len(states) != len(self.weights):
+            raise StateError(
+                f"{self.name} takes one weight for each image: got {len(states)} images and "
+                f"{len(self.weights)} weights",
+                op=self.name,
+            )
+        return declared
+
+
+def blend(*values: Value, weights: tuple[float, ...], stream: str | None = None) -> Any:
+    """Mix images of a pipeline by fixed weights; see `Blend`."""
+    return Blend(weights)(*values, stream=stream)

@@ -1,0 +1,111 @@
+"""Mix each row with another one of its group: pixels and labels become weighted means.
+
+Draws: 0 whether the row is mixed, 1 which member of the group is its partner, 2 and 3 the weight
+`lam` of the row's own, beta distributed. Source: H. Zhang, M. Cisse, Y. Dauphin, D. Lopez-Paz,
+"mixup: beyond empirical risk minimization", ICLR 2018; there the whole batch shares one weight.
+Boxes and keypoints of both rows are kept, the row's own first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.batch import (
+    FLOATS,
+    OFFSETS,
+    bounded,
+    require_fixed,
+    require_weights,
+)
+from stoker.ops.bases.partnered import Partnered
+from stoker.ops.contract.op import State, Value
+from stoker.ops.contract.registry import register_batch
+from stoker.ops.contract.rules import refuse
+from stoker.ops.kernels.gammas import beta
+from stoker.ops.kernels.means import Tools
+from stoker.rng.draws import bernoulli, integers
+
+KINDS: Final = ("array", "boxes", "image", "keypoints", "label", "scalar")
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    record["applied"] = 1 if bernoulli(key, 0, params["p"]) else 0
+    record["offset"] = integers(key, 1, OFFSETS)
+    record["lam"] = beta(key, 2, params["alpha"], params["alpha"])
+    record["partner"] = -1
+
+
+@register_batch
+@dataclass(frozen=True)
+class Mixup(Partnered):
+    """Mix rows with others.
+
+    Attributes:
+        alpha: both shapes of the beta distribution that the weight comes from; small ones keep
+            most rows nearly as they are.
+        p: probability that a row is mixed.
+    """
+
+    alpha: float = 0.2
+
+    name: ClassVar[str] = "mixup"
+    record: ClassVar[np.dtype[Any]] = np.dtype(
+        [("applied", "u1"), ("offset", "u2"), ("lam", "f8"), ("partner", "i8")]
+    )
+    draw = staticmethod(_draw)
+
+    @classmethod
+    def kinds(cls) -> tuple[str, ...]:
+        """Return the kinds that the op has a rule for."""
+        return KINDS
+
+    def mixed(self, state: State) -> State:
+        """Return the state that comes out: of boxes and keypoints, with twice the bound."""
+        if state.items:
+            return bounded(state, 2)
+        if state.kind not in KINDS:
+            raise self.no_rule(state)
+        require_fixed(self.name, state)
+        if len(state.shape) < 2:
+            require_weights(self.name, state)
+        elif state.dtype not in ("uint8", *FLOATS):
+            remedy = "Class numbers have no mean: leave them out of this call"
+            raise refuse(self.name, f"pixels of dtype uint8, {', '.join(FLOATS)}", state, remedy)
+        return state
+
+    def resolve(self, record: np.ndarray, size: tuple[int, int], ids: Sequence[int]) -> None:
+        """Complete a record: `partner` becomes the id of the other sample."""
+        record["partner"] = ids[0]
+
+    def mix(
+        self,
+        state: State,
+        sources: Sequence[np.ndarray],
+        dst: np.ndarray,
+        record: Any,
+        tools: Tools,
+    ) -> int:
+        """Write the weighted mean, or both rows' items."""
+        own, other = sources
+        if state.items:
+            return append(own, other, dst)
+        tools.blend(own, other, dst, float(record["lam"]))
+        return 0
+
+
+def append(own: np.ndarray, other: np.ndarray, dst: np.ndarray) -> int:
+    """Write the items of two rows, one after the other; return how many."""
+    count = len(own) + len(other)
+    dst[: len(own)], dst[len(own) : count] = own, other
+    return count
+
+
+def mixup(*values: Value, alpha: float = 0.2, p: float = 1.0, stream: str | None = None) -> Any:
+    """Mix values of a pipeline with those of another row; see `Mixup`."""
+    return Mixup(alpha, p)(*values, stream=stream)

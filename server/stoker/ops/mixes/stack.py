@@ -1,0 +1,53 @@
+"""Put several values of one shape into one array, with a new first axis. No randomness."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.folds import Fold
+from stoker.ops.contract.op import FoldKernel, State, StateError, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.kernels.runs import copy_run
+
+KINDS = ("image", "mask", "array", "label", "scalar")
+
+
+@kernel
+def _run(
+    src: Any, place: int, count: int, dst: Any, params: Any, record: Any, scratch: Any
+) -> None:
+    copy_run(src.reshape(src.size), 0, dst.reshape(dst.size), place * src.size, src.size)
+
+
+def _plain(srcs: Sequence[np.ndarray], dst: np.ndarray, params: Any, record: Any) -> None:
+    dst[...] = np.stack(srcs).reshape(dst.shape)
+
+
+@register
+@dataclass(frozen=True)
+class Stack(Fold):
+    """Put values of one shape into one array."""
+
+    name: ClassVar[str] = "stack"
+    folds: ClassVar[dict[str, FoldKernel]] = dict.fromkeys(KINDS, FoldKernel(_run, _plain))
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return an array of one more side."""
+        self.require_alike(states)
+        for state in states:
+            if not state.is_fixed:
+                raise StateError(
+                    f"{self.name} needs values whose size is the same for every sample, got "
+                    f"{state}: crop or resize them before",
+                    op=self.name,
+                )
+        shape = tuple(side for side in states[0].shape if side is not None)
+        return (State.fixed("array", states[0].dtype, (len(states), *shape)),), 0
+
+
+def stack(*values: Value, stream: str | None = None) -> Any:
+    """Put values of a pipeline into one array, in their order; see `Stack`."""
+    return Stack()(*values, stream=stream)

@@ -1,0 +1,122 @@
+"""Turn values into another dtype without changing them. No randomness.
+
+Only where every value has its exact place in the new dtype, or where a float is rounded to a
+shorter float (to nearest, halves to even; too great ones become infinite, no number becomes 0x7E00
+as float16). Nothing is scaled: that is normalize. An image that is no longer uint8 is an array: ops
+on pixels come before it.
+
+A float16 result is handed to kernels as uint16 bits, see `stoker.ops.contract.op.storage`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.relative import keep_record
+from stoker.ops.contract.rules import refuse
+from stoker.ops.kernels.half import narrow_run, to_halves
+
+DTYPES: Final = (
+    "uint8",
+    "uint16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+)
+LINE: Final = 1024
+"""Values that are made float16 at a time."""
+ZERO: Final = np.uint64(0)
+
+
+@kernel
+def convert(source: Any, at: Any, count: Any, result: Any, to: Any) -> None:
+    """Write `count` values of a flat array, from index `at` on, to another of any dtype."""
+    for i in range(count):
+        result[to + i] = source[at + i]
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    source, result = src.reshape(src.size), dst.reshape(dst.size)
+    if not params["half"]:
+        convert(source, ZERO, np.uint64(source.size), result, ZERO)
+        return
+    line = scratch[: 4 * LINE].view(np.float32)
+    for start in range(0, source.size, LINE):
+        at, count = np.uint64(start), np.uint64(min(LINE, source.size - start))
+        convert(source, at, count, line, ZERO)
+        narrow_run(line, ZERO, count, result, at)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    if params["half"]:
+        dst[...] = to_halves(src.astype(np.float32))
+    else:
+        with np.errstate(over="ignore"):
+            dst[...] = src.astype(dst.dtype)
+
+
+def holds(dtype: str, source: str) -> bool:
+    """Whether a dtype holds every value of another, or is a shorter float."""
+    if source == "float16":
+        return dtype == "float16"
+    shorter = source in ("float32", "float64") and dtype in ("float16", "float32")
+    return shorter or np.can_cast(source, dtype, "safe")
+
+
+@register
+@dataclass(frozen=True)
+class Cast(Op):
+    """Turn values into another dtype.
+
+    Attributes:
+        dtype: uint8, uint16, int32, int64, float16, float32 or float64.
+    """
+
+    dtype: str
+
+    name: ClassVar[str] = "cast"
+    version: ClassVar[int] = 2
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("half", "u1")])
+    kernels: ClassVar[dict[str, Kernel]] = {
+        kind: Kernel(_run, _plain) for kind in ("image", "mask", "array", "label", "scalar")
+    }
+    rescale = staticmethod(keep_record)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(dtype=checks.choice(self.name, "dtype", self.dtype, DTYPES))
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((self.dtype == "float16",), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states of the dtype, and the bytes of a line where that is float16.
+
+        Raises:
+            StateError: a dtype does not hold what comes, besides `Op.declare`'s reasons.
+        """
+        self.require_kinds(states)
+        for state in states:
+            if not holds(self.dtype, state.dtype):
+                expected = f"a dtype whose values {self.dtype} holds"
+                raise refuse(self.name, expected, state, "Cast to a dtype that holds them")
+        need = 4 * LINE if self.dtype == "float16" else 0
+        return tuple(self._after(state) for state in states), need
+
+    def _after(self, state: State) -> State:
+        leaves = state.kind == "image" and self.dtype != state.dtype
+        return State("array" if leaves else state.kind, self.dtype, state.shape, state.bound)
+
+
+def cast(*values: Value, dtype: str, stream: str | None = None, relative: bool = False) -> Any:
+    """Turn values of a pipeline into another dtype; see `Cast`."""
+    return Cast(dtype)(*values, stream=stream, relative=relative)

@@ -1,0 +1,230 @@
+"""Choices: decisions that touch no value. What `one_of`, `some_of` and draws of a pipeline draw.
+
+A choice is an op without kernels: its record holds one number, and conditions of the graph read
+it. So a choice has a stream name, can be frozen, is replayed, and needs no pixels, like every other
+decision. Authors write them through `stoker.pipeline` (`one_of`, `some_of`, `random_apply`, and
+`ctx.chance`, `ctx.uniform`, `ctx.integer`); these classes stand in graphs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, Op
+from stoker.ops.contract.registry import register
+from stoker.rng.draws import bernoulli, integers, uniform, uniform_range
+
+MAX_CHOICES: Final = 62
+"""Most alternatives of one choice: one bit of an int64 for each."""
+MOST: Final = 2.0**53
+
+
+@kernel
+def _draw_chance(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
+
+
+@kernel
+def _draw_uniform(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    record["number"] = uniform_range(key, 0, params["low"], params["high"])
+
+
+@kernel
+def _draw_integer(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    record["number"] = params["first"] + integers(key, 0, params["last"] - params["first"] + 1)
+
+
+@kernel
+def _draw_one(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    part = uniform(key, 0)
+    choice = 0
+    while choice < params["last"] and part >= params["ends"][choice]:
+        choice += 1
+    record["choice"] = choice
+
+
+@kernel
+def _draw_some(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    left = params["fewest"] + integers(key, 0, params["most"] - params["fewest"] + 1)
+    count = params["count"]
+    chosen, bit = 0, 1
+    for i in range(count):
+        if integers(key, 1 + i, count - i) < left:
+            chosen += bit
+            left -= 1
+        bit *= 2
+    record["chosen"] = chosen
+
+
+@dataclass(frozen=True)
+class Choice(Op):
+    """Base of the choices: random, and without a kernel."""
+
+    random: ClassVar[bool] = True
+    kernels: ClassVar[dict[str, Kernel]] = {}
+
+
+@register
+@dataclass(frozen=True)
+class Chance(Choice):
+    """True with probability p. Draw 0 decides: `apply` is 1 if uniform < p, else 0.
+
+    Attributes:
+        p: probability.
+    """
+
+    p: float = 0.5
+
+    name: ClassVar[str] = "chance"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("p", "f8")])
+    record: ClassVar[np.dtype[Any]] = np.dtype([("apply", "u1")])
+    draw = staticmethod(_draw_chance)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(p=checks.number(self.name, "p", self.p, 0.0, 1.0))
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((self.p,), self.parameters)
+
+
+@register
+@dataclass(frozen=True)
+class Uniform(Choice):
+    """A number, uniform in [low, high]. Draw 0 is `number`.
+
+    Attributes:
+        low: least number.
+        high: greatest number.
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+
+    name: ClassVar[str] = "uniform"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8")])
+    record: ClassVar[np.dtype[Any]] = np.dtype([("number", "f8")])
+    draw = staticmethod(_draw_uniform)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        low, high = checks.span(self.name, "(low, high)", (self.low, self.high), -MOST, MOST)
+        self.settle(low=low, high=high)
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((self.low, self.high), self.parameters)
+
+
+@register
+@dataclass(frozen=True)
+class Integer(Choice):
+    """A whole number from first to last, each as likely. Draw 0 is `number`.
+
+    Attributes:
+        first: least number.
+        last: greatest number, included.
+    """
+
+    first: int
+    last: int
+
+    name: ClassVar[str] = "integer"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("first", "i8"), ("last", "i8")])
+    record: ClassVar[np.dtype[Any]] = np.dtype([("number", "i8")])
+    draw = staticmethod(_draw_integer)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        most = int(MOST)
+        first = checks.integer(self.name, "first", self.first, -most, most)
+        self.settle(first=first, last=checks.integer(self.name, "last", self.last, first, most))
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((self.first, self.last), self.parameters)
+
+
+@register
+@dataclass(frozen=True)
+class OneOf(Choice):
+    """One alternative, by weight.
+
+    Draw 0 decides: `choice` is the first alternative i with uniform < end i, where end i is the
+    sum of the weights up to i, divided by the sum of all.
+
+    Attributes:
+        weights: one for each alternative, 0 or more, not all 0; at most 62.
+    """
+
+    weights: tuple[float, ...]
+
+    name: ClassVar[str] = "one_of"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("ends", "f8", (MAX_CHOICES,)), ("last", "i8")])
+    record: ClassVar[np.dtype[Any]] = np.dtype([("choice", "i8")])
+    draw = staticmethod(_draw_one)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        weights = self.weights
+        good = isinstance(weights, tuple | list) and 1 <= len(weights) <= MAX_CHOICES
+        if not good or not all(checks.is_number(w) and 0 <= w <= MOST for w in weights):
+            expected = f"1 to {MAX_CHOICES} numbers that are not negative"
+            raise checks.refuse(self.name, "weights", expected, weights)
+        if not any(weights):
+            raise checks.refuse(self.name, "weights", "not all 0", weights)
+        self.settle(weights=tuple(float(weight) for weight in weights))
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        ends = np.ones(MAX_CHOICES)
+        total = math.fsum(self.weights)
+        for index in range(len(self.weights)):
+            ends[index] = math.fsum(self.weights[: index + 1]) / total
+        return np.array((ends, len(self.weights) - 1), self.parameters)
+
+
+@register
+@dataclass(frozen=True)
+class SomeOf(Choice):
+    """Several alternatives, each at most once, every set of one size as likely as another.
+
+    Draw 0 is how many there are, uniform from fewest to most; draw 1 + i decides whether
+    alternative i is among them: if an integer below (count - i) is below the number still wanted
+    (selection sampling: Knuth, The Art of Computer Programming 2, algorithm 3.4.2S). Bit i of
+    `chosen` tells.
+
+    Attributes:
+        count: alternatives there are, at most 62.
+        fewest: least number that is chosen.
+        most: greatest number that is chosen.
+    """
+
+    count: int
+    fewest: int
+    most: int
+
+    name: ClassVar[str] = "some_of"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [("count", "i8"), ("fewest", "i8"), ("most", "i8")]
+    )
+    record: ClassVar[np.dtype[Any]] = np.dtype([("chosen", "i8")])
+    draw = staticmethod(_draw_some)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        count = checks.integer(self.name, "count", self.count, 1, MAX_CHOICES)
+        fewest = checks.integer(self.name, "fewest", self.fewest, 0, count)
+        most = checks.integer(self.name, "most", self.most, fewest, count)
+        self.settle(count=count, fewest=fewest, most=most)
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((self.count, self.fewest, self.most), self.parameters)

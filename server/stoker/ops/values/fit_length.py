@@ -1,0 +1,142 @@
+"""Cut sequences to the length of the sample's bucket; one that is not longer is copied.
+
+What is kept are the first elements, the last ones, or those from draw 0 on, uniformly. Values of
+one call are as long as each other, and keep the same elements.
+
+Which length that is follows from the row's place in the stream: where it is left out, it is
+`ctx.bucket_length` of the pipeline.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, Op, ParameterError, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import refuse
+from stoker.protocol.buckets import MAX_LENGTH
+from stoker.rng.draws import integers
+
+KEEPS: Final = ("first", "last", "random")
+LAST, RANDOM = 1, 2
+LENGTH: Final = "stoker.bucket_length"
+NO_SIZE: Final = -1
+"""Told as the size of a value that is not as long as the first of its call: no size at all."""
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    left_out = max(height - int(params["length"]), 0)
+    start = 0
+    if params["keep"] == LAST:
+        start = left_out
+    elif params["keep"] == RANDOM:
+        start = int(integers(key, 0, left_out + 1))
+    record["start"] = start
+    record["length"] = height
+
+
+@kernel
+def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
+    if height != record["length"]:
+        return NO_SIZE, width
+    return min(height, int(params["length"])), width
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    source, result = src.reshape(src.size), dst.reshape(dst.size)
+    inner = result.size // max(dst.shape[0], 1)
+    start = int(record["start"]) * inner
+    for i in range(result.size):
+        result[i] = source[start + i]
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    start = int(record["start"])
+    dst[...] = src[start : start + len(dst)]
+
+
+@register
+@dataclass(frozen=True)
+class FitLength(Op):
+    """Cut sequences to the length of the sample's bucket.
+
+    Attributes:
+        length: greatest length that is kept, in elements of the first side; None: that of the
+            sample's bucket.
+        keep: which elements of a longer one: the "first", the "last", or "random": any that follow
+            each other.
+    """
+
+    length: int | None = None
+    keep: str = "first"
+
+    name: ClassVar[str] = "fit_length"
+    random: ClassVar[bool] = True
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("length", "i4"), ("keep", "u1")])
+    record: ClassVar[np.dtype[Any]] = np.dtype([("start", "i8"), ("length", "i8")])
+    kernels: ClassVar[dict[str, Kernel]] = {
+        kind: Kernel(_run, _plain) for kind in ("array", "bytes")
+    }
+    draw = staticmethod(_draw)
+    out_size = staticmethod(_out_size)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        if self.length is not None:
+            self.settle(length=checks.integer(self.name, "length", self.length, 1, MAX_LENGTH))
+        self.settle(keep=checks.choice(self.name, "keep", self.keep, KEEPS))
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((self._known_length(), KEEPS.index(self.keep)), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states that are no longer than the bucket.
+
+        Raises:
+            StateError: further sides differ from row to row, besides `Op.declare`'s reasons.
+        """
+        self.require_kinds(states)
+        for state in states:
+            if not state.shape or None in state.shape[1:]:
+                expected = "a sequence: an array whose first side alone may differ from row to row"
+                raise refuse(self.name, expected, state, "Leave it out of this call")
+        return tuple(self._after(state) for state in states), 0
+
+    def __call__(self, *values: Value, stream: str | None = None, relative: bool = False) -> Any:
+        """Apply the op to values of a pipeline; see `Op.__call__`."""
+        op = self
+        if self.length is None and values and isinstance(values[0], Value):
+            read: Any = values[0].tracer.input(LENGTH)
+            op = dataclasses.replace(self, length=read)
+        return super(FitLength, op).__call__(*values, stream=stream, relative=relative)
+
+    def _after(self, state: State) -> State:
+        most = min(self._known_length(), state.bound[0])
+        first = None if state.shape[0] is None else most
+        return dataclasses.replace(
+            state, shape=(first, *state.shape[1:]), bound=(most, *state.bound[1:])
+        )
+
+    def _known_length(self) -> int:
+        if self.length is None:
+            raise ParameterError(
+                f"{self.name}: the length is that of a sample's bucket, which is known in a "
+                "pipeline alone; give length=512, for example"
+            )
+        return self.length
+
+
+def fit_length(
+    *values: Value, length: int | None = None, keep: str = "first", stream: str | None = None
+) -> Any:
+    """Cut sequences of a pipeline to the sample's bucket; see `FitLength`."""
+    return FitLength(length, keep)(*values, stream=stream)

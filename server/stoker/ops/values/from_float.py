@@ -1,0 +1,69 @@
+"""Turn images of floats from 0 to 1 back into levels: 255 * x, uint8. No randomness.
+
+Rounded to nearest, halves up; what lies below 0 becomes 0, above 1 255, and what is no number 0.
+The inverse of to_float: every level comes back as it was. 255 * x is exact in float64.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.relative import keep_record
+from stoker.ops.contract.rules import FLOAT, refuse, require_image
+
+ZERO: Final = np.float64(0)
+MOST: Final = np.float64(255)
+HALF: Final = np.float64(0.5)
+
+
+@kernel
+def level_of(value: Any) -> Any:
+    """Return the level nearest to a value, which is in units of 1 / 255 of a level."""
+    scaled = np.float64(value) * MOST
+    scaled = scaled if scaled > ZERO else ZERO
+    scaled = scaled if scaled < MOST else MOST
+    return np.uint8(np.int32(scaled + HALF))
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image, levels = src.reshape(src.size), dst.reshape(dst.size)
+    for i in range(np.uint64(image.size)):
+        levels[i] = level_of(image[i])
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    scaled = src.astype(np.float64) * MOST
+    dst[...] = np.where(scaled > ZERO, np.minimum(scaled, MOST), ZERO) + HALF
+
+
+@register
+@dataclass(frozen=True)
+class FromFloat(Op):
+    """Turn images of float32 from 0 to 1 into levels, 0 to 255."""
+
+    name: ClassVar[str] = "from_float"
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    rescale = staticmethod(keep_record)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states of dtype uint8.
+
+        Raises:
+            StateError: an image has levels already, besides `Op.declare`'s reasons.
+        """
+        self.require_kinds(states)
+        for state in states:
+            require_image(self.name, state, floats=True)
+            if state.dtype != FLOAT:
+                raise refuse(self.name, "an image of floats", state, "It has levels already")
+        return tuple(State(s.kind, "uint8", s.shape, s.bound) for s in states), 0
+
+
+def from_float(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
+    """Turn images of floats of a pipeline into levels; see `FromFloat`."""
+    return FromFloat()(*values, stream=stream, relative=relative)

@@ -1,0 +1,259 @@
+"""Turn an image into normalised floats: (level - 255*mean) * (1 / (255*std)), each channel.
+
+Mean and standard deviation are in units of x / 255, as torchvision's. 255*mean and 1 / (255*std)
+are computed in float64 and rounded once to float32; then every value is one float32 subtraction and
+one float32 multiplication, which nothing can fuse. Of an image of floats it is (x - mean) *
+(1 / std), mean and 1 / std rounded to float32, and what is no number becomes one NaN
+(`kernels.float_levels`). float16 rounds that float32 to nearest, halves to even. Layout CHW
+writes one plane for each channel. The result's kind is array. No randomness.
+
+A float16 result is handed to kernels as uint16 bits, see `stoker.ops.contract.op.storage`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, Op, State, StateError, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.relative import keep_record
+from stoker.ops.contract.rules import require_image
+from stoker.ops.kernels.float_levels import plain_number, settle
+from stoker.ops.kernels.half import narrow_run, to_halves
+from stoker.ops.kernels.runs import SIXTEEN, flat, planes16
+
+DTYPES: Final = ("float32", "float16")
+LAYOUTS: Final = ("HWC", "CHW")
+IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
+IMAGENET_STD: Final = (0.229, 0.224, 0.225)
+ZERO: Final = np.uint64(0)
+K1: Final = np.uint64(1)
+K2: Final = np.uint64(2)
+K3: Final = np.uint64(3)
+
+
+@kernel
+def scaled(level: Any, mean: Any, gain: Any) -> Any:
+    """Normalise one level; mean and gain are in levels, or in floats as the level is."""
+    return (np.float32(level) - mean) * gain
+
+
+@kernel
+def line_hwc(src: Any, at: Any, count: Any, means: Any, gains: Any, out: Any, to: Any) -> None:
+    """Normalise one row in its own order; means and gains are repeated along it."""
+    for i in range(count):
+        out[to + i] = scaled(src[at + i], means[i], gains[i])
+
+
+@kernel
+def line_chw(
+    src: Any, at: Any, width: Any, channels: int, constants: Any, out: Any, to: Any, plane: Any
+) -> None:
+    """Normalise one row into one run for each channel, `plane` values apart."""
+    mean, gain = constants
+    if channels == 3:
+        m0, m1, m2 = mean[0], mean[1], mean[2]
+        g0, g1, g2 = gain[0], gain[1], gain[2]
+        for x in range(width):
+            k = at + K3 * x
+            out[to + x] = scaled(src[k], m0, g0)
+            out[to + plane + x] = scaled(src[k + K1], m1, g1)
+            out[to + K2 * plane + x] = scaled(src[k + K2], m2, g2)
+    else:
+        for c in range(channels):
+            m, g = mean[c], gain[c]
+            start = to + np.uint64(c) * plane
+            for x in range(width):
+                out[start + x] = scaled(src[at + np.uint64(channels) * x + np.uint64(c)], m, g)
+
+
+@kernel
+def _floats(scratch: Any, number: int, count: int) -> Any:
+    size = (4 * count + 63) // 64 * 64
+    return scratch[number * size : number * size + 4 * count].view(np.float32)
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    constants, half = (params["mean"], params["gain"]), params["half"]
+    if not params["planar"]:
+        _run_packed(src, dst, constants, half, scratch)
+    elif half:
+        _half_planes(src, dst, constants, scratch)
+    else:
+        _to_planes(src, constants, flat(dst))
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    constants, half = (params["float_mean"], params["float_gain"]), params["half"]
+    result = flat(dst)
+    if not params["planar"]:
+        _run_packed(src, dst, constants, half, scratch)
+    elif half:
+        _half_planes(src, dst, constants, scratch)
+    else:
+        plane = np.uint64(src.shape[0] * src.shape[1])
+        image = flat(src)
+        line_chw(image, ZERO, plane, src.shape[2], constants, result, ZERO, plane)
+    if not half:
+        settle(result, ZERO, np.uint64(result.size))
+
+
+@kernel
+def _run_packed(src: Any, dst: Any, constants: Any, half: Any, scratch: Any) -> None:
+    height, width, channels = src.shape
+    mean, gain = constants
+    size = width * channels
+    count = np.uint64(size)
+    line = _floats(scratch, 0, size)
+    means, gains = _floats(scratch, 1, size), _floats(scratch, 2, size)
+    for i in range(size):
+        means[i], gains[i] = mean[i % channels], gain[i % channels]
+    image, result = flat(src), flat(dst)
+    for y in range(height):
+        at = np.uint64(y * size)
+        if half:
+            line_hwc(image, at, count, means, gains, line, ZERO)
+            narrow_run(line, ZERO, count, result, at)
+        else:
+            line_hwc(image, at, count, means, gains, result, at)
+
+
+@kernel
+def _to_planes(src: Any, constants: Any, result: Any) -> None:
+    """Normalise levels into planes of float32; rows lie side by side, so they are one."""
+    pixels, channels = src.shape[0] * src.shape[1], src.shape[2]
+    image, done, plane = flat(src), 0, np.uint64(pixels)
+    if channels == 3:
+        mean, gain = constants
+        means, gains = (mean[0], mean[1], mean[2]), (gain[0], gain[1], gain[2])
+        done = pixels // SIXTEEN * SIXTEEN
+        for at in range(0, done, SIXTEEN):
+            planes16(image, 3 * at, means, gains, result, at, pixels)
+    rest = np.uint64(pixels - done)
+    first, to = np.uint64(done * channels), np.uint64(done)
+    line_chw(image, first, rest, channels, constants, result, to, plane)
+
+
+@kernel
+def _half_planes(src: Any, dst: Any, constants: Any, scratch: Any) -> None:
+    """Normalise into planes of float16, row by row."""
+    height, width, channels = src.shape
+    line = _floats(scratch, 0, width * channels)
+    image, result = flat(src), flat(dst)
+    count, plane = np.uint64(width), np.uint64(height * width)
+    for y in range(height):
+        at, to = np.uint64(y * width * channels), np.uint64(y * width)
+        line_chw(image, at, count, channels, constants, line, ZERO, count)
+        for c in range(np.uint64(channels)):
+            narrow_run(line, c * count, count, result, to + c * plane)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    channels = src.shape[2]
+    names = ("float_mean", "float_gain") if src.dtype == np.float32 else ("mean", "gain")
+    mean, gain = (np.asarray(params[name])[:channels] for name in names)
+    with np.errstate(all="ignore"):
+        values = (src.astype(np.float32) - mean) * gain
+    if src.dtype == np.float32:
+        values = plain_number(values)
+    if params["planar"]:
+        values = values.transpose(2, 0, 1)
+    if params["half"]:
+        dst[...] = to_halves(values)
+    else:
+        dst[...] = values
+
+
+@register
+@dataclass(frozen=True)
+class Normalize(Op):
+    """Turn an image into normalised floats.
+
+    Attributes:
+        mean: mean of x / 255, one for all channels or one for each.
+        std: standard deviation of x / 255, one for all channels or one for each.
+        dtype: float32 or float16.
+        layout: HWC or CHW.
+    """
+
+    mean: float | tuple[float, ...] = IMAGENET_MEAN
+    std: float | tuple[float, ...] = IMAGENET_STD
+    dtype: str = "float32"
+    layout: str = "HWC"
+
+    name: ClassVar[str] = "normalize"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [
+            *((name, "f4", (4,)) for name in ("mean", "gain", "float_mean", "float_gain")),
+            *((name, "u1") for name in ("half", "planar")),
+        ]
+    )
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    rescale = staticmethod(keep_record)
+    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain)}
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            mean=checks.numbers(self.name, "mean", self.mean),
+            std=checks.numbers(self.name, "std", self.std, positive=True),
+            dtype=checks.choice(self.name, "dtype", self.dtype, DTYPES),
+            layout=checks.choice(self.name, "layout", self.layout, LAYOUTS),
+        )
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        mean = checks.numbers(self.name, "mean", self.mean)
+        std = checks.numbers(self.name, "std", self.std, positive=True)
+        constants = (
+            [255.0 * m for m in mean],
+            [1.0 / (255.0 * s) for s in std],
+            mean,
+            [1.0 / s for s in std],
+        )
+        switches = (self.dtype == "float16", self.layout == "CHW")
+        fours = (np.resize(numbers, 4) for numbers in constants)
+        return np.array((*fours, *switches), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states of kind array, of the dtype and layout asked for."""
+        self.require_kinds(states)
+        need = 0
+        for state in states:
+            require_image(self.name, state, floats=True)
+            self._require_channels(state)
+            need = max(need, 3 * ((4 * state.bound[1] * state.bound[2] + 63) // 64 * 64))
+        return tuple(self._after(state) for state in states), need
+
+    def _after(self, state: State) -> State:
+        order = (2, 0, 1) if self.layout == "CHW" else (0, 1, 2)
+        shape, bound = (tuple(side[i] for i in order) for side in (state.shape, state.bound))
+        return State("array", self.dtype, shape, bound)  # type: ignore[arg-type]
+
+    def _require_channels(self, state: State) -> None:
+        for parameter in ("mean", "std"):
+            values = getattr(self, parameter)
+            if len(values) not in (1, state.shape[2]):
+                raise StateError(
+                    f"{self.name}: expected {parameter} to be one number, or one for each channel "
+                    f"of {state}, got {len(values)} numbers {values}",
+                    op=self.name,
+                )
+
+
+def normalize(
+    *values: Value,
+    mean: float | tuple[float, ...] = IMAGENET_MEAN,
+    std: float | tuple[float, ...] = IMAGENET_STD,
+    dtype: str = "float32",
+    layout: str = "HWC",
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Turn images of a pipeline into normalised floats; see `Normalize`."""
+    return Normalize(mean, std, dtype, layout)(*values, stream=stream, relative=relative)

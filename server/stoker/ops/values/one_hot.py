@@ -1,0 +1,100 @@
+"""Turn class numbers into vectors with a one at the class: labels, masks. No randomness.
+
+A new last side has one value for each class. A number outside of [0, classes), such as the 255 that
+marks pixels to ignore, gives zeros.
+
+A float16 result is handed to kernels as uint16 bits, see `stoker.ops.contract.op.storage`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.relative import keep_record
+from stoker.ops.contract.rules import refuse
+
+DTYPES: Final = ("float32", "float16", "uint8")
+HALF_ONE: Final = 0x3C00
+"""Bits of float16 1."""
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    source, result = src.reshape(src.size), dst.reshape(dst.size)
+    classes, one = np.int64(params["classes"]), params["one"]
+    result[:] = 0
+    for i in range(source.size):
+        number = np.int64(source[i])
+        if 0 <= number < classes:
+            result[i * classes + number] = one
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    classes = np.arange(int(params["classes"]))
+    hot = src.astype(np.int64)[..., None] == classes
+    dst[...] = np.where(hot, params["one"], 0).reshape(dst.shape)
+
+
+@register
+@dataclass(frozen=True)
+class OneHot(Op):
+    """Turn class numbers into vectors.
+
+    Attributes:
+        classes: how many there are, from 1 to 65535.
+        dtype: float32, float16 or uint8.
+    """
+
+    classes: int
+    dtype: str = "float32"
+
+    name: ClassVar[str] = "one_hot"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("classes", "i4"), ("one", "u2")])
+    kernels: ClassVar[dict[str, Kernel]] = {
+        kind: Kernel(_run, _plain) for kind in ("label", "mask", "scalar")
+    }
+    rescale = staticmethod(keep_record)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            classes=checks.integer(self.name, "classes", self.classes, 1, checks.MAX_SIDE),
+            dtype=checks.choice(self.name, "dtype", self.dtype, DTYPES),
+        )
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        one = HALF_ONE if self.dtype == "float16" else 1
+        return np.array((self.classes, one), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states of kind array with one more side.
+
+        Raises:
+            StateError: numbers are not whole, besides `Op.declare`'s reasons.
+        """
+        self.require_kinds(states)
+        for state in states:
+            if np.dtype(state.dtype).kind not in "iu":
+                raise refuse(self.name, "whole numbers", state, "Classes are numbers from 0 on")
+        return tuple(self._after(state) for state in states), 0
+
+    def _after(self, state: State) -> State:
+        shape, bound = (*state.shape, self.classes), (*state.bound, self.classes)
+        return State("array", self.dtype, shape, bound)
+
+
+def one_hot(
+    *values: Value,
+    classes: int,
+    dtype: str = "float32",
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Turn class numbers of values of a pipeline into vectors; see `OneHot`."""
+    return OneHot(classes, dtype)(*values, stream=stream, relative=relative)

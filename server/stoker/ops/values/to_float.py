@@ -1,0 +1,50 @@
+"""Turn the levels of images into floats: level / 255, float32. No randomness.
+
+The quotient is taken in float64 (level * (1 / 255)) and rounded to float32: for all 256 levels it
+is the float32 nearest to level / 255, as PyTorch's division gives it. The value stays an image.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.relative import keep_record
+from stoker.ops.contract.rules import FLOAT, require_image
+from stoker.ops.kernels.color_floats import PART
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    levels, image = src.reshape(src.size), dst.reshape(dst.size)
+    for i in range(np.uint64(levels.size)):
+        image[i] = np.float32(np.float64(levels[i]) * PART)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src * PART
+
+
+@register
+@dataclass(frozen=True)
+class ToFloat(Op):
+    """Turn the levels of images, 0 to 255, into float32 from 0 to 1."""
+
+    name: ClassVar[str] = "to_float"
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    rescale = staticmethod(keep_record)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states of dtype float32."""
+        self.require_kinds(states)
+        for state in states:
+            require_image(self.name, state)
+        return tuple(State(s.kind, FLOAT, s.shape, s.bound) for s in states), 0
+
+
+def to_float(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
+    """Turn images of a pipeline into floats from 0 to 1; see `ToFloat`."""
+    return ToFloat()(*values, stream=stream, relative=relative)

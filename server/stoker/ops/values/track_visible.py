@@ -1,0 +1,59 @@
+"""Give every box the field `visible_part`: how much of it is left, from 1 down.
+
+From then on every op that moves boxes multiplies it by the part of the moved box that stays inside
+of the image. `filter_boxes(min_visible=...)` reads it; it is delivered as a field of the boxes.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.contract.op import ItemsKernel, Kernel, Op, State, StateError, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import VISIBLE, visible_word
+from stoker.protocol.items import ItemField, item_words
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, sizes: Any) -> int:
+    count, words = src.shape
+    parts = dst.view(np.float32)
+    for n in range(count):
+        for word in range(words):
+            dst[n, word] = src[n, word]
+        parts[n, words] = 1.0
+    return int(count)
+
+
+@register
+@dataclass(frozen=True)
+class TrackVisible(Op):
+    """Give every box the field `visible_part`."""
+
+    name: ClassVar[str] = "track_visible"
+    kernels: ClassVar[dict[str, Kernel]] = {}
+    items: ClassVar[dict[str, ItemsKernel]] = {"boxes": ItemsKernel(_run)}
+
+    def declare_items(self, state: State) -> State:
+        """Return the state with one more field.
+
+        Raises:
+            StateError: the boxes have a field `visible_part` already, besides `Op.declare_items`'s
+                reasons.
+        """
+        state = super().declare_items(state)
+        if visible_word(state):
+            raise StateError(f"{self.name}: {state} have a field {VISIBLE!r} already", op=self.name)
+        items = (*state.items, ItemField(VISIBLE, "float32"))
+        words = item_words(items)
+        return dataclasses.replace(
+            state, items=items, shape=(None, words), bound=(state.bound[0], words)
+        )
+
+
+def track_visible(*values: Value) -> Any:
+    """Give boxes of a pipeline the field `visible_part`; see `TrackVisible`."""
+    return TrackVisible()(*values)

@@ -1,0 +1,5 @@
+"""What users write: `@pipeline`, lists per field, choices, frames, outputs, calls in process.
+
+The top room of the package, with `policies`: it may import everything below, and imports the
+engines only when a pipeline is called in process. No numba at import.
+"""

@@ -1,0 +1,223 @@
+"""Random choices between transforms: `one_of`, `some_of`, `random_apply`.
+
+    image, mask = one_of(image, mask, choices=[ops.Rotate(30), flip_and_blur, None])
+
+Each is one decision (an op without kernels, `values.choices`) and an `if` for each alternative,
+so only what was chosen runs. An alternative is an op, which gets all values; a function of all
+values that returns as many; a list of those, one after the other; or None, which changes nothing.
+
+Stream names are paths. The decision's name is `one_of` (or the `stream=` given), behind the open
+scopes; what an alternative draws from stands behind that and the alternative's number or name:
+`one_of/1/rotate`. So a decision elsewhere never moves one here. Alternatives given as a dict keep
+their names when others are inserted. Runs while a pipeline is traced; numba-free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from stoker.ops.contract.op import Op, Value
+from stoker.ops.values.choices import MAX_CHOICES, Chance, OneOf, SomeOf
+from stoker.pipeline.tracing.branches import choose
+from stoker.pipeline.tracing.naming import scope
+from stoker.pipeline.tracing.rewrite import rewritten
+from stoker.pipeline.tracing.trace import Tracer
+from stoker.pipeline.tracing.values import TracedValue, fault
+
+Alternative = Op | Callable[..., Any] | Sequence[Any] | None
+Values = tuple[Value, ...]
+
+
+def one_of(
+    *values: Value,
+    choices: Sequence[Alternative] | Mapping[str, Alternative],
+    weights: Sequence[float] | np.ndarray | None = None,
+    stream: str | None = None,
+) -> Any:
+    """Apply one of several alternatives, drawn for each sample.
+
+    Args:
+        values: what is transformed; one decision for all of them.
+        choices: the alternatives, or name -> alternative; 1 to 62.
+        weights: how likely each is, relative to the sum: a list, tuple or array of finite numbers
+            that are not negative, not all 0; by default all alike.
+        stream: stream name of the decision, and first part of the alternatives' names.
+
+    Returns:
+        As many values as came in; one value alone, not in a tuple.
+
+    Raises:
+        BuildError: there is no value or alternative, or one returns something else; there is not
+            one weight for each.
+        ParameterError: a weight is none.
+    """
+    where = stream or "one_of"
+    tracer = tracer_for(values, where)
+    named = _named(choices, where)
+    chances = weights.tolist() if isinstance(weights, np.ndarray) else weights
+    chances = (1.0,) * len(named) if chances is None else chances
+    if not isinstance(chances, list | tuple) or len(chances) != len(named):
+        raise fault(
+            f"{where}: expected weights to be a list or tuple of numbers, one for each of "
+            f"{len(named)} choices, got {weights!r}"
+        )
+    choice = tracer.choose(OneOf(tuple(chances)), "choice", stream, "one_of")
+    with scope(where):
+        return given(among(choice, list(named.items()), values, where))
+
+
+def some_of(
+    *values: Value,
+    choices: Sequence[Alternative] | Mapping[str, Alternative],
+    n: int | tuple[int, int],
+    stream: str | None = None,
+) -> Any:
+    """Apply some of several alternatives, each at most once, in the order in which they stand.
+
+    Args:
+        values: what is transformed; one decision for all of them.
+        choices: the alternatives, or name -> alternative; 1 to 62.
+        n: how many, or (least, most): a number drawn from that range, each as likely.
+        stream: stream name of the decision, and first part of the alternatives' names.
+
+    Returns:
+        As many values as came in; one value alone, not in a tuple.
+
+    Raises:
+        BuildError: there is no value or alternative, or one returns something else.
+        ParameterError: more are wanted than there are, or n is no whole number.
+    """
+    where = stream or "some_of"
+    tracer = tracer_for(values, where)
+    named = _named(choices, where)
+    given_n = tuple(n) if isinstance(n, list | tuple) else (n, n)
+    if len(given_n) != 2:
+        raise fault(f"{where}: expected n to be an integer, or (least, most), got {n!r}")
+    fewest, most = given_n
+    chosen = tracer.choose(SomeOf(len(named), fewest, most), "chosen", stream, "some_of")
+    with scope(where):
+        for index, (name, choice) in enumerate(named.items()):
+            wanted = chosen // 2**index % 2 == 1
+            values = _either(wanted, name, choice, values, where)
+    return given(values)
+
+
+def random_apply(
+    *values: Value, apply: Alternative, p: float = 0.5, stream: str | None = None
+) -> Any:
+    """Apply an op, a function or a list of them with probability p, else change nothing.
+
+    Args:
+        values: what is transformed; one decision for all of them.
+        apply: as an alternative of `one_of`.
+        p: probability.
+        stream: stream name of the decision, and first part of the names of what is applied.
+
+    Returns:
+        As many values as came in; one value alone, not in a tuple.
+
+    Raises:
+        BuildError: there is no value, or what is applied returns something else.
+    """
+    where = stream or "random_apply"
+    tracer = tracer_for(values, where)
+    applied = tracer.choose(Chance(p), "apply", stream, "random_apply") == 1
+    with scope(where):
+        return given(_either(applied, "", apply, values, where))
+
+
+def tracer_for(values: Values, where: str) -> Tracer:
+    """Return the pipeline that values belong to.
+
+    Raises:
+        BuildError: there is no value, or one is none of a pipeline.
+    """
+    for value in values:
+        if not isinstance(value, TracedValue):
+            raise fault(f"{where}: expected fields of a sample, got {type(value).__name__}")
+    if not values:
+        raise fault(f"{where}: expected at least one field of a sample")
+    tracer: Tracer = values[0].tracer  # type: ignore[assignment]
+    return tracer
+
+
+def _named(
+    choices: Sequence[Alternative] | Mapping[str, Alternative], where: str
+) -> dict[str, Alternative]:
+    if isinstance(choices, Mapping):
+        named = dict(choices)
+    elif isinstance(choices, Sequence) and not isinstance(choices, str):
+        named = {str(index): choice for index, choice in enumerate(choices)}
+    else:
+        named = {}
+    if not 1 <= len(named) <= MAX_CHOICES:
+        raise fault(
+            f"{where}: expected choices to be a list, or a dict of names, of 1 to {MAX_CHOICES} "
+            f"ops or functions, got {len(named) or type(choices).__name__}"
+        )
+    return named
+
+
+def among(
+    choice: TracedValue,
+    named: Sequence[tuple[str, Alternative]],
+    values: Values,
+    where: str,
+    first: int = 0,
+) -> Values:
+    """Run alternative `choice` - `first`, by nested branches: 62 alternatives are 6 blocks deep."""
+    if len(named) == 1:
+        name, alternative = named[0]
+        return _run(name, alternative, values, where)
+    half = len(named) // 2
+    result: Values = choose(
+        choice < first + half,
+        lambda: among(choice, named[:half], values, where, first),
+        lambda: among(choice, named[half:], values, where, first + half),
+    )
+    return result
+
+
+def _either(
+    wanted: TracedValue, name: str, alternative: Alternative, values: Values, where: str
+) -> Values:
+    result: Values = choose(wanted, lambda: _run(name, alternative, values, where), lambda: values)
+    return result
+
+
+def _run(name: str, alternative: Alternative, values: Values, where: str) -> Values:
+    if not name:
+        return _applied(alternative, values, where)
+    with scope(name):
+        return _applied(alternative, values, f"{where}/{name}")
+
+
+def _applied(alternative: Alternative, values: Values, where: str) -> Values:
+    if alternative is None:
+        return values
+    if isinstance(alternative, list | tuple):
+        for part in alternative:
+            values = _applied(part, values, where)
+        return values
+    if not callable(alternative):
+        raise fault(
+            f"{where}: expected an op, a function of {len(values)} values, a list of those or "
+            f"None, got {type(alternative).__name__}"
+        )
+    result = rewritten(alternative)(*values)
+    results = tuple(result) if isinstance(result, tuple | list) else (result,)
+    if len(results) != len(values) or not all(isinstance(r, TracedValue) for r in results):
+        got = ", ".join(type(r).__name__ for r in results)
+        raise fault(
+            f"{where}: expected {len(values)} values back from "
+            f"{getattr(alternative, '__name__', type(alternative).__name__)}, got {got or 'none'}"
+        )
+    return results
+
+
+def given(values: Values) -> Any:
+    """Return what an author gets back: a tuple, or one value alone."""
+    return values[0] if len(values) == 1 else values

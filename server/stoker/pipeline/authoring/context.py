@@ -1,0 +1,89 @@
+"""The second argument of a pipeline function, `ctx`: facts about the row, and draws of one's own.
+
+    @pipeline
+    def train(sample, ctx):
+        image = sample.image
+        if ctx.epoch >= 10 and ctx.chance(0.3):
+            image = ops.gaussian_blur(image)
+
+The facts follow from a row's place in the stream, so they hold in every worker and right after a
+resume. Epoch, step and progress may stand in op parameters too (`graph.schedule`). Draws
+have stream names as those of ops do. numba-free.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stoker.ops.values.choices import Chance, Integer, Uniform
+from stoker.pipeline.tracing.values import TracedValue, fault
+
+if TYPE_CHECKING:
+    from stoker.pipeline.tracing.trace import Tracer
+
+
+class Context:
+    """What a pipeline may know of a row besides its sample; every member is a traced value."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+
+    @property
+    def id(self) -> TracedValue:
+        """The sample id, from 0; where a bad sample is replaced, the substitute's."""
+        return self._tracer.input("stoker.id")
+
+    @property
+    def epoch(self) -> TracedValue:
+        """The epoch, from 0."""
+        return self._tracer.input("stoker.epoch")
+
+    @property
+    def step(self) -> TracedValue:
+        """The step in the epoch, from 0; one for all rows of a global batch."""
+        return self._tracer.input("stoker.step")
+
+    @property
+    def progress(self) -> TracedValue:
+        """How much of the training is over, from 0 to 1: steps done of all in `total_epochs`."""
+        return self._tracer.input("stoker.progress")
+
+    @property
+    def bucket_height(self) -> TracedValue:
+        """Height in pixels of the outputs of the sample's bucket."""
+        return self._tracer.input("stoker.bucket_height")
+
+    @property
+    def bucket_width(self) -> TracedValue:
+        """Width in pixels of the outputs of the sample's bucket."""
+        return self._tracer.input("stoker.bucket_width")
+
+    @property
+    def bucket_length(self) -> TracedValue:
+        """Greatest length of the sequences of the sample's bucket."""
+        return self._tracer.input("stoker.bucket_length")
+
+    @property
+    def view(self) -> TracedValue:
+        """The view of the position, from 0."""
+        return self._tracer.input("stoker.view")
+
+    def chance(self, p: float, *, stream: str | None = None) -> TracedValue:
+        """Return a truth value that is true with probability p; default stream `chance`."""
+        return self._tracer.choose(Chance(p), "apply", stream, "chance") == 1
+
+    def uniform(self, low: float, high: float, *, stream: str | None = None) -> TracedValue:
+        """Return a number, uniform in [low, high]; default stream `uniform`."""
+        return self._tracer.choose(Uniform(low, high), "number", stream, "uniform")
+
+    def integer(self, first: int, last: int, *, stream: str | None = None) -> TracedValue:
+        """Return a whole number from first to last, both included; default stream `integer`."""
+        return self._tracer.choose(Integer(first, last), "number", stream, "integer")
+
+    def __getattr__(self, name: str) -> TracedValue:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise fault(
+            f"ctx has no {name!r}; it has id, epoch, step, progress, view, bucket_height, "
+            "bucket_width, bucket_length, chance(p), uniform(low, high) and integer(first, last)"
+        )

@@ -1,0 +1,163 @@
+"""Values that a caller in this process gives to a pipeline and gets from it.
+
+Arrays are given as they are, and what they are follows from dtype and shape. Boxes and keypoints
+are given as a dict of arrays, the coordinates (n, 4) as `xyxy` or (n, 2) as `xy`, and any other
+fields (n,) or (n, k); so they come back, and so does a row of a batch's `Ragged`. Arrays of another
+byte order than the machine's are converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from stoker.ops.contract.op import IMAGE_KINDS, State
+from stoker.ops.contract.rules import MAX_CHANNELS
+from stoker.pipeline.engine.interface import Engine
+from stoker.pipeline.planning.plan import Plan
+from stoker.protocol.errors import UsageError
+from stoker.protocol.forms import cut
+from stoker.protocol.items import COORDINATES, COUNT, DTYPES, ItemField
+from stoker.protocol.layout import SIZE, Output
+from stoker.protocol.ragged import pack_items, unpack_items
+from stoker.rng.row import Row
+
+LEAST_BOUND: Final = 8
+"""Plans are made for 8, 16, 32, ... items, so samples share them."""
+
+
+def state_of(value: Any) -> State:
+    """Return the state of a value: sides fixed, kind by dtype and rank, or by coordinates.
+
+    uint8 (H, W, C) is an image, float32 of 1 to 4 channels too, (H, W) uint8 a mask, a number a
+    label or scalar, a dict with `xyxy` boxes, one with `xy` keypoints, all else an array.
+
+    Raises:
+        UsageError: a dict is no boxes and no keypoints, or an image or mask has no pixel.
+    """
+    if isinstance(value, Mapping):
+        kind, columns = _items(value)
+        fields = tuple(
+            ItemField(name, array.dtype.name, array.shape[1] if array.ndim == 2 else 1)
+            for name, array in columns.items()
+        )
+        count = len(next(iter(columns.values())))
+        return State.ragged(kind, fields, max(LEAST_BOUND, 1 << (count - 1).bit_length()))
+    array = np.asarray(value)
+    kinds = {3: "image", 2: "mask"} if array.dtype == np.uint8 else {}
+    floats = array.dtype == np.float32 and array.ndim == 3 and 1 <= array.shape[2] <= MAX_CHANNELS
+    kind = "image" if floats else kinds.get(array.ndim, "array")
+    if array.ndim == 0:
+        kind = "label" if array.dtype.kind in "iu" else "scalar"
+    if kind in IMAGE_KINDS and 0 in array.shape:
+        raise UsageError(f"expected pixels in the {kind}, got shape {array.shape}")
+    return State.fixed(kind, array.dtype.name, array.shape)
+
+
+def form_of(value: Any) -> Hashable:
+    """Return what a value's state follows from: of an array without making the state."""
+    return (value.dtype, value.shape) if type(value) is np.ndarray else state_of(value)
+
+
+def outputs_of(engine: Engine, row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Run one row; return its outputs, as a caller gets them."""
+    plan = engine.plan
+    made = room_for(plan.outputs)
+    engine.run(row, inputs_of(plan, fields), list(made.values()))
+    return unpacked(plan.outputs, made)
+
+
+def inputs_of(plan: Plan, fields: Mapping[str, Any]) -> list[np.ndarray]:
+    """Return the fields of a sample as an engine takes them.
+
+    Raises:
+        UsageError: boxes or keypoints lie outside of the sample's pictures, if these have one size.
+    """
+    size = None
+    states = dict(zip(plan.fields, plan.inputs, strict=True))
+    if any(state.items for state in plan.inputs):
+        pictures = (name for name, state in states.items() if state.kind in IMAGE_KINDS)
+        sizes = {np.shape(fields[name])[:2] for name in pictures}
+        size = sizes.pop() if len(sizes) == 1 else None
+    return [_array(fields[name], state, size) for name, state in states.items()]
+
+
+def room_for(outputs: Sequence[Output]) -> dict[str, np.ndarray]:
+    """Return memory for outputs, by name."""
+    return {output.name: np.zeros(output.shape, output.dtype) for output in outputs}
+
+
+def unpacked(outputs: Sequence[Output], made: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Return outputs as a caller gets them: boxes and keypoints as dicts, without their counts."""
+    found: dict[str, Any] = dict(made)
+    for output in outputs:
+        if output.has_sizes:
+            size = found.pop(f"{output.name}.{SIZE}").tolist()
+            found[output.name] = np.ascontiguousarray(cut(output, made[output.name], size))
+        if output.items:
+            count = int(found.pop(f"{output.name}.{COUNT}"))
+            found[output.name] = unpack_items(output.items, made[output.name][:count])
+    return found
+
+
+def _array(value: Any, state: State, size: tuple[int, ...] | None) -> np.ndarray:
+    if not state.items:
+        return np.asarray(value, state.dtype)
+    kind, columns = _items(value)
+    if size is not None:
+        _check_inside(kind, next(iter(columns.values())), size)
+    return pack_items(state.items, columns)
+
+
+def _items(value: Mapping[str, Any]) -> tuple[str, dict[str, np.ndarray]]:
+    """Return kind and arrays of boxes or keypoints, the coordinates first, as float32.
+
+    Raises:
+        UsageError: there are no coordinates, they are not finite or of negative size, or the
+            arrays are not of one length.
+    """
+    found = [(kind, *of) for kind, of in COORDINATES.items() if of[0] in value]
+    if len(found) != 1:
+        names = " or ".join(name for name, _ in COORDINATES.values())
+        raise UsageError(
+            f"expected a dict of arrays with {names}, got {', '.join(map(str, value))}"
+        )
+    kind, name, width = found[0]
+    columns = {name: np.asarray(value[name], np.float32).reshape(-1, width)}
+    _check_coordinates(kind, columns[name])
+    columns |= {str(key): np.asarray(part) for key, part in value.items() if key != name}
+    count = len(columns[name])
+    for key, array in columns.items():
+        good = array.ndim in (1, 2) and len(array) == count and array.dtype.name in DTYPES
+        if not good:
+            raise UsageError(
+                f"{kind}: {key}: expected {count} rows of numbers, one for each of {name}, got "
+                f"{array.dtype} {array.shape}"
+            )
+    return kind, columns
+
+
+def _check_coordinates(kind: str, at: np.ndarray) -> None:
+    bad = ~np.isfinite(at).all(1)
+    expected = "finite coordinates"
+    if kind == "boxes" and not bad.any():
+        bad = (at[:, 2:] < at[:, :2]).any(1)
+        expected = "left <= right and top <= bottom"
+    if bad.any():
+        number = int(np.flatnonzero(bad)[0])
+        raise UsageError(f"{kind}: expected {expected}, got {at[number].tolist()} at {number}")
+
+
+def _check_inside(kind: str, at: np.ndarray, size: tuple[int, ...]) -> None:
+    """Refuse what a dataset would refuse (`stoker.dataset.format.items`)."""
+    height, width = size
+    most = np.array([width, height] * (at.shape[1] // 2), np.float32)
+    bad = ((at < 0) | (at > most)).any(1)
+    if bad.any():
+        number = int(np.flatnonzero(bad)[0])
+        raise UsageError(
+            f"{kind}: expected places in a picture of {height}x{width} pixels (height x width), "
+            f"got {at[number].tolist()} at {number}; clip them or leave them out"
+        )

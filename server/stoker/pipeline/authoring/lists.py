@@ -1,0 +1,127 @@
+"""Pipelines as one list of steps for each field, and the two ways to keep lists in step.
+
+    flip = ops.HorizontalFlip()
+    train = pipelines({
+        "image": [sync_seed("crop"), ops.RandomResizedCrop(224), ops.ColorJitter(0.2), flip],
+        "mask": [sync_seed("crop"), ops.RandomResizedCrop(224), flip],
+    })
+
+A step is an op, or a function of one value. Stream names: an instance that stands in several lists
+makes one decision, named as the op; what stands behind `sync_seed(name)` draws from `name/op`, so
+the same op with the same parameters decides once for all lists that have that mark; every other op
+draws from `field/op`, independent of other fields. Inserting a step moves no draw of another.
+
+The lists are traced at once, so an error names the line that wrote them. numba-free.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from stoker.ops.contract.op import Op
+from stoker.pipeline.authoring.pipeline import Pipeline
+from stoker.pipeline.tracing.naming import scope
+from stoker.pipeline.tracing.rewrite import rewritten
+from stoker.pipeline.tracing.values import TracedSample, TracedValue, fault
+
+
+class SyncSeed(NamedTuple):
+    """A mark in a list: from here on, draw as other lists do behind the mark of this name.
+
+    `relative` is that of the calls behind it, see `stoker.ops.contract.op.Op.__call__`.
+    """
+
+    name: str
+    relative: bool = False
+
+
+Step = Op | Callable[[Any], Any] | SyncSeed
+Lists = Mapping[str, Sequence[Step] | None]
+
+
+def sync_seed(name: str, *, relative: bool = False) -> SyncSeed:
+    """Return a mark for `pipelines`: ops behind it decide together with those of other lists.
+
+    Args:
+        name: of the mark, first part of the stream names behind it; a list may have several marks.
+        relative: whether the field of this list may have another size than that of the first list
+            with this mark: decisions made there then count for it in parts of the sides.
+
+    Raises:
+        BuildError: the name is no text.
+    """
+    if not isinstance(name, str) or not name.strip("/"):
+        raise fault(f"sync_seed: expected a name such as 'crop', got {name!r}")
+    return SyncSeed(name, relative)
+
+
+def pipelines(lists: Lists) -> Pipeline:
+    """Make a pipeline of a list of steps for each field; outputs have the names of the fields.
+
+    Args:
+        lists: field -> steps, one after the other. An empty list delivers the field as it is,
+            None leaves it out.
+
+    Raises:
+        BuildError: a step is none, or two ops would draw from one stream unasked.
+    """
+    if not isinstance(lists, Mapping) or not all(_is_list(steps) for steps in lists.values()):
+        raise fault(f"pipelines: expected a dict of fields and lists of steps, got {lists!r}")
+    in_lists = Counter(
+        instance for steps in lists.values() for instance in {id(s) for s in steps or ()}
+    )
+    shared = {instance for instance, count in in_lists.items() if count > 1}
+
+    def define(sample: TracedSample) -> dict[str, TracedValue]:
+        names: dict[str, Op] = {}
+        return {
+            field: _through(field, steps, sample[field], shared, names)
+            for field, steps in lists.items()
+            if steps is not None
+        }
+
+    made = Pipeline.from_function(define, "pipelines")
+    made.graph()
+    return made
+
+
+def _is_list(steps: object) -> bool:
+    return steps is None or isinstance(steps, list | tuple)
+
+
+def _through(
+    field: str, steps: Sequence[Step], value: Any, shared: set[int], names: dict[str, Op]
+) -> Any:
+    """Apply the steps of a field; `names` has the streams of shared instances of all fields."""
+    mark: str | None = None
+    relative = False
+    own: dict[str, Op] = {}
+    for number, step in enumerate(steps):
+        where = f"field {field!r}, step {number}"
+        if isinstance(step, SyncSeed):
+            mark, relative = step.name, step.relative
+        elif isinstance(step, Op):
+            alone = mark is None and id(step) in shared
+            stream = step.name if alone else f"{mark or field}/{step.name}"
+            taken = (names if alone else own).setdefault(stream, step)
+            if step.random and taken is not step:
+                raise fault(
+                    f"pipelines: {where}: {step.name} would draw from stream {stream!r}, as "
+                    f"another {step.name} does. Put sync_seed('...') with a name of its own before "
+                    f"it, or use one instance to repeat a decision",
+                    stream=stream,
+                )
+            value = step(value, stream=stream if step.random else None, relative=relative)
+        elif callable(step):
+            with scope(mark or field):
+                value = rewritten(step)(value)
+        else:
+            raise fault(
+                f"pipelines: {where}: expected an op, a function of a value, or sync_seed(name), "
+                f"got {type(step).__name__}"
+            )
+        if not isinstance(value, TracedValue):
+            raise fault(f"pipelines: {where}: expected one value back, got {type(value).__name__}")
+    return value

@@ -1,0 +1,404 @@
+"""Writing pipelines: `@pipeline` on a function or a class, and running one in process.
+
+    @pipeline
+    def train(sample):
+        image, mask = ops.horizontal_flip(sample.image, sample.mask)
+        return {"image": image, "mask": mask}
+
+The function is traced once, when its graph is first asked for: it runs with stand-ins for the
+values of a sample. So helper functions and loops over Python values work as they are; `if` on a
+value of the sample is rewritten first (`tracing.branches`). What comes out is data, no
+code. numba-free unless `compiled=True` is asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Final, TypeVar, cast
+
+from stoker.jit.arithmetic import COMPILED, PLAIN
+from stoker.jit.named import allow_modules
+from stoker.ops.contract.op import State
+from stoker.pipeline.authoring.batches import Held, Samples, chosen_ids, read_ids, states_of
+from stoker.pipeline.authoring.context import Context
+from stoker.pipeline.authoring.frames import is_frames, split_frames
+from stoker.pipeline.authoring.given import form_of, outputs_of, state_of
+from stoker.pipeline.authoring.outputs import forms_of
+from stoker.pipeline.engine.interface import Engine, Freeze, given_row
+from stoker.pipeline.engine.mixer import Mixer
+from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.graph.sites import Site, raised_at
+from stoker.pipeline.graph.travel import code_modules
+from stoker.pipeline.graph.wellformed import check
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.bucketed import given_size
+from stoker.pipeline.planning.plan import Plan, bind
+from stoker.pipeline.tracing.rewrite import rewritten
+from stoker.pipeline.tracing.trace import Tracer
+from stoker.pipeline.tracing.values import TracedSample, TracedValue, Unusable, fault, tracer_of
+from stoker.protocol.errors import BuildError, UsageError
+from stoker.protocol.layout import MAX_OUTPUTS, META
+from stoker.rng.row import Row
+
+MAX_ENGINES: Final = 32
+F = TypeVar("F", bound=Callable[..., Any])
+Define = Callable[..., Mapping[str, Any]]
+
+
+class Pipeline:
+    """A pipeline: a function of a sample that returns named outputs.
+
+    Attributes:
+        name: the function's or class's name.
+    """
+
+    def __init__(self, define: Define, name: str) -> None:
+        self._define = define
+        self.name = name
+        self._graph: Graph | None = None
+        self._engines: dict[Any, Engine] = {}
+
+    @classmethod
+    def from_function(cls, define: Define, name: str | None = None) -> Pipeline:
+        """Make a pipeline of a function of a sample.
+
+        Raises:
+            BuildError: it is no function of one argument.
+        """
+        if not callable(define):
+            raise BuildError(
+                f"@pipeline: expected a function of a sample, got {type(define).__name__}"
+            )
+        names = _required(define)
+        if len(names) != 1 and names[1:] != ["ctx"]:
+            raise BuildError(
+                f"{_site_of(define)}: @pipeline: expected a function of one argument, the sample, "
+                f"or of (sample, ctx), got one of {len(names)}; parameters belong to a class with "
+                f"define(self, sample), or to functools.partial"
+            )
+        return cls(define, name or str(getattr(define, "__name__", type(define).__name__)))
+
+    def graph(self) -> Graph:
+        """Trace the function, once, and return the normal form of its graph.
+
+        Raises:
+            BuildError: what the function does cannot be described; names its file and line.
+        """
+        if self._graph is None:
+            self._graph = trace(self._define, self.name)
+        return self._graph
+
+    @property
+    def pipeline_id(self) -> str:
+        """Identity of the pipeline, 32 hex digits; see `Graph.pipeline_id`."""
+        return self.graph().pipeline_id
+
+    def __call__(  # noqa: PLR0913 - the parts of a row
+        self,
+        fields: Any,
+        *,
+        seed: int = 0,
+        epoch: int = 0,
+        id: int = 0,  # noqa: A002 - the glossary's word
+        visit: int = 0,
+        view: int = 0,
+        step: int | None = None,
+        progress: float | None = None,
+        bucket: tuple[int, int] | int | None = None,
+        freeze: Freeze | None = None,
+        compiled: bool = False,
+    ) -> Any:
+        """Run one sample in process; with the sample of another pipeline, become part of that.
+
+        Args:
+            fields: field name -> image (H, W, C) uint8, mask (H, W) uint8, boxes and keypoints as
+                dicts of arrays (`authoring.given`), scalar or other array; or a list of
+                frames, arrays of one shape: one decision for all of them.
+            seed: seed of the stream.
+            epoch: epoch, from 0.
+            id: sample id.
+            visit: how often the id came before in this epoch.
+            view: view of the position.
+            step: step in the epoch, for pipelines that read it.
+            progress: how much of the training is over, in [0, 1], for pipelines that read it.
+            bucket: (width, height) of the sample's bucket, or its length, for pipelines that
+                read it.
+            freeze: stream name -> integer or "epoch".
+            compiled: run machine code instead of the interpreter; the bytes are the same.
+
+        Returns:
+            Output name -> new array, or dict of arrays for boxes and keypoints; with frames,
+            name -> list of them, one for each frame.
+
+        Raises:
+            BuildError: the pipeline does not fit these fields.
+            SampleError: their sizes do not match each other.
+            UsageError: the fields are no dict, frames do not fit each other, or a number of the
+                row is none or out of its range.
+        """
+        if isinstance(fields, TracedSample):
+            return _run(self._define, fields)
+        if not isinstance(fields, Mapping):
+            raise UsageError(f"{self.name}: expected a dict of fields, got {type(fields).__name__}")
+        row = given_row(Row(seed, id, epoch, visit, view, step, progress))
+        if not any(is_frames(value) for value in fields.values()):
+            return outputs_of(self._alone(fields, freeze or {}, bucket, compiled), row, fields)
+        frames = split_frames(self.name, fields)
+        engine = self._alone(frames[0], freeze or {}, bucket, compiled)
+        made = [outputs_of(engine, row, frame) for frame in frames]
+        return {name: [outputs[name] for outputs in made] for name in made[0]}
+
+    def batch(  # noqa: PLR0913 - the parts of a batch
+        self,
+        samples: Samples,
+        ids: Sequence[int] | None = None,
+        *,
+        seed: int = 0,
+        epoch: int = 0,
+        view: int = 0,
+        step: int | None = None,
+        progress: float | None = None,
+        bucket: tuple[int, int] | int | None = None,
+        freeze: Freeze | None = None,
+        compiled: bool = False,
+    ) -> list[dict[str, Any]]:
+        """Run one batch in process, for pipelines with batch ops; see `authoring.batches`.
+
+        Args:
+            samples: id -> dict of fields, as a call takes them: a list, or a dict. Mosaics draw
+                from all of it, so it is read as a whole then, and its ids are 0, 1, 2, ...
+            ids: of the batch's rows, in order; by default all samples. Groups are eight
+                neighbouring rows.
+            seed: seed of the stream.
+            epoch: epoch, from 0.
+            view: view of the positions.
+            step: step in the epoch, for pipelines that read it.
+            progress: how much of the training is over, in [0, 1], for pipelines that read it.
+            bucket: (width, height) of the batch's bucket, or its length, for pipelines that
+                read it.
+            freeze: stream name -> integer or "epoch".
+            compiled: run machine code instead of the interpreter; the bytes are the same.
+
+        Returns:
+            For each row the outputs, as a call returns them.
+
+        Raises:
+            BuildError: the pipeline does not fit these fields.
+            SampleError: their sizes do not match each other.
+            UsageError: there is no row, or no sample of an id; samples differ in their fields; a
+                number of the rows is none or out of its range.
+        """
+        chosen = chosen_ids(samples, ids)
+        read = read_ids(self.graph(), samples, chosen)
+        states = states_of(samples[number] for number in read)
+        forms = tuple(states.items())
+        engine = self._engine(forms, lambda: states, freeze or {}, bucket, compiled)
+        row = given_row(Row(seed, 0, epoch, 0, view, step, progress))
+        held = Held(engine, samples, chosen, row)
+        return list(held.mixed(Mixer(engine, arithmetic=COMPILED if compiled else PLAIN)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel as graph data, to a worker of a torch DataLoader for example; never as code."""
+        graph = self.graph()
+        return _from_graph, (graph.to_data(), self.name, code_modules(graph))
+
+    def plan_for(
+        self, fields: Mapping[str, Any], bucket: tuple[int, int] | int | None = None
+    ) -> Plan:
+        """Bind the pipeline to the fields of one sample; the kind of each follows from its shape.
+
+        See `stoker.pipeline.authoring.given.state_of`.
+
+        Args:
+            fields: as for a call.
+            bucket: (width, height) of the sample's bucket, or its length, for pipelines that
+                read it.
+
+        Raises:
+            BuildError: the pipeline does not fit these fields.
+        """
+        return bind(self.graph(), _states(fields), bucket=given_size(bucket))
+
+    def _alone(
+        self,
+        fields: Mapping[str, Any],
+        freeze: Freeze,
+        bucket: tuple[int, int] | int | None,
+        compiled: bool,
+    ) -> Engine:
+        """Return what computes one row by itself.
+
+        Raises:
+            UsageError: the pipeline mixes a row with others; names the batch op, and what to do.
+        """
+        forms = tuple((name, form_of(value)) for name, value in fields.items())
+        engine = self._engine(forms, lambda: _states(fields), freeze, bucket, compiled)
+        if engine.plan.mixes:
+            decision = engine.plan.mixes[0].decision
+            raise UsageError(
+                f"{self.name}: {decision.op.name} (at {decision.site}) mixes a row with others, "
+                f"which one sample does not have: run a batch, {self.name}.batch([sample, ...], "
+                "ids=[...])"
+            )
+        return engine
+
+    def _engine(
+        self,
+        forms: Hashable,
+        states: Callable[[], Mapping[str, State]],
+        freeze: Freeze,
+        bucket: tuple[int, int] | int | None,
+        compiled: bool,
+    ) -> Engine:
+        """Return the engine of fields of some forms, of which `states` makes the states."""
+        size = given_size(bucket)
+        key = (forms, tuple(sorted(freeze.items())), size, compiled)
+        if key not in self._engines:
+            if len(self._engines) >= MAX_ENGINES:  # photographs of many sizes: forget the oldest
+                self._engines.pop(next(iter(self._engines)))
+            plan = bind(self.graph(), states(), bucket=size)
+            if compiled:
+                from stoker.pipeline.compiled.executor import compile_plan  # noqa: PLC0415 - loads numba
+
+                self._engines[key] = compile_plan(plan, freeze)
+            else:
+                self._engines[key] = Interpreter(plan, freeze)
+        return self._engines[key]
+
+
+def pipeline(define: Any) -> Any:
+    """Turn a function of a sample, or a class with `define(self, sample)`, into a pipeline.
+
+    A decorated class is called with the arguments of its `__init__` and gives a `Pipeline`.
+
+    Raises:
+        BuildError: it is neither.
+    """
+    if not inspect.isclass(define):
+        return Pipeline.from_function(define)
+    if not callable(getattr(define, "define", None)):
+        raise BuildError(f"@pipeline: class {define.__name__} has no method define(self, sample)")
+
+    @functools.wraps(define, updated=())
+    def make(*args: Any, **kwargs: Any) -> Pipeline:
+        instance: Any = define(*args, **kwargs)
+        return Pipeline.from_function(instance.define, define.__name__)
+
+    return make
+
+
+def branching(helper: F) -> F:
+    """Let a helper function branch on values of a sample; for functions that a pipeline calls.
+
+    The function of a pipeline itself needs no mark.
+    """
+    return cast(F, rewritten(helper))
+
+
+def trace(define: Define, name: str) -> Graph:
+    """Run a pipeline function with stand-ins and return the graph of what it did.
+
+    Raises:
+        BuildError: see `Pipeline.graph`.
+    """
+    tracer = Tracer()
+    try:
+        result = _run(define, TracedSample(tracer))
+    except BuildError as error:
+        if "file" in error.details:
+            raise
+        site = raised_at(error.__traceback__)
+        raise type(error)(
+            f"{site}: {error.message}", **{"file": site.file, "line": site.line, **error.details}
+        ) from None
+    except RecursionError:
+        raise fault(
+            f"{name}: it calls itself without end, or one of its helpers does", _site_of(define)
+        ) from None
+    result, forms = forms_of(result)
+    outputs = _outputs(result, name, _site_of(define))
+    for key, value in outputs.items():
+        tracer.check_visible(value, f"output {key!r}", _site_of(define))
+    graph = tracer.graph(outputs, forms)
+    try:
+        check(graph)
+    except BuildError as error:
+        raise fault(f"{name}: {error.message}", _site_of(define)) from None
+    return graph
+
+
+def _states(fields: Mapping[str, Any]) -> dict[str, State]:
+    return {name: state_of(value) for name, value in fields.items()}
+
+
+def _from_graph(data: dict[str, Any], name: str, modules: tuple[str, ...]) -> Pipeline:
+    allow_modules(*modules)
+
+    def define(sample: TracedSample) -> Mapping[str, Any]:
+        raise fault(f"{name}: this pipeline came as data, so it cannot become part of another one")
+
+    made = Pipeline(define, name)
+    made._graph = Graph.from_data(data)
+    return made
+
+
+def _run(define: Define, sample: TracedSample) -> Mapping[str, Any]:
+    """Call a pipeline function, with `ctx` too if it takes that."""
+    arguments: tuple[Any, ...] = (sample,)
+    if len(_required(define)) == 2:
+        arguments = (sample, Context(tracer_of(sample)))
+    result: Mapping[str, Any] = rewritten(define)(*arguments)
+    return result
+
+
+def _required(define: Define) -> list[str]:
+    """Return the names of the arguments that have no default."""
+    parameters = inspect.signature(define).parameters
+    return [name for name, found in parameters.items() if found.default is found.empty]
+
+
+def _outputs(result: object, name: str, site: Site) -> dict[str, TracedValue]:
+    if isinstance(result, Unusable):
+        result.refuse(site)
+    if not isinstance(result, Mapping):
+        raise fault(
+            f"{name}: a pipeline returns a dict of named outputs, such as "
+            f'{{"image": image}}, got {type(result).__name__}',
+            site,
+        )
+    if not 1 <= len(result) <= MAX_OUTPUTS:
+        raise fault(f"{name}: expected 1 to {MAX_OUTPUTS} outputs, got {len(result)}", site)
+    reserved = [column for column, _ in META]
+    for key, value in result.items():
+        if not isinstance(key, str) or not key:
+            raise fault(f"{name}: an output is named by text, got {key!r}", site)
+        if key in reserved:
+            raise fault(
+                f"{name}: the output name {key!r} is reserved for the batch's own column; choose "
+                f"another than {', '.join(reserved)}",
+                site,
+            )
+        if isinstance(value, Unusable):
+            value.refuse(site)
+        if isinstance(value, Mapping | tuple | list):
+            raise fault(
+                f"{name}: output {key!r}: outputs are not nested, got {type(value).__name__}: give "
+                f"each value in it a name of its own, such as '{key}.left'",
+                site,
+            )
+        if not isinstance(value, TracedValue):
+            raise fault(
+                f"{name}: output {key!r}: expected a value made of the sample's fields, got "
+                f"{type(value).__name__}",
+                site,
+            )
+    return dict(result)
+
+
+def _site_of(define: Callable[..., Any]) -> Site:
+    while isinstance(define, functools.partial):
+        define = define.func
+    code = getattr(inspect.unwrap(define), "__code__", None)
+    return Site(code.co_filename, code.co_firstlineno) if code else Site("", 0)

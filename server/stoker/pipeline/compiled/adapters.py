@@ -1,0 +1,162 @@
+"""What the machine calls where an op states a rule of a few lines: sizes, boxes, maps, counts.
+
+The machine calls everything as a kernel, `function(src, dst, params, record, last)`. A rule has
+another form, so a kernel is made of it: a template below whose `rule` is the op's. For rules `last`
+is the note, int64 words through which numbers go in and out (`instructions.NOTE`).
+The rule's code is copied in, and both are cached under a digest of both. numba-free.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.contract.op import same_size
+from stoker.pipeline.compiled import support
+from stoker.pipeline.graph.statistics import ends_of_floats, max_of, mean_of, mean_of_floats, min_of
+
+copy, padded, whole = support.copy, support.padded, support.whole
+rule: Any = same_size
+"""What a template calls; in what `adapted` makes of it, the op's."""
+_parts: dict[Callable[..., Any], tuple[Callable[..., Any], Callable[..., Any]]] = {}
+
+
+@kernel
+def size_by(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Ask an op's `out_size`."""
+    height, width = rule(params, record, note[0], note[1])
+    note[2], note[3] = whole(height), whole(width)
+
+
+@kernel
+def box_by(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Ask an op's `reads`."""
+    top, left, height, width = rule(params, record, note[0], note[1])
+    note[5], note[6], note[7], note[8] = top, left, height, width
+
+
+@kernel
+def rescale_by(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Ask an op's `rescale`."""
+    note[5] = rule(params, record, (note[0], note[1], note[2], note[3]))
+
+
+@kernel
+def map_by(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Ask an op's `forward`."""
+    sizes = (note[0], note[1], note[2], note[3])
+    a, b, c, d, e, f, g, h, i = rule(params, record, sizes)
+    numbers = note[9:18].view(np.float64)
+    numbers[0], numbers[1], numbers[2] = a, b, c
+    numbers[3], numbers[4], numbers[5] = d, e, f
+    numbers[6], numbers[7], numbers[8] = g, h, i
+
+
+@kernel
+def move_by(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Move items by the map that `map_by` left."""
+    n = note[9:18].view(np.float64)
+    numbers = (n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8])
+    sizes = (note[0], note[1], note[2], note[3])
+    note[5] = rule(src, dst, numbers, sizes, note[4])
+
+
+@kernel
+def items_by(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Run an op's own kernel of boxes or keypoints."""
+    sizes = (note[0], note[1], note[2], note[3])
+    note[5] = rule(src, dst, params, record, sizes)
+
+
+@kernel
+def items_by_word(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Run an op's own kernel of boxes that moves `visible_part` itself."""
+    sizes = (note[0], note[1], note[2], note[3])
+    note[5] = rule(src, dst, params, record, sizes, note[4])
+
+
+@kernel
+def draw_by(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Draw for an op that decides from items."""
+    k = note[18:23].view(np.uint64)
+    rule((k[0], k[1], k[2], k[3], k[4]), params, note[0], note[1], record, src)
+
+
+@kernel
+def mean_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Write the mean, float64."""
+    dst[0] = mean_of(src)
+
+
+@kernel
+def max_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Write the greatest element, int64."""
+    dst[0] = max_of(src)
+
+
+@kernel
+def min_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Write the least element, int64."""
+    dst[0] = min_of(src)
+
+
+@kernel
+def mean_of_floats_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Write the mean of float32, float64."""
+    dst[0] = mean_of_floats(src)
+
+
+@kernel
+def max_of_floats_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Write the greatest element of float32, float64."""
+    dst[0] = ends_of_floats(src)[1]
+
+
+@kernel
+def min_of_floats_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Write the least element of float32, float64."""
+    dst[0] = ends_of_floats(src)[0]
+
+
+@kernel
+def copy_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Copy with the dtype of the destination."""
+    copy(src, dst)
+
+
+@kernel
+def pad_whole(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Pad with an integer; word 4 of the note says how many sides."""
+    note[5] = padded(src, dst, note[4], note[6])
+
+
+@kernel
+def pad_real(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Pad with a float64, of which word 6 of the note holds the bits."""
+    note[5] = padded(src, dst, note[4], note[6:7].view(np.float64)[0])
+
+
+@functools.cache
+def adapted(template: Any, to: Callable[..., Any]) -> FunctionType:
+    """Return a template whose `rule` is a kernel; the same function at every call.
+
+    Args:
+        template: one of the functions above.
+        to: the op's rule.
+    """
+    space = {**template.__globals__, "rule": to}
+    made = FunctionType(template.__code__, space, f"{template.__name__}_{to.__name__}")
+    made.__module__ = template.__module__
+    made.__qualname__ = f"{template.__name__}({to.__module__}.{to.__qualname__})"
+    _parts[made] = template, to
+    return kernel(made)
+
+
+def parts_of(fn: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]] | None:
+    """Return the template and the rule of which `adapted` made a function; None: it did not."""
+    return _parts.get(fn)

@@ -1,0 +1,377 @@
+"""The executor: a plan as machine code, for one thread of a worker.
+
+`compile_plan` writes the plan's program, has the functions that it calls compiled (or loaded from
+the cache on disk), and wraps it. `Executor.run` computes one row: a few numbers are written into
+tables, and one compiled call does the rest, without the interpreter lock and without allocating
+anything that grows with the pixels: inputs come from the caller, outputs lie in the slot,
+everything in between in the arena, which is made once. `run_rows` does a chunk in one call.
+
+numba errors never reach a user: the op whose kernel cannot be typed is named instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from ctypes import addressof, c_char
+from typing import Any
+
+import numpy as np
+
+from stoker.ops.custom.python_call import failure
+from stoker.pipeline.compiled.emitter import bits
+from stoker.pipeline.compiled.instructions import DECISIONS_AT, GIVEN_RECORD
+from stoker.pipeline.compiled.machine import Machine
+from stoker.pipeline.compiled.program import write_program
+from stoker.pipeline.compiled.proof import prove
+from stoker.pipeline.compiled.retelling import MachineRaised, retold, suspects
+from stoker.pipeline.engine.faults import call_error, sample_error
+from stoker.pipeline.engine.following import Follower
+from stoker.pipeline.engine.interface import Freeze, check_freeze
+from stoker.pipeline.engine.samples import Samples, check_samples
+from stoker.pipeline.plain.interpreter import check_arrays
+from stoker.pipeline.planning.plan import Plan
+from stoker.pipeline.planning.tables import (
+    aligned_arena,
+    params_table,
+    plain_record,
+    records_table,
+    streams_table,
+)
+from stoker.protocol.errors import UsageError
+from stoker.protocol.layout import ALIGN
+from stoker.rng.row import Row, row_of, write_row
+
+AHEAD_BYTES = 4096
+"""Of a sample that are fetched before its row is computed; the processor finds the rest itself."""
+_KEYS: np.dtype[Any] = np.dtype(np.uint64)
+_char_at: Any = c_char.from_buffer
+
+
+def compile_plan(
+    plan: Plan, freeze: Freeze | None = None, arena: np.ndarray | None = None
+) -> Executor:
+    """Compile a plan, or load it from the cache on disk.
+
+    Args:
+        plan: what `bind` returned.
+        freeze: stream name -> the integer that replaces (id, epoch, visit, view), or "epoch".
+        arena: scratch memory to use, of `aligned_arena`; executors on one thread may share it.
+            None, or too little: it gets its own.
+
+    Raises:
+        BuildError: the kernel of an op cannot be compiled; names the op, its file and line.
+        ResourceError: the kernel cache cannot be written.
+        UnknownNameError: a freeze names no stream of the plan.
+        UsageError: a freeze is neither an integer nor "epoch".
+    """
+    return Executor(plan, freeze, arena)
+
+
+class Executor:
+    """Computes rows of a plan by machine code; see `stoker.pipeline.engine.interface.Engine`.
+
+    Not to be shared between threads: the arena and the tables belong to the row that is computed.
+
+    Attributes:
+        plan: the plan.
+        arena: its scratch memory.
+    """
+
+    def __init__(
+        self, plan: Plan, freeze: Freeze | None = None, arena: np.ndarray | None = None
+    ) -> None:
+        """Compile what the plan calls, or load it; see `compile_plan`."""
+        self.plan = plan
+        program = write_program(plan)
+        prove(plan, program)
+        self._steps, self._progress = program.step, program.progress
+        params = params_table(plan.decisions)
+        self._records = records_table(plan.decisions)
+        self._follower = Follower(plan, params)
+        self._freeze = check_freeze(plan, freeze)
+        streams = streams_table(plan.decisions, self._freeze)
+        if arena is None or arena.size < plan.arena_bytes:
+            arena = aligned_arena(plan.arena_bytes, ALIGN)
+        self.arena = arena
+        self._machine = Machine(
+            program,
+            len(plan.inputs),
+            len(plan.outputs),
+            streams,
+            params,
+            self._records,
+            arena,
+        )
+        self._rows = np.zeros((1, 4), np.uint64)
+        self._row = self._rows[0]
+        self._samples = np.zeros((len(plan.inputs), 1), np.int64)
+        self._found = self._machine.found
+        self._made = self._found[DECISIONS_AT:]
+        self._outs = tuple((np.dtype(o.dtype), o) for o in plan.outputs)
+        self._ins = tuple((np.dtype(s.dtype), len(s.shape)) for s in plan.inputs)
+        self._scalars: tuple[Any, ...] = tuple(
+            None if state.shape else np.zeros(1, state.dtype) for state in plan.inputs
+        )
+        for place, scalar in enumerate(self._scalars):
+            if scalar is not None:
+                self._samples[place, 0] = scalar.ctypes.data
+        self._given: tuple[Row, Sequence[int]] | None = None
+        self._forget_shapes()
+        self._calls = any(d.op.calls_python for d in plan.decisions)
+
+    def run(self, row: Row, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> None:
+        """Compute one row; see `Engine.run`.
+
+        Raises:
+            SampleError: sizes do not fit, or do not match each other.
+            UsageError: the number, dtype or rank of inputs or outputs is not the plan's.
+        """
+        write_row(self._row, row)
+        self._made.fill(0)
+        if self._given is not None and self._given[0] == row:
+            self._made[self._given[1]] = GIVEN_RECORD
+        if self._follower.active and self._follower.follow(row):
+            self._place(row)
+        try:
+            try:
+                status = self._fast(inputs, outputs)
+            except (TypeError, AttributeError, ValueError):
+                status = self._careful(inputs, outputs)
+        except MachineRaised as raised:
+            raise retold(self.plan, self._freeze, [(row, inputs)], raised.error) from raised.error
+        self._end(status, row)
+
+    @property
+    def record_table(self) -> np.ndarray:
+        """Where the records of the next row go, (1,) structured: fields d0, d1, ...
+
+        What is drawn ahead of `run` is written here, and then named by `take_records`.
+        """
+        return self._records
+
+    def take_records(self, row: Row, decisions: Sequence[int]) -> None:
+        """Know that records in `record_table` were drawn for a row: if it runs next, they count.
+
+        Args:
+            row: the row.
+            decisions: indices of the decisions that were drawn.
+        """
+        self._given = (row, decisions)
+
+    def _place(self, row: Row) -> None:
+        """Write the facts that conditions read of a row's place in the stream."""
+        if self._steps:
+            self._machine.values[self._steps, 0] = row.step
+        if self._progress and row.progress is not None:
+            self._machine.values[self._progress, 0] = bits(row.progress)
+
+    @property
+    def runs_chunks(self) -> bool:
+        """Whether `run_rows` computes rows of this plan in one compiled call."""
+        return not self._follower.active and not self._calls
+
+    def room_for_records(self, count: int) -> np.ndarray:
+        """Return room for the records of rows, (count,) structured: fields d0, d1, ..."""
+        return np.zeros(count, self._records.dtype)
+
+    def run_rows(
+        self,
+        rows: np.ndarray,
+        samples: Samples,
+        outputs: Sequence[np.ndarray],
+        records: np.ndarray | None = None,
+    ) -> None:
+        """Compute a chunk in one compiled call.
+
+        Args:
+            rows: (n, 4) uint64, see `stoker.rng.row`.
+            samples: where those of each row lie, in the order of `plan.fields`; read there, never
+                copied.
+            outputs: one for each of `plan.outputs`, with a leading axis of n rows; contiguous.
+            records: where what the rows draw is kept, of `room_for_records(n)`; a decision that a
+                row does not make leaves its record as it is. None: it is not kept.
+
+        Raises:
+            SampleError: a sample does not fit; `details["place"]` is its place in `rows`.
+            UsageError: an array or sample has another dtype or shape than the plan says.
+        """
+        count = rows.shape[0]
+        if self._follower.active:
+            raise UsageError(
+                "run_rows: the pipeline follows a schedule, and a table of rows does not say their "
+                "steps: use run, row by row"
+            )
+        self._check_chunk(rows, outputs)
+        check_samples(self.plan, samples, count)
+        if records is not None and not _is_plain(records, self._records.dtype, (count,)):
+            raise _unexpected("records", records, self._records.dtype, (count,))
+        if not count:
+            return
+        self._forget_shapes()
+        for place, (dtype, sides) in enumerate(samples.columns):
+            self._machine.sides[place, : len(sides)] = sides
+            self._machine.ahead[place] = min(dtype.itemsize * math.prod(sides), AHEAD_BYTES)
+        if not self._calls:
+            self._run_chunk(rows, samples.addresses, outputs, 0, records)
+            return
+        for place in range(count):  # a function's failure stops at its row, and is told with it
+            one = slice(place, place + 1)
+            parts = [out[one] for out in outputs]
+            addresses = np.ascontiguousarray(samples.addresses[:, one])
+            kept = None if records is None else records[one]
+            self._run_chunk(rows[one], addresses, parts, place, kept)
+
+    def _run_chunk(
+        self,
+        rows: np.ndarray,
+        samples: np.ndarray,
+        outputs: Sequence[np.ndarray],
+        first: int,
+        records: np.ndarray | None,
+    ) -> None:
+        machine = self._machine
+        for place, out in enumerate(outputs):
+            step = out.itemsize * math.prod(out.shape[1:])
+            machine.outs[place, : 1 + out.ndim] = (out.ctypes.data, step, *out.shape[1:])
+        self._made.fill(0)
+        try:
+            status = self._go(rows, samples, records)
+        except MachineRaised as raised:
+            some = suspects(rows, samples, machine.sides, self._made, self.plan)
+            raise retold(self.plan, self._freeze, some, raised.error) from raised.error
+        place = int(self._found[0]) if status else 0
+        if status or self._calls:
+            self._end(status, row_of(rows[place]), place=first + place)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the records of the last row, one entry for each decision that is drawn.
+
+        A decision inside a branch that was not taken shows what it decided for an earlier row.
+        """
+        return [
+            {"op": d.op.name, "stream": d.stream, "record": plain_record(self._records, d)}
+            for d in self.plan.decisions
+            if d.source is None
+        ]
+
+    def record_of(self, index: int) -> bytes | None:
+        """Return what a decision drew for the row that `run` computed last; see `Engine`."""
+        return self._records[f"d{index}"].tobytes() if self._made[index] > 0 else None
+
+    def _fast(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> int:
+        """Call with arguments as they should be; any doubt raises before the call."""
+        machine = self._machine
+        for place, (out, (dtype, output)) in enumerate(zip(outputs, self._outs, strict=True)):
+            if out.shape != self._out_shapes[place]:
+                if not output.allows(out.shape):
+                    raise TypeError
+                self._out_shapes[place] = out.shape
+                machine.outs[place, 2 : 2 + out.ndim] = out.shape
+            if out.dtype != dtype:
+                raise TypeError
+            machine.outs[place, 0] = _writable(out)
+        fields = zip(inputs, self._scalars, self._ins, strict=True)
+        for place, (value, scalar, (dtype, rank)) in enumerate(fields):
+            if value.dtype != dtype or value.ndim != rank:
+                raise TypeError
+            if scalar is not None:
+                scalar[0] = value
+                continue
+            if value.shape != self._in_shapes[place]:
+                self._in_shapes[place] = value.shape
+                machine.sides[place, :rank] = value.shape
+            self._samples[place, 0] = _readable(value)
+        return self._go(self._rows, self._samples)
+
+    def _careful(self, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> int:
+        """Call with arguments that are checked, and converted where that keeps their meaning."""
+        machine, columns = self._machine, check_arrays(self.plan, inputs, outputs)
+        self._forget_shapes()
+        for place, (column, scalar) in enumerate(zip(columns, self._scalars, strict=True)):
+            if scalar is not None:
+                scalar[0] = column[0]
+                continue
+            machine.sides[place, : column.ndim] = column.shape
+            self._samples[place, 0] = column.ctypes.data
+        for place, out in enumerate(outputs):
+            machine.outs[place, 2 : 2 + out.ndim] = out.shape
+            machine.outs[place, 0] = out.ctypes.data
+        return self._go(self._rows, self._samples)
+
+    def _go(self, rows: np.ndarray, samples: np.ndarray, records: np.ndarray | None = None) -> int:
+        try:
+            return self._machine.run(rows, samples, records)
+        except Exception as error:  # whatever a kernel of a user's raises
+            raise MachineRaised(error) from error
+
+    def _forget_shapes(self) -> None:
+        """Have the sides of inputs and outputs written anew; those of most rows are the same."""
+        self._in_shapes: list[Any] = [None] * len(self._ins)
+        self._out_shapes: list[Any] = [None] * len(self._outs)
+
+    def _end(self, status: int, row: Row, **details: int) -> None:
+        """Raise what went wrong with a row, if anything."""
+        failed = failure() if self._calls else None
+        if failed is not None:
+            raise call_error(row, failed, **details) from failed.__cause__
+        if status:
+            self._refuse(status, row, **details)
+
+    def _refuse(self, status: int, row: Row, **details: int) -> None:
+        got = (int(self._found[1]), int(self._found[2]))
+        error = sample_error(
+            self.plan, row, status, got, (int(self._found[3]), int(self._found[4]))
+        )
+        error.details.update(details)
+        raise error
+
+    def _check_chunk(self, rows: np.ndarray, outputs: Sequence[np.ndarray]) -> None:
+        count = len(rows)
+        if not _is_plain(rows, _KEYS, (count, 4)):
+            raise _unexpected("rows", rows, _KEYS, (count, 4))
+        if len(outputs) != len(self._outs):
+            raise UsageError(f"expected {len(self._outs)} outputs, got {len(outputs)}")
+        for (dtype, output), array in zip(self._outs, outputs, strict=True):
+            sides = array.shape[1:]
+            shape = (count, *(sides if output.allows(sides) else output.shape))
+            if not _is_plain(array, dtype, shape):
+                raise _unexpected(f"output {output.name!r}", array, dtype, shape)
+            if not array.flags.writeable:
+                raise UsageError(f"output {output.name!r}: expected a writable array")
+
+
+def _writable(array: np.ndarray) -> int:
+    """Return where an array lies; a third of the time that `array.ctypes` takes.
+
+    Raises:
+        TypeError: it is read-only, not contiguous or not aligned.
+        ValueError: it is empty.
+    """
+    address = addressof(_char_at(array))
+    if address % array.itemsize:
+        raise TypeError
+    return address
+
+
+def _readable(array: np.ndarray) -> int:
+    """Return where an array lies, which may be read-only; raises as `_writable`."""
+    if array.flags.writeable:
+        return _writable(array)
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        raise TypeError
+    address: int = array.ctypes.data
+    return address
+
+
+def _is_plain(array: np.ndarray, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:
+    return array.dtype == dtype and array.shape == shape and array.flags.c_contiguous
+
+
+def _unexpected(
+    name: str, array: np.ndarray, dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> UsageError:
+    return UsageError(
+        f"{name}: expected a contiguous {dtype} array of shape {shape}, got {array.dtype} "
+        f"{array.shape}"
+    )

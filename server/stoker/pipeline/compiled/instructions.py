@@ -1,0 +1,110 @@
+"""The instructions of a program: what each is called, and what its numbers mean.
+
+A program is an array (n, WIDTH) of int64, one instruction a line: its code, then its operands in
+the order of `FORMS`, then zeros. Writers and the loop both say the names: a writer adds `"size"`
+with its operands, and the loop reads `code[at, SIZE.check]`. `compiled.emitter` writes programs,
+`compiled.loop` executes them, `compiled.listing` shows them.
+
+Operands: `dst`, `src`, `left`, `right`, `frame` and `of` are lines of the value table; a line is an
+address and up to MAX_RANK sides, or, for a scalar, its int64 or the bits of its float64.
+`function` is the address of a compiled function; `decision` and `source` index streams, parameters
+and records; `check` is the status of a row that does not fit; `low0`, `high0`, ... bound the sides;
+`ranks` is 8 times the rank of the source and that of the destination; `item` and `into` are bytes
+of an element of them; `place` of `count` says which value of a fold it is; `most` bounds the items
+of `dst`; `dtype` is a place in ELEMENTS; `float` says that a scalar is one; `to` is the line of the
+program that is executed next.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any, Final
+
+from stoker.pipeline.planning.declared import MAX_RANK
+
+WIDTH: Final = 5 + 2 * MAX_RANK
+LINE: Final = 1 + MAX_RANK
+"""Words of a line of the value table."""
+DECISIONS_AT: Final = 5
+"""Where in `found` the decisions begin; before them a row that does not fit, and two sizes."""
+GIVEN_RECORD: Final = -1
+"""In `found`, of a decision whose record was drawn before the program runs."""
+NOTE: Final = 32
+"""Words of the note, by which rules get sizes and give numbers."""
+BEFORE: Final = 0
+"""Words of the note: height and width before an op (0, 1) and after it (2, 3)."""
+AFTER: Final = 2
+VISIBLE: Final = 4
+"""The word of an item that holds its `visible_part`."""
+ANSWER: Final = 5
+"""Up to four results of a rule; a 3x3 map follows from word 9."""
+KEY: Final = 18
+"""The five words of a key."""
+
+ELEMENTS: Final = (
+    "bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float32",
+    "float64",
+)  # fmt: skip
+
+_BOUNDS: Final = tuple(f"{word}{axis}" for axis in range(MAX_RANK) for word in ("low", "high"))
+_KERNEL: Final = ("function", "dst", "src", "ranks", "decision", "item", "into")
+_ONE: Final = ("dst", "src")
+_TWO: Final = ("dst", "left", "right")
+
+FORMS: Final[dict[str, tuple[str, ...]]] = {
+    # Calls of kernels and draws.
+    "kernel": (*_KERNEL, "at", "bytes"),
+    "fold": (*_KERNEL, "at", "bytes", "place", "count"),
+    "rule": _KERNEL,
+    "draw": ("function", "decision", "of"),
+    "draw_from": ("function", "decision", "of", "src"),
+    # Flow.
+    "unless": ("src", "to"),
+    "goto": ("to",),
+    # Sizes; a row may not fit.
+    "take": ("dst", "column", "rank", "check", *_BOUNDS),
+    "given": ("dst", "column", "place"),
+    "same_size": ("left", "right", "check"),
+    "rescale": ("function", "decision", "source", "left", "right", "check", "bytes"),
+    "size": ("function", "dst", "src", "check", "decision", *_BOUNDS[:4], "sides"),
+    "frame": ("function", "frame", "decision", "visible", "dst", "most"),
+    "box": ("function", "dst", "src", "decision", "first"),
+    "count": ("dst", "src", "check"),
+    "room": ("left", "right", "check"),
+    # Places.
+    "slot": ("dst", "output", "rank"),
+    "note": ("at", "word"),
+    "sides": _ONE,
+    "join": _ONE,
+    "copy": (*_ONE, "rank", "item"),
+    "store": ("output", "src", "rank", "item"),
+    "put": ("output", "src", "dtype", "float"),
+    "extent": ("output", "src", "axis", "place"),
+    "write": (*_ONE, "dtype", "float"),
+    # Scalars that are read.
+    "load": (*_ONE, "dtype"),
+    "field": ("dst", "decision", "offset", "dtype"),
+    "id": ("dst",),
+    "epoch": ("dst",),
+    "view": ("dst",),
+    "side": (*_ONE, "axis"),
+    # Scalars made of one, of two integers, of two floats.
+    **dict.fromkeys(("move", "to_float", "truth", "truth_f", "not", "neg", "neg_f"), _ONE),
+    **dict.fromkeys(("and", "or", "add", "sub", "mul", "floordiv", "mod"), _TWO),
+    **dict.fromkeys(("lt", "le", "gt", "ge", "eq", "ne"), _TWO),
+    **dict.fromkeys(("add_f", "sub_f", "mul_f", "div_f"), _TWO),
+    **dict.fromkeys(("lt_f", "le_f", "gt_f", "ge_f", "eq_f", "ne_f"), _TWO),
+}
+"""Name of an instruction -> its operands; the loop relies on the order of the groups."""
+
+CODES: Final = {name: code for code, name in enumerate(FORMS)}
+
+
+def instruction(name: str) -> Any:
+    """Return where the parts of an instruction are: `code` its code, each operand its column.
+
+    A named tuple of integers, which numba takes for constants.
+    """
+    operands = FORMS[name]
+    make: Any = namedtuple  # numba knows named tuples, and mypy only those with constant names
+    return make(name, ("code", *operands))(CODES[name], *range(1, 1 + len(operands)))

@@ -1,0 +1,46 @@
+"""A program as text, for people: one line for each instruction, its operands by name.
+
+`v` stands before a line of the value table; the first ones are the plan's values under their own
+numbers. Operands that are 0 and mean nothing are left out. numba-free.
+"""
+
+from __future__ import annotations
+
+from stoker.pipeline.compiled.emitter import Program
+from stoker.pipeline.compiled.instructions import ELEMENTS, FORMS
+
+_LINES = ("dst", "src", "left", "right", "frame", "of")
+_NAMES = tuple(FORMS)
+
+
+def listing(program: Program) -> str:
+    """Return a program as text."""
+    return "\n".join(_line(program, number) for number in range(len(program.code))) + "\n"
+
+
+def _line(program: Program, number: int) -> str:
+    code, *operands = program.code[number].tolist()
+    name = _NAMES[code]
+    told = []
+    for operand, value in zip(FORMS[name], operands, strict=False):
+        if operand == "function":
+            call = program.calls.get(number)
+            told += [str(call)] if call else []
+        elif operand in _LINES:
+            told.append(f"{operand} v{value}")
+        elif operand == "dtype":
+            told.append(ELEMENTS[value])
+        elif not operand.startswith(("low", "high")):
+            told.append(f"{operand} {value}")
+    bounds = [
+        f"{operands[FORMS[name].index(f'low{axis}')]}..{operands[place]}"
+        for axis in range(len(FORMS[name]))
+        if (place := _place(name, f"high{axis}")) is not None and operands[place]
+    ]
+    if bounds:
+        told.append("sides " + " x ".join(bounds))
+    return f"{number:4} {name:10} {', '.join(told)}".rstrip()
+
+
+def _place(name: str, operand: str) -> int | None:
+    return FORMS[name].index(operand) if operand in FORMS[name] else None

@@ -1,0 +1,157 @@
+"""A program with its memory and the addresses of its functions: what an engine executes.
+
+Each function that the program calls is compiled for the types that the plan's states say, or loaded
+from the cache on disk, and stays for the life of the process; so does the loop. Belongs to one
+thread. numba is loaded when a machine is made.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from stoker.jit import compiled
+from stoker.pipeline.compiled.calls import Call
+from stoker.pipeline.compiled.emitter import Program
+from stoker.pipeline.compiled.instructions import DECISIONS_AT, NOTE
+from stoker.pipeline.planning.declared import MAX_RANK
+from stoker.protocol.errors import StokerError
+
+_compiling = threading.Lock()
+_addressed: dict[Callable[..., Any], None] = {}
+
+
+class Machine:
+    """Executes a program for rows.
+
+    Attributes:
+        values: the value table, (lines, LINE) int64.
+        sides: (fields, MAX_RANK) int64, the sides of the samples; to be written before a run.
+        ahead: (fields,) int64, how many bytes of each sample to fetch into the cache before its row
+            is computed; 0 at first.
+        outs: (outputs, 2 + MAX_RANK) int64: address, bytes from row to row, sides of a row; to be
+            written before a run.
+        found: of a row that did not fit its number and sizes; behind these, for each decision, 1
+            more than the last row that made it.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        fields: int,
+        outputs: int,
+        streams: np.ndarray,
+        params: np.ndarray,
+        records: np.ndarray,
+        arena: np.ndarray,
+    ) -> None:
+        """Compile what is called, or load it.
+
+        Args:
+            program: what `write_program` returned.
+            fields: how many columns it reads.
+            outputs: how many outputs it writes.
+            streams: keys of the decisions, see `stoker.pipeline.planning.tables`.
+            params: their parameters; a change of its contents counts from the next run on.
+            records: room for their records.
+            arena: scratch memory, of `aligned_arena`.
+
+        Raises:
+            BuildError: a function cannot be compiled; names the op, its file and line.
+            ResourceError: the kernel cache cannot be written.
+        """
+        code = program.code.copy()
+        with _compiling:
+            from stoker.pipeline.compiled.loop import compile_loop  # noqa: PLC0415 - loads numba
+
+            execute = compile_loop()
+            for line, call in program.calls.items():
+                code[line, 1] = address_of(call)
+        self._memory = streams, params, records, arena
+        self.values = program.values.copy()
+        self.values[program.arena, 0] += arena.ctypes.data
+        for line, to in program.pointers.items():
+            self.values[line, 0] = self.values[to : to + 1].ctypes.data
+        self.sides = np.zeros((fields, MAX_RANK), np.int64)
+        self.ahead = np.zeros(fields, np.int64)
+        self.outs = np.zeros((outputs, 2 + MAX_RANK), np.int64)
+        self.found = np.zeros(DECISIONS_AT + len(streams), np.int64)
+        self._places = _addresses(len(streams), params, records)
+        self._own_records = self._places[:, 1].copy()
+        self._records = records
+        self._execute = functools.partial(
+            execute,
+            code,
+            self.values,
+            self.sides,
+            self.ahead,
+            self.outs,
+            streams,
+            self._places,
+            arena.ctypes.data,
+            np.zeros(NOTE, np.int64),
+            self.found,
+        )
+
+    def run(self, rows: np.ndarray, samples: np.ndarray, records: np.ndarray | None = None) -> int:
+        """Compute rows; return 0, or the status of the first one that does not fit.
+
+        Args:
+            rows: (n, 4) uint64, see `stoker.rng.row`.
+            samples: (fields, n) int64, the address of each row's sample.
+            records: (n,) of the dtype of the machine's own: room for those of each row; None: the
+                machine's own is written anew by each row.
+        """
+        self._places[:, 1], self._places[:, 2] = self._own_records, 0
+        if records is not None:
+            self._places[:, 1] += records.ctypes.data - self._records.ctypes.data
+            self._places[:, 2] = records.strides[0]
+        status: int = self._execute(rows, samples)
+        return status
+
+
+def address_of(call: Call) -> int:
+    """Return the address of a call's machine code.
+
+    Raises:
+        BuildError: it cannot be compiled, or gives something back, which nobody takes; names the
+            op, and the user's file and line.
+    """
+    from stoker.pipeline.compiled import diagnose  # noqa: PLC0415 - loads numba
+    from stoker.pipeline.compiled.signature import call_types  # noqa: PLC0415
+
+    try:
+        fast, given = compiled(call.function), call_types(call)
+        if given not in fast.overloads:
+            fast.compile(given)
+    except StokerError:
+        raise
+    except Exception as error:  # numba lets KeyError and others of its own through
+        raise diagnose.refused(call, diagnose.reason(error)) from None
+    _addressed[call.function] = None
+    made = fast.overloads[given]
+    if not diagnose.gives_nothing(made.signature):
+        gives = made.signature.return_type
+        raise diagnose.refused(call, f"it returns {gives}, expected nothing: write it to dst")
+    address: int = made.library.get_pointer_to_function(made.fndesc.mangled_name)
+    return address
+
+
+def addressed() -> list[Callable[..., Any]]:
+    """Return the functions whose machine code machines of this process call, first ones first."""
+    return list(_addressed)
+
+
+def _addresses(count: int, params: np.ndarray, records: np.ndarray) -> np.ndarray:
+    """Return (decisions, 3) int64: where parameters and record of each lie, and 0."""
+    found = np.zeros((count, 3), np.int64)
+    for place, table in enumerate((params, records)):
+        for index in range(count):
+            fields: Mapping[str, Any] = table.dtype.fields or {}
+            name = f"d{index}"
+            found[index, place] = table.ctypes.data + (fields[name][1] if name in fields else 0)
+    return found

@@ -1,0 +1,255 @@
+"""A plan as a program: a table of instructions and a table of values, for the loop.
+
+A step of the plan becomes one instruction or two. Nothing in them is compiled; a new pipeline of
+known ops is a new table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stoker.ops.contract.op import State
+from stoker.ops.contract.rules import visible_word
+from stoker.pipeline.compiled import adapters
+from stoker.pipeline.compiled.calls import (
+    fold_of,
+    forward_of,
+    items_of,
+    kernel_of,
+    move_of,
+    own,
+    size_of,
+)
+from stoker.pipeline.compiled.emitter import Emitter, Program, bits
+from stoker.pipeline.compiled.instructions import ELEMENTS
+from stoker.pipeline.compiled.scalars import Scalars, element_of, is_float, item_bytes
+from stoker.pipeline.planning.decision import made_for, source_of
+from stoker.pipeline.planning.declared import MAX_RANK
+from stoker.pipeline.planning.plan import Plan
+from stoker.pipeline.planning.steps import (
+    ApplyStep,
+    ConvertStep,
+    DrawStep,
+    FoldStep,
+    IfStep,
+    InputStep,
+    ItemsStep,
+    RescaleStep,
+    SameSizeStep,
+    Step,
+    StoreSizedStep,
+    StoreStep,
+)
+from stoker.pipeline.planning.tables import fill_number, physical_rank
+from stoker.protocol.errors import BuildError
+
+
+def write_program(plan: Plan) -> Program:
+    """Write the program of a plan.
+
+    Raises:
+        BuildError: an op is applied to an array of more than MAX_RANK sides.
+    """
+    writer = PlanWriter(plan)
+    writer.steps(plan.steps)
+    return writer.emit.program()
+
+
+class PlanWriter:
+    """Writes the program of a plan, step by step."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Lay out the value table: a line for each value of the plan, and one for none."""
+        self.emit = Emitter()
+        self.plan = plan
+        self.scalars = Scalars(
+            self.emit, plan.states, lambda v: plan.places[v].kind == "register", lambda v: v
+        )
+        for value in range(max(plan.states, default=-1) + 1):
+            self.emit.values.append(self.initial(value))
+        self.none = self.emit.new_line(0, 0, 0)
+
+    def initial(self, value: int) -> list[int]:
+        """Return the words of a value before a row: what is known of it."""
+        state, place = self.plan.states.get(value), self.plan.places.get(value)
+        if state is None or place is None:
+            return [0, 1, 1]
+        if len(state.shape) > MAX_RANK and place.kind != "input":
+            raise BuildError(
+                f"{self.plan.graph.site(value)}: {state} has {len(state.shape)} sides: expected at "
+                f"most {MAX_RANK}; reshape it before it is packed"
+            )
+        address = 0
+        if place.kind == "arena":
+            self.emit.arena.append(value)
+            address = place.index
+        sides = list(state.bound[:MAX_RANK])
+        return [address, *sides, *[1] * (2 - len(sides))]
+
+    def steps(self, steps: Sequence[Step]) -> None:
+        """Write steps."""
+        for step in steps:
+            self.step(step)
+
+    def step(self, step: Step) -> None:
+        """Write a step."""
+        match step:
+            case InputStep():
+                self.take(step)
+            case DrawStep():
+                self.decide(step)
+            case SameSizeStep():
+                self.emit.add("same_size", step.left, step.right, step.check)
+            case ApplyStep() | FoldStep():
+                self.apply(step)
+            case ItemsStep():
+                self.items(step)
+            case ConvertStep():
+                self.convert(step)
+            case StoreStep():
+                self.store(step)
+            case StoreSizedStep():
+                self.store_sized(step)
+            case IfStep():
+                self.branch(step)
+            case _:
+                self.scalars.number(step)
+
+    def bounds(self, state: State) -> list[int]:
+        """Return least and greatest of each side."""
+        pairs = zip(state.least, state.bound, strict=True)
+        return [number for pair in pairs for number in pair]
+
+    def take(self, step: InputStep) -> None:
+        """Take a field."""
+        state = self.plan.states[step.dst]
+        if len(state.shape) > MAX_RANK:
+            raise BuildError(
+                f"field {self.plan.fields[step.column]!r} is {state}: expected at most {MAX_RANK} "
+                "sides; pack it in another shape"
+            )
+        rank = len(state.shape)
+        self.emit.add("take", step.dst, step.column, rank, step.check, *self.bounds(state))
+
+    def decide(self, step: DrawStep) -> None:
+        """Draw, or carry over what was drawn for another size."""
+        if isinstance(step, RescaleStep):
+            left, right = (made_for(d) for d in (source_of(step.decision), step.decision))
+            self.emit.rescale(step.decision, left, right, step.check)
+        else:
+            decision = step.decision
+            of = self.none if decision.of is None else decision.of
+            looked_at = None if decision.items is None else self.plan.states[decision.items]
+            self.emit.draw(decision, of, looked_at)
+
+    def branch(self, step: IfStep) -> None:
+        """Write an `if` with its joins."""
+        start = self.emit.add("unless", self.scalars.truth(step.cond), 0)
+        self.steps(step.then)
+        for join in step.joins:
+            self.emit.add("join", join.dst, join.then)
+        end = self.emit.add("goto", 0)
+        self.emit.jump(start, "unless")
+        self.steps(step.orelse)
+        for join in step.joins:
+            self.emit.add("join", join.dst, join.orelse)
+        self.emit.jump(end, "goto")
+
+    def apply(self, step: ApplyStep | FoldStep) -> None:
+        """Run a kernel, or a fold for each of its values."""
+        decision, src, dst = (
+            step.decision,
+            self.plan.states[step.srcs[0]],
+            self.plan.states[step.dst],
+        )
+        op = type(decision.op)
+        if step.check is not None:
+            bounds = self.bounds(dst)[:4]
+            sides = len(bounds) // 2
+            self.emit.add(
+                "size",
+                *(0, step.dst, step.srcs[0], step.check, decision.index),
+                *(*bounds, *[0] * (4 - len(bounds)), sides),
+                call=size_of(op, decision.site),
+            )
+        self.place(step.dst)
+        scratch = self.plan.scratch.get(step.dst, 0), step.scratch_bytes
+        if isinstance(step, FoldStep):
+            for place, value in enumerate(step.srcs):
+                call = fold_of(op, step.kind, self.plan.states[value], dst, step.site)
+                turn = (*scratch, place, len(step.srcs))
+                self.emit.kernel(call, value, step.dst, decision.index, *turn)
+        else:
+            call = kernel_of(op, step.kind, src, dst, step.site)
+            self.emit.kernel(call, step.src, step.dst, decision.index, *scratch)
+
+    def place(self, value: int) -> None:
+        """Give a value that lies in an output's row its address."""
+        place = self.plan.places[value]
+        if place.kind == "output":
+            self.emit.add("slot", value, place.index, len(self.plan.outputs[place.index].shape))
+
+    def items(self, step: ItemsStep) -> None:
+        """Move boxes or keypoints."""
+        decision, op = step.decision, type(step.decision.op)
+        src, dst = self.plan.states[step.src], self.plan.states[step.dst]
+        self.place(step.dst)
+        size = None if step.frame is None else size_of(op, step.site)
+        frame = self.none if step.frame is None else step.frame
+        given = (0, frame, decision.index, visible_word(src), step.dst, dst.bound[0])
+        self.emit.add("frame", *given, call=size)
+        if step.kernel is not None:
+            call = items_of(op, step.kind, src, dst, step.site)
+        else:
+            ask = forward_of(op, step.site)
+            self.emit.kernel(ask, self.none, self.none, decision.index)
+            call = move_of(step.kind, src)
+        self.emit.kernel(call, step.src, step.dst, decision.index)
+        self.emit.add("count", step.dst, step.src, step.check)
+
+    def convert(self, step: ConvertStep) -> None:
+        """Copy with another dtype or rank."""
+        src, dst = self.plan.states[step.src], self.plan.states[step.dst]
+        if self.scalars.in_register(step.dst):
+            line, kind = self.scalars.scalar(step.src)
+            self.scalars.cast(line, kind, dst.dtype, step.dst)
+        elif self.scalars.in_register(step.src):
+            self.place(step.dst)
+            self.emit.add("write", step.dst, step.src, element_of(dst), is_float(src))
+        else:
+            self.place(step.dst)
+            if not dst.is_fixed:
+                self.emit.add("sides", step.dst, step.src)
+            if src.dtype == dst.dtype:
+                self.emit.add("copy", step.dst, step.src, physical_rank(src), item_bytes(src))
+            else:
+                call = own(adapters.copy_into, "copy", src, dst)
+                self.emit.kernel(call, step.src, step.dst, 0)
+
+    def store(self, step: StoreStep) -> None:
+        """Copy a value into an output's row."""
+        state = self.plan.states[step.src]
+        if self.scalars.in_register(step.src):
+            output = self.plan.outputs[step.output]
+            kind = ELEMENTS.index(output.dtype)
+            self.emit.add("put", step.output, step.src, kind, is_float(state))
+        else:
+            self.emit.add("store", step.output, step.src, physical_rank(state), item_bytes(state))
+
+    def store_sized(self, step: StoreSizedStep) -> None:
+        """Copy a value of a size of its own, and its size into the output behind."""
+        src, output = self.plan.states[step.src], self.plan.outputs[step.output]
+        for place, axis in enumerate(step.varies):
+            self.emit.add("extent", step.output + 1, step.src, axis, place)
+        if step.form.form != "pad":
+            self.emit.add("store", step.output, step.src, physical_rank(src), item_bytes(src))
+            return
+        row = self.emit.new_line(0, 1, 1)
+        self.emit.add("slot", row, step.output, len(output.shape))
+        fill = fill_number(step.form.fill, output.dtype)
+        template = adapters.pad_real if isinstance(fill, float) else adapters.pad_whole
+        self.emit.add("note", 4, len(step.varies))
+        self.emit.add("note", 6, bits(fill) if isinstance(fill, float) else fill)
+        dst = State.fixed(src.kind, output.dtype, output.shape)
+        self.emit.kernel(own(template, "pad", src, dst), step.src, row, 0)
+        self.emit.add("room", step.src, row, step.check)

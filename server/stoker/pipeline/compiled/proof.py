@@ -1,0 +1,133 @@
+"""A program is compared with its plan before it may run: its loop believes every number in it.
+
+The loop calls machine code by address and makes arrays of addresses and sides, so no compiler sees
+that a call gets what its code was compiled for. Here that is looked at once, when an engine is
+made: dtype, rank and bytes of an element of both arrays of each call, parameters and record of its
+decision, that values and scratch lie inside of the arena and outputs' rows have room for what is
+written there, and that nothing is written over what the same call reads. What is left to each row
+are sides: `take` and `size` refuse those beyond their bounds. numba-free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from stoker.ops.contract.op import State
+from stoker.pipeline.compiled.calls import Call
+from stoker.pipeline.compiled.emitter import Program
+from stoker.pipeline.compiled.instructions import CODES, FORMS
+from stoker.pipeline.planning.plan import Plan
+from stoker.pipeline.planning.tables import physical, physical_rank
+from stoker.protocol.layout import ALIGN
+
+_CALLED: Final = tuple(CODES[name] for name in ("kernel", "fold", "rule"))
+_NAMES: Final = tuple(FORMS)
+_Span = tuple[int, int]
+
+
+def prove(plan: Plan, program: Program) -> None:
+    """Compare a program with the plan that it was written from.
+
+    Raises:
+        TypeError: they differ, which is a fault of Stoker's own; names line and reason.
+    """
+    for reason in _places(plan, program):
+        raise TypeError(f"program: {reason}")
+    for line in range(len(program.code)):
+        for reason in _faults(plan, program, line):
+            raise TypeError(f"program, line {line}, {program.calls.get(line)}: {reason}")
+
+
+def _faults(plan: Plan, program: Program, line: int) -> Iterator[str]:
+    """Yield what is wrong with an instruction."""
+    call, given = program.calls.get(line), _operands(program, line)
+    if call is not None and call.op:
+        yield from _decided(plan, call, given["decision"])
+    if program.code[line, 0] in _CALLED:
+        if call is None:
+            yield "nothing is called"
+        else:
+            yield from _called(plan, program, call, given)
+    elif program.code[line, 0] == CODES["slot"]:
+        yield from _stored(plan, given["dst"], given["output"])
+
+
+def _operands(program: Program, line: int) -> dict[str, int]:
+    code, *numbers = program.code[line].tolist()
+    return dict(zip(FORMS[_NAMES[code]], numbers, strict=False))
+
+
+def _places(plan: Plan, program: Program) -> Iterator[str]:
+    """Yield what lies outside of the arena."""
+    for line in program.arena:
+        first, stop = _span(plan, program, line)
+        if first % ALIGN or not 0 <= first <= stop <= plan.arena_bytes:
+            yield f"value {line} lies in bytes {first} to {stop} of {plan.arena_bytes}"
+
+
+def _called(plan: Plan, program: Program, call: Call, given: dict[str, int]) -> Iterator[str]:
+    """Yield what is wrong with the call of a kernel, fold or rule."""
+    if given["ranks"] != 8 * physical_rank(call.src) + physical_rank(call.dst):
+        yield f"its arrays have other ranks than {call.src} and {call.dst}"
+    for word, line, state in (("item", "src", call.src), ("into", "dst", call.dst)):
+        if given[word] != np.dtype(physical(state.dtype)).itemsize:
+            yield f"elements of {state} have not {given[word]} bytes"
+        held = plan.states.get(given[line])
+        if held is None and given[line] <= max(plan.states):
+            yield f"value {given[line]} has no memory"
+        if held is not None and not _same(held, state):
+            yield f"it was compiled for {state}, value {given[line]} is {held}"
+    scratch = given.get("at", 0), given.get("at", 0) + given.get("bytes", 0)
+    if call.form == "note":
+        scratch = 0, 0
+    if not 0 <= scratch[0] <= scratch[1] <= plan.arena_bytes:
+        yield f"its scratch lies in bytes {scratch[0]} to {scratch[1]} of {plan.arena_bytes}"
+    spans = [_span(plan, program, given[line]) for line in ("src", "dst")]
+    if _overlap(*spans) and spans[0][0] != spans[1][0]:
+        yield f"it reads bytes {spans[0]} of the arena and writes {spans[1]}"
+    if any(_overlap(scratch, span) for span in spans):
+        yield f"its scratch {scratch} lies over what it reads or writes, {spans}"
+
+
+def _decided(plan: Plan, call: Call, decision: int) -> Iterator[str]:
+    """Yield what is wrong with the parameters and the record of a call."""
+    if not 0 <= decision < len(plan.decisions):
+        yield f"there is no decision {decision}"
+        return
+    op = plan.decisions[decision].op
+    if (type(op).name, op.parameters, op.record) != (call.op, call.parameters, call.record):
+        yield f"decision {decision} is of {op.name}, with other parameters or another record"
+
+
+def _stored(plan: Plan, value: int, output: int) -> Iterator[str]:
+    """Yield what is wrong with a value that lies in an output's row."""
+    if not 0 <= output < len(plan.outputs):
+        yield f"there is no output {output}"
+        return
+    state, row = plan.states.get(value), plan.outputs[output]
+    if state is None:  # a line of the writer's own: the row as it is, into which is padded
+        return
+    if state.dtype != row.dtype or state.bound_bytes > row.row_bytes:
+        yield f"value {value} is {state}, a row of {row.name!r} {row.dtype} {row.shape}"
+
+
+def _span(plan: Plan, program: Program, line: int) -> _Span:
+    """Return the bytes of the arena that a value may take; none if it lies elsewhere."""
+    if line not in program.arena:
+        return 0, 0
+    first = int(program.values[line, 0])
+    return first, first + plan.states[line].bound_bytes
+
+
+def _overlap(one: _Span, other: _Span) -> bool:
+    return max(one[0], other[0]) < min(one[1], other[1])
+
+
+def _same(held: State, state: State) -> bool:
+    """Whether the view of a value is one of the type that a state has."""
+    return physical(held.dtype) == physical(state.dtype) and physical_rank(held) == physical_rank(
+        state
+    )

@@ -1,0 +1,164 @@
+"""Kernels compiled ahead of their first use, for the cache on disk.
+
+`op_calls` lists how pipelines call the registered ops: for each op its draw, and its kernels on an
+RGB or grey image of uint8 or float32, on a mask of each dtype, and on an int64 label. Sizes and
+parameters are no part of compiled code, so one instance of an op stands for all; only a `dtype`
+that comes out makes another. What is compiled is what programs of pipelines call. `batch_calls`
+lists what batch ops run. Imports numba.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import MISSING
+from typing import Any, Final, NamedTuple
+
+from numba import float32, float64, int32, int64
+
+from stoker.jit import compiled
+from stoker.ops.contract.op import Op, ParameterError, State, StateError
+from stoker.ops.contract.registry import batch_ops, folds, registered
+from stoker.ops.contract.rules import MASK_DTYPES
+from stoker.ops.kernels.means import blend_bytes, blend_floats, blend_halves
+from stoker.ops.kernels.paste import paste
+from stoker.ops.kernels.points import MOVERS
+from stoker.pipeline.compiled.calls import (
+    draw_of,
+    fold_of,
+    forward_of,
+    items_of,
+    kernel_of,
+    move_of,
+    reads_of,
+    size_of,
+)
+from stoker.pipeline.compiled.loop import compile_loop
+from stoker.pipeline.compiled.signature import (
+    ITEMS,
+    MAP,
+    PAIR,
+    SIZES,
+    call_types,
+    draw_types,
+    view_type,
+)
+from stoker.protocol.items import COORDINATES, WORD
+
+Call = tuple[Callable[..., Any], tuple[Any, ...]]
+
+STATES: Final = (
+    State.fixed("image", "uint8", (64, 64, 3)),
+    State.fixed("image", "float32", (64, 64, 3)),
+    *(State.fixed("mask", dtype, (64, 64)) for dtype in MASK_DTYPES),
+    State.fixed("label", "int64", ()),
+)
+RAGGED: Final = {
+    kind: State(kind, WORD, (None, words), (1, words)) for kind, (_, words) in COORDINATES.items()
+}
+# A value for every parameter without a default; a name that is missing is a bug that a test finds.
+REQUIRED: Final[dict[str, Any]] = {
+    "classes": 8,
+    "count": 2,
+    "degrees": 10,
+    "dtype": "float32",
+    "max_size": 64,
+    "size": 64,
+    "sizes": (16, 32),
+    "weights": (1.0, 1.0),
+}
+RESULT_DTYPES: Final = ("float32", "float16", "uint8")
+
+
+class Warmed(NamedTuple):
+    """How many functions were compiled, and how many were in the cache already."""
+
+    compiled: int
+    found: int
+
+
+def op_calls(ops: Iterable[type[Op]] | None = None) -> Iterator[Call]:
+    """Yield the functions of ops with the types that they are called with.
+
+    Args:
+        ops: the ops; all that are registered by default.
+    """
+    for cls in [*registered().values(), *folds().values()] if ops is None else ops:
+        looked_at = RAGGED[cls.draws_from] if cls.draws_from else None
+        calls = [draw_of(cls, items=looked_at), size_of(cls)]
+        if cls.reads is not None:
+            calls.append(reads_of(cls))
+        if cls.forward is not None:
+            calls += [forward_of(cls), *(move_of(kind, RAGGED[kind]) for kind in MOVERS)]
+        calls += [items_of(cls, kind, RAGGED[kind], RAGGED[kind]) for kind in cls.items]
+        for op in _instances(cls):
+            for state in STATES:
+                after = _after(op, state)
+                if after is not None:
+                    one = fold_of if op.folds else kernel_of
+                    calls.append(one(cls, state.kind, state, after))
+        yield from ((call.function, call_types(call)) for call in calls if call is not None)
+
+
+def batch_calls() -> Iterator[Call]:
+    """Yield the functions that batch ops are computed by, with their types."""
+    for cls in batch_ops().values():
+        yield cls.draw, draw_types(cls)
+    for run, dtype, weights in (
+        (blend_bytes, "uint8", (int32,)),
+        (blend_floats, "float32", (float32, float32)),
+        (blend_floats, "float64", (float64, float64)),
+        (blend_halves, "float16", (float32, float32)),
+    ):
+        flat = view_type(State.fixed("array", dtype, (1,)))
+        yield run, (flat, flat, flat, *weights)
+    for shape in ((1, 1), (1, 1, 1)):
+        pixels = view_type(State.fixed("array", "uint8", shape))
+        yield paste, (pixels, pixels, pixels, int64, PAIR, SIZES)
+    for move in MOVERS.values():
+        yield move, (ITEMS, ITEMS, MAP, SIZES, int64)
+
+
+def warm(calls: Iterable[Call]) -> Warmed:
+    """Compile functions into the kernel cache, or find that they are there.
+
+    Raises:
+        ResourceError: the kernel cache cannot be written.
+    """
+    hits = misses = 0
+    compile_loop()
+    for fn, types in dict.fromkeys(calls):
+        fast = compiled(fn)
+        before = sum(fast.stats.cache_misses.values())
+        fast.compile(types)
+        hit = sum(fast.stats.cache_misses.values()) == before
+        hits, misses = hits + hit, misses + (not hit)
+    return Warmed(misses, hits)
+
+
+def _instances(cls: type[Op]) -> Iterator[Op]:
+    """Yield an instance for each dtype that can come out."""
+    fields = dataclasses.fields(cls)
+    needed = {
+        f.name: REQUIRED[f.name]
+        for f in fields
+        if f.default in (MISSING, None) and f.default_factory is MISSING and f.name in REQUIRED
+    }
+    if not any(field.name == "dtype" for field in fields):
+        yield cls(**needed)
+        return
+    for dtype in RESULT_DTYPES:
+        try:
+            yield cls(**{**needed, "dtype": dtype})
+        except ParameterError:
+            continue
+
+
+def _after(op: Op, state: State) -> State | None:
+    """Return the state that comes out, or None if the op has no rule."""
+    if state.kind not in {*op.kernels, *op.folds}:
+        return None
+    try:
+        return op.declare((state, state) if op.folds else (state,))[0][0]
+    except StateError:
+        return None

@@ -1,0 +1,77 @@
+"""Draw records as bytes of a batch: where each lies in a row, and writing a row.
+
+`stoker.protocol.drawn` says what the bytes are; here they are laid out for a plan and copied out of
+an engine after it has computed the row. numba-free.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from stoker.pipeline.engine.interface import Engine
+from stoker.pipeline.planning.decision import Decision
+from stoker.pipeline.planning.plan import Plan
+from stoker.protocol.drawn import Drawn, DrawnField
+
+
+def drawn_by(plan: Plan) -> tuple[Drawn, ...]:
+    """Return what lies where in a row of `params`: the decisions of a plan that draw."""
+    seen: Counter[str] = Counter()
+    found = []
+    for decision, start, _ in _places(plan):
+        stream = decision.stream or ""
+        seen[stream] += 1
+        name = stream if seen[stream] == 1 else f"{stream}#{seen[stream]}"
+        found.append(Drawn(name, decision.op.name, start, tuple(_fields(decision, start + 1))))
+    return tuple(found)
+
+
+def row_bytes(plan: Plan) -> int:
+    """Return the bytes of a row of `params`; 0 if nothing is drawn."""
+    return max((stop for _, _, stop in _places(plan)), default=0)
+
+
+class Recorder:
+    """Writes the records of the row that an engine computed last.
+
+    Attributes:
+        row_bytes: bytes of the records of a row.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.row_bytes = row_bytes(engine.plan)
+        self._places = [(d.index, start, stop) for d, start, stop in _places(engine.plan)]
+
+    def write(self, out: np.ndarray) -> None:
+        """Write the records into (row_bytes,) uint8."""
+        for index, start, stop in self._places:
+            record = self._engine.record_of(index)
+            out[start] = record is not None
+            out[start + 1 : stop] = 0 if record is None else np.frombuffer(record, np.uint8)
+
+    def replace(self, out: np.ndarray, records: Mapping[int, np.ndarray]) -> None:
+        """Write other records, (1,) each, over those that were drawn; by index of the decision."""
+        for index, start, stop in self._places:
+            if index in records:
+                out[start + 1 : stop] = records[index].view(np.uint8)
+
+
+def _places(plan: Plan) -> Iterator[tuple[Decision, int, int]]:
+    """Yield every decision that draws, with the first byte of its place and the one behind it."""
+    end = 0
+    for decision in plan.decisions:
+        if decision.stream is not None:
+            start, end = end, end + 1 + decision.op.record.itemsize
+            yield decision, start, end
+
+
+def _fields(decision: Decision, start: int) -> Iterator[DrawnField]:
+    layout: Mapping[str, Any] = decision.op.record.fields or {}
+    for name in decision.op.record.names or ():
+        kind, offset = layout[name][:2]
+        yield DrawnField(name, kind.base.name, kind.shape, start + offset)

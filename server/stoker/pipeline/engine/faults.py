@@ -1,0 +1,129 @@
+"""Samples that do not fit their plan: status numbers of the engines as typed errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from stoker.ops.custom.foreign import CallError
+from stoker.protocol.errors import BuildError, SampleError
+
+if TYPE_CHECKING:
+    from stoker.pipeline.graph.sites import Site
+    from stoker.pipeline.planning.decision import Decision
+    from stoker.pipeline.planning.plan import Plan
+    from stoker.rng.row import Row
+
+Sides = tuple[int, int]
+TOO_LONG: Final = "too_long"
+"""Detail of the error about a sample that is good, but longer than the rows of its batch."""
+
+
+def sample_error(plan: Plan, row: Row, status: int, got: Sides, other: Sides) -> SampleError:
+    """Return the error that a status means.
+
+    Args:
+        plan: the plan that ran.
+        row: the row that failed.
+        status: index into the plan's checks, plus 1.
+        got: height and width found; for "items" how many came out and went in.
+        other: for "same_size", "relative" and "ratio" those of the second value, for "padded" those
+            of the batch, else unused.
+    """
+    check = plan.checks[status - 1]
+    found = f"{got[0]}x{got[1]}"
+    if check.kind == "input":
+        text = (
+            f"{check.what}, but this sample's size is {found}: the dataset's index does not fit "
+            "its data"
+        )
+    elif check.kind in ("same_size", "relative"):
+        text = (
+            f"{check.what}: fields that are transformed together have one height and width, got "
+            f"{found} and {other[0]}x{other[1]}"
+        )
+        if check.kind == "relative":
+            text += ". If that is meant, call the op with relative=True"
+    elif check.kind == "ratio":
+        text = (
+            f"{check.what}: with relative=True its values have sides of one ratio, up to the "
+            f"rounding of a side, got {found} and {other[0]}x{other[1]}"
+        )
+    elif check.kind == "items":
+        text = (
+            f"{check.what}: the op's kernel returned {got[0]} items for {got[1]}; it may keep or "
+            "leave out, not add"
+        )
+    elif check.kind == "padded":
+        text = (
+            f"{check.what}; this row's is {found}, and the rows of its batch have room for "
+            f"{other[0]}x{other[1]}: only a substitute that is not longer can take a place in it"
+        )
+    else:
+        text = f"{check.what} gives a size of {found}, which is out of the bounds it declared"
+    return SampleError(
+        f"sample {row.id}: {check.site}: {text}",
+        id=row.id,
+        epoch=row.epoch,
+        seed=row.seed,
+        field=check.field,
+        file=check.site.file,
+        line=check.site.line,
+        **({TOO_LONG: True} if check.kind == "padded" else {}),
+    )
+
+
+def call_error(row: Row, failure: BaseException, **details: int) -> BaseException:
+    """Return the error of a user's function that failed on a row; an interrupt stays itself."""
+    if not isinstance(failure, CallError):
+        return failure
+    return SampleError(
+        f"sample {row.id}: {failure}",
+        **{"id": row.id, "epoch": row.epoch, "seed": row.seed, "view": row.view, **details},
+    )
+
+
+def kernel_error(
+    decision: Decision,
+    what: str,
+    fn: Callable[..., Any],
+    row: Row,
+    fault: str,
+    remedy: str,
+    site: Site | None = None,
+) -> BuildError:
+    """Return the error of a function of an op that does on a row what none may: the op's fault.
+
+    Args:
+        decision: whose function it is.
+        what: which one it is, such as "draw" or "image kernel".
+        fn: the function.
+        row: the row.
+        fault: what it did.
+        remedy: what to change.
+        site: where the user wrote the call; by default where the decision is made.
+    """
+    code, name, site = getattr(fn, "__code__", None), decision.op.name, site or decision.site
+    lies = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
+    return BuildError(
+        f"{site}: op {name!r}: its {what}{lies} {fault}, at sample {row.id}, epoch {row.epoch}, "
+        f"seed {row.seed}. {remedy}",
+        op=name,
+        id=row.id,
+        epoch=row.epoch,
+        seed=row.seed,
+        file=site.file,
+        line=site.line,
+    )
+
+
+def raised_error(plan: Plan, error: Exception) -> BuildError:
+    """Return the error of a kernel whose machine code raised, which no kernel may."""
+    ops = sorted(
+        {d.op.name for d in plan.decisions if not type(d.op).__module__.startswith("stoker.")}
+    )
+    return BuildError(
+        f"a kernel of the pipeline raised {type(error).__name__}: {error}. A kernel raises nothing "
+        "and stays inside its arrays. Kernels that are not Stoker's: "
+        f"{', '.join(ops) or 'none'}; the interpreter (compiled=False) shows which line it was",
+    )

@@ -1,0 +1,91 @@
+"""What runs a plan: the protocol that the executor and the interpreter share.
+
+An engine holds the memory of one sample and is used by one thread of one process at a time. `run`
+computes one row: a pure function of (plan, freeze, row, inputs). It keeps nothing between calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from stoker.ops.contract.checks import is_number
+from stoker.ops.contract.numbers import settled
+from stoker.ops.contract.row_numbers import row_number
+from stoker.pipeline.planning.plan import Plan
+from stoker.protocol.errors import UnknownNameError, UsageError
+from stoker.rng.row import Row
+
+Freeze = Mapping[str, int | Literal["epoch"]]
+
+
+def given_row(row: Row) -> Row:
+    """Return a row that a caller in this process gave, as Python numbers.
+
+    Raises:
+        UsageError: naming the number that is out of its range or no number.
+    """
+    progress: Any = settled(row.progress)
+    if progress is not None and not (is_number(progress) and 0 <= progress <= 1):
+        raise UsageError(f"progress: expected a number from 0 to 1, got {row.progress!r}")
+    return Row(
+        row_number("seed", row.seed),
+        row_number("id", row.id),
+        row_number("epoch", row.epoch),
+        row_number("visit", row.visit),
+        row_number("view", row.view),
+        None if row.step is None else row_number("step", row.step),
+        None if progress is None else float(progress),
+    )
+
+
+class Engine(Protocol):
+    """Computes rows of a plan."""
+
+    plan: Plan
+
+    def run(self, row: Row, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> None:
+        """Compute one row.
+
+        Args:
+            row: which row.
+            inputs: one for each of `plan.fields`: image (H, W, C), mask (H, W), scalars 0-d.
+            outputs: one for each of `plan.outputs`: writable, contiguous, of its dtype and shape.
+
+        Raises:
+            SampleError: sizes do not fit, or do not match each other; details name id and field.
+        """
+        ...
+
+    def record_of(self, index: int) -> bytes | None:
+        """Return what a decision drew for the row computed last; None if it was not made.
+
+        Args:
+            index: of the decision, in `plan.decisions`.
+        """
+        ...
+
+
+def check_freeze(plan: Plan, freeze: Freeze | None) -> dict[str, int | Literal["epoch"]]:
+    """Return the freezes of a plan, checked.
+
+    Raises:
+        UnknownNameError: no op of the plan draws from a stream of that name.
+        UsageError: a value is neither an unsigned 64-bit integer nor "epoch".
+    """
+    checked = dict(freeze or {})
+    for name, value in checked.items():
+        if name not in plan.streams:
+            known = ", ".join(plan.streams) or "none, as nothing is drawn"
+            raise UnknownNameError(
+                f"freeze: there is no stream {name!r} in this pipeline; there are: {known}",
+                stream=name,
+            )
+        good = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**64
+        if value != "epoch" and not good:
+            raise UsageError(
+                f"freeze[{name!r}]: expected an integer in [0, 2**64) or 'epoch', got {value!r}"
+            )
+    return checked

@@ -1,0 +1,203 @@
+"""The nodes of a graph v1, and their bounds; see `stoker.pipeline.graph.graph`.
+
+Frozen records that are read and written as plain data; a tag, `node`, says which one it is. Types
+and lengths are checked while reading. Specified in docs/contracts/graph.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+MAX_NODES: Final = 2048
+MAX_TRACED: Final = 32 * MAX_NODES
+"""Values that one run of a pipeline function may make; what no output needs is left out later."""
+MAX_DEPTH: Final = 16
+MAX_PARAMS_BYTES: Final = 65536
+MAX_OUTPUTS: Final = 256
+MAX_ARGS: Final = 64
+MAX_MULTIPLE: Final = 65536
+MIN_INT: Final = -(2**63)
+MAX_INT: Final = 2**63 - 1
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+Number = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+Path = Annotated[str, msgspec.Meta(max_length=4096)]
+Numbers = Annotated[tuple[Number, ...], msgspec.Meta(max_length=MAX_ARGS)]
+Nodes = Annotated[tuple["Node", ...], msgspec.Meta(max_length=MAX_NODES)]
+
+UNARY: Final = ("neg", "not", "height", "width", "count", "mean", "max", "min", "record")
+BINARY: Final = (
+    "add", "sub", "mul", "div", "floordiv", "mod", "lt", "le", "gt", "ge", "eq", "ne", "and", "or",
+)  # fmt: skip
+EXPRESSIONS: Final = (*UNARY, *BINARY)
+
+
+class _Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="node"):
+    @property
+    def width(self) -> int:
+        """How many values the node defines."""
+        return 1
+
+
+class Input(_Struct, frozen=True, tag="input"):
+    """A field of the sample; defines one value. Top level only."""
+
+    field: Name
+
+
+class Context(_Struct, frozen=True, tag="context"):
+    """A fact about the row; defines one value. Top level only.
+
+    `id`, `epoch`, `view` and `step` are int64, `progress` is the float64 in [0, 1] that says how
+    much of the training is over. `bucket_height` and `bucket_width` are the int64 sides in pixels
+    of the sample's bucket, `bucket_length` is that of a bucket of sequences, int64.
+    """
+
+    name: Literal[
+        "epoch", "view", "step", "progress", "id", "bucket_height", "bucket_width", "bucket_length"
+    ]
+
+
+class Const(_Struct, frozen=True, tag="const"):
+    """A constant: bool, int64 or float64; defines one value."""
+
+    value: bool | int | float
+
+
+ArgIndex = Annotated[int, msgspec.Meta(ge=0, lt=MAX_ARGS)]
+Varying = tuple[Name, ArgIndex | None, Number]
+"""A parameter's name, the place in it if it is a list, and the value that stands there."""
+
+
+class Draw(_Struct, frozen=True, tag="draw", omit_defaults=True):
+    """One decision of an op.
+
+    Attributes:
+        op: registered name of the op.
+        version: version of the op that the graph was made for.
+        params: constructor parameters, plain data.
+        stream: stream name that it draws from; None for an op that draws nothing.
+        of: values that the decision looks at; the first gives height and width. May be empty.
+        varies: parameters that follow the place in the stream; null in `params`. Their values are
+            made of constants and of the context's epoch, step and progress.
+        shared: whether all views of a position decide alike: the key's view is 0.
+    """
+
+    op: Name
+    version: Annotated[int, msgspec.Meta(ge=1)]
+    params: dict[str, Any]
+    stream: Name | None
+    of: Numbers
+    varies: Annotated[tuple[Varying, ...], msgspec.Meta(max_length=MAX_ARGS)] = ()
+    shared: bool = False
+
+
+class Apply(_Struct, frozen=True, tag="apply", omit_defaults=True):
+    """A decision applied to values; defines `results` values: one for each of `to`, or one of all.
+
+    One of several is what a fold makes (`op.FoldKernel`). `relative` says that the
+    values may have another size than the one that the decision was made for, and follow it in parts
+    of the sides.
+    """
+
+    draw: Number
+    to: Numbers
+    results: Annotated[int, msgspec.Meta(ge=1, le=MAX_ARGS)]
+    relative: bool = False
+
+    def made_of(self, index: int) -> tuple[int, ...]:
+        """Return the values that result `index` is made of."""
+        return self.to if self.results == 1 else (self.to[index],)
+
+    @property
+    def width(self) -> int:
+        """How many values the node defines."""
+        return self.results
+
+
+class Expr(_Struct, frozen=True, tag="expr"):
+    """A scalar made of values. `name` is the record's field for `record`, else empty.
+
+    `height` and `width` take one image or mask, `count` takes boxes or keypoints, `record` a draw,
+    the others take scalars.
+    """
+
+    op: Name
+    args: Numbers
+    name: Annotated[str, msgspec.Meta(max_length=256)] = ""
+
+
+class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Nodes of one branch, and the values that it hands out."""
+
+    nodes: Nodes
+    results: Numbers
+
+
+class If(_Struct, frozen=True, tag="if"):
+    """A choice for each sample: one block runs, the other does not; the results join."""
+
+    cond: Number
+    then: Block
+    orelse: Block = msgspec.field(name="else")
+
+    @property
+    def width(self) -> int:
+        """How many values the node defines."""
+        return len(self.then.results)
+
+
+class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How an output makes a batch whose rows differ in shape; an output without one is stacked.
+
+    Attributes:
+        output: name of the output.
+        form: pad, ragged or list; see docs/contracts/forms.md.
+        multiple: of pad: what the sides are rounded up to a multiple of.
+        fill: of pad: what stands behind a row.
+        to: of pad: how long rows become: as the "longest" of the batch, or as the "bound", the
+            longest that there can be, in every batch.
+    """
+
+    output: Annotated[str, msgspec.Meta(max_length=256)]
+    form: Literal["pad", "ragged", "list"]
+    multiple: Annotated[int, msgspec.Meta(ge=1, le=MAX_MULTIPLE)] = 1
+    fill: int | float = 0
+    to: Literal["longest", "bound"] = "longest"
+
+
+class Unneeded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A call that no output needs, or one that such a call needs: one op applied once.
+
+    Attributes:
+        op: as in `Draw`.
+        params: as in `Draw`; None where a parameter follows a schedule.
+        of: what it is applied to: the field of that name, the result of the unneeded call of that
+            number, or None for a number.
+        file: where the user wrote it.
+        line: the line there.
+        version: as in `Draw`; None for the present one.
+    """
+
+    op: Name
+    params: dict[str, Any] | None
+    of: Annotated[tuple[Name | Number | None, ...], msgspec.Meta(max_length=MAX_ARGS)]
+    file: Path
+    line: Number
+    version: Number | None = None
+
+
+Node = Input | Context | Const | Draw | Apply | Expr | If
+
+
+def draws_of(nodes: tuple[Node, ...]) -> Iterator[Draw]:
+    """Yield the decisions of nodes, those in blocks too."""
+    for node in nodes:
+        if isinstance(node, Draw):
+            yield node
+        elif isinstance(node, If):
+            yield from draws_of(node.then.nodes)
+            yield from draws_of(node.orelse.nodes)

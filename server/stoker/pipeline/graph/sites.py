@@ -1,0 +1,64 @@
+"""Where in the user's source a step of a pipeline was written.
+
+A site is beside a graph, never part of its identity: moving a line changes no stream. The
+innermost frame that lies outside `stoker.ops`, `stoker.pipeline` and NumPy counts, so a helper
+function of the user's own is named at the line inside it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from types import CodeType, FrameType, TracebackType
+from typing import NamedTuple
+
+import numpy as np
+
+_PIPELINE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_HERE = _PIPELINE + os.sep
+_OPS = os.path.join(os.path.dirname(_PIPELINE), "ops") + os.sep
+_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+
+
+class Site(NamedTuple):
+    """A line of the user's source."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.file else "a graph without sources"
+
+
+NOWHERE = Site("", 0)
+
+
+def user_site() -> Site:
+    """Return the line of the user's code that is being run."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if _is_user(frame.f_code):
+            return Site(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return NOWHERE
+
+
+def raised_at(trace: TracebackType | None) -> Site:
+    """Return the innermost line of the user's code in a traceback."""
+    site = NOWHERE
+    while trace is not None:
+        if _is_user(trace.tb_frame.f_code):
+            site = Site(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+    return site
+
+
+def _is_user(code: CodeType) -> bool:
+    made_by_dataclass = code.co_filename == "<string>" and code.co_name == "__init__"
+    return not _is_ours(code.co_filename) and not made_by_dataclass
+
+
+@functools.lru_cache(1024)
+def _is_ours(filename: str) -> bool:
+    return filename.startswith((_HERE, _OPS, _NUMPY))

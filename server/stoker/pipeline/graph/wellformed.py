@@ -1,0 +1,215 @@
+"""Whether a graph is well-formed: what the types of its nodes do not say.
+
+Values are defined before they are used, in their block or in one round it; draws and values are not
+mixed up; expressions have the right number of arguments; both blocks of an `if` hand out as many
+values; bounds on nodes, depth and parameters hold; no draw uses a reserved stream name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stoker.pipeline.graph.nodes import (
+    EXPRESSIONS,
+    MAX_DEPTH,
+    MAX_INT,
+    MAX_NODES,
+    MAX_PARAMS_BYTES,
+    MIN_INT,
+    UNARY,
+    Apply,
+    Const,
+    Context,
+    Draw,
+    Expr,
+    If,
+    Input,
+    Node,
+)
+from stoker.protocol.canonical import canonical_bytes
+from stoker.protocol.errors import BuildError
+from stoker.rng.streams import RESERVED_PREFIX
+
+if TYPE_CHECKING:
+    from stoker.pipeline.graph.graph import Graph
+
+
+def check(graph: Graph) -> None:
+    """Check what types alone do not say: scopes, sorts of values, bounds.
+
+    Raises:
+        BuildError: the graph is not well-formed.
+    """
+    checker = _Checker()
+    visible = checker.block(graph.nodes, {}, 0)
+    seen = set()
+    for name, value in graph.outputs:
+        checker.use(value, visible, f"output {name!r}", draws=False)
+        if name in seen:
+            raise BuildError(f"graph: output {name!r} is given twice")
+        seen.add(name)
+    for form in graph.forms:
+        if form.output not in seen:
+            raise BuildError(
+                f"graph: a form is given to {form.output!r}, which is no output, or has one already"
+            )
+        seen.remove(form.output)
+        if form.form != "pad" and (form.multiple, form.fill, form.to) != (1, 0, "longest"):
+            raise BuildError(
+                f"graph: output {form.output!r}: only pad has a multiple, a fill and a length"
+            )
+        if not abs(form.fill) <= MAX_INT:
+            raise BuildError(f"graph: output {form.output!r}: its fill {form.fill} is no number")
+    for number, call in enumerate(graph.unneeded):
+        if any(isinstance(source, int) and source >= number for source in call.of):
+            raise BuildError(f"graph: unneeded call {number} uses a call that is not before it")
+    if not graph.outputs:
+        raise BuildError("graph: there are no outputs; return at least one named value")
+
+
+class _Checker:
+    """One walk over a graph; `next` is the number of the next value, `nodes` counts nodes."""
+
+    def __init__(self) -> None:
+        self.next = 0
+        self.nodes = 0
+
+    def block(self, nodes: tuple[Node, ...], outer: dict[int, bool], depth: int) -> dict[int, bool]:
+        if depth > MAX_DEPTH:
+            raise BuildError(f"graph: blocks are nested deeper than {MAX_DEPTH}")
+        visible = dict(outer)
+        for node in nodes:
+            self.nodes += 1
+            if self.nodes > MAX_NODES:
+                raise BuildError(f"graph: more than {MAX_NODES} nodes")
+            self.node(node, visible, depth)
+            for _ in range(node.width):
+                visible[self.next] = isinstance(node, Draw)
+                self.next += 1
+        return visible
+
+    def node(self, node: Node, visible: dict[int, bool], depth: int) -> None:
+        where = f"node {self.nodes - 1} ({type(node).__name__.lower()})"
+        match node:
+            case Input() | Context():
+                if depth:
+                    raise BuildError(f"graph: {where}: inputs stand at the top level only")
+            case Const():
+                _check_const(node.value, where)
+            case Draw():
+                self.draw(node, visible, where)
+            case Apply():
+                self.apply(node, visible, where)
+            case Expr():
+                self.expr(node, visible, where)
+            case If():
+                self.branch(node, visible, depth, where)
+
+    def draw(self, node: Draw, visible: dict[int, bool], where: str) -> None:
+        for value in node.of:
+            self.use(value, visible, where, draws=False)
+        self.varying(node, visible, where)
+        if node.stream is not None and node.stream.startswith(RESERVED_PREFIX):
+            raise BuildError(
+                f"graph: {where}: stream {node.stream!r}: names that begin with "
+                f"{RESERVED_PREFIX!r} are reserved"
+            )
+        try:
+            size = len(canonical_bytes(node.params))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise BuildError(f"graph: {where}: parameters of {node.op}: {error}") from None
+        if size > MAX_PARAMS_BYTES:
+            raise BuildError(
+                f"graph: {where}: parameters of {node.op}: at most {MAX_PARAMS_BYTES} bytes, "
+                f"got {size}"
+            )
+
+    def varying(self, node: Draw, visible: dict[int, bool], where: str) -> None:
+        for name, place, value in node.varies:
+            self.use(value, visible, where, draws=False)
+            given = node.params.get(name, ...)
+            if place is not None:
+                listed = isinstance(given, list | tuple) and place < len(given)
+                given = given[place] if listed else ...
+            if given is not None:
+                got = repr(node.params[name]) if name in node.params else "no such parameter"
+                raise BuildError(
+                    f"graph: {where}: parameter {name!r} of {node.op} varies: expected null in its "
+                    f"place, got {got}"
+                )
+
+    def apply(self, node: Apply, visible: dict[int, bool], where: str) -> None:
+        self.use(node.draw, visible, where, draws=True)
+        for value in node.to:
+            self.use(value, visible, where, draws=False)
+        if node.results not in (1, len(node.to)) or not node.to:
+            raise BuildError(
+                f"graph: {where}: expected one result for each of {len(node.to)} values (at least "
+                f"one), or one of all, got {node.results}"
+            )
+
+    def expr(self, node: Expr, visible: dict[int, bool], where: str) -> None:
+        if node.op not in EXPRESSIONS:
+            raise BuildError(
+                f"graph: {where}: unknown expression {node.op!r}; there are: "
+                f"{', '.join(sorted(EXPRESSIONS))}"
+            )
+        if len(node.args) != (1 if node.op in UNARY else 2):
+            raise BuildError(f"graph: {where}: {node.op} got {len(node.args)} values")
+        for value in node.args:
+            self.use(value, visible, where, draws=node.op == "record")
+
+    def branch(self, node: If, visible: dict[int, bool], depth: int, where: str) -> None:
+        self.use(node.cond, visible, where, draws=False)
+        if len(node.then.results) != len(node.orelse.results):
+            raise BuildError(
+                f"graph: {where}: both blocks hand out the same number of values, got "
+                f"{len(node.then.results)} and {len(node.orelse.results)}"
+            )
+        for block in (node.then, node.orelse):
+            inner = self.block(block.nodes, visible, depth + 1)
+            for value in block.results:
+                self.use(value, inner, where, draws=False)
+
+    def use(self, value: int, visible: dict[int, bool], where: str, *, draws: bool) -> None:
+        if value not in visible:
+            raise BuildError(f"graph: {where} uses value {value}, which is not defined before it")
+        if visible[value] != draws:
+            raise BuildError(
+                f"graph: {where} uses value {value}: expected a {'draw' if draws else 'value'}, "
+                f"got a {'draw' if visible[value] else 'value'}"
+            )
+
+
+def _check_const(value: bool | int | float, where: str) -> None:
+    if isinstance(value, float):
+        try:
+            canonical_bytes(value)
+        except ValueError as error:
+            raise BuildError(f"graph: {where}: {error}") from None
+    elif not MIN_INT <= value <= MAX_INT:
+        raise BuildError(f"graph: {where}: expected an integer of 64 bits, got {value}")
+
+
+def check_depth(data: object) -> None:
+    """Refuse plain data that is nested deeper than a graph can be; without recursion.
+
+    Raises:
+        BuildError: it is.
+    """
+    level: list[object] = [data]
+    for _ in range(6 * MAX_DEPTH):
+        level = [
+            item
+            for part in level
+            for item in (
+                part.values()
+                if isinstance(part, dict)
+                else part
+                if isinstance(part, list | tuple)
+                else ()
+            )
+        ]
+        if not level:
+            return
+    raise BuildError(f"graph: blocks are nested deeper than {MAX_DEPTH}")

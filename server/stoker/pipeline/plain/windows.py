@@ -1,0 +1,71 @@
+"""Boxes that rows read, in plain Python: the oracle of `stoker.pipeline.compiled.windows`.
+
+The reference and replay ask it where a worker asks machine code, since what a row reads of a
+picture decides whether the picture is bad. numba-free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from stoker.pipeline.engine.faults import Sides
+from stoker.pipeline.engine.interface import Freeze
+from stoker.pipeline.plain.calls import call_plain
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.boxes import Box, field_values, wanted_windows
+from stoker.pipeline.planning.decision import Decision, made_for
+from stoker.pipeline.planning.plan import Plan
+from stoker.rng.row import Row
+
+
+class PlainWindows:
+    """Computes the boxes that rows of a plan read; see `stoker.pipeline.compiled.windows.Windows`.
+
+    Attributes:
+        fields: the fields that it knows boxes of, in the order of `boxes`.
+        sized: the fields whose sizes it asks for.
+    """
+
+    def __init__(self, plan: Plan, wanted: Collection[str], freeze: Freeze | None = None) -> None:
+        """Prepare; arguments as for `Windows`."""
+        self._found, self.sized = wanted_windows(plan, wanted)
+        self._values = field_values(plan)
+        self.fields = tuple(self._found)
+        self._engine = Interpreter(plan, freeze)
+
+    def boxes(self, row: Row, sizes: Mapping[str, tuple[int, int]]) -> dict[str, Box]:
+        """Return the box of each field that a row reads; `sizes` are (height, width) by field."""
+        self._engine.drawn = []
+        return {
+            name: self._around(decisions, row, sizes[name], sizes)
+            for name, decisions in self._found.items()
+        }
+
+    def _around(
+        self,
+        decisions: Sequence[Decision],
+        row: Row,
+        size: Sides,
+        sizes: Mapping[str, tuple[int, int]],
+    ) -> Box:
+        """Return the box round those that the decisions say."""
+        read = [self._read(decision, row, size, sizes) for decision in decisions]
+        top, left = min(box[0] for box in read), min(box[1] for box in read)
+        bottom, right = max(box[0] + box[2] for box in read), max(box[1] + box[3] for box in read)
+        return top, left, bottom - top, right - left
+
+    def _read(
+        self, decision: Decision, row: Row, size: Sides, sizes: Mapping[str, tuple[int, int]]
+    ) -> Box:
+        """Draw a decision, or carry it over, and return the box that its op reads."""
+        if decision.source is None:
+            self._engine.draw(decision, row, size)
+        else:
+            of = sizes[self._values[made_for(decision.source)]]
+            self._engine.draw(decision.source, row, of)
+            self._engine.rescale(decision, row, (*of, *size))
+        reads = type(decision.op).reads
+        assert reads is not None
+        found = call_plain(decision, "reads", reads, row, *self._engine.parts(decision), *size)
+        top, left, height, width = map(int, found)
+        return top, left, height, width

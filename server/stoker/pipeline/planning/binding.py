@@ -1,0 +1,220 @@
+"""Binding: from nodes and field states to steps and the state of every value.
+
+One walk over the normal form. `Applies` binds ops, `SizeTokens` compares sizes, `Branches` binds
+joins, `Delivery` binds outputs; they share one `Bound`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+import numpy as np
+
+from stoker.ops.contract.op import IMAGE_KINDS, State
+from stoker.pipeline.graph import expressions
+from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.graph.nodes import (
+    Apply,
+    Const,
+    Context,
+    Draw,
+    Expr,
+    If,
+    Input,
+    Node,
+)
+from stoker.pipeline.graph.normal import first_inside, number_nodes
+from stoker.pipeline.graph.statistics import STATISTICS, check_statistic
+from stoker.pipeline.planning.applies import Applies
+from stoker.pipeline.planning.bound import Bound
+from stoker.pipeline.planning.branches import Branches
+from stoker.pipeline.planning.declared import fault_of
+from stoker.pipeline.planning.delivery import Delivery
+from stoker.pipeline.planning.mixes import Mixes
+from stoker.pipeline.planning.size_tokens import SizeTokens
+from stoker.pipeline.planning.steps import (
+    ConstStep,
+    ContextStep,
+    ExprStep,
+    IfStep,
+    InputStep,
+    RecordStep,
+    Step,
+)
+from stoker.protocol.errors import BuildError, UsageError
+from stoker.protocol.items import COUNT, DTYPES
+from stoker.protocol.layout import Output, check_outputs
+
+
+def bind_graph(graph: Graph, states: Mapping[str, State]) -> Bound:
+    """Bind a graph in normal form to field states.
+
+    Raises:
+        BuildError: see `stoker.pipeline.planning.plan.bind`.
+    """
+    return _Binder(Bound(graph, states)).bind()
+
+
+class _Binder:
+    """The walk."""
+
+    def __init__(self, bound: Bound) -> None:
+        self.bound = bound
+        self.sizes = SizeTokens(bound)
+        self.mixing = Mixes()
+        self.applies = Applies(bound, self.sizes, self.mixing)
+        self.branches = Branches(bound, self.sizes, self.mixing, self.applies.convert)
+        self.delivery = Delivery(bound, self.mixing)
+
+    def bind(self) -> Bound:
+        """Walk the graph.
+
+        Raises:
+            BuildError: see `stoker.pipeline.planning.plan.bind`.
+        """
+        steps: list[Step] = []
+        delivered: list[int] = []
+        self._nodes(self.bound.graph.nodes, 0, steps)
+        forms = {form.output: form for form in self.bound.graph.forms}
+        for name, mixed in self.bound.graph.outputs:
+            value = self.mixing.roots.get(mixed, mixed)
+            if name in forms:
+                self.delivery.form_fits(forms[name], mixed, value)
+                self.delivery.store_sized(forms[name], value, steps)
+                delivered += [mixed, mixed]
+                continue
+            self.delivery.store(self.delivery.output(name, value), value, steps)
+            delivered.append(mixed)
+            if self.bound.states[value].items:
+                count = self.bound.new_value()
+                self.bound.scalar(count, int)
+                steps.append(ExprStep(count, "count", (value,), ("",)))
+                self.delivery.store(Output(f"{name}.{COUNT}", "int64", (), "count"), count, steps)
+                delivered.append(count)
+        self.bound.mixes = self.mixing.collect(self.bound.outputs, delivered)
+        try:
+            check_outputs(tuple(self.bound.outputs))
+        except UsageError as error:
+            raise BuildError(error.message) from None
+        self.bound.steps = tuple(steps)
+        return self.bound
+
+    def _nodes(self, nodes: tuple[Node, ...], start: int, steps: list[Step]) -> None:
+        for node, first in number_nodes(nodes, start)[0]:
+            match node:
+                case Input():
+                    self._input(node, first, steps)
+                case Const():
+                    self.bound.scalar(first, type(node.value))
+                    steps.append(ConstStep(first, node.value))
+                case Context():
+                    self.bound.scalar(first, float if node.name == "progress" else int)
+                    steps.append(ContextStep(first, node.name))
+                case Draw():
+                    self.applies.draw(node, first, steps)
+                case Apply():
+                    self.applies.apply(node, first, steps)
+                case Expr():
+                    self._expr(node, first, steps)
+                case If():
+                    self._if(node, first, steps)
+
+    def _input(self, node: Input, value: int, steps: list[Step]) -> None:
+        if node.field not in self.bound.given:
+            near = difflib.get_close_matches(node.field, self.bound.given, 1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            self.bound.fail(
+                value,
+                f"the dataset has no field {node.field!r}; {hint}it has: "
+                f"{', '.join(sorted(self.bound.given)) or 'no field at all'}",
+                field=node.field,
+            )
+        state = self.bound.given[node.field]
+        if state.dtype not in DTYPES:
+            self.bound.fail(
+                value,
+                f"field {node.field!r} is {state}: its dtype cannot be used; there are: "
+                f"{', '.join(DTYPES)}",
+                field=node.field,
+            )
+        fault = fault_of(state)
+        if fault is not None:
+            self.bound.fail(
+                value,
+                f"field {node.field!r} is said to be {state.kind} {state.dtype} of shape "
+                f"{state.shape} with bound {state.bound}: {fault}; the dataset's manifest is "
+                "damaged, pack it again",
+                field=node.field,
+            )
+        check = self.bound.check("input", f"field {node.field!r} is {state}", value, node.field)
+        steps.append(InputStep(value, len(self.bound.fields), check))
+        self.bound.fields[node.field] = value
+        self.bound.states[value] = state
+        if state.kind in IMAGE_KINDS:
+            self.sizes.of[value] = ("field", node.field)
+        elif state.items:
+            self.sizes.of[value] = ("field", state.of) if state.of else ("free", value)
+
+    def _expr(self, node: Expr, value: int, steps: list[Step]) -> None:
+        if node.op == "record":
+            self._record(node, value, steps)
+            return
+        self.applies.unmixed(node.args, value)
+        states = [self.bound.states[arg] for arg in node.args]
+        types = self.bound.within(value, node.op, lambda: _argument_types(node.op, states))
+        result = self.bound.within(value, node.op, lambda: expressions.result_type(node.op, types))
+        self.bound.scalar(value, result)
+        steps.append(ExprStep(value, node.op, node.args, tuple(types)))
+
+    def _record(self, node: Expr, value: int, steps: list[Step]) -> None:
+        decision = self.applies.draws[node.args[0]]
+        record = decision.op.record
+        if node.name not in (record.names or ()) or record[node.name].shape:
+            self.bound.fail(
+                value,
+                f"a decision of {decision.op.name} has no number {node.name!r}; it has: "
+                f"{', '.join(n for n in record.names or () if not record[n].shape)}",
+                op=decision.op.name,
+            )
+        kind = self.bound.within(
+            value, node.name, lambda: expressions.widened(str(record[node.name]))
+        )
+        self.bound.scalar(value, kind)
+        steps.append(RecordStep(value, decision, node.name, kind))
+
+    def _if(self, node: If, first: int, steps: list[Step]) -> None:
+        cond = self.bound.states[node.cond]
+        self.bound.within(first, "if", lambda: _argument_types("not", [cond]))
+        inner: list[list[Step]] = []
+        for block, start in zip((node.then, node.orelse), first_inside(node, first), strict=True):
+            inner.append([])
+            with self.sizes.branch():
+                self._nodes(block.nodes, start, inner[-1])
+        joins = []
+        for index, pair in enumerate(zip(node.then.results, node.orelse.results, strict=True)):
+            if self.mixing.roots.keys().isdisjoint(pair):
+                joins.append(self.branches.join(first, first + index, pair, inner))
+            else:
+                self.branches.join_mixed(first + index, pair)
+        steps.append(IfStep(node.cond, tuple(inner[0]), tuple(inner[1]), tuple(joins)))
+
+
+def _argument_types(op: str, states: list[State]) -> list[str]:
+    if op in ("height", "width"):
+        if states[0].kind not in IMAGE_KINDS:
+            raise BuildError(f"{op} is that of an image or mask, got {states[0]}")
+        return [""]
+    if op == "count":
+        if not states[0].items:
+            raise BuildError(f"count is that of boxes or keypoints, got {states[0]}")
+        return [""]
+    if op in STATISTICS:
+        check_statistic(op, states[0])
+        return ["float64" if states[0].dtype == "float32" else "int64"]
+    for state in states:
+        if state.shape:
+            raise BuildError(
+                f"expected scalars, got {state}: a condition or expression is about one number"
+            )
+    return [expressions.widened(np.dtype(state.dtype).name) for state in states]

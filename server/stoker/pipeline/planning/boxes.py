@@ -1,0 +1,65 @@
+"""Which fields a plan reads only boxes of, and the decisions that say which boxes.
+
+A decision is a function of the row and of sizes, and sizes are in the dataset's side columns. So
+where every use of a field is an op that reads a box of it (`Op.reads`), or its height and width
+alone, the box can be computed before the image is decoded. Pure functions of a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from stoker.pipeline.planning.decision import Decision, made_for
+from stoker.pipeline.planning.plan import Plan
+from stoker.pipeline.planning.steps import ApplyStep, InputStep, Step, walk
+
+Box = tuple[int, int, int, int]
+"""(top, left, height, width) in pixels."""
+
+
+def windowed(plan: Plan) -> dict[str, tuple[Decision, ...]]:
+    """Return the fields of which a plan reads only boxes: field -> the decisions that say which."""
+    values = field_values(plan)
+    found: dict[str, dict[int, Decision]] = {name: {} for name in values.values()}
+    for value, decision in _uses(plan.steps):
+        name = values.get(value)
+        if name in found:
+            if decision is None or (decision.source and decision.source.of not in values):
+                del found[name]
+            else:
+                found[name][decision.index] = decision
+    return {name: tuple(decisions.values()) for name, decisions in found.items() if decisions}
+
+
+def field_values(plan: Plan) -> dict[int, str]:
+    """Return the values of a plan that are fields: value -> field."""
+    steps = (step for step in plan.steps if isinstance(step, InputStep))
+    return {step.dst: plan.fields[step.column] for step in steps}
+
+
+def wanted_windows(
+    plan: Plan, wanted: Collection[str]
+) -> tuple[dict[str, tuple[Decision, ...]], tuple[str, ...]]:
+    """Return `windowed` of the wanted fields, and the fields whose sizes say which boxes.
+
+    The latter begin with the former. A field that follows a decision for another one in parts of
+    its sides needs the size of both.
+    """
+    values = field_values(plan)
+    found = {name: some for name, some in windowed(plan).items() if name in wanted}
+    sources = (d.source for some in found.values() for d in some if d.source)
+    return found, tuple(dict.fromkeys((*found, *(values[made_for(d)] for d in sources))))
+
+
+def _uses(steps: tuple[Step, ...]) -> Iterator[tuple[int, Decision | None]]:
+    """Yield the values whose pixels are read, with the decision that bounds them, or None."""
+    for step, _ in walk(steps):
+        bounded = isinstance(step, ApplyStep) and _bounds(step.decision)
+        for value in step.reads:
+            yield value, step.decision if bounded and isinstance(step, ApplyStep) else None
+
+
+def _bounds(decision: Decision) -> bool:
+    """Whether a decision says which box of a picture is read, and can be had from its size."""
+    from_sizes = decision.schedule is None and decision.items is None
+    return type(decision.op).reads is not None and from_sizes

@@ -1,0 +1,93 @@
+"""Where branches meet: which state has a value that came from one of two blocks.
+
+dtypes are promoted as NumPy promotes them (uint8 with float32 gives float32, values unchanged),
+scalars to bool, int64 or float64. An image or array (H, W) joins (H, W, 1). Images and masks of
+different heights and widths join to a size that differs from sample to sample. Everything else that
+differs is refused, but for a value that nothing reads and that is delivered as a list: its rows may
+differ in any side, so gray may join red, green and blue there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stoker.ops.contract.op import IMAGE_KINDS, State
+from stoker.pipeline.graph.expressions import widened
+from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.graph.nodes import If, Node
+from stoker.pipeline.graph.normal import first_inside, number_nodes
+from stoker.protocol.errors import BuildError
+from stoker.protocol.items import DTYPES
+
+
+def listed_values(graph: Graph) -> frozenset[int]:
+    """Return the values that are delivered as a list, through any number of joins."""
+    forms = {form.output: form.form for form in graph.forms}
+    found = {value for name, value in graph.outputs if forms.get(name) == "list"}
+
+    def walk(nodes: tuple[Node, ...], start: int) -> None:
+        for node, first in reversed(number_nodes(nodes, start)[0]):
+            if not isinstance(node, If):
+                continue
+            blocks = (node.then, node.orelse)
+            for block, begin in zip(blocks, first_inside(node, first), strict=True):
+                results = enumerate(block.results, first)
+                found.update(result for joined, result in results if joined in found)
+                walk(block.nodes, begin)
+
+    walk(graph.nodes, 0)
+    return frozenset(found)
+
+
+def join_states(left: State, right: State, *, listed: bool = False) -> State:
+    """Return the state of a value that has one state or the other.
+
+    Args:
+        left: of one branch.
+        right: of the other.
+        listed: whether the value is delivered as a list.
+
+    Raises:
+        BuildError: they cannot join; the message says why and what to change.
+    """
+    if not left.shape and not right.shape:
+        dtype = np.result_type(widened(left.dtype), widened(right.dtype)).name
+        return State.fixed(left.kind if left.kind == right.kind else "scalar", dtype, ())
+    if left.kind != right.kind:
+        raise BuildError(
+            f"one is {left.kind}, the other is {right.kind}; give both branches the same kind"
+        )
+    if left.items != right.items:
+        raise BuildError(f"items of other fields do not join: {left} and {right}")
+    left, right = _with_channel(left, right, listed), _with_channel(right, left, listed)
+    alike = listed or left.shape[2:] == right.shape[2:]
+    if len(left.shape) != len(right.shape) or not alike:
+        raise BuildError(
+            "their shapes differ; convert one branch with an op (to_gray, to_rgb, ...), or deliver "
+            "what comes of them by outputs.as_list, with no op behind"
+        )
+    if left.kind not in IMAGE_KINDS and left.shape != right.shape and not listed:
+        raise BuildError("their shapes differ; give both branches one shape")
+    bound = tuple(max(a, b) for a, b in zip(left.bound, right.bound, strict=True))
+    shape = tuple(a if a == b else None for a, b in zip(left.shape, right.shape, strict=True))
+    of = left.of if left.of == right.of else ""
+    return State(left.kind, _promoted(left.dtype, right.dtype), shape, bound, left.items, of)
+
+
+def _with_channel(state: State, other: State, listed: bool) -> State:
+    gray = state.kind == "image" and listed and len(other.shape) == 3
+    one = state.kind in ("image", "array") and other.shape[2:] == (1,)
+    if len(state.shape) != 2 or not (gray or one):
+        return state
+    return State(state.kind, state.dtype, (*state.shape, 1), (*state.bound, 1))
+
+
+def _promoted(left: str, right: str) -> str:
+    if left == right:
+        return left
+    if "float16" in (left, right):
+        raise BuildError(f"{left} and {right} do not join; make both branches float16")
+    dtype = np.result_type(left, right).name
+    if dtype not in DTYPES:
+        raise BuildError(f"{left} and {right} have no common dtype")
+    return dtype

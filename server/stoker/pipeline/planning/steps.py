@@ -1,0 +1,372 @@
+"""The steps of a plan: what an engine does for one row, in order.
+
+Values keep their numbers from the graph's normal form; values that binding adds (conversions) are
+numbered after those. Both engines walk these steps: each becomes an instruction or two of the
+program, and the interpreter executes it with NumPy. Plain frozen records.
+
+Each step says which values it reads, looks at and writes, and which blocks it holds, so code that
+only follows values needs `walk` and no list of the kinds of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from stoker.ops.contract.op import FoldKernel, ItemsKernel, Kernel
+from stoker.pipeline.graph.nodes import Form
+from stoker.pipeline.graph.sites import Site
+from stoker.pipeline.planning.decision import Decision
+
+SIZES: Final = ("height", "width", "count")
+"""Expressions that use the size of their argument, never its memory."""
+
+
+class Step:
+    """What an engine does; the properties say how values flow through it."""
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """Values whose memory is read."""
+        return ()
+
+    @property
+    def looks_at(self) -> tuple[int, ...]:
+        """Values of which only the size is used."""
+        return ()
+
+    @property
+    def writes(self) -> tuple[int, ...]:
+        """Values that are made."""
+        return ()
+
+    @property
+    def blocks(self) -> tuple[tuple[Step, ...], ...]:
+        """Blocks of which one runs."""
+        return ()
+
+
+class Maker(Step):
+    """A step that makes one value, `dst`."""
+
+    dst: int
+
+    @property
+    def writes(self) -> tuple[int, ...]:
+        """The value that is made."""
+        return (self.dst,)
+
+
+@dataclass(frozen=True)
+class InputStep(Maker):
+    """Take a field from column `column` of the inputs; `check`: status of a size out of bounds."""
+
+    dst: int
+    column: int
+    check: int
+
+
+@dataclass(frozen=True)
+class DrawStep(Step):
+    """Fill the decision's record."""
+
+    decision: Decision
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """Boxes or keypoints that the draw looks into."""
+        return () if self.decision.items is None else (self.decision.items,)
+
+    @property
+    def looks_at(self) -> tuple[int, ...]:
+        """The value whose size the draw sees."""
+        return () if self.decision.of is None else (self.decision.of,)
+
+
+@dataclass(frozen=True)
+class RescaleStep(DrawStep):
+    """Fill the record of a decision that has a `source`, from the record of that one.
+
+    `check` is the status of values whose sizes have two ratios of sides, where the op takes one.
+    """
+
+    check: int
+
+
+@dataclass(frozen=True)
+class SameSizeStep(Step):
+    """Refuse the sample unless two values have one height and width. `check` is its status."""
+
+    decision: Decision
+    left: int
+    right: int
+    check: int
+
+    @property
+    def looks_at(self) -> tuple[int, ...]:
+        """Both values."""
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True)
+class ApplyStep(Maker):
+    """Run the kernel of `kind` and `dtype` from `src` to `dst`.
+
+    `check` is the status for a size out of bounds; None where the size is fixed.
+    """
+
+    decision: Decision
+    kind: str
+    src: int
+    dst: int
+    scratch_bytes: int
+    check: int | None
+    site: Site
+    dtype: str
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The value that the kernel reads."""
+        return (self.src,)
+
+    @property
+    def srcs(self) -> tuple[int, ...]:
+        """The one value that is read."""
+        return (self.src,)
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that runs."""
+        return self.decision.op.kernel_of(self.kind, self.dtype)
+
+
+@dataclass(frozen=True)
+class FoldStep(Maker):
+    """Run the fold of `kind` over `srcs` in their order, into `dst`.
+
+    `check` is the status for a size out of bounds; None where the size is fixed.
+    """
+
+    decision: Decision
+    kind: str
+    srcs: tuple[int, ...]
+    dst: int
+    scratch_bytes: int
+    check: int | None
+    site: Site
+    dtype: str
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The values that are folded."""
+        return self.srcs
+
+    @property
+    def kernel(self) -> FoldKernel:
+        """The kernel that runs, once for each source."""
+        return self.decision.op.fold_of(self.kind, self.dtype)
+
+
+@dataclass(frozen=True)
+class ItemsStep(Maker):
+    """Apply a decision to boxes or keypoints, from `src` to `dst`.
+
+    `frame` is the image or mask whose size they count in; None if the op was called with none.
+    `check` is the status for a kernel that returns a count which cannot be.
+    """
+
+    decision: Decision
+    kind: str
+    src: int
+    dst: int
+    frame: int | None
+    check: int
+    site: Site
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The boxes or keypoints."""
+        return (self.src,)
+
+    @property
+    def looks_at(self) -> tuple[int, ...]:
+        """The frame."""
+        return () if self.frame is None else (self.frame,)
+
+    @property
+    def srcs(self) -> tuple[int, ...]:
+        """The one value that is read."""
+        return (self.src,)
+
+    @property
+    def kernel(self) -> ItemsKernel | None:
+        """The kernel that runs; None: the op says where points come to lie."""
+        return self.decision.op.items.get(self.kind)
+
+    @property
+    def forward(self) -> Callable[..., Any]:
+        """Where points come to lie, if no kernel runs."""
+        forward = type(self.decision.op).forward
+        assert forward is not None, "binding refuses a kind without a rule"
+        return forward
+
+
+@dataclass(frozen=True)
+class ConvertStep(Maker):
+    """Copy `src` to `dst` with the dtype and rank of `dst`."""
+
+    src: int
+    dst: int
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The value that is copied."""
+        return (self.src,)
+
+
+@dataclass(frozen=True)
+class ConstStep(Maker):
+    """Set a scalar to a constant."""
+
+    dst: int
+    value: bool | int | float
+
+
+@dataclass(frozen=True)
+class ContextStep(Maker):
+    """Set a scalar to a fact about the row: "id", "epoch", "view", "step" or "progress"."""
+
+    dst: int
+    name: str
+
+
+@dataclass(frozen=True)
+class ExprStep(Maker):
+    """Compute a scalar; `types` are bool, int64 or float64, one for each argument."""
+
+    dst: int
+    op: str
+    args: tuple[int, ...]
+    types: tuple[str, ...]
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The arguments, unless only their size is used."""
+        return () if self.op in SIZES else self.args
+
+    @property
+    def looks_at(self) -> tuple[int, ...]:
+        """The argument whose size is used."""
+        return self.args if self.op in SIZES else ()
+
+
+@dataclass(frozen=True)
+class RecordStep(Maker):
+    """Read a field of a decision's record into a scalar of type `type_`."""
+
+    dst: int
+    decision: Decision
+    name: str
+    type_: str
+
+
+@dataclass(frozen=True)
+class Join:
+    """Value `dst` is `then` or `orelse`, whichever block ran; nothing is copied."""
+
+    dst: int
+    then: int
+    orelse: int
+
+
+@dataclass(frozen=True)
+class IfStep(Step):
+    """Run one block. `cond` is a scalar; it is true if it is not 0."""
+
+    cond: int
+    then: tuple[Step, ...]
+    orelse: tuple[Step, ...]
+    joins: tuple[Join, ...]
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The condition, and the values that are joined."""
+        return (self.cond, *(side for join in self.joins for side in (join.then, join.orelse)))
+
+    @property
+    def writes(self) -> tuple[int, ...]:
+        """The joined values."""
+        return tuple(join.dst for join in self.joins)
+
+    @property
+    def blocks(self) -> tuple[tuple[Step, ...], ...]:
+        """Both blocks."""
+        return (self.then, self.orelse)
+
+
+@dataclass(frozen=True)
+class StoreStep(Step):
+    """Copy a value into an output's row."""
+
+    output: int
+    src: int
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The value that is copied."""
+        return (self.src,)
+
+
+@dataclass(frozen=True)
+class StoreSizedStep(Step):
+    """Copy a value whose size differs from row to row into an output's row, and its size behind it.
+
+    `check` is the status for a value that is longer than the rows of this batch, which a padded
+    output alone can meet.
+    """
+
+    output: int
+    src: int
+    form: Form
+    varies: tuple[int, ...]
+    check: int
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The value that is copied."""
+        return (self.src,)
+
+
+class Branch(NamedTuple):
+    """A block of an `if`.
+
+    Attributes:
+        choice: identity of the `IfStep`.
+        side: 0 for `then`, 1 for `orelse`.
+        cond: the value that decides.
+    """
+
+    choice: int
+    side: int
+    cond: int
+
+
+Path = tuple[Branch, ...]
+"""The blocks around a step, from the outside."""
+
+
+class Walked(NamedTuple):
+    """A step and the blocks that it is in."""
+
+    step: Step
+    path: Path
+
+
+def walk(steps: Sequence[Step], path: Path = ()) -> Iterator[Walked]:
+    """Yield every step, those of blocks before the step that holds the blocks."""
+    for step in steps:
+        if isinstance(step, IfStep):
+            for side, block in enumerate(step.blocks):
+                yield from walk(block, (*path, Branch(id(step), side, step.cond)))
+        yield Walked(step, path)

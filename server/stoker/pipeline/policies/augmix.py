@@ -1,0 +1,107 @@
+"""AugMix: several chains of transforms of one image, mixed with it.
+
+    image = augmix(sample.image, severity=3)
+
+Source: Hendrycks and others, "AugMix: A Simple Data Processing Method to Improve Robustness and
+Uncertainty" (ICLR 2020), with torchvision's parameters. A chain is one to three transforms, one
+after the other (`stoker.ops.AugmixTransform`); the mix is `stoker.ops.RandomBlend`. It differs from
+torchvision in the centre of shears, and in rounding: the mix is rounded, not cut off.
+
+Stream names are paths: `augmix` draws the weights, `augmix/0` how many transforms chain 0 has,
+`augmix/0/1` its second transform. Runs while a pipeline is traced; numba-free.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from stoker.ops.bases.mixing import MOST
+from stoker.ops.contract import checks
+from stoker.ops.contract.op import ParameterError, Value
+from stoker.ops.mixes.augmix_transform import AugmixTransform
+from stoker.ops.mixes.random_blend import RandomBlend
+from stoker.ops.values.choices import Integer
+from stoker.pipeline.authoring.choices import tracer_for
+from stoker.pipeline.tracing.branches import choose
+from stoker.pipeline.tracing.naming import scoped
+from stoker.pipeline.tracing.values import fault
+
+NAME = "augmix"
+DRAWN = (1, 3)
+"""Least and greatest length of a chain, where it is drawn."""
+LONGEST = 16
+
+
+def augmix(  # noqa: PLR0913 - torchvision's
+    image: Value,
+    *others: Value,
+    severity: int = 3,
+    mixture_width: int = 3,
+    chain_depth: int = -1,
+    alpha: float = 1.0,
+    all_ops: bool = True,
+    interpolation: str = "bilinear",
+    fill: int | tuple[int, ...] = 0,
+    stream: str | None = None,
+) -> Any:
+    """Mix an image with versions of it that went through chains of transforms.
+
+    Args:
+        image: an RGB or grey image, uint8.
+        others: refused: no mask or box stays true to a mix of images that moved differently.
+        severity: how many levels of magnitude there are, 1 to 10.
+        mixture_width: number of chains, 1 to 15.
+        chain_depth: transforms of a chain, 1 to 16; -1: drawn for each chain, 1 to 3.
+        alpha: shape of the beta and Dirichlet draws of the weights, from 0.001 to 1000.
+        all_ops: whether brightness, color, contrast and sharpness are among the transforms.
+        interpolation: of transforms that move pixels: nearest or bilinear.
+        fill: grey level outside of the image, or one for each channel.
+        stream: stream name of the weights, and first part of all other names; by default `augmix`
+            behind the open scopes.
+
+    Returns:
+        The mixed image.
+
+    Raises:
+        BuildError: something else than an image is given.
+        ParameterError: a parameter is out of its range.
+    """
+    tracer = tracer_for((image, *others), NAME)
+    if others:
+        raise fault(
+            f"{NAME} takes one image, got {1 + len(others)} values: it mixes versions of the image "
+            "that were moved in different ways, and no mask, boxes or keypoints are true to the "
+            "mix. Leave them out of this call, or use rand_augment, which moves them along"
+        )
+    path = stream or scoped(NAME)
+    try:
+        width = checks.integer(NAME, "mixture_width", mixture_width, 1, MOST - 1)
+        if chain_depth != -1:
+            checks.integer(NAME, "chain_depth", chain_depth, 1, LONGEST)
+        transform = AugmixTransform(severity, all_ops, interpolation, fill)
+        mix = RandomBlend(width + 1, alpha)
+    except ParameterError as error:
+        own = error.message.startswith(f"{NAME}:")
+        raise fault(error.message if own else f"{NAME}: {error.message}") from None
+    chains = [_chain(image, transform, chain_depth, f"{path}/{n}") for n in range(width)]
+    (mixed,) = tracer.apply(mix, (image, *chains), stream, NAME)
+    return mixed
+
+
+def _chain(image: Value, transform: AugmixTransform, depth: int, path: str) -> Value:
+    """Return what a chain makes of an image; a `depth` of -1 is drawn."""
+    tracer = tracer_for((image,), path)
+    drawn = tracer.choose(Integer(*DRAWN), "number", path, path) if depth == -1 else None
+    value = image
+    for turn in range(DRAWN[1] if drawn is not None else depth):
+        link = functools.partial(transform, value, stream=f"{path}/{turn}")
+        if drawn is None or turn < DRAWN[0]:
+            value = link()
+        else:
+            value = choose(drawn > turn, link, functools.partial(_same, value))
+    return value
+
+
+def _same(value: Value) -> Value:
+    return value

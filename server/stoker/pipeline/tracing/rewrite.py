@@ -1,0 +1,395 @@
+"""Rewriting `if` of a pipeline function, so that a choice made for each sample can be traced.
+
+The function's source is parsed and these are replaced (names with a leading `_stoker_` are the
+functions of `stoker.pipeline.tracing.branches`):
+
+    if c: x = f(x)           def then(x): x = f(x); return (x,)
+    else: x = g(x)           def otherwise(x): x = g(x); return (x,)
+                             (x,) = _stoker_if(c, then, otherwise, (x,), ("x",))
+    a if c else b            _stoker_choose(c, lambda: a, lambda: b)
+    a and b, a or b, not a   _stoker_and(lambda: a, lambda: b), _stoker_or(...), _stoker_not(a)
+    a < b < c                _stoker_and(lambda: a < b, lambda: b < c)
+    if c: return a           if c: result = a
+    return b                 else: result = b
+                             return result
+
+Where the condition is a Python value, each does what Python does. An `if` that holds a `return`
+which cannot be moved to the end (it stands in a loop, or both branches of its `if` may go on), or
+`break`, `continue`, `yield`, `global`, `nonlocal` or `del`, and every `while`, keeps its form; its
+condition goes through `_stoker_plain`, which refuses a condition that is decided for each sample,
+by line. So does an `if` that changes a list, dict or object from outside of it: both branches are
+traced, so both would change it for every sample. (Changes by a function that the branch calls are
+not seen.) Lines stay those of the user's file. A function whose source cannot be read is left as it
+is.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from types import CellType, CodeType, FunctionType, MethodType
+from typing import Any
+
+from stoker.pipeline.tracing import branches
+from stoker.pipeline.tracing.branches import RESULT
+
+HELPERS = {
+    "_stoker_if": branches.run_if,
+    "_stoker_choose": branches.choose,
+    "_stoker_and": branches.both,
+    "_stoker_or": branches.either,
+    "_stoker_not": branches.negation,
+    "_stoker_plain": branches.plain,
+    "_stoker_get": branches.get,
+}
+_LEAVING = (
+    ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom, ast.Await, ast.Global,
+    ast.Nonlocal, ast.Delete,
+)  # fmt: skip
+_CHANGING = frozenset(
+    (
+        "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem",
+        "remove", "reverse", "setdefault", "sort", "update",
+    )
+)  # fmt: skip
+"""Methods by which Python's containers are changed."""
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_SIMPLE = (ast.Name, ast.Attribute, ast.Constant)
+
+
+def rewritten(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function with its branches rewritten; itself, if its source cannot be read."""
+    if isinstance(fn, functools.partial):
+        return functools.partial(rewritten(fn.func), *fn.args, **fn.keywords)
+    if isinstance(fn, MethodType):
+        return MethodType(rewritten(fn.__func__), fn.__self__)
+    if not isinstance(fn, FunctionType) or hasattr(fn, "_stoker_rewritten"):
+        return fn
+    code = _known(fn)
+    if code is None:
+        return fn
+    cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
+    for name, helper in HELPERS.items():
+        cells[name] = CellType(helper)
+    closure = tuple(cells[name] for name in code.co_freevars)
+    made = FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, closure)
+    made.__kwdefaults__ = fn.__kwdefaults__
+    functools.update_wrapper(made, fn)
+    made._stoker_rewritten = True  # type: ignore[attr-defined]
+    return made
+
+
+_codes: dict[tuple[CodeType, str, str], CodeType | None] = {}
+
+
+def _known(fn: FunctionType) -> CodeType | None:
+    """Return the rewritten code of a function, made once for all that share its code.
+
+    The alternatives of a policy are many closures over few functions. Equal code may lie in two
+    files, so the file's name counts too.
+    """
+    key = (fn.__code__, fn.__code__.co_filename, fn.__qualname__)
+    if hasattr(fn, "__wrapped__"):  # its source is the inner function's
+        return _code(fn)
+    if key not in _codes:
+        _codes[key] = _code(fn)
+    return _codes[key]
+
+
+def _code(fn: FunctionType) -> CodeType | None:
+    """Return the rewritten code of a function; None if its source cannot be read."""
+    tree = _parse(fn)
+    if tree is None:
+        return None
+    names = (*fn.__code__.co_freevars, *HELPERS)
+    tree.body = _with_one_exit(tree.body)
+    return _code_of(_compile(_Rewriter().visit(tree), fn, names), fn.__name__)
+
+
+def _parse(fn: FunctionType) -> ast.FunctionDef | None:
+    try:
+        lines, first = inspect.getsourcelines(fn)
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, SyntaxError, TypeError):
+        return None
+    if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
+        return None
+    definition = tree.body[0]
+    ast.increment_lineno(definition, first - 1)
+    definition.decorator_list = []
+    return definition
+
+
+def _compile(definition: ast.AST, fn: FunctionType, names: tuple[str, ...]) -> CodeType:
+    """Compile the definition inside a function whose arguments are its free variables.
+
+    A method is compiled inside a class of the same name too, so that private names keep theirs.
+    """
+    outer = fn.__qualname__.split(".")[:-1]
+    body: list[Any] = [definition]
+    if outer and outer[-1] != "<locals>":
+        body = [ast.ClassDef(outer[-1], [], [], body, [])]
+    if body[0].name not in names:  # what it calls by this name is the module's, not this one
+        body = [ast.Global([body[0].name]), *body]
+    arguments = ast.arguments(
+        posonlyargs=[],
+        args=[ast.arg(name) for name in names if name != "__class__"],
+        kwonlyargs=[],
+        kw_defaults=[],
+        defaults=[],
+    )
+    factory = ast.FunctionDef("_stoker_factory", arguments, body, [])
+    module = ast.fix_missing_locations(ast.Module([factory], []))
+    flags = fn.__code__.co_flags & 0x1FFE000  # the future imports of the user's module
+    code: CodeType = compile(
+        module, fn.__code__.co_filename, "exec", flags=flags, dont_inherit=True
+    )
+    return code
+
+
+def _code_of(code: CodeType, name: str) -> CodeType | None:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found = constant if constant.co_name == name else _code_of(constant, name)
+            if found is not None:
+                return found
+    return None
+
+
+class _Rewriter(ast.NodeTransformer):
+    """Replaces branches, innermost first."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def visit_If(self, node: ast.If) -> Any:
+        leaving = any(isinstance(part, _LEAVING) for part in _own(node.body + node.orelse))
+        names = sorted(_assigned(node.body + node.orelse))
+        changed = sorted(_changed(node.body) | _changed(node.orelse))
+        self.generic_visit(node)
+        if leaving or changed:
+            words = ["if"] if leaving else ["change", changed[0]]
+            node.test = _call("_stoker_plain", node.test, *map(ast.Constant, words))
+            return node
+        self.count += 1
+        then, orelse = f"_stoker_then_{self.count}", f"_stoker_else_{self.count}"
+        values = ast.Tuple(
+            [_call("_stoker_get", _lambda(_name(name)), ast.Constant(name)) for name in names],
+            ast.Load(),
+        )
+        call = _call(
+            "_stoker_if",
+            node.test,
+            _name(then),
+            _name(orelse),
+            values,
+            ast.Tuple([ast.Constant(name) for name in names], ast.Load()),
+        )
+        result: ast.stmt = ast.Expr(call)
+        if names:
+            target = ast.Tuple([ast.Name(name, ast.Store()) for name in names], ast.Store())
+            result = ast.Assign([target], call)
+        made = [_branch(then, names, node.body), _branch(orelse, names, node.orelse), result]
+        return [_at(statement, node) for statement in made]
+
+    def visit_While(self, node: ast.While) -> Any:
+        self.generic_visit(node)
+        node.test = _call("_stoker_plain", node.test, ast.Constant("while"))
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        self.generic_visit(node)
+        if _binds(node):
+            return node
+        return _at(
+            _call("_stoker_choose", node.test, _lambda(node.body), _lambda(node.orelse)), node
+        )
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        self.generic_visit(node)
+        if _binds(node):
+            return node
+        helper = "_stoker_and" if isinstance(node.op, ast.And) else "_stoker_or"
+        return _at(_call(helper, *(_lambda(value) for value in node.values)), node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.Not):
+            return node
+        return _at(_call("_stoker_not", node.operand), node)
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        self.generic_visit(node)
+        middle = node.comparators[:-1]
+        if not middle or not all(isinstance(part, _SIMPLE) for part in middle):
+            return node
+        lefts = [node.left, *middle]
+        pairs = [
+            ast.Compare(left, [op], [right])
+            for left, op, right in zip(lefts, node.ops, node.comparators, strict=True)
+        ]
+        return _at(_call("_stoker_and", *(_lambda(pair) for pair in pairs)), node)
+
+
+def _with_one_exit(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Return a function's body with its returns made assignments, if they stand in `if`s."""
+    own = list(_own(body))
+    if any(isinstance(part, ast.Yield | ast.YieldFrom | ast.Await) for part in own):
+        return body
+    if not any(isinstance(part, ast.If) and _returns(part) for part in own):
+        return body
+    ended = _ended(body)
+    if ended is None:
+        return body
+    last = ast.Return(_name(RESULT))
+    return [*ended, _at(last, body[-1])]
+
+
+def _ended(body: list[ast.stmt]) -> list[ast.stmt] | None:
+    """Return statements that end with an assignment to the result; None if that is not possible."""
+    done: list[ast.stmt] = []
+    for index, statement in enumerate(body):
+        if isinstance(statement, ast.Return):
+            return [*done, _result(statement.value, statement)]
+        if isinstance(statement, ast.If) and _returns(statement):
+            chosen = _ended_if(statement, body[index + 1 :])
+            return None if chosen is None else [*done, chosen]
+        if _returns(statement):
+            return None
+        done.append(statement)
+    return [*done, _result(None, body[-1])] if body else None
+
+
+def _ended_if(node: ast.If, rest: list[ast.stmt]) -> ast.stmt | None:
+    """Return an `if` with what follows it moved into the branch that goes on."""
+    goes_on = [_goes_on(branch) for branch in (node.body, node.orelse)]
+    if all(goes_on) and rest:
+        return None
+    then, orelse = (
+        _ended([*branch, *rest] if on else branch)
+        if branch or (on and rest)
+        else [_result(None, node)]
+        for branch, on in zip((node.body, node.orelse), goes_on, strict=True)
+    )
+    if then is None or orelse is None:
+        return None
+    made: ast.stmt = _at(ast.If(node.test, then, orelse), node)
+    return made
+
+
+def _returns(node: ast.stmt) -> bool:
+    """Whether a statement holds a `return` of the function that it stands in."""
+    return not isinstance(node, _SCOPES) and any(isinstance(p, ast.Return) for p in _own([node]))
+
+
+def _goes_on(body: list[ast.stmt]) -> bool:
+    """Whether statements may be followed by those after them."""
+    if not body:
+        return True
+    last = body[-1]
+    if isinstance(last, ast.If):
+        return _goes_on(last.body) or _goes_on(last.orelse)
+    return not isinstance(last, ast.Return | ast.Raise)
+
+
+def _result(value: ast.expr | None, like: ast.AST) -> ast.stmt:
+    target = ast.Name(RESULT, ast.Store())
+    made: ast.stmt = _at(ast.Assign([target], value or ast.Constant(None)), like)
+    return made
+
+
+def _own(nodes: list[Any]) -> Iterator[ast.AST]:
+    """Yield the nodes below these, without entering functions and classes of their own."""
+    for node in nodes:
+        yield node
+        if not isinstance(node, _SCOPES):
+            yield from _own(list(ast.iter_child_nodes(node)))
+
+
+def _assigned(nodes: list[Any]) -> set[str]:
+    return _names(_own(nodes))
+
+
+def _names(nodes: Iterable[ast.AST]) -> set[str]:
+    names: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+            names.add(node.name)
+    return names
+
+
+def _changed(nodes: list[Any]) -> set[str]:
+    """Return the variables that statements do not assign, but whose parts they set or take away."""
+    own = list(_own(nodes))
+    extended = list(_extended(own))
+    found = {name.id for name in extended}
+    for node in own:
+        if isinstance(node, ast.Subscript | ast.Attribute):
+            part = node.value if isinstance(node.ctx, ast.Store | ast.Del) else None
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            part = node.func.value if node.func.attr in _CHANGING else None
+        else:
+            continue
+        while isinstance(part, ast.Subscript | ast.Attribute):
+            part = part.value
+        if isinstance(part, ast.Name):
+            found.add(part.id)
+    return found - _names(node for node in own if node not in extended)
+
+
+def _extended(nodes: Iterable[ast.AST]) -> Iterator[ast.Name]:
+    """Yield each `x` of `x += [...]`, which changes a list in place."""
+    for node in nodes:
+        match node:
+            case ast.AugAssign(target=ast.Name() as name, value=ast.List() | ast.ListComp()):
+                yield name
+
+
+def _binds(node: ast.AST) -> bool:
+    return any(
+        isinstance(part, ast.NamedExpr | ast.Yield | ast.YieldFrom | ast.Await)
+        for part in ast.walk(node)
+    )
+
+
+def _branch(name: str, names: list[str], body: list[ast.stmt]) -> ast.FunctionDef:
+    arguments = ast.arguments(
+        posonlyargs=[],
+        args=[ast.arg(argument) for argument in names],
+        kwonlyargs=[],
+        kw_defaults=[],
+        defaults=[],
+    )
+    back = ast.Return(ast.Tuple([_name(argument) for argument in names], ast.Load()))
+    return ast.FunctionDef(name, arguments, [*body, back], [])
+
+
+def _name(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _call(helper: str, *args: ast.expr) -> ast.Call:
+    return ast.Call(_name(helper), list(args), [])
+
+
+def _lambda(body: ast.expr) -> ast.Lambda:
+    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    return ast.Lambda(nothing, body)
+
+
+def _at(node: Any, like: ast.AST) -> Any:
+    """Give a new node, and its parts that have no line yet, the line of the old one."""
+    ast.copy_location(node, like)
+    for part in ast.walk(node):
+        if "lineno" in part._attributes and not hasattr(part, "lineno"):
+            ast.copy_location(part, like)
+    return node

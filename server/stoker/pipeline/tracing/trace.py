@@ -1,0 +1,349 @@
+"""Tracing: the user's function runs once with stand-ins for values; what it does is noted.
+
+A `TracedValue` knows its number in the graph under construction. Ops that are called on it append
+a draw (the decision) and an apply for each value; arithmetic and comparisons append expressions.
+One table of decisions is the whole mechanism of synchronising: a call whose (stream name, op,
+version, parameters) has been seen, in this block or one round it, follows the decision that is
+already there. A joint call, the same instance used twice and the same `stream=` all end up as
+applies of one draw.
+
+Stream names: `tracing.naming`. Runs in the author's process, on one thread for each trace;
+numba-free.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+import msgspec
+
+from stoker.ops.contract.numbers import settled
+from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.registry import name_of
+from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.graph.nodes import (
+    MAX_DEPTH,
+    MAX_INT,
+    MAX_TRACED,
+    MIN_INT,
+    Apply,
+    Block,
+    Const,
+    Context,
+    Draw,
+    Expr,
+    Form,
+    If,
+    Input,
+    Node,
+    Varying,
+)
+from stoker.pipeline.graph.normal import normalise, renumber
+from stoker.pipeline.graph.schedule import FACTS, OF_BUCKET, OF_VALUES, not_a_schedule
+from stoker.pipeline.graph.sites import Site, user_site
+from stoker.pipeline.tracing.naming import Names, views_are_shared
+from stoker.pipeline.tracing.unneeded import unneeded_calls
+from stoker.pipeline.tracing.values import TracedValue, Unusable, fault
+from stoker.protocol.canonical import canonical_bytes
+
+T = TypeVar("T")
+CONTEXT: Final = ("epoch", "view", "step", "progress", "id", *OF_BUCKET)
+
+Written = tuple[Node, int]
+"""A node and the number of its first value, in the order of tracing."""
+
+
+class _Open(NamedTuple):
+    """A block that is being traced: its nodes, the decisions made in it, and its number."""
+
+    written: list[Written]
+    decisions: dict[tuple[str, ...], int]
+    id: int
+
+
+class Tracer:
+    """The graph under construction; one for each run of a pipeline function."""
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._inputs: list[Written] = []
+        self._ids = itertools.count()
+        self._open = [_Open([], {}, next(self._ids))]
+        self._written_inside: dict[int, tuple[list[Written], list[Written]]] = {}
+        self._names = Names()
+        self._fields: dict[str, TracedValue] = {}
+        self._sites: dict[int, Site] = {}
+        self._scheduled: set[int] = set()
+        self._draw_of: dict[int, int] = {}
+        self._made_for: dict[int, int] = {}
+
+    def input(self, name: str) -> TracedValue:
+        """Return the value of a field; reading a field twice gives the same value."""
+        if name not in self._fields:
+            node: Node = Input(name)
+            if name.startswith("stoker."):
+                if name.removeprefix("stoker.") not in CONTEXT:
+                    raise fault(f"{name!r}: there are {', '.join(f'stoker.{c}' for c in CONTEXT)}")
+                node = Context(name.removeprefix("stoker."))  # type: ignore[arg-type]
+            number = self._number(node)
+            self._inputs.append((node, number))
+            self._fields[name] = TracedValue(self, number, f"field {name!r}")
+            self._fields[name].block = self._open[0].id
+        return self._fields[name]
+
+    def apply(
+        self,
+        op: Op,
+        values: Sequence[Value],
+        stream: str | None,
+        default: str | None = None,
+        *,
+        relative: bool = False,
+    ) -> tuple[Value, ...]:
+        """Append a call of an op: its decision, unless it is there already, and an apply each.
+
+        A fold is one apply of all values. `default` is the default stream name; None: the op's.
+        `relative` counts for values other than the one that the decision is made for.
+        """
+        if not isinstance(relative, bool):
+            raise fault(f"{op.name}: expected relative to be True or False, got {relative!r}")
+        numbers = tuple(self.number_of(value, op.name) for value in values)
+        looked_at = numbers if op.draws_from else numbers[:1]
+        draw = self._decide(op, looked_at, stream, default or op.name)
+        if op.folds:
+            applied = [self._append(Apply(draw, numbers, 1, relative))]
+        else:
+            first = self._made_for.setdefault(draw, numbers[0])
+            applied = [
+                self._append(Apply(draw, (number,), 1, relative and number != first))
+                for number in numbers
+            ]
+        self._draw_of |= dict.fromkeys(applied, draw)
+        return tuple(TracedValue(self, value, f"the result of {op.name}") for value in applied)
+
+    def decided(self, result: Value, field: str) -> TracedValue:
+        """Append the reading of a number of the record that a result of `apply` was made with.
+
+        Raises:
+            BuildError: the value is not the result of an op.
+        """
+        draw = self._draw_of.get(self.number_of(result, field))
+        if draw is None:
+            raise fault(f"{field}: expected the result of an op, which decided it")
+        return TracedValue(self, self._append(Expr("record", (draw,), field)), f"its {field}")
+
+    def stream_of(self, op: Op) -> str | None:
+        """Return the stream name of an instance's first call; None if it draws nothing."""
+        return self._names.of(op)
+
+    def choose(self, op: Op, field: str, stream: str | None, default: str) -> TracedValue:
+        """Append a decision that touches no value, and return a number of its record.
+
+        Args:
+            op: an op without kernels.
+            field: which number of its record.
+            stream: stream name; None for `default` behind the open scopes.
+            default: the default stream name.
+        """
+        draw = self._decide(op, (), stream, default)
+        return TracedValue(self, self._append(Expr("record", (draw,), field)), f"{default}'s draw")
+
+    def expr(self, op: str, *args: object) -> TracedValue:
+        """Append an expression over values and Python numbers."""
+        numbers = tuple(self.number_of(arg, op) for arg in args)
+        return TracedValue(self, self._append(Expr(op, numbers)), f"the result of {op!r}")
+
+    def number_of(self, value: object, where: str) -> int:
+        """Return the number of a value; a number of Python's or NumPy's becomes a constant.
+
+        Raises:
+            BuildError: it is neither, or belongs to another pipeline.
+        """
+        if isinstance(value, TracedValue):
+            if value.tracer is not self:
+                raise fault(
+                    f"{where}: {value.what} belongs to another pipeline; read it from `sample`"
+                )
+            self.check_visible(value, where)
+            return value.number
+        if isinstance(value, Unusable):
+            value.refuse()
+        value = settled(value)
+        if isinstance(value, bool | int | float):
+            finite = (
+                math.isfinite(value) if isinstance(value, float) else MIN_INT <= value <= MAX_INT
+            )
+            if not finite:
+                raise fault(f"{where}: expected a finite number of 64 bits, got {value!r}")
+            return self._append(Const(value))
+        raise fault(
+            f"{where}: expected a field of the sample, a value made of one, or a number, got "
+            f"{type(value).__name__}"
+        )
+
+    def check_visible(self, value: TracedValue, where: str, site: Site | None = None) -> None:
+        """Refuse a value that was made inside a branch that has ended.
+
+        Raises:
+            BuildError: naming the value, and what to do.
+        """
+        if all(block.id != value.block for block in self._open):
+            raise fault(
+                f"{where}: {value.what} was made inside a branch of an `if` and does not exist "
+                "outside of it: assign it to a variable in both branches and use that",
+                site,
+            )
+
+    def branch(
+        self,
+        cond: object,
+        then: Callable[[], T],
+        orelse: Callable[[], T],
+        pair: Callable[[T, T], list[tuple[object, object]]],
+    ) -> list[TracedValue]:
+        """Append a choice: trace both functions, each into its block, and join what `pair` says.
+
+        Args:
+            cond: the condition.
+            then: traced into the first block.
+            orelse: traced into the other.
+            pair: given what both returned, says which values join, one pair for each result.
+
+        Returns:
+            The results of the `if`, one for each pair.
+        """
+        condition = self.number_of(cond, "if")
+        if len(self._open) > MAX_DEPTH:
+            raise fault(
+                f"`if`s on values of a sample are nested deeper than {MAX_DEPTH}. Both branches "
+                "are traced, so a function that calls itself until such a condition holds never "
+                "ends: loop over a Python range instead"
+            )
+        opened = [_Open([], {}, next(self._ids)) for _ in range(2)]
+        with self._inside(opened[0]):
+            left = then()
+        with self._inside(opened[1]):
+            right = orelse()
+        pairs = pair(left, right)
+        blocks = []
+        for side, block in enumerate(opened):
+            with self._inside(block):
+                results = tuple(self.number_of(values[side], "if") for values in pairs)
+            blocks.append(Block((), results))
+        node = If(condition, *blocks)
+        first = self._append(node)
+        self._written_inside[first] = (opened[0].written, opened[1].written)
+        return [
+            TracedValue(self, first + index, "the result of an `if`") for index in range(len(pairs))
+        ]
+
+    def graph(self, outputs: dict[str, TracedValue], forms: tuple[Form, ...] = ()) -> Graph:
+        """Return the normal form of what was traced."""
+        env: dict[int, int] = {}
+        nodes = self._in_order([*self._inputs, *self._open[0].written], env, [0])
+        given = tuple((name, env[value.number]) for name, value in outputs.items())
+        sites = tuple((env[number], *site) for number, site in self._sites.items())
+        traced = Graph(nodes=nodes, outputs=given, forms=forms, sites=sites)
+        return msgspec.structs.replace(normalise(traced), unneeded=unneeded_calls(traced))
+
+    def _in_order(
+        self, written: list[Written], env: dict[int, int], following: list[int]
+    ) -> tuple[Node, ...]:
+        """Number values as the format does, in the order of the nodes; fields come first."""
+        nodes: list[Node] = []
+        for node, first in written:
+            if isinstance(node, If):
+                blocks = []
+                for inner, block in zip(
+                    self._written_inside[first], (node.then, node.orelse), strict=True
+                ):
+                    inside = self._in_order(inner, env, following)
+                    blocks.append(Block(inside, tuple(env[value] for value in block.results)))
+                nodes.append(If(env[node.cond], *blocks))
+            else:
+                nodes.append(renumber(node, env, 0))
+            for value in range(first, first + node.width):
+                env[value] = following[0]
+                following[0] += 1
+        return tuple(nodes)
+
+    @contextlib.contextmanager
+    def _inside(self, block: _Open) -> Iterator[None]:
+        self._open.append(block)
+        try:
+            yield
+        finally:
+            self._open.pop()
+
+    @property
+    def block(self) -> int:
+        """Number of the block that is being traced; 0 outside of every `if`."""
+        return self._open[-1].id
+
+    def _decide(self, op: Op, of: tuple[int, ...], stream: str | None, default: str) -> int:
+        name = self._names.name(op, stream, default)
+        params, varies = self._parameters(op)
+        draw = Draw(name_of(op), op.version, dict(params), name, of, varies, views_are_shared())
+        if name is None:
+            return self._append(draw)
+        said: Any = {"params": params, "varies": varies, "shared": draw.shared}
+        given = canonical_bytes(said).decode()
+        key = (name, draw.op, str(op.version), given)
+        for block in reversed(self._open):
+            if key in block.decisions:
+                return block.decisions[key]
+        number = self._append(draw)
+        self._open[-1].decisions[key] = number
+        return number
+
+    def _parameters(self, op: Op) -> tuple[dict[str, Any], tuple[Varying, ...]]:
+        """Return an op's parameters as data, and which of them follow a schedule."""
+        params = dict(op.params_data())
+        varies: list[Varying] = []
+        for name, place, value in op.varying():
+            number = self.number_of(value, f"{op.name}: parameter {name!r}")
+            if number not in self._scheduled:
+                raise fault(not_a_schedule(op.name, name), op=op.name)
+            given = params[name]
+            params[name] = None
+            if place is not None and isinstance(given, list | tuple):
+                params[name] = [None if at == place else part for at, part in enumerate(given)]
+            varies.append((name, place, number))
+        return params, tuple(varies)
+
+    def _append(self, node: Node) -> int:
+        first = self._number(node)
+        self._open[-1].written.append((node, first))
+        return first
+
+    def _number(self, node: Node) -> int:
+        first = self._next
+        self._next += node.width
+        if self._next > MAX_TRACED:
+            raise fault(
+                f"the pipeline has more than {MAX_TRACED} steps: it describes one sample, so is a "
+                "Python loop too long?"
+            )
+        self._follow(node, first)
+        self._sites.update(dict.fromkeys(range(first, self._next), user_site()))
+        return first
+
+    def _follow(self, node: Node, first: int) -> None:
+        """Note which values follow the place in the stream alone, so that parameters may."""
+        match node:
+            case Const():
+                self._scheduled.add(first)
+            case Context() if node.name in (*FACTS, *OF_BUCKET):
+                self._scheduled.add(first)
+            case Expr() if node.op not in OF_VALUES and self._scheduled.issuperset(node.args):
+                self._scheduled.add(first)
+            case If() if node.cond in self._scheduled:
+                for index, pair in enumerate(
+                    zip(node.then.results, node.orelse.results, strict=True)
+                ):
+                    if self._scheduled.issuperset(pair):
+                        self._scheduled.add(first + index)

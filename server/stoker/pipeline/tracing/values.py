@@ -1,0 +1,234 @@
+"""The stand-ins that a pipeline function sees while it is traced: the sample and its values.
+
+A `TracedValue` accepts ops, arithmetic and comparisons, and writes each into the graph through its
+tracer. Everything else that Python would do with a number or an array (branch, iterate, look at
+pixels) raises a `BuildError` that names the user's line and says what to do. numba-free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from stoker.ops.contract.op import Value
+from stoker.pipeline.graph.sites import Site, user_site
+from stoker.protocol.errors import BuildError
+
+if TYPE_CHECKING:
+    from stoker.pipeline.tracing.trace import Tracer
+
+
+def fault(message: str, site: Site | None = None, **details: str | int) -> BuildError:
+    """Return a BuildError that begins with the user's file and line."""
+    site = user_site() if site is None else site
+    return BuildError(f"{site}: {message}", file=site.file, line=site.line, **details)
+
+
+_FACTS = frozenset({"height", "width", "count", "mean", "max", "min"})
+
+
+class Unusable(Value):
+    """Stands for something that may not be used; every use raises the error it carries."""
+
+    def refuse(self, site: Site | None = None) -> NoReturn:
+        """Raise it, at a line of the user's; by default the one that runs."""
+        raise fault("a value that cannot be used", site)
+
+
+class TracedValue(Value):
+    """A value of the sample that is not known yet; ops, arithmetic and comparisons accept it."""
+
+    tracer: Tracer
+    __hash__ = Value.__hash__
+    __array_priority__ = 1000.0
+    """NumPy scalars on the left of an operator leave it to the value on its right."""
+
+    def __init__(self, tracer: Tracer, number: int, what: str) -> None:
+        self.tracer = tracer
+        self.number = number
+        self.what = what
+        self.block = tracer.block
+
+    def __repr__(self) -> str:
+        return f"<{self.what}, decided for each sample>"
+
+    @property
+    def height(self) -> TracedValue:
+        """Height of an image or mask in pixels, of each sample."""
+        return self.tracer.expr("height", self)
+
+    @property
+    def width(self) -> TracedValue:
+        """Width of an image or mask in pixels, of each sample."""
+        return self.tracer.expr("width", self)
+
+    @property
+    def count(self) -> TracedValue:
+        """Number of boxes or keypoints of each sample."""
+        return self.tracer.expr("count", self)
+
+    def mean(self, *given: object, **named: object) -> TracedValue:
+        """Mean level of an image or mask, over all pixels and channels; a float64."""
+        return self._statistic("mean", given, named)
+
+    def max(self, *given: object, **named: object) -> TracedValue:
+        """Greatest level of an image or mask; an int64."""
+        return self._statistic("max", given, named)
+
+    def min(self, *given: object, **named: object) -> TracedValue:
+        """Least level of an image or mask; an int64."""
+        return self._statistic("min", given, named)
+
+    def _statistic(self, name: str, given: object, named: object) -> TracedValue:
+        """NumPy's function of that name calls the method, with arguments that mean nothing here."""
+        if given or named:
+            raise fault(
+                f"{self.what}: NumPy cannot be called inside a pipeline, and {name} takes no "
+                f"argument: it is that of the whole value, as in sample.image.{name}()"
+            )
+        return self.tracer.expr(name, self)
+
+    def __bool__(self) -> bool:
+        raise fault(
+            f"{self.what} is decided for each sample, so Python cannot branch on it here. In a "
+            "`def` under @pipeline `if`, the ternary, `and`, `or` and `not` are rewritten for you; "
+            "put @branching over a helper function that branches, and make a lambda a `def`"
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        raise fault(
+            f"{self.what} cannot be iterated over: a pipeline describes one sample at a time"
+        )
+
+    def __len__(self) -> int:
+        raise fault(
+            f"{self.what} has no length yet: `.count` is how many boxes or keypoints there are, "
+            "`.height` and `.width` are the sides of an image or mask"
+        )
+
+    def __getitem__(self, _: object) -> NoReturn:
+        raise fault(f"{self.what} cannot be indexed or cut: use an op, such as ops.center_crop")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        known = ", ".join(known for known in sorted(vars(TracedValue)) if known in _FACTS)
+        raise fault(f"{self.what} has no {name!r}; it has {known}. Pixels are changed by ops")
+
+    def _as_number(self, *_: object) -> NoReturn:
+        raise fault(
+            f"{self.what} is decided for each sample, so it is no number of Python's yet: it may "
+            "stand in + - * / // %, in comparisons, and in what is returned"
+        )
+
+    __int__ = __float__ = __index__ = __round__ = __abs__ = _as_number
+    __pow__ = __rpow__ = __xor__ = __rxor__ = __lshift__ = __rshift__ = __matmul__ = _as_number
+
+    def __array__(self, *_: object, **__: object) -> Any:
+        raise fault(
+            f"{self.what} has no pixels yet: NumPy cannot be called inside a pipeline. Write an op "
+            "(docs/pipelines.md) that does it for each sample"
+        )
+
+    def __eq__(self, other: object) -> TracedValue:  # type: ignore[override]
+        return self.tracer.expr("eq", self, other)
+
+    def __ne__(self, other: object) -> TracedValue:  # type: ignore[override]
+        return self.tracer.expr("ne", self, other)
+
+    def __lt__(self, other: object) -> TracedValue:
+        return self.tracer.expr("lt", self, other)
+
+    def __le__(self, other: object) -> TracedValue:
+        return self.tracer.expr("le", self, other)
+
+    def __gt__(self, other: object) -> TracedValue:
+        return self.tracer.expr("gt", self, other)
+
+    def __ge__(self, other: object) -> TracedValue:
+        return self.tracer.expr("ge", self, other)
+
+    def __add__(self, other: object) -> TracedValue:
+        return self.tracer.expr("add", self, other)
+
+    def __radd__(self, other: object) -> TracedValue:
+        return self.tracer.expr("add", other, self)
+
+    def __sub__(self, other: object) -> TracedValue:
+        return self.tracer.expr("sub", self, other)
+
+    def __rsub__(self, other: object) -> TracedValue:
+        return self.tracer.expr("sub", other, self)
+
+    def __mul__(self, other: object) -> TracedValue:
+        return self.tracer.expr("mul", self, other)
+
+    def __rmul__(self, other: object) -> TracedValue:
+        return self.tracer.expr("mul", other, self)
+
+    def __truediv__(self, other: object) -> TracedValue:
+        return self.tracer.expr("div", self, other)
+
+    def __rtruediv__(self, other: object) -> TracedValue:
+        return self.tracer.expr("div", other, self)
+
+    def __floordiv__(self, other: object) -> TracedValue:
+        return self.tracer.expr("floordiv", self, other)
+
+    def __rfloordiv__(self, other: object) -> TracedValue:
+        return self.tracer.expr("floordiv", other, self)
+
+    def __mod__(self, other: object) -> TracedValue:
+        return self.tracer.expr("mod", self, other)
+
+    def __rmod__(self, other: object) -> TracedValue:
+        return self.tracer.expr("mod", other, self)
+
+    def __neg__(self) -> TracedValue:
+        return self.tracer.expr("neg", self)
+
+    def __and__(self, other: object) -> TracedValue:
+        return self.tracer.expr("and", self, other)
+
+    def __rand__(self, other: object) -> TracedValue:
+        return self.tracer.expr("and", other, self)
+
+    def __or__(self, other: object) -> TracedValue:
+        return self.tracer.expr("or", self, other)
+
+    def __ror__(self, other: object) -> TracedValue:
+        return self.tracer.expr("or", other, self)
+
+    def __invert__(self) -> TracedValue:
+        return self.tracer.expr("not", self)
+
+
+class TracedSample:
+    """The argument of a pipeline function: `sample.field` and `sample["field"]` are its fields.
+
+    `sample["stoker.epoch"]` and `sample["stoker.view"]` are facts about the row.
+    """
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+
+    def __getitem__(self, name: str) -> TracedValue:
+        if not isinstance(name, str) or not name:
+            raise fault(f"a field is named by text, got {name!r}")
+        return self._tracer.input(name)
+
+    def __getattr__(self, name: str) -> TracedValue:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __iter__(self) -> Iterator[str]:
+        raise fault(
+            "the fields of a sample cannot be iterated over: which there are is known when a "
+            "dataset is bound; name those that you use"
+        )
+
+
+def tracer_of(sample: TracedSample) -> Tracer:
+    """Return the pipeline under construction; no member, as any name may be a field's."""
+    return sample._tracer

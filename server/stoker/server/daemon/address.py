@@ -1,0 +1,206 @@
+"""The daemon's address in the file system: folder, lock, and two sockets with their modes.
+
+`ipc:///dir/stoker.sock` means three files: the ZeroMQ socket at that path, the side socket at
+path + ".fd" and the lock at path + ".lock". The process that holds the lock (flock, which the
+kernel releases when the process dies in any way) owns the address. A socket that exists while
+nobody holds the lock is stale and is replaced. A new socket is closed to everybody until its owner
+and mode are set; the process's umask has no effect. Group members reach it through the folder,
+which is created with mode 0700, or 0750 with a group; an existing folder is not changed.
+
+Limit: a Unix socket's path has at most 107 bytes, including the side socket's suffix.
+"""
+
+import contextlib
+import errno
+import fcntl
+import grp
+import os
+import socket
+import stat
+from typing import Final
+
+from stoker.protocol.errors import ConfigError, ResourceError, UsageError
+
+MAX_PATH_BYTES: Final = 107
+SIDE_SUFFIX: Final = ".fd"
+LOCK_SUFFIX: Final = ".lock"
+_SCHEME = "ipc://"
+_BACKLOG = 128
+
+
+def socket_path(address: str) -> str:
+    """Return the absolute path in an `ipc://` address.
+
+    Raises:
+        UsageError: another scheme, a relative path, or a path that is too long.
+    """
+    if address.startswith("tcp://"):
+        raise UsageError(
+            f"address {address!r}: tcp:// is not supported in this version of Stoker; use "
+            "ipc:///path",
+            address=address,
+        )
+    path = address.removeprefix(_SCHEME)
+    if path == address or not os.path.isabs(path) or path.endswith("/") or "\0" in path:
+        raise UsageError(
+            f"address {address!r}: expected ipc:// and the absolute path of a socket,"
+            " such as ipc:///run/stoker/stoker.sock",
+            address=address,
+        )
+    size = len(os.fsencode(path + SIDE_SUFFIX))
+    if size > MAX_PATH_BYTES:
+        raise UsageError(
+            f"address {address!r}: the socket {path + SIDE_SUFFIX} has a path of {size} bytes, but"
+            f" the system allows only {MAX_PATH_BYTES}; choose a shorter folder",
+            address=address,
+        )
+    return path
+
+
+def group_number(name: str | None) -> int | None:
+    """Return the number of a group given by name or number; None stays None.
+
+    Raises:
+        ConfigError: no such group exists.
+    """
+    if name is None or name.isdigit():
+        return None if name is None else int(name)
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise ConfigError(
+            f"daemon.socket_group: there is no group {name!r} on this host; create it or"
+            " choose another"
+        ) from None
+
+
+class SocketFolder:
+    """An address owned by this process, from construction to `close`.
+
+    Attributes:
+        path: path of the ZeroMQ socket.
+        group: number of the group that may connect, or None.
+    """
+
+    def __init__(self, address: str, group: int | None) -> None:
+        """Create the folder and take the lock.
+
+        Raises:
+            UsageError: the address is invalid, another daemon has it, or another file is in its
+                place.
+            ResourceError: the folder or the lock cannot be created.
+        """
+        self.path = socket_path(address)
+        self.group = group
+        self._bound: list[str] = []
+        try:
+            self._make_folder()
+            self._lock = self._take_lock()
+        except OSError as error:
+            raise ResourceError(
+                f"address {address!r}: {error.filename or self.path}: {error.strerror}; choose a"
+                " writable folder",
+                address=address,
+            ) from None
+
+    def listen(self, suffix: str, kind: int) -> socket.socket:
+        """Bind and listen at path + suffix; `kind` is SOCK_STREAM or SOCK_SEQPACKET.
+
+        Raises:
+            UsageError: a file that is not a socket is in the way.
+            ResourceError: the system refuses.
+        """
+        path = self.path + suffix
+        sock = socket.socket(socket.AF_UNIX, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        try:
+            _remove_stale(path)
+            os.fchmod(sock.fileno(), 0)
+            sock.bind(path)
+            self._bound.append(path)
+            if self.group is not None:
+                os.chown(path, -1, self.group)
+            os.chmod(path, 0o600 if self.group is None else 0o660)
+            sock.listen(_BACKLOG)
+        except OSError as error:
+            sock.close()
+            raise ResourceError(
+                f"socket {path}: {error.strerror}; choose a folder on a local disk that the daemon"
+                " may write to, and a group that the daemon's user is in",
+                path=path,
+            ) from None
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    def close(self) -> None:
+        """Remove the sockets and the lock's file, then release the lock."""
+        for path in [*self._bound, self.path + LOCK_SUFFIX]:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        self._bound.clear()
+        os.close(self._lock)
+
+    def _make_folder(self) -> None:
+        folder = os.path.dirname(self.path)
+        os.makedirs(os.path.dirname(folder), exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+            if self.group is not None:
+                os.chown(folder, -1, self.group)
+                os.chmod(folder, 0o750)
+
+    def _take_lock(self) -> int:
+        """Lock the file that is at the path now; its last owner may have just removed it."""
+        path = self.path + LOCK_SUFFIX
+        while True:
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _same_file(lock, path):
+                    return lock
+            except BlockingIOError:
+                os.close(lock)
+                raise UsageError(
+                    f"address {_SCHEME}{self.path}: another daemon serves it; stop that one or"
+                    " choose another address",
+                    address=_SCHEME + self.path,
+                ) from None
+            except BaseException:
+                os.close(lock)
+                raise
+            os.close(lock)
+
+
+def _same_file(descriptor: int, path: str) -> bool:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(os.fstat(descriptor), found)
+
+
+def _remove_stale(path: str) -> None:
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise UsageError(
+            f"{path} exists and is not a socket; remove it or choose another address", path=path
+        )
+    if _answers(path):
+        raise UsageError(
+            f"{path}: another program listens there; stop it or choose another address", path=path
+        )
+    os.unlink(path)
+
+
+def _answers(path: str) -> bool:
+    """Whether a process listens on that socket (a stale one refuses at once)."""
+    for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
+        with socket.socket(socket.AF_UNIX, kind | socket.SOCK_NONBLOCK) as probe:
+            number = probe.connect_ex(path)
+        if number != errno.EPROTOTYPE:
+            return number in (0, errno.EAGAIN)
+    return True

@@ -1,0 +1,233 @@
+"""The ZeroMQ side of the daemon: a ROUTER socket, drained in bulk when its descriptor is readable.
+
+Runs on the daemon's loop and never waits. Sessions are named by token. A token is valid only on the
+connection (routing id) that got it with WELCOME. A peer that guessed, saw or kept another token
+gets a typed error, and so does a peer whose message breaks the grammar or a bound. Other peers do
+not notice; the log is rate-limited.
+
+ZeroMQ's descriptor is edge-triggered: it becomes readable when something has changed, not while
+messages are waiting, and *any* call on the socket may consume the edge. So `readable` asks the
+socket itself, and the loop calls `readable` before it sleeps.
+
+Decoding a message takes a few milliseconds at worst, for any content. The generic decoder builds
+objects before it checks their types, at about 70 us per KiB in the worst case, so it gets only
+messages of up to `SMALL_BYTES`. The only record that may be larger is OPEN with a graph; a larger
+message is decoded directly into that type and rejected at the first byte that does not fit.
+
+Sends never wait either. A peer that is gone, or that has left `SEND_HIGH_WATER` messages unread, is
+lost: `send` returns False, and the daemon ends the session.
+"""
+
+import errno
+import os
+import socket as unix
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Final
+
+import msgspec
+import zmq
+
+from stoker.protocol import codec, messages, version
+from stoker.protocol.errors import ProtocolError, ResourceError, StokerError
+from stoker.server.daemon.address import SocketFolder
+from stoker.server.settings import logs
+
+SEND_HIGH_WATER: Final = 1024
+RECEIVE_HIGH_WATER: Final = 64
+MAX_DRAIN: Final = 256
+DRAIN_BUDGET_S: Final = 0.002
+SMALL_BYTES: Final = 65536
+MAX_BYTES: Final = 3 * 2**19  # a graph of 1 MiB, 1024 frozen streams, and the rest of OPEN
+FLUSH_MS: Final = 250
+_SEND_CHUNK = 256
+_EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
+"""Plain integers: an enum would double the cost of each query."""
+
+_Large = tuple[int, messages.Token, Annotated[list[messages.Open], msgspec.Meta(max_length=1)]]
+_decode_large = msgspec.msgpack.Decoder(_Large).decode
+
+OnHello = Callable[[bytes, messages.Hello], None]
+OnRecords = Callable[[bytes, tuple[messages.ClientRecord, ...]], None]
+
+
+class Broker:
+    """Receives from and sends to clients.
+
+    Args of the constructor:
+        place: where to bind; it owns the socket's file.
+        on_hello: called with (routing id, HELLO).
+        on_records: called with (token, records) of a known session.
+        now: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        place: SocketFolder,
+        on_hello: OnHello,
+        on_records: OnRecords,
+        now: Callable[[], float],
+    ) -> None:
+        self._on_hello = on_hello
+        self._on_records = on_records
+        self._now = now
+        self._peers: dict[bytes, bytes] = {}
+        self._tokens: dict[bytes, bytes] = {}
+        self._greeting: set[bytes] = set()
+        self._log_limit = logs.RateLimit(burst=5, period_s=10.0)
+        self.refused_messages = 0
+        self._context = zmq.Context(io_threads=1)
+        self._socket = self._context.socket(zmq.ROUTER)
+        self._descriptor = int(self._socket.get(zmq.FD))  # the same for the socket's life
+        try:
+            self._bind(place)
+        except BaseException:
+            self.close()
+            raise
+
+    def fileno(self) -> int:
+        """Return ZeroMQ's descriptor; see the module docstring before waiting on it."""
+        return self._descriptor
+
+    def readable(self) -> bool:
+        """Whether messages are waiting; must be called before every sleep."""
+        return bool(int(self._socket.get(_EVENTS)) & _POLLIN)
+
+    def drain(self) -> None:
+        """Receive messages and pass their records on: at most `MAX_DRAIN`, for `DRAIN_BUDGET_S`."""
+        until = self._now() + DRAIN_BUDGET_S
+        for _ in range(MAX_DRAIN):
+            if not self.readable():  # costs a third of a failing attempt to receive
+                return
+            try:
+                frames = self._receive()
+            except zmq.Again:
+                return
+            self._take(*frames)
+            if self._now() >= until:
+                return
+
+    def send(self, token: bytes, records: Sequence[messages.DaemonRecord]) -> bool:
+        """Send records to a session; False if it is unknown or gone, or does not read."""
+        peer = self._peers.get(token)
+        return peer is not None and self._send(peer, token, records)
+
+    def send_peer(
+        self, peer: bytes, records: Sequence[messages.DaemonRecord], token: bytes = b""
+    ) -> bool:
+        """Send records to a peer; with a token, the peer is that session from now on."""
+        self._greeting.discard(peer)
+        if token:
+            self._peers[token], self._tokens[peer] = peer, token
+        return self._send(peer, token, records)
+
+    def forget(self, token: bytes) -> None:
+        """Forget a session; its token becomes void."""
+        peer = self._peers.pop(token, None)
+        if peer is not None:
+            self._tokens.pop(peer, None)
+
+    def close(self) -> None:
+        """Flush for at most `FLUSH_MS`, then close."""
+        self._socket.close(linger=FLUSH_MS)
+        self._context.term()
+
+    def _bind(self, place: SocketFolder) -> None:
+        socket = self._socket
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        socket.setsockopt(zmq.MAXMSGSIZE, MAX_BYTES)
+        socket.setsockopt(zmq.SNDHWM, SEND_HIGH_WATER)
+        socket.setsockopt(zmq.RCVHWM, RECEIVE_HIGH_WATER)
+        listener = place.listen("", unix.SOCK_STREAM)
+        descriptor = listener.detach()
+        try:
+            socket.setsockopt(zmq.USE_FD, descriptor)
+            socket.bind(f"ipc://{place.path}")
+        except zmq.ZMQError as error:
+            os.close(descriptor)
+            raise ResourceError(f"socket {place.path}: {error.strerror}", path=place.path) from None
+
+    def _receive(self) -> tuple[bytes, bytes | None]:
+        """Return (routing id, message), None instead of a message that is not one frame."""
+        peer: bytes = self._socket.recv(zmq.NOBLOCK)
+        data: bytes | None = None
+        frames = 0
+        while self._socket.getsockopt(zmq.RCVMORE):
+            frame: bytes = self._socket.recv()
+            frames += 1
+            data = frame if frames == 1 else None
+        return peer, data
+
+    def _take(self, peer: bytes, data: bytes | None) -> None:
+        try:
+            if data is None:
+                raise ProtocolError("expected a message of one frame")
+            token, records = _decode(data)
+            if token:
+                self._take_from_session(peer, token, records)
+            else:
+                self._take_hello(peer, records)
+        except StokerError as error:
+            self._refuse(peer, error)
+
+    def _take_from_session(
+        self, peer: bytes, token: bytes, records: list[messages.ClientRecord]
+    ) -> None:
+        if self._peers.get(token) != peer:
+            raise ProtocolError(
+                "this token belongs to no session on this connection: the session ended, or the"
+                " connection was lost; connect again with HELLO"
+            )
+        if any(isinstance(record, messages.Hello) for record in records):
+            raise ProtocolError(
+                "expected HELLO only as the first record of a connection, without a token"
+            )
+        self._on_records(token, tuple(records))
+
+    def _take_hello(self, peer: bytes, records: list[messages.ClientRecord]) -> None:
+        if len(records) != 1 or not isinstance(records[0], messages.Hello):
+            raise ProtocolError("expected HELLO alone as the first message of a connection")
+        if peer in self._tokens or peer in self._greeting:
+            raise ProtocolError("expected one HELLO per connection, got a second one")
+        self._greeting.add(peer)
+        self._on_hello(peer, records[0])
+
+    def _refuse(self, peer: bytes, error: StokerError) -> None:
+        self.refused_messages += 1
+        suppressed = self._log_limit.allow("message", self._now())
+        if suppressed is not None:
+            logs.log("warning", "message_refused", reason=error.message, suppressed=suppressed)
+        code, message, details = error.to_record()
+        self._send(peer, b"", [messages.Error(0, code, message, details)])
+
+    def _send(self, peer: bytes, token: bytes, records: Iterable[messages.DaemonRecord]) -> bool:
+        body = list(records)
+        for start in range(0, len(body), _SEND_CHUNK):
+            data = codec.encode(token, body[start : start + _SEND_CHUNK])
+            try:
+                self._socket.send_multipart([peer, data], zmq.NOBLOCK)
+            except zmq.ZMQError as error:
+                if error.errno not in (errno.EHOSTUNREACH, errno.EAGAIN):
+                    raise
+                return False
+        return True
+
+
+def _decode(data: bytes) -> tuple[bytes, list[messages.ClientRecord]]:
+    """Decode an envelope from a client.
+
+    Raises:
+        ProtocolError: the envelope breaks the grammar or a bound.
+        VersionError: the envelope has another wire version.
+    """
+    if len(data) <= SMALL_BYTES:
+        return codec.decode_from_client(data)
+    try:
+        wire, token, records = _decode_large(data)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ProtocolError(
+            f"expected OPEN alone in a message of more than {SMALL_BYTES} bytes: {error}"
+        ) from None
+    if wire != version.WIRE:
+        raise ProtocolError(f"expected wire version {version.WIRE}, got {wire}")
+    return token, [*records]

@@ -1,0 +1,258 @@
+"""The daemon: one thread that turns input into events and carries out the core's instructions.
+
+    sockets, workers, helper thread, signals, time  ->  events  ->  Core.handle  ->  instructions
+
+Each turn of the loop reads all input, passes the events to the core in order and carries out its
+instructions; then it sleeps until there is input, at most `TICK_S`. Nothing in a turn waits:
+memory is reserved and freed in the reserver's thread, pipelines are built in one-off processes, log
+lines and metrics have their own threads, and a send that would wait ends its session instead. All
+records for one session in a turn are sent as one message. Before a turn the loop rests while no
+process needs an answer (`Core.rest_s`, at most 3 ms): with cheap batches, one turn per report would
+cost more than the batches. A turn stops handling events after `BUDGET_S`; the next one continues
+without sleeping, and reads nothing from clients while `BACKLOG` events wait. The duration of turns
+is measured and exported.
+
+`close` closes everything that this process opened, in an order that lets a client read BYE before
+its lifeline ends. Nothing here imports numba, torch or pyarrow; a test checks that.
+"""
+
+import collections
+import contextlib
+import gc
+import os
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from stoker.protocol import messages
+from stoker.server.daemon.address import SocketFolder, group_number
+from stoker.server.daemon.broker import Broker
+from stoker.server.daemon.core_settings import settings
+from stoker.server.daemon.hands import Hands
+from stoker.server.daemon.loop import TURN_LIMIT_S, Poller, TurnTimes
+from stoker.server.daemon.processes import Processes
+from stoker.server.daemon.quarantine import QuarantineFiles
+from stoker.server.daemon.reserver import Reserver
+from stoker.server.daemon.sidesocket import SideSocket
+from stoker.server.daemon.snapshot import Snapshot
+from stoker.server.daemon.stop_signals import StopSignals
+from stoker.server.daemon.supervisor import Supervisor
+from stoker.server.settings import logs
+from stoker.server.settings.config_types import Config
+from stoker.server.state import events
+from stoker.server.state.core import Core
+
+TICK_S: Final = 0.25
+LEAST_REST_S: Final = 0.0002
+BUDGET_S: Final = 0.0025
+BACKLOG: Final = 1024
+
+
+class Daemon:
+    """A daemon that listens from its construction on, and works while `run` runs.
+
+    Attributes:
+        address: the address that it listens at.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        supervisor: Callable[..., Processes] = Supervisor,
+        now: Callable[[], float] = time.monotonic,
+        rest: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Take the address, start the template process, listen.
+
+        Raises:
+            UsageError: the address cannot be used, or a configured name does not exist.
+            ResourceError: the system refuses something.
+        """
+        self.address = config.daemon.address
+        self._now = now
+        self._rest = rest
+        self._events: collections.deque[events.Event] = collections.deque()
+        self._stops_asked = 0
+        self._next_tick = now()
+        self._poller = Poller()
+        self._turns = TurnTimes()
+        self._slow_log = logs.RateLimit(burst=1, period_s=10.0)
+        with contextlib.ExitStack() as stack:
+            self._core = Core(settings(config))
+            self._stops = StopSignals()
+            stack.callback(self._stops.close)
+            stack.enter_context(self._stops.caught())
+            place = SocketFolder(config.daemon.address, group_number(config.daemon.socket_group))
+            stack.callback(place.close)
+            self._reserver = Reserver(config.memory.limit)
+            stack.callback(self._reserver.close)
+            folder = config.bad_samples.folder
+            bad_samples = QuarantineFiles(Path(folder)) if folder else None
+            if bad_samples is not None:
+                stack.callback(bad_samples.close)
+            self._supervisor = supervisor(
+                cache_root=config.daemon.cache_root,
+                python_path=list(config.daemon.python_path),
+                op_modules=config.daemon.op_modules,
+                fail_points=config.testing.fail_points,
+                shares=config.workers.count,
+                debug_memory=config.workers.debug_memory,
+                on_event=self._events.append,
+                now=now,
+            )
+            stack.callback(self._supervisor.close)
+            self._supervisor.start()
+            self._side = SideSocket(place, self._lifeline_up, self._lifeline_down, now)
+            stack.callback(self._side.close)
+            self._broker = Broker(place, self._hello, self._received, now)
+            stack.callback(self._broker.close)
+            self._hands = Hands(
+                self._broker, self._side, self._reserver, self._supervisor, bad_samples,
+                self._events.append, self._completed, now,
+            )  # fmt: skip
+            self._snapshot = self._take_snapshot()
+            if config.metrics.address:
+                from stoker.server.daemon.metrics import Endpoint  # noqa: PLC0415 - an HTTP server
+
+                endpoint = Endpoint(config.metrics.address, lambda: self._snapshot)
+                stack.callback(endpoint.close)
+                logs.log("info", "metrics_listening", port=endpoint.port)
+            self._resources = stack.pop_all()
+
+    def run(self) -> int:
+        """Work until the core decides Exit; return the exit code."""
+        logs.log("info", "listening", address=self.address, pid=os.getpid())
+        gc.collect()
+        gc.freeze()  # later collections can skip objects that live as long as the daemon
+        try:
+            # The core has no clock: it needs the time before it gives workers deadlines.
+            self._hands.carry_out(self._core.handle(events.Tick(self._now())))
+            self._hands.carry_out(self._core.start())
+            while self._hands.exit_code is None:
+                self._turn()
+        finally:
+            gc.unfreeze()
+        logs.log("info", "stopped", code=self._hands.exit_code)
+        return self._hands.exit_code
+
+    def stop(self) -> None:
+        """Ask for a stop, as SIGTERM does; may be called in any thread."""
+        self._stops.stop()
+
+    def close(self) -> None:
+        """Close everything: clients can read their last messages, then their lifelines end."""
+        self._resources.close()
+
+    def __enter__(self) -> "Daemon":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---------------------------------------------------------------- the loop
+
+    def _turn(self) -> None:
+        if not self._events and (rest_s := self._core.rest_s()) >= LEAST_REST_S:
+            self._rest(rest_s)
+        calls = self._calls()
+        busy = bool(self._events) or self._broker.readable()
+        ready = self._poller.wait(set(calls), 0.0 if busy else self._next_tick - self._now())
+        self._turns.begin()
+        for descriptor in ready:
+            calls[descriptor]()
+        if (busy or self._broker.fileno() in ready) and len(self._events) < BACKLOG:
+            self._broker.drain()
+        if self._now() >= self._next_tick:
+            self._tick()
+        while self._events and self._hands.exit_code is None and self._turns.elapsed_s() < BUDGET_S:
+            self._hands.carry_out(self._core.handle(self._events.popleft()))
+        self._hands.post()
+        took_s, cpu_s = self._turns.end()
+        if took_s > TURN_LIMIT_S:
+            self._note_slow_turn(took_s, cpu_s)
+
+    def _calls(self) -> dict[int, Callable[[], None]]:
+        return {
+            self._stops.readable: self._woken,
+            self._broker.fileno(): _nothing,  # only the edge; `readable` has the answer
+            self._reserver.fileno(): self._reserved,
+            **self._side.descriptors(),
+            **self._supervisor.descriptors(),
+        }
+
+    def _tick(self) -> None:
+        now = self._now()
+        self._next_tick = now + TICK_S
+        self._side.tick()
+        self._events.append(events.Tick(now))
+        self._snapshot = self._take_snapshot()
+
+    def _note_slow_turn(self, took_s: float, cpu_s: float) -> None:
+        # If the processor time is short, the loop did not work that long: the system did not run
+        # it.
+        # A busy host is common and not a fault of the daemon.
+        level = "warning" if cpu_s > TURN_LIMIT_S else "debug"
+        suppressed = self._slow_log.allow(level, self._now())
+        if suppressed is not None:
+            facts = {"seconds": took_s, "cpu_seconds": cpu_s, "suppressed": suppressed}
+            logs.write(level, "slow_turn", facts)
+
+    # ---------------------------------------------------------------- events
+
+    def _hello(self, peer: bytes, hello: messages.Hello) -> None:
+        token = secrets.token_bytes(16)
+        self._events.append(events.Greeted(self._now(), peer, token, hello))
+
+    def _received(self, token: bytes, records: tuple[messages.ClientRecord, ...]) -> None:
+        self._events.append(events.Received(self._now(), token, records))
+
+    def _lifeline_up(self, token: bytes) -> None:
+        self._events.append(events.LifelineUp(self._now(), token))
+
+    def _lifeline_down(self, token: bytes) -> None:
+        self._events.append(events.LifelineDown(self._now(), token))
+
+    def _reserved(self) -> None:
+        for slab, error in self._reserver.collect():
+            if error is None:
+                self._events.append(events.SlabReserved(self._now(), slab))
+            else:
+                self._events.append(
+                    events.SlabRefused(self._now(), slab, str(error.details["reason"]))
+                )
+
+    def _woken(self) -> None:
+        for number in self._stops.read():
+            self._stops_asked += 1
+            at_once = self._stops_asked > 1
+            self._events.append(events.StopAsked(self._now(), at_once))
+            logs.log("info", "stop_asked", signal=number.name, at_once=at_once)
+
+    # ---------------------------------------------------------------- helpers
+
+    def _completed(self, record: messages.DaemonRecord) -> messages.DaemonRecord:
+        if isinstance(record, messages.Status):
+            return messages.Status({**record.counters, **self._own_counters()})
+        return record
+
+    def _take_snapshot(self) -> Snapshot:
+        counters = {**self._core.counters(), **self._own_counters()}
+        return Snapshot(self._now(), not self._stops_asked, counters, self._turns.copy())
+
+    def _own_counters(self) -> dict[str, int | float]:
+        return {
+            "loop_turns_total": sum(self._turns.counts),
+            "loop_slow_turns_total": self._turns.slow,
+            "loop_turn_max_seconds": self._turns.max_s,
+            "loop_turn_max_cpu_seconds": self._turns.max_cpu_s,
+            "memory_granted_bytes": self._reserver.granted_bytes,
+            "refused_messages_total": self._broker.refused_messages,
+            "refused_connections_total": self._side.refused_connections,
+        }
+
+
+def _nothing() -> None:
+    """Do nothing."""

@@ -1,0 +1,261 @@
+"""The side socket: lifelines of sessions, and the channel that passes slabs to clients.
+
+Runs on the daemon's loop and never waits. A connection is *half-open* until its first packet, which
+must be Attach with an unused token from WELCOME. Then it is that session's *lifeline*: the session
+lives exactly as long as it. Anything else ends the connection: a user other than the daemon's own,
+root or a member of the socket group (queried from the kernel, SO_PEERCRED and SO_PEERGROUPS), a
+wrong packet, silence beyond `ATTACH_DEADLINE_S`. There are at most `MAX_HALF_OPEN` half-open
+connections, and a new one replaces the oldest, so idle ones cannot lock anyone out. A client whose
+lifeline's buffer is full, because it does not read, is dropped.
+"""
+
+import errno
+import functools
+import os
+import socket
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from stoker.protocol import codec, messages
+from stoker.protocol.descriptors import peer_credentials, receive_packet, send_packet
+from stoker.protocol.errors import ProtocolError, StokerError, UsageError
+from stoker.server.daemon.address import SIDE_SUFFIX, SocketFolder
+from stoker.server.settings import logs
+
+ATTACH_DEADLINE_S: Final = 5.0
+MAX_HALF_OPEN: Final = 64
+MAX_ACCEPTS: Final = 64
+_SO_PEERGROUPS = 59
+_MAX_GROUPS = 256  # the most that Python's getsockopt can fetch
+
+
+class SideSocket:
+    """Listener, half-open connections and lifelines.
+
+    Args of the constructor:
+        place: where to bind; it owns the socket's file.
+        on_up, on_down: called with a token when its lifeline opened, or closed from outside.
+        now: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        place: SocketFolder,
+        on_up: Callable[[bytes], None],
+        on_down: Callable[[bytes], None],
+        now: Callable[[], float],
+    ) -> None:
+        self._on_up = on_up
+        self._on_down = on_down
+        self._now = now
+        self._group = place.group
+        self._expected: set[bytes] = set()
+        self._half_open: dict[socket.socket, float] = {}
+        self._lifelines: dict[bytes, socket.socket] = {}
+        self._ending: list[socket.socket] = []
+        self._calls: dict[int, Callable[[], None]] = {}
+        self._log_limit = logs.RateLimit(burst=5, period_s=10.0)
+        self.refused_connections = 0
+        self._listener = place.listen(SIDE_SUFFIX, socket.SOCK_SEQPACKET)
+        self._calls[self._listener.fileno()] = self._accept
+
+    def descriptors(self) -> dict[int, Callable[[], None]]:
+        """Return the open descriptors and what to call when one is readable."""
+        return self._calls
+
+    def expect(self, token: bytes) -> None:
+        """Accept that token once."""
+        self._expected.add(token)
+
+    def send_memory(
+        self, token: bytes, record: messages.Slab | messages.Replayed, descriptor: int
+    ) -> bool:
+        """Pass memory to a session; False if its lifeline is down or the client does not read."""
+        sock = self._lifelines.get(token)
+        return sock is not None and _sent(sock, record, descriptor)
+
+    def forget(self, token: bytes) -> None:
+        """Void the token and close its lifeline, if any."""
+        self._expected.discard(token)
+        sock = self._lifelines.pop(token, None)
+        if sock is not None:
+            self._close(sock)
+
+    def end(self, token: bytes) -> None:
+        """Void the token, and close its lifeline at the next tick.
+
+        The last records for that session go through ZeroMQ, so they arrive before the end of file.
+        """
+        self._expected.discard(token)
+        sock = self._lifelines.pop(token, None)
+        if sock is not None:
+            del self._calls[sock.fileno()]
+            self._ending.append(sock)
+
+    def tick(self) -> None:
+        """Close ended lifelines, drop late half-open connections, resume accepting."""
+        for sock in self._ending:
+            sock.close()
+        self._ending.clear()
+        self._calls[self._listener.fileno()] = self._accept
+        late = self._now() - ATTACH_DEADLINE_S
+        for sock in [sock for sock, since in self._half_open.items() if since <= late]:
+            self._refuse(
+                sock,
+                ProtocolError(
+                    f"expected Attach with a token within {ATTACH_DEADLINE_S:g} s of connecting"
+                ),
+            )
+
+    def close(self) -> None:
+        """Close the listener, every half-open connection and every lifeline."""
+        for sock in [
+            self._listener,
+            *self._half_open,
+            *self._lifelines.values(),
+            *self._ending,
+        ]:
+            sock.close()
+        self._half_open.clear()
+        self._lifelines.clear()
+        self._calls.clear()
+
+    def _accept(self) -> None:
+        for _ in range(MAX_ACCEPTS):
+            try:
+                sock, _address = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
+                    del self._calls[
+                        self._listener.fileno()
+                    ]  # otherwise the loop would spin until `tick`
+                    logs.log("error", "accept_failed", reason=error.strerror)
+                    return
+                continue  # the peer went away before it was accepted
+            sock.setblocking(False)
+            if len(self._half_open) >= MAX_HALF_OPEN:
+                self._refuse(
+                    next(iter(self._half_open)),
+                    ProtocolError(f"more than {MAX_HALF_OPEN} connections are waiting for Attach"),
+                )
+            self._half_open[sock] = self._now()
+            self._calls[sock.fileno()] = functools.partial(self._attach, sock)
+            self._attach(sock)
+
+    def _attach(self, sock: socket.socket) -> None:
+        if sock not in self._half_open:  # dropped earlier in this turn of the loop
+            return
+        try:
+            _check_user(sock, self._group)
+            token = self._read_attach(sock)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._drop(sock)
+            return
+        except StokerError as error:
+            self._refuse(sock, error)
+            return
+        if token is None:
+            self._drop(sock)
+            return
+        del self._half_open[sock]
+        self._lifelines[token] = sock
+        self._calls[sock.fileno()] = functools.partial(self._heard, token)
+        self._on_up(token)
+        if not _sent(sock, messages.Attached()):
+            self._lose(token)
+
+    def _read_attach(self, sock: socket.socket) -> bytes | None:
+        """Return the token, None at end of file."""
+        data, descriptor = receive_packet(sock)
+        if descriptor is not None:
+            os.close(descriptor)
+            raise ProtocolError("expected no descriptor from a client")
+        if not data:
+            return None
+        record = codec.decode_packet(data)
+        if not isinstance(record, messages.Attach):
+            raise ProtocolError(f"expected Attach, got {type(record).__name__}")
+        if record.token not in self._expected:
+            raise ProtocolError(
+                "this token belongs to no session, or was used before; connect again with HELLO"
+            )
+        self._expected.discard(record.token)
+        return record.token
+
+    def _heard(self, token: bytes) -> None:
+        """Read a lifeline: end of file ends the session; anything else breaks the protocol."""
+        sock = self._lifelines.get(token)
+        if sock is None:  # forgotten earlier in this turn of the loop
+            return
+        try:
+            data, descriptor = receive_packet(sock)
+        except BlockingIOError:
+            return
+        except (OSError, ProtocolError):
+            data, descriptor = b"", None
+        if descriptor is not None:
+            os.close(descriptor)
+        if data:
+            self._note("a client sent data on its lifeline after Attach")
+        self._lose(token)
+
+    def _lose(self, token: bytes) -> None:
+        self.forget(token)
+        self._on_down(token)
+
+    def _refuse(self, sock: socket.socket, error: StokerError) -> None:
+        self._note(error.message)
+        code, message, details = error.to_record()
+        _sent(sock, messages.Error(0, code, message, details))
+        self._drop(sock)
+
+    def _note(self, reason: str) -> None:
+        self.refused_connections += 1
+        suppressed = self._log_limit.allow("connection", self._now())
+        if suppressed is not None:
+            logs.log("warning", "connection_refused", reason=reason, suppressed=suppressed)
+
+    def _drop(self, sock: socket.socket) -> None:
+        del self._half_open[sock]
+        self._close(sock)
+
+    def _close(self, sock: socket.socket) -> None:
+        del self._calls[sock.fileno()]
+        sock.close()
+
+
+def _sent(sock: socket.socket, record: messages.Record, descriptor: int | None = None) -> bool:
+    try:
+        send_packet(sock, codec.encode_packet(record), descriptor)
+    except OSError:
+        return False
+    return True
+
+
+def _check_user(sock: socket.socket, group: int | None) -> None:
+    _, user, primary = peer_credentials(sock)
+    if user in (0, os.geteuid()):
+        return
+    if group is not None and (primary == group or group in _groups(sock)):
+        return
+    raise UsageError(
+        f"user {user} may not use this daemon: only its own user, root and members of"
+        " daemon.socket_group may; join that group, or set it",
+        user=user,
+    )
+
+
+def _groups(sock: socket.socket) -> tuple[int, ...]:
+    """Return the supplementary groups that the peer had when it connected; empty if over 256."""
+    try:
+        raw = sock.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, 4 * _MAX_GROUPS)
+    except OSError as error:
+        if error.errno != errno.ERANGE:
+            raise
+        return ()
+    return struct.unpack(f"{len(raw) // 4}I", raw)

@@ -1,0 +1,141 @@
+"""Slabs: memory that workers write and clients map, reserved in full before it is used.
+
+A slab is a memfd. It has no name, so nothing is left behind when processes die, and a container's
+small /dev/shm does not matter. It lives as long as any process holds its descriptor or a map of it.
+It is allocated (fallocate, which touches every page, on the memory node of the calling thread) and
+then sealed against shrinking, growing and further sealing, so that a peer can neither truncate it
+while it is written nor make it grow. Its mode is 0600.
+
+Sizes are bytes. `reserver` runs all this outside the daemon's loop.
+"""
+
+import errno
+import fcntl
+import os
+from collections.abc import Callable
+from typing import Final
+
+from stoker.protocol.errors import ResourceError
+from stoker.server.settings.cgroup import Room, room
+
+SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+CHUNK_BYTES: Final = 64 * 2**20
+SPARE_BYTES: Final = 64 * 2**20
+_MFD_NOEXEC_SEAL: Final = 0x8
+_REMEDY = (
+    "lower batch_size, prefetch or the size of the outputs, end other clients, or give the daemon"
+    " more memory"
+)
+
+
+def human(size_bytes: int) -> str:
+    """Return a size in the unit that suits it: `human(3 * 2**30) == "3.0 GiB"`."""
+    size, units = float(size_bytes), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while size >= 1024 and len(units) > 1:
+        size, units = size / 1024, units[1:]
+    return f"{size:.0f} B" if units[0] == "B" else f"{size:.1f} {units[0]}"
+
+
+class SlabMemory:
+    """One memfd of fixed size, fully allocated and sealed.
+
+    Attributes:
+        size_bytes: its size in bytes.
+        descriptor: open for reading and writing, close-on-exec; -1 once closed.
+    """
+
+    def __init__(self, descriptor: int, size_bytes: int) -> None:
+        self.descriptor = descriptor
+        self.size_bytes = size_bytes
+
+    @classmethod
+    def reserve(
+        cls,
+        size_bytes: int,
+        *,
+        room: Callable[[], Room] = room,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> "SlabMemory":
+        """Create a slab and allocate all of it, `CHUNK_BYTES` at a time.
+
+        Before each chunk the free room is checked again: other processes allocate too, and
+        allocating more than there is would wake the kernel's out-of-memory killer instead of
+        failing.
+
+        Args:
+            size_bytes: at least 1.
+            room: returns how much memory may still be used.
+            cancelled: called before each chunk; True ends the work.
+
+        Raises:
+            ResourceError: not enough memory or descriptors, or it was cancelled; `details` has
+            the `reason` without the remedy, and `needed_bytes`.
+        """
+        slab = cls(_create(size_bytes), size_bytes)
+        try:
+            slab._allocate(room, cancelled)
+            fcntl.fcntl(slab.descriptor, fcntl.F_ADD_SEALS, SEALS)
+        except BaseException:
+            slab.close()
+            raise
+        return slab
+
+    def reopen_read_only(self) -> int:
+        """Return a new read-only descriptor of the same memory; the caller owns it.
+
+        This only prevents accidental writes: a process of the same user can reopen it for writing.
+        """
+        return os.open(f"/proc/self/fd/{self.descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Close the descriptor; the memory is freed once no process holds it. Idempotent."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def _allocate(self, room: Callable[[], Room], cancelled: Callable[[], bool]) -> None:
+        for start in range(0, self.size_bytes, CHUNK_BYTES):
+            rest, now = self.size_bytes - start, room()
+            if cancelled():
+                raise ResourceError(reason := "reserving the slab was cancelled", reason=reason)
+            if rest + SPARE_BYTES > now.size_bytes:
+                raise too_little(self.size_bytes, max(0, now.size_bytes - SPARE_BYTES + start), now)
+            try:
+                os.posix_fallocate(self.descriptor, start, min(CHUNK_BYTES, rest))
+            except OSError as error:
+                raise _refused(self.size_bytes, error) from None
+
+
+def _create(size_bytes: int) -> int:
+    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+    try:
+        try:
+            descriptor = os.memfd_create("stoker-slab", flags | _MFD_NOEXEC_SEAL)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # a kernel before 6.3 does not know the flag
+                raise
+            descriptor = os.memfd_create("stoker-slab", flags)
+    except OSError as error:
+        raise _refused(size_bytes, error) from None
+    try:
+        os.fchmod(descriptor, 0o600)
+        os.ftruncate(descriptor, size_bytes)
+    except OSError as error:
+        os.close(descriptor)
+        raise _refused(size_bytes, error) from None
+    return descriptor
+
+
+def too_little(needed: int, allowed: int, now: Room) -> ResourceError:
+    """Return the error for a slab of `needed` bytes if only `allowed` bytes may be used."""
+    reason = (
+        f"the slab needs {human(needed)}, but only {human(allowed)} may be used ({now.limited_by})"
+    )
+    return ResourceError(
+        f"{reason}; {_REMEDY}", reason=reason, needed_bytes=needed, allowed_bytes=allowed
+    )
+
+
+def _refused(needed: int, error: OSError) -> ResourceError:
+    reason = f"the kernel refused a slab of {human(needed)}: {error.strerror}"
+    return ResourceError(f"{reason}; {_REMEDY}", reason=reason, needed_bytes=needed)

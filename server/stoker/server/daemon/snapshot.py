@@ -1,0 +1,23 @@
+"""Snapshots of the daemon's state, published by its loop and served by `metrics`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stoker.server.daemon.loop import TurnTimes
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state of the daemon at one moment.
+
+    Attributes:
+        now: that moment, monotonic seconds.
+        ready: whether new clients are welcome.
+        counters: values by name, without the prefix.
+        turns: the durations of the loop's turns.
+    """
+
+    now: float
+    ready: bool
+    counters: Mapping[str, int | float]
+    turns: TurnTimes

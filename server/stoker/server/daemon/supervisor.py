@@ -1,0 +1,291 @@
+"""The processes of the daemon: start the template; start, feed and kill its children.
+
+Runs on the daemon's loop and never blocks: it owns descriptors, lists the callback for each
+readable one, and turns received packets into events. Kills go through pidfds, so a reused pid is
+never hit. A child counts as dead only when that is certain: the template has reaped it or, if the
+template itself died, its pidfd has become readable. The event then carries the child's last row,
+read from the shared progress page. A template that dies is replaced by a new one.
+"""
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from stoker.protocol.errors import ProtocolError
+from stoker.server.daemon.children import BuilderChild, Child, ReplayerChild, WorkerChild
+from stoker.server.daemon.launch import Launched, launch
+from stoker.server.state.events import Event, Recalled
+from stoker.server.work.records import BuildRequest, ReplayMade, ReplayRequest, ToWorker
+from stoker.server.workers import channel
+from stoker.server.workers.death import describe
+from stoker.server.workers.hire import ForkOrder, Hire
+from stoker.server.workers.template import Ended, Fork, Forked
+
+OnEvent = Callable[[Event], None]
+_MAX_READS = 256
+_TURN_READS = 8
+
+
+class Supervisor:
+    """Starts, feeds and kills the children of the template process.
+
+    `on_event` is called on the loop, from `start` or from the callbacks of `descriptors`.
+    """
+
+    def __init__(  # noqa: PLR0913 - the needs of all kinds of children
+        self,
+        *,
+        cache_root: str,
+        python_path: Sequence[str],
+        fail_points: str,
+        shares: int,
+        on_event: OnEvent,
+        now: Callable[[], float],
+        op_modules: Sequence[str] = (),
+        debug_memory: bool = False,
+        template: Launched | None = None,
+    ) -> None:
+        """Prepare; starts nothing.
+
+        Args:
+            cache_root: folder of compiled kernels.
+            python_path: folders put before sys.path where pipelines are imported.
+            fail_points: fail points of the tests.
+            shares: number of homes that the workers share.
+            on_event: receives all events.
+            now: the clock.
+            op_modules: modules whose code the graph data of a client may name.
+            debug_memory: run kernels between guard bytes.
+            template: one that was launched with the same folders, which the supervisor now owns.
+                None: `start` launches one.
+        """
+        self._cache_root = cache_root
+        self._op_modules = tuple(op_modules)
+        self._debug_memory = debug_memory
+        self._python_path = list(python_path)
+        self._fail_points = fail_points
+        self._shares = max(1, shares)
+        self._on_event = on_event
+        self._now = now
+        self._template = template
+        self._children: dict[int, Child] = {}
+        self._workers: dict[int, WorkerChild] = {}
+        self._replays: dict[int, int | None] = {}
+        self._next_child = 1
+
+    # ------------------------------------------------------------ life
+
+    def start(self) -> None:
+        """Start the template process if there is none; children can be started at once."""
+        if self._template is None:
+            self._template = launch(self._cache_root, self._python_path)
+
+    def close(self) -> None:
+        """Kill, reap and close everything; no child is alive when it returns. Idempotent."""
+        for child in self._children.values():
+            child.kill()
+        if self._template is not None:
+            self._template.process.kill()
+            self._template.process.wait()
+            # The template's last packets may name children that are not known yet.
+            self._read_control(replace=False)
+            self._template.close()
+            self._template = None
+        for child in self._children.values():
+            child.await_death()
+            child.close()
+        self._children.clear()
+        self._workers.clear()
+        for replay in list(self._replays):
+            self.drop_replay(replay)
+
+    # ------------------------------------------------------------ requests of the daemon
+
+    def start_worker(self, worker: int) -> None:
+        """Fork a worker; answered by WorkerUp or WorkerDown."""
+        ours, theirs = self._pair()
+        child = WorkerChild(self._next_child, ours, theirs.dup(), worker)
+        self._workers[worker] = child
+        self._fork(child, theirs)
+        child.hire(
+            Hire(
+                worker=worker,
+                share=worker % self._shares,
+                shares=self._shares,
+                cache_root=self._cache_root,
+                fail_points=self._fail_points,
+                debug_memory=self._debug_memory,
+            )
+        )
+
+    def start_build(self, request: BuildRequest) -> None:
+        """Fork a builder; answered by Built or BuildFailed."""
+        ours, theirs = self._pair()
+        self._order(BuilderChild(self._next_child, ours, request.build), theirs, request)
+
+    def start_replay(self, request: ReplayRequest) -> None:
+        """Fork a replayer; answered by ReplayEnded or ReplayFailed."""
+        ours, theirs = self._pair()
+        self._replays[request.replay] = None
+        self._order(ReplayerChild(self._next_child, ours, request.replay), theirs, request)
+
+    def take_replay(self, replay: int) -> int | None:
+        """Return the descriptor of a replay's memory, which the caller owns; None if missing."""
+        return self._replays.pop(replay, None)
+
+    def drop_replay(self, replay: int) -> None:
+        """End a replay's process if it runs, and close its memory if there is some."""
+        descriptor = self._replays.pop(replay, None)
+        if descriptor is not None:
+            os.close(descriptor)
+        for child in self._children.values():
+            if isinstance(child, ReplayerChild) and child.replay == replay:
+                child.kill_asked = "its replay is no longer wanted"
+                child.kill()
+
+    def send(self, worker: int, record: ToWorker, descriptor: int | None = None) -> None:
+        """Send a record to a worker; if its socket is full, later."""
+        child = self._workers.get(worker)
+        if child is not None:
+            child.push(record, descriptor)
+
+    def recall(self, worker: int, claim: int) -> None:
+        """Take back the last work sent to a worker; answered by Recalled if it was unread."""
+        child = self._workers.get(worker)
+        if child is not None and child.take_back(claim):
+            self._on_event(Recalled(self._now(), worker, claim))
+
+    def kill_worker(self, worker: int, reason: str = "") -> None:
+        """SIGKILL a worker; answered by WorkerDown."""
+        child = self._workers.get(worker)
+        if child is not None:
+            child.kill_asked = reason or "killed by the daemon"
+            child.kill()
+
+    def descriptors(self) -> dict[int, Callable[[], None]]:
+        """Return the open descriptors and what to call when each is readable."""
+        found: dict[int, Callable[[], None]] = {}
+        if self._template is not None:
+            found[self._template.control.fileno()] = self._read_control
+        for child in self._children.values():
+            if child.queue:
+                child.flush()
+            if not child.closed:
+                found[child.sock.fileno()] = partial(self._read_child, child)
+        return found
+
+    # ------------------------------------------------------------ forks
+
+    def _pair(self) -> tuple[socket.socket, socket.socket]:
+        ours, theirs = channel.pair()
+        ours.setblocking(False)
+        return ours, theirs
+
+    def _fork(self, child: Child, theirs: socket.socket) -> None:
+        assert self._template is not None
+        self._next_child += 1
+        self._children[child.number] = child
+        # If the template died meanwhile, the end of its socket is handled for all its children.
+        with theirs, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            channel.send(self._template.control, Fork(child.number, child.role), theirs.fileno())
+
+    def _order(
+        self, child: Child, theirs: socket.socket, request: BuildRequest | ReplayRequest
+    ) -> None:
+        self._fork(child, theirs)
+        child.push(ForkOrder(request, self._cache_root, self._fail_points, self._op_modules))
+
+    # ------------------------------------------------------------ packets in
+
+    def _read_control(self, replace: bool = True) -> None:
+        for _ in range(_MAX_READS):
+            if self._template is None:
+                return
+            try:
+                received = channel.receive(self._template.control, Forked | Ended)
+            except BlockingIOError:
+                return
+            except (OSError, ProtocolError):
+                received = None
+            if received is None:
+                if replace:
+                    self._template_gone()
+                return
+            self._hear(*received)
+
+    def _hear(self, record: Forked | Ended, descriptor: int | None) -> None:
+        child = self._children.get(record.child)
+        if isinstance(record, Ended):
+            if child is not None:
+                self._ended(child, *describe(record.status))
+        elif child is None:
+            assert descriptor is not None
+            os.close(descriptor)
+        else:
+            child.pidfd = descriptor
+            if child.kill_asked is not None:
+                child.kill()
+
+    def _template_gone(self) -> None:
+        """Replace the template; its children died with it and are reported once that is certain."""
+        assert self._template is not None
+        self._template.close()
+        self._template = None
+        orphans = list(self._children.values())
+        for child in orphans:
+            self._gone(child)
+        self.start()
+
+    def _gone(self, child: Child) -> None:
+        """Report a child whose template is dead: the kernel killed it with its parent."""
+        child.await_death()
+        self._ended(child, "killed with the template process", False)
+
+    def _read_child(self, child: Child, packets: int = _TURN_READS) -> None:
+        """Read packets of a child; the next poll reports the remaining ones.
+
+        It reads several, because a turn after a rest should answer all packets that came meanwhile.
+        """
+        for _ in range(packets):
+            try:
+                received = channel.receive(child.sock, child.packets)
+            except BlockingIOError:
+                return
+            except (OSError, ProtocolError):
+                received = None
+            if received is None:
+                # The template reports its death; no more packets will come.
+                child.hang_up()
+                child.kill()
+                return
+            self._emit(child, *received)
+        child.flush()
+
+    def _emit(self, child: Child, record: Any, descriptor: int | None) -> None:
+        event = child.event(record, self._now())
+        if isinstance(child, ReplayerChild) and isinstance(record, ReplayMade):
+            self._keep_replay(child.replay, descriptor)
+        self._on_event(event)
+
+    def _keep_replay(self, replay: int, descriptor: int | None) -> None:
+        if descriptor is not None and replay in self._replays:
+            self._replays[replay] = descriptor
+        elif descriptor is not None:
+            os.close(descriptor)  # dropped meanwhile
+
+    # ------------------------------------------------------------ deaths
+
+    def _ended(self, child: Child, reason: str, blame: bool) -> None:
+        # Packets that it sent before it died still count: its last chunk may be done.
+        if not child.closed:
+            self._read_child(child, _MAX_READS)
+        del self._children[child.number]
+        if isinstance(child, WorkerChild):
+            self._workers.pop(child.worker, None)
+        event = child.death(reason, blame, self._now())
+        child.close()
+        if event is not None:
+            self._on_event(event)

@@ -1,0 +1,227 @@
+"""What a row costs one worker, stage by stage, measured in this process on one thread.
+
+Rows are those of a shuffled epoch, in its order, so files are read as in training. Each row goes
+through the stages one after the other, with a clock between them:
+
+- read: finding the sample and touching its stored bytes, a byte of each page;
+- splice: drawing the crop and cutting its part out of a JPEG with a grid;
+- decode: the rest of making pixels of it;
+- ops: the compiled pipeline, into memory that is in the cache;
+- write: copying the result into memory that is not. The pipeline writes it there itself, so this
+  bounds what that costs.
+
+Where a plan runs whole chunks in one call, they are measured over chunks; read is then finding the
+samples alone, which the call reads in place. `rows_per_s` is
+the rate of the same code as in a worker, without clocks. Times are means in seconds.
+"""
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from stoker.dataset import Dataset
+from stoker.dataset.images.jpeg import Splicer
+from stoker.dataset.images.orientation import stored_box, upright_size
+from stoker.jit.arithmetic import COMPILED
+from stoker.order.epoch import EpochOrder
+from stoker.order.stream import PlainOrder, RowColumns
+from stoker.pipeline.compiled.executor import Executor, compile_plan
+from stoker.pipeline.compiled.windows import Windows
+from stoker.pipeline.planning.plan import Plan
+from stoker.protocol.exclude import Excluded
+from stoker.protocol.layout import slot_layout
+from stoker.protocol.spec import StreamSpec
+from stoker.rng.row import Row
+from stoker.server.rows.chunks import ChunkComputer, chunk_computer
+from stoker.server.rows.reading import SampleReader
+from stoker.server.rows.rows import RowComputer
+
+STAGES = ("read", "splice", "decode", "ops", "write")
+COLD_BYTES = 2**26
+PAGE_BYTES = 4096
+CHUNK = 128
+WARM_ROWS = 8
+_Ids = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass
+class Stages:
+    """What was found.
+
+    Attributes:
+        seconds: stage -> mean seconds of a row.
+        rows: how many rows that is the mean of.
+        rows_per_s: rate of one worker's code, without clocks between stages.
+        in_chunks: whether rows are computed many at a time.
+        decoded_in_part: fields of which a row decodes only a part.
+    """
+
+    seconds: dict[str, float]
+    rows: int
+    rows_per_s: float
+    in_chunks: bool
+    decoded_in_part: list[str] = field(default_factory=list)
+
+
+def measure_stages(
+    spec: StreamSpec, dataset: Dataset, plan: Plan, seconds: float, excluded: Excluded | None = None
+) -> Stages:
+    """Measure for about that many seconds.
+
+    Args:
+        spec: of a shuffled stream over the dataset.
+        dataset: where the samples come from.
+        plan: of the pipeline, as workers run it.
+        seconds: half for the stages, half for the rate.
+        excluded: samples that the stream leaves out.
+
+    Raises:
+        SampleError: a sample cannot be used.
+    """
+    engine, order = compile_plan(plan), PlainOrder(spec, excluded=excluded, arithmetic=COMPILED)
+    shuffled = _shuffled(spec, excluded)
+    chunks = chunk_computer(engine, dataset)
+    if chunks is not None:
+        found = _chunk_stages(spec, engine, chunks, seconds / 2, shuffled)
+    else:
+        found = _row_stages(spec, dataset, engine, seconds / 2, shuffled)
+    found.rows_per_s = _rate(spec, dataset, engine, seconds / 2, order)
+    return found
+
+
+def _row_stages(
+    spec: StreamSpec, dataset: Dataset, engine: Executor, seconds: float, order: _Ids
+) -> Stages:
+    plan, reader = engine.plan, SampleReader(dataset, engine.plan.fields)
+    reader.read_boxes(plan, None, arithmetic=COMPILED)
+    splicer = _Splicer(dataset, plan)
+    outputs = [np.zeros(output.shape, output.dtype) for output in plan.outputs]
+    cold = _Cold(outputs)
+    sums, rows = dict.fromkeys(STAGES, 0.0), -WARM_ROWS
+    ids, visits = order
+    begun, clock = time.perf_counter(), time.perf_counter
+    while rows < WARM_ROWS or clock() - begun < seconds:
+        if rows == 0:  # what came before warmed caches and loaded code
+            sums, begun = dict.fromkeys(STAGES, 0.0), clock()
+        number = int(ids[rows % len(ids)])
+        row = Row(spec.seed, number, max(rows, 0) // len(ids), int(visits[rows % len(ids)]), 0)
+        t0 = clock()
+        for name in plan.fields:
+            _touch(dataset.read(name, number))
+        t1 = clock()
+        splicer.run(row)
+        t2 = clock()
+        values = reader.read(number, row)
+        t3 = clock()
+        engine.run(row, values, outputs)
+        t4 = clock()
+        cold.write()
+        t5 = clock()
+        spent = (t1 - t0, t2 - t1, max(t3 - t2 - (t2 - t1), 0.0), t4 - t3, t5 - t4)
+        for stage, part_s in zip(STAGES, spent, strict=True):
+            sums[stage] += part_s
+        rows += 1
+    means = {stage: total / rows for stage, total in sums.items()}
+    return Stages(means, rows, 0.0, in_chunks=False, decoded_in_part=list(splicer.fields))
+
+
+def _chunk_stages(
+    spec: StreamSpec, engine: Executor, chunks: ChunkComputer, seconds: float, order: _Ids
+) -> Stages:
+    outputs = [np.zeros((CHUNK, *o.shape), o.dtype) for o in engine.plan.outputs]
+    cold = _Cold(outputs)
+    sums, rows = dict.fromkeys(STAGES, 0.0), -CHUNK
+    ids, visits = order
+    begun, clock = time.perf_counter(), time.perf_counter
+    while rows < CHUNK or clock() - begun < seconds:
+        if rows == 0:
+            sums, begun = dict.fromkeys(STAGES, 0.0), clock()
+        picked = np.arange(rows, rows + CHUNK) % len(ids)
+        none = np.zeros_like(picked)
+        table = RowColumns(ids[picked], visits[picked], none, none, none)
+        t0 = clock()
+        chunks.fields.locate(table.ids)
+        t1 = clock()
+        chunks.compute(spec.seed, table, outputs)
+        t2 = clock()
+        cold.write()
+        t3 = clock()
+        sums["read"] += t1 - t0
+        sums["ops"] += max(t2 - t1 - (t1 - t0), 0.0)
+        sums["write"] += t3 - t2
+        rows += CHUNK
+    return Stages({s: total / rows for s, total in sums.items()}, rows, 0.0, in_chunks=True)
+
+
+def _rate(
+    spec: StreamSpec, dataset: Dataset, engine: Executor, seconds: float, order: PlainOrder
+) -> float:
+    layout = slot_layout(engine.plan.delivered, spec.batch_size)
+    computer = RowComputer(spec, dataset, engine, layout, arithmetic=COMPILED, order=order)
+    slot = np.zeros(layout.slot_bytes, np.uint8)
+    rows, low = 0, 0
+    step = min(spec.batch_size, spec.epoch_rows)
+    computer.fill(slot, 0, 0, 0, min(8, step))
+    begun = time.perf_counter()
+    while not rows or time.perf_counter() - begun < seconds:
+        high = min(low + 32, step)
+        computer.fill(slot, rows // step, 0, low, high)
+        rows += high - low
+        low = high % step
+    return rows / (time.perf_counter() - begun)
+
+
+class _Cold:
+    """Memory that is not in the cache, to which results are copied."""
+
+    def __init__(self, results: list[np.ndarray]) -> None:
+        self._parts = [array.reshape(-1).view(np.uint8) for array in results if array.nbytes]
+        self._memory = np.zeros(COLD_BYTES, np.uint8)
+        self._place = 0
+
+    def write(self) -> None:
+        """Copy the results, as they are now, behind those before."""
+        for part in self._parts:
+            start = self._place if self._place + part.size <= COLD_BYTES else 0
+            self._memory[start : start + part.size] = part[: COLD_BYTES - start]
+            self._place = start + part.size
+
+
+class _Splicer:
+    """Draws the part of each picture that a row reads, and cuts it out, as a worker does."""
+
+    def __init__(self, dataset: Dataset, plan: Plan) -> None:
+        names = [f.name for f in dataset.schema.fields if f.has_parts]
+        self._dataset = dataset
+        self._windows = Windows(plan, names)
+        self.fields = self._windows.fields
+        self._splicer = Splicer()
+
+    def run(self, row: Row) -> None:
+        if not self.fields:
+            return
+        sizes = {name: self._dataset.size(name, row.id) for name in self._windows.sized}
+        for name, box in self._windows.boxes(row, sizes).items():
+            grid = self._dataset.grid(name, row.id)
+            if grid is None:
+                continue
+            turn = self._dataset.orientation(name, row.id)
+            stored = upright_size(*sizes[name], turn)
+            data = self._dataset.read(name, row.id)
+            assert isinstance(data, memoryview)
+            inner = stored_box(box, stored, turn)
+            self._splicer.cut(data, grid, stored, inner, stored[0] * stored[1])
+
+
+def _shuffled(spec: StreamSpec, excluded: Excluded | None) -> _Ids:
+    """Return ids and visits of the begin of an epoch."""
+    order = EpochOrder(spec, excluded=excluded, arithmetic=COMPILED)
+    return order.lookup_range(0, 0, min(order.rows, 2**16))
+
+
+def _touch(value: object) -> None:
+    if isinstance(value, memoryview):
+        np.frombuffer(value, np.uint8)[::PAGE_BYTES].sum()
+    elif isinstance(value, np.ndarray) and value.ndim:
+        value.reshape(-1).view(np.uint8)[::PAGE_BYTES].sum()

@@ -1,0 +1,64 @@
+"""Many rows in one compiled call, where nothing has to be decoded: the fast way of small samples.
+
+Where every field that a pipeline reads is stored as it is used and alike for all samples, the rows
+of a chunk are computed by one call of the engine, which reads their samples in the mapped files.
+The rows are those of `stoker.server.rows.rows`, byte for byte; whatever is out of the ordinary (a
+damaged sample, rows that pad) is left to it.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from stoker.dataset import Dataset
+from stoker.dataset.reading.alike import AlikeFields
+from stoker.order.stream import RowColumns
+from stoker.pipeline.compiled.executor import Executor
+from stoker.pipeline.engine.interface import Engine
+from stoker.protocol.errors import SampleError
+
+
+class ChunkComputer:
+    """Computes chunks of a plan over a dataset; belongs to one thread.
+
+    Attributes:
+        engine: computes the rows.
+        fields: finds the samples.
+    """
+
+    def __init__(self, engine: Executor, fields: AlikeFields) -> None:
+        self.engine = engine
+        self.fields = fields
+
+    def compute(
+        self,
+        seed: int,
+        rows: RowColumns,
+        outputs: Sequence[np.ndarray],
+        records: np.ndarray | None = None,
+    ) -> bool:
+        """Compute rows; False if they must be computed one by one, and nothing they show counts.
+
+        Args:
+            seed: of the stream.
+            rows: which; none of them pads.
+            outputs: one for each of the plan's, (n, ...), contiguous.
+            records: where what the rows draw is kept, of `Executor.room_for_records(n)`, if at all.
+        """
+        samples = self.fields.locate(rows.ids)
+        if samples is None:
+            return False
+        try:
+            self.engine.run_rows(rows.words(seed), samples, outputs, records)
+        except SampleError:
+            return False
+        return True
+
+
+def chunk_computer(engine: Engine, dataset: Dataset) -> ChunkComputer | None:
+    """Return what computes chunks of a plan, before mixes; None: go row by row."""
+    plan = engine.plan
+    if not isinstance(engine, Executor) or not engine.runs_chunks or not plan.fields:
+        return None
+    fields = dataset.alike(plan.fields)
+    return ChunkComputer(engine, fields) if fields is not None else None

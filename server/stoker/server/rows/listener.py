@@ -1,0 +1,25 @@
+"""Who hears where a worker is in its work: a crash is blamed on the row and sample it names."""
+
+from typing import Final
+
+ALL_ROWS: Final = -1
+"""The row that is named while many are computed in one compiled call."""
+
+
+class RowListener:
+    """Receives the row and the sample that are computed next; this one ignores them.
+
+    The calls come on the thread that computes, before the memory of the row or sample is touched.
+    """
+
+    row_by_row = False
+    """Whether every row must be computed by itself, so that each is named."""
+
+    def row_begins(self, row: int) -> None:
+        """A row of the global batch begins, or `ALL_ROWS`."""
+
+    def row_ends(self, row: int) -> None:
+        """A row is written, or `ALL_ROWS`."""
+
+    def sample_begins(self, sample_id: int) -> None:
+        """A sample is read next; the samples of a chunk in one compiled call are not named."""

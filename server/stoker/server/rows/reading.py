@@ -1,0 +1,125 @@
+"""The fields of one sample, decoded as far as its row reads them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from stoker.dataset import Dataset
+from stoker.jit.arithmetic import PLAIN, Arithmetic
+from stoker.pipeline.compiled.executor import Executor
+from stoker.pipeline.compiled.windows import Windows
+from stoker.pipeline.engine.interface import Engine, Freeze
+from stoker.pipeline.plain.windows import PlainWindows
+from stoker.pipeline.planning.boxes import Box
+from stoker.pipeline.planning.plan import Plan
+from stoker.protocol.errors import SampleError
+from stoker.rng.row import Row
+from stoker.server.rows.scratch import Scratch
+from stoker.server.rows.states import worker_plan
+
+
+class SampleReader:
+    """Reads the fields that a plan wants, decoding into buffers made once.
+
+    The pixels decoded last are kept: the views of a position follow each other, and a sample of
+    which they read the same box is decoded once for all of them. Engines never write their inputs.
+
+    Attributes:
+        damage: field -> why it could not be decoded outside of the box that was read last; only
+            fields that were delivered nevertheless, see `read_boxes`.
+    """
+
+    def __init__(
+        self, dataset: Dataset, names: Sequence[str], scratch: Scratch | None = None
+    ) -> None:
+        """Prepare to read.
+
+        Args:
+            dataset: what is read.
+            names: the fields that are wanted.
+            scratch: memory of this thread; None: memory of its own.
+        """
+        self._dataset = dataset
+        self._names = tuple(names)
+        self._scratch = scratch or Scratch()
+        self._scratch.reserve(dataset, self._names)
+        self._windows: Windows | PlainWindows | None = None
+        self._box_only = False
+        self._engine: Executor | None = None
+        self.damage: dict[str, str] = {}
+
+    def read_boxes(
+        self,
+        plan: Plan,
+        freeze: Freeze | None,
+        *,
+        arithmetic: Arithmetic = PLAIN,
+        engine: Engine | None = None,
+    ) -> None:
+        """From now on an image is bad where what a row reads of it is bad, and nowhere else.
+
+        The boxes are those that workers read, with the shortcuts of their plans. Compiled, nothing
+        but the box is decoded. In plain Python an image is decoded whole; if that fails, the box
+        alone is decoded, with black around it.
+
+        Args:
+            plan: whose rows are computed; compiled, that of workers.
+            freeze: of the stream.
+            arithmetic: which way.
+            engine: computes the rows next; one that is compiled takes over what is drawn for the
+                boxes. None: it is drawn again.
+        """
+        self._engine = engine if isinstance(engine, Executor) else None
+        parts = [field.name for field in self._dataset.schema.fields if field.has_parts]
+        self._box_only = arithmetic.is_compiled
+        self._windows = None
+        if set(parts).isdisjoint(self._names):
+            return
+        windows = (
+            Windows(plan, parts, freeze, self._engine.record_table if self._engine else None)
+            if arithmetic.is_compiled
+            else PlainWindows(worker_plan(plan.graph, self._dataset), parts, freeze)
+        )
+        self._windows = windows if windows.fields else None
+
+    def read(self, sample_id: int, row: Row | None = None) -> list[Any]:
+        """Return the fields of one sample, valid until the next call.
+
+        Args:
+            sample_id: which sample.
+            row: which row will be computed of it; None if anything may be read.
+        """
+        boxes: dict[str, Box] = {}
+        if row is not None and self._windows is not None:
+            sizes = {name: self._dataset.size(name, sample_id) for name in self._windows.sized}
+            if min(min(size) for size in sizes.values()) > 0:  # else decoding will reject it
+                boxes = self._windows.boxes(row, sizes)
+                if self._engine is not None and isinstance(self._windows, Windows):
+                    self._engine.take_records(row, self._windows.drawn)
+        return [self._field(name, sample_id, boxes) for name in self._names]
+
+    def _field(self, name: str, sample_id: int, boxes: dict[str, Box]) -> Any:
+        buffer = self._scratch.buffers.get(name)
+        if buffer is None:
+            return self._dataset.read(name, sample_id)
+        box = boxes.get(name)
+        last = self._scratch.decoded.pop(name, None)  # dropped if this one cannot be decoded
+        if last is None or last[:2] != (sample_id, box):
+            last = (sample_id, box, self._decode(name, sample_id, buffer, box))
+        self._scratch.decoded[name] = last
+        return last[2]
+
+    def _decode(self, name: str, sample_id: int, buffer: np.ndarray, box: Box | None) -> Any:
+        self.damage.pop(name, None)
+        if box is None:
+            return self._dataset.decode(name, sample_id, buffer)
+        read = self._dataset.decode_box(name, sample_id, box, buffer)
+        if self._box_only:
+            return read
+        try:
+            return self._dataset.decode(name, sample_id, buffer)
+        except SampleError as error:
+            self.damage[name] = str(error.details["reason"])
+        buffer[:] = 0
+        return self._dataset.decode_box(name, sample_id, box, buffer)

@@ -1,0 +1,147 @@
+"""The law's oracle: the same stream in one process, by the interpreter, without any daemon.
+
+No numba (but where a window is cut out of a gridded JPEG), no worker, no slot that is shared:
+order, draws, plain NumPy kernels, one row after the other. A row is bad where what it reads cannot
+be decoded, as in a worker, but crops are made of the whole picture, if that can be decoded; see
+`SampleReader.read_boxes`. Slow on purpose. The law says that whatever a daemon delivers equals
+this, byte for byte.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stoker.dataset import Dataset, open_dataset
+from stoker.order.buckets.order import BucketOrder
+from stoker.order.stream import PlainOrder, StreamOrder
+from stoker.pipeline.engine.drawing import row_bytes
+from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.plan import bind
+from stoker.protocol import forms
+from stoker.protocol.drawn import params_output
+from stoker.protocol.exclude import Excluded
+from stoker.protocol.layout import batch_layout, ragged_outputs
+from stoker.protocol.lengths import Request
+from stoker.protocol.ragged import flatten, gather
+from stoker.protocol.spec import StreamSpec
+from stoker.server.rows.bucket_rows import BucketComputer, plan_buckets
+from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.states import field_states
+from stoker.server.work.cuts import Cut, Share
+
+CutOf = Callable[[int, int], Cut]
+Rows = RowComputer | BucketComputer
+
+
+def make_spec(
+    dataset_path: str | Path,
+    graph: Graph,
+    buckets: Request | None = None,
+    exclude: Iterable[int] = (),
+    **fields: Any,
+) -> StreamSpec:
+    """Return the StreamSpec of a pipeline over a dataset; `fields` are those of StreamSpec.
+
+    `buckets` is a request for buckets, planned here for `batch_size`; `exclude` are ids.
+    """
+    dataset = open_dataset(dataset_path)
+    try:
+        excluded = Excluded(exclude)
+        excluded.check(len(dataset))
+        fields["exclude"] = excluded.digest
+        if buckets is not None:
+            plan = plan_buckets(dataset, buckets, fields["batch_size"], excluded)
+            fields["buckets"] = plan.digest
+        return StreamSpec(
+            dataset=dataset.fingerprint,
+            dataset_rows=len(dataset),
+            pipeline=graph.pipeline_id,
+            **fields,
+        )
+    finally:
+        dataset.close()
+
+
+def reference_batches(  # noqa: PLR0913 - the parts of a stream and a place in it
+    dataset_path: str | Path,
+    graph: Graph,
+    spec: StreamSpec,
+    *,
+    epoch: int = 0,
+    first_step: int = 0,
+    rank: int = 0,
+    world_size: int = 1,
+    params: bool = False,
+    buckets: Request | None = None,
+    exclude: Iterable[int] = (),
+    crashed: Collection[int] = (),
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (step, outputs) of the rest of an epoch; arrays are `(rows, ...)`, owned by the caller.
+
+    Ragged outputs are `Ragged`. `index`, `requested` and `valid` are among the outputs, with
+    `params` also the draw records, as bytes. `exclude` is that of the spec; samples that `crashed`
+    are replaced.
+    """
+    dataset = open_dataset(dataset_path)
+    try:
+        share = Share(rank, world_size, spec.views)
+        excluded = Excluded(exclude)
+        order: StreamOrder
+        if buckets is None:
+            order = PlainOrder(spec, excluded=excluded)
+            rows, cut_of = _plain_rows(order, dataset, graph, spec, share, params)
+        else:
+            order = BucketOrder(spec, plan_buckets(dataset, buckets, spec.batch_size, excluded))
+            rows, cut_of = _bucket_rows(order, dataset, graph, spec, share, params)
+        for step in range(first_step, order.steps(epoch)):
+            cut = cut_of(epoch, step)
+            slot = np.zeros(cut.layout.slot_bytes, np.uint8)
+            rows.fill(slot, epoch, step, cut.first_row, cut.first_row + cut.rows, crashed=crashed)
+            arrays = {
+                placed.name: slot[placed.offset : placed.offset + placed.size_bytes]
+                .view(placed.dtype)
+                .reshape(placed.shape)
+                for placed in batch_layout(cut.layout, rows.shapes_of(epoch, step)).outputs
+            }
+            ragged = ragged_outputs(cut.outputs)
+            arrays = forms.flatten(flatten(arrays, ragged), cut.outputs)
+            yield step, forms.gather(gather(arrays, ragged), cut.outputs)
+    finally:
+        dataset.close()
+
+
+def _plain_rows(
+    order: StreamOrder,
+    dataset: Dataset,
+    graph: Graph,
+    spec: StreamSpec,
+    share: Share,
+    params: bool,
+) -> tuple[Rows, CutOf]:
+    plan = bind(graph, field_states(dataset))
+    more = params_output(row_bytes(plan)) if params else ()
+    cut = share.cut(spec.batch_size, plan.delivered + more)
+    engine = Interpreter(plan, spec.freeze)
+    rows = RowComputer(
+        spec, dataset, engine, cut.layout, cut.first_row, params=bool(more), order=order
+    )
+    return rows, lambda epoch, step: cut
+
+
+def _bucket_rows(
+    order: BucketOrder,
+    dataset: Dataset,
+    graph: Graph,
+    spec: StreamSpec,
+    share: Share,
+    params: bool,
+) -> tuple[Rows, CutOf]:
+    states = field_states(dataset)
+    rows = BucketComputer(
+        spec, dataset, order, lambda size: bind(graph, states, bucket=size),
+        lambda plan: Interpreter(plan, spec.freeze), share, params=params,
+    )  # fmt: skip
+    return rows, rows.cut

@@ -1,0 +1,243 @@
+"""From a place in a stream to bytes in a slot: the right side of the law, one row after the other.
+
+Used unchanged by workers, by the plain-loop benchmark and, with the interpreter as engine, by the
+reference; so scheduling can decide when and where a row is computed, and nothing else. The bytes
+depend on (StreamSpec, epoch, position, view) alone. No pixel-sized memory is allocated after
+construction: encoded fields are decoded into buffers of their bound, and the engine writes its
+outputs straight into the slot.
+
+Rows are counted in the global batch; the stream's order says which sample each is. Rows beyond the
+last sample are zero, `index` and `requested` -1, `valid` false. With buckets the output `drawn_as`
+says with which epoch, visit and view a row draws.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from stoker.dataset import Dataset
+from stoker.jit.arithmetic import PLAIN, Arithmetic
+from stoker.order.stream import PlainOrder, RowColumns, StreamOrder
+from stoker.pipeline.engine.interface import Engine
+from stoker.protocol.layout import META, SlotLayout, batch_layout
+from stoker.protocol.spec import StreamSpec
+from stoker.rng.row import Row
+from stoker.server.rows.chunks import chunk_computer
+from stoker.server.rows.counts import RowCounts
+from stoker.server.rows.extents import Extents, Shapes
+from stoker.server.rows.listener import ALL_ROWS, RowListener
+from stoker.server.rows.mixed import MixedRows
+from stoker.server.rows.samples import SampleRows
+from stoker.server.rows.schedules import try_schedules
+from stoker.server.rows.scratch import Scratch
+
+
+class SlotFiller(Protocol):
+    """Computes rows of one stream into slots: `RowComputer`, or `BucketComputer` with buckets.
+
+    Attributes:
+        home: half-open range of sample ids whose rows count as `home_rows`.
+    """
+
+    home: range
+
+    def shapes_of(self, epoch: int, step: int) -> Shapes:
+        """Return name of an output -> shape of its rows in a step, of those that `is_told`."""
+        ...
+
+    def fill(
+        self,
+        slot: np.ndarray,
+        epoch: int,
+        step: int,
+        row_lo: int,
+        row_hi: int,
+        *,
+        crashed: Collection[int] = (),
+    ) -> RowCounts:
+        """Write the rows [row_lo, row_hi) of a step into a slot.
+
+        Args:
+            slot: (slot_bytes,) uint8, the memory of the slot.
+            epoch: the epoch, from 0.
+            step: the step in the epoch, from 0.
+            row_lo: first row of the global batch to write, at least `first_row`.
+            row_hi: end of the rows to write.
+            crashed: samples that are not touched, but replaced.
+
+        Raises:
+            SampleError: a sample cannot be used under policy "raise", or no substitute is good.
+        """
+        ...
+
+
+class RowComputer:
+    """Computes rows of a stream without buckets, or of one bucket; see `SlotFiller`."""
+
+    def __init__(  # noqa: PLR0913 - the parts of a stream
+        self,
+        spec: StreamSpec,
+        dataset: Dataset,
+        engine: Engine,
+        layout: SlotLayout,
+        first_row: int = 0,
+        *,
+        arithmetic: Arithmetic = PLAIN,
+        params: bool = False,
+        order: StreamOrder | None = None,
+        scratch: Scratch | None = None,
+        listener: RowListener | None = None,
+    ) -> None:
+        """Prepare to compute rows.
+
+        Args:
+            spec: the stream.
+            dataset: what it reads.
+            engine: computes rows of its pipeline.
+            layout: the layout of a batch in a slot.
+            first_row: the first row of a global batch that has a place there.
+            arithmetic: how all but the engine computes; compiled, as workers do.
+            params: whether the last output before the columns about the rows takes draw records.
+            order: the stream's; None for that of a spec without buckets.
+            scratch: memory of this thread; None: memory of its own.
+            listener: hears of each row and sample before it is touched.
+        """
+        self.home = range(0)
+        self._spec = spec
+        self._layout = layout
+        self._first_row = first_row
+        self._order = order or PlainOrder(spec, arithmetic=arithmetic)
+        self._listener = listener or RowListener()
+        plan, scratch = engine.plan, scratch or Scratch()
+        self._samples = SampleRows(
+            spec, dataset, engine, self._order, arithmetic=arithmetic, params=params,
+            scratch=scratch, listener=self._listener,
+        )  # fmt: skip
+        whole = arithmetic.is_compiled and not params and spec.buckets is None
+        whole = whole and not self._listener.row_by_row
+        chunks = chunk_computer(engine, dataset) if whole else None
+        self._chunks = None if plan.mixes else chunks
+        self._drawn_as = len(plan.delivered) if spec.buckets is not None else None
+        self._ahead = scratch.read_ahead(dataset, plan.fields) if arithmetic.is_compiled else None
+        self._mixed: MixedRows | None = None
+        if plan.mixes:
+            self._mixed = MixedRows(
+                self._samples, self._order, arithmetic=arithmetic, chunks=chunks,
+                listener=self._listener,
+            )  # fmt: skip
+        self._extents: Extents | None = None
+        if any(output.is_told for output in plan.outputs):
+            self._extents = Extents(spec, dataset, plan, self._order, arithmetic=arithmetic)
+        try_schedules(plan, spec, self._order)
+
+    def shapes_of(self, epoch: int, step: int) -> Shapes:
+        """Return name of an output -> shape of its rows in a step; see `SlotFiller`."""
+        return self._extents.of(epoch, step) if self._extents is not None else {}
+
+    def fill(
+        self,
+        slot: np.ndarray,
+        epoch: int,
+        step: int,
+        row_lo: int,
+        row_hi: int,
+        *,
+        crashed: Collection[int] = (),
+    ) -> RowCounts:
+        """Write rows of a step into a slot; see `SlotFiller`."""
+        counts = RowCounts()
+        self._samples.crashed = crashed
+        columns = self._order.rows(epoch, step, row_lo, row_hi)
+        if self._ahead is not None:
+            self._ahead.hint(lambda: self._upcoming(epoch, step, row_lo, row_hi))
+        shapes = self.shapes_of(epoch, step)
+        counts.shapes = tuple(shapes.values())
+        placed = range(row_lo - self._first_row, row_hi - self._first_row)
+        arrays = [
+            array[placed.start : placed.stop]
+            for array in _arrays(slot, batch_layout(self._layout, shapes))
+        ]
+        if self._fill_at_once(columns, row_lo, arrays, counts):
+            return counts
+        progress = self._order.progress(epoch, step)
+        if self._mixed is not None:
+            self._mixed.enter(epoch, step, progress, range(row_lo, row_hi))
+        rows = columns.rows(self._spec.seed, step, progress)
+        outputs, meta = arrays[: -len(META)], arrays[-len(META) :]
+        for i, (row, position) in enumerate(zip(rows, columns.positions.tolist(), strict=True)):
+            self._listener.row_begins(row_lo + i)
+            done = self._write(row_lo + i, row, position, [a[i, ...] for a in outputs], counts)
+            found = -1 if done is None else done.id
+            for array, value in zip(meta, (found, row.id, done is not None), strict=True):
+                array[i] = value
+            counts.rows += 1
+            self._listener.row_ends(row_lo + i)
+        return counts
+
+    def _fill_at_once(
+        self, columns: RowColumns, row_lo: int, arrays: Sequence[np.ndarray], counts: RowCounts
+    ) -> bool:
+        """Write all rows in one compiled call; False if they must be computed one by one."""
+        ids, crashed = columns.ids, self._samples.crashed
+        if self._chunks is None or ids[-1] < 0 or (crashed and np.isin(ids, list(crashed)).any()):
+            return False
+        alone = len(ids) == 1
+        self._listener.row_begins(row_lo if alone else ALL_ROWS)
+        if alone:
+            self._listener.sample_begins(int(ids[0]))
+        if not self._chunks.compute(self._spec.seed, columns, arrays[: -len(META)]):
+            return False
+        for array, values in zip(arrays[-len(META) :], (ids, ids, True), strict=True):
+            array[...] = values
+        counts.rows = len(ids)
+        if self.home:
+            counts.home_rows = int(((ids >= self.home.start) & (ids < self.home.stop)).sum())
+        self._listener.row_ends(ALL_ROWS)
+        return True
+
+    def _write(
+        self, number: int, row: Row, position: int, outputs: list[np.ndarray], counts: RowCounts
+    ) -> Row | None:
+        """Write row `number` of the global batch; return what is delivered, None if nothing is."""
+        done = None
+        if row.id >= 0:
+            done = self._write_sample(number, row, position, outputs, counts)
+        if done is None:
+            for output in outputs:
+                output[...] = 0
+        return done
+
+    def _write_sample(
+        self, number: int, row: Row, position: int, outputs: list[np.ndarray], counts: RowCounts
+    ) -> Row | None:
+        counts.home_rows += row.id in self.home
+        drawn_as = None
+        if self._drawn_as is not None:
+            drawn_as = outputs[self._drawn_as]
+            outputs = outputs[: self._drawn_as] + outputs[self._drawn_as + 1 :]
+        if self._mixed is not None:
+            done = self._mixed.write(number, outputs, counts)
+        else:
+            done = self._samples.write(row, position, outputs, counts)
+        if drawn_as is not None and done is not None:
+            drawn_as[...] = done.epoch, done.visit, done.view
+        return done
+
+    def _upcoming(self, epoch: int, step: int, row_lo: int, row_hi: int) -> np.ndarray:
+        """Return the ids at the same rows of the next step, whichever worker computes it."""
+        step += 1
+        if step == self._order.steps(epoch):
+            epoch, step = epoch + 1, 0
+        rows = self._order.positions(epoch, step) * self._spec.views
+        found = self._order.rows(epoch, step, min(row_lo, rows), min(row_hi, rows))
+        firsts = (found.views == 0) & (found.ids >= 0)
+        firsts[:1] = found.ids[:1] >= 0
+        ids: np.ndarray = found.ids[firsts]
+        return ids
+
+
+def _arrays(slot: np.ndarray, layout: SlotLayout) -> list[np.ndarray]:
+    return [
+        np.ndarray(placed.shape, placed.dtype, slot, placed.offset) for placed in layout.outputs
+    ]

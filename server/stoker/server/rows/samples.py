@@ -1,0 +1,146 @@
+"""Samples as rows: read, decoded and computed, bad ones by the policy of the stream.
+
+A row is what an engine makes of one sample: before batch ops, where a pipeline has such. The engine
+writes its outputs where they are wanted.
+"""
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from stoker.dataset import Dataset
+from stoker.jit.arithmetic import PLAIN, Arithmetic
+from stoker.order.stream import StreamOrder
+from stoker.order.substitutes import MAX_ATTEMPTS
+from stoker.pipeline.engine.drawing import Recorder
+from stoker.pipeline.engine.faults import TOO_LONG
+from stoker.pipeline.engine.interface import Engine
+from stoker.protocol.errors import SampleError
+from stoker.protocol.spec import StreamSpec
+from stoker.rng.row import Row
+from stoker.server.rows.counts import RowCounts
+from stoker.server.rows.listener import RowListener
+from stoker.server.rows.reading import SampleReader
+from stoker.server.rows.scratch import Scratch
+from stoker.server.work.records import BadSample
+
+MAX_REASON = 1000
+"""Characters that are kept of why a sample is bad, and of its source."""
+
+
+class SampleRows:
+    """Computes samples of one stream.
+
+    Attributes:
+        spec: the stream.
+        engine: computes the rows.
+        drawn: writes the draw records of a row behind its outputs; None if they are not wanted.
+        crashed: samples that are not touched, but replaced, whatever the policy.
+    """
+
+    def __init__(
+        self,
+        spec: StreamSpec,
+        dataset: Dataset,
+        engine: Engine,
+        order: StreamOrder,
+        *,
+        arithmetic: Arithmetic = PLAIN,
+        params: bool = False,
+        scratch: Scratch | None = None,
+        listener: RowListener | None = None,
+    ) -> None:
+        """Prepare to compute samples.
+
+        Args:
+            spec: the stream.
+            dataset: what it reads.
+            engine: computes rows of its pipeline.
+            order: the stream's.
+            arithmetic: how all but the engine computes.
+            params: whether draw records are wanted.
+            scratch: memory of this thread.
+            listener: hears of each sample before it is read.
+        """
+        self.spec = spec
+        self.engine = engine
+        self._dataset = dataset
+        self._order = order
+        self._listener = listener or RowListener()
+        self._inputs = SampleReader(dataset, engine.plan.fields, scratch)
+        self._inputs.read_boxes(engine.plan, spec.freeze, arithmetic=arithmetic, engine=engine)
+        self.drawn = Recorder(engine) if params else None
+        self.crashed: Collection[int] = ()
+
+    def write(
+        self, row: Row, position: int, outputs: Sequence[np.ndarray], counts: RowCounts
+    ) -> Row | None:
+        """Write one row by the bad-sample policy; return the row delivered, if there is one.
+
+        Args:
+            row: which row; its id is the sample that is read.
+            position: in the epoch; substitutes are drawn for it.
+            outputs: one for each of the plan's, then the draw records, if they are wanted.
+            counts: where faults are counted.
+
+        Raises:
+            SampleError: the sample cannot be used under policy "raise", or no substitute is good.
+        """
+        if row.id in self.crashed:
+            counts.replaced_rows += 1
+            why = SampleError(f"sample {row.id} crashed workers", id=row.id)
+            return self._substitute(row, position, outputs, counts, why)
+        try:
+            return self._compute(row, outputs)
+        except SampleError as error:
+            if self.spec.on_error == "raise":
+                raise
+            self._note_bad(row.id, error, counts)
+            if self.spec.on_error == "mask":
+                counts.invalid_rows += 1
+                return None
+            counts.replaced_rows += 1
+            return self._substitute(row, position, outputs, counts, error)
+
+    def _note_bad(self, sample_id: int, error: SampleError, counts: RowCounts) -> None:
+        """Count a bad sample; the daemon decides what becomes of it."""
+        field = str(error.details.get("field", ""))
+        reason = str(error.details.get("reason", error.message))[:MAX_REASON]
+        try:
+            source = (self._dataset.source(sample_id) or "")[:MAX_REASON]
+        except SampleError:
+            source = ""
+        counts.note_bad([BadSample(sample_id, field, source, reason)])
+
+    def _substitute(
+        self,
+        bad: Row,
+        position: int,
+        outputs: Sequence[np.ndarray],
+        counts: RowCounts,
+        why: SampleError,
+    ) -> Row:
+        for attempt in range(1, MAX_ATTEMPTS + 1):
+            sample_id, visit = self._order.substitute(bad.epoch, position, bad.id, attempt)
+            if sample_id in self.crashed:
+                continue
+            try:
+                return self._compute(bad._replace(id=sample_id, visit=visit), outputs)
+            except SampleError as error:
+                if not error.details.get(TOO_LONG):
+                    self._note_bad(sample_id, error, counts)
+                why = error
+        raise SampleError(
+            f"{MAX_ATTEMPTS} substitutes for sample {bad.id} failed too, the last with: {why}. "
+            "Run `stoker verify` on the dataset",
+            **why.details,
+        )
+
+    def _compute(self, row: Row, outputs: Sequence[np.ndarray]) -> Row:
+        self._listener.sample_begins(row.id)
+        if self.drawn is not None:
+            *outputs, drawn = outputs
+        self.engine.run(row, self._inputs.read(row.id, row), outputs)
+        if self.drawn is not None:
+            self.drawn.write(drawn)
+        return row

@@ -1,0 +1,42 @@
+"""Memory for samples that the row fillers of one thread share: rows are computed one by one.
+
+No pixel-sized memory is allocated after the first row: encoded fields are decoded into buffers of
+their bound.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from stoker.dataset import Dataset
+from stoker.pipeline.planning.boxes import Box
+from stoker.server.rows.ahead import ReadAhead
+
+ENCODED = ("jpeg", "png", "encoded", "bands")
+
+
+class Scratch:
+    """Buffers for one thread.
+
+    Attributes:
+        buffers: field -> flat uint8 memory of the bound of its pixels, for fields that are decoded.
+        decoded: field -> (sample id, box, pixels) of what was decoded last.
+        ahead: reads ahead; None until a filler of a worker asks for it.
+    """
+
+    def __init__(self) -> None:
+        self.buffers: dict[str, np.ndarray] = {}
+        self.decoded: dict[str, tuple[int, Box | None, Any]] = {}
+        self.ahead: ReadAhead | None = None
+
+    def reserve(self, dataset: Dataset, names: tuple[str, ...]) -> None:
+        """Make a buffer for each of the named fields that is decoded and has none yet."""
+        for field in dataset.schema.fields:
+            if field.name in names and field.encoding in ENCODED:
+                self.buffers.setdefault(field.name, np.empty(field.bound_bytes, np.uint8))
+
+    def read_ahead(self, dataset: Dataset, names: tuple[str, ...]) -> ReadAhead:
+        """Return what reads ahead, made at the first call."""
+        if self.ahead is None:
+            self.ahead = ReadAhead(dataset, names)
+        return self.ahead

@@ -1,0 +1,34 @@
+"""From a dataset's schema to the states that a pipeline begins with."""
+
+from msgspec import UNSET
+
+from stoker.dataset import Dataset, Field
+from stoker.ops.contract.op import State
+from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.planning.bucketed import Size
+from stoker.pipeline.planning.plan import Plan, bind
+
+
+def field_states(dataset: Dataset) -> dict[str, State]:
+    """Return the state of every field of a dataset, by name."""
+    return {field.name: _state(field) for field in dataset.schema.fields}
+
+
+def worker_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) -> Plan:
+    """Return the plan that workers run: the bytes of the graph as it was written, with shortcuts.
+
+    Args:
+        graph: of the pipeline.
+        dataset: what it reads.
+        bucket: size of the bucket whose samples are computed; None without buckets.
+
+    Raises:
+        BuildError: the pipeline does not fit the dataset.
+    """
+    return bind(graph, field_states(dataset), bucket=bucket, shortcuts=True)
+
+
+def _state(field: Field) -> State:
+    if field.items is UNSET:
+        return State(field.kind, field.dtype, tuple(field.shape), tuple(field.bound))
+    return State.ragged(field.kind, field.items.fields, field.bound[0], field.items.of or "")

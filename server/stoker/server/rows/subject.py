@@ -1,0 +1,272 @@
+"""A pipeline over a dataset, opened to be looked at: for `stoker replay`, `preview`, `explain`.
+
+Nothing is compiled and no daemon is asked: rows come from the interpreter, whose bytes are those of
+a batch. Runs in the process of a command, where the caller's own modules may be imported, and in
+the one-off child that replays for a client, where only graph data is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stoker.dataset import Dataset, open_dataset
+from stoker.ops.bases.batch import GROUP
+from stoker.order.stream import PlainOrder, StreamOrder
+from stoker.pipeline import Pipeline
+from stoker.pipeline.engine.interface import Freeze
+from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.plain.decisions import decide
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.plain.replay import replay, with_mixes
+from stoker.pipeline.planning.bucketed import Size
+from stoker.pipeline.planning.plan import bind
+from stoker.protocol.errors import BuildError, StokerError, UsageError
+from stoker.protocol.exclude import Excluded, read_ids
+from stoker.protocol.replay import Replay
+from stoker.protocol.spec import StreamSpec
+from stoker.rng.row import Row
+from stoker.server.rows.counts import RowCounts
+from stoker.server.rows.mixed import MixedRows
+from stoker.server.rows.reading import SampleReader
+from stoker.server.rows.samples import SampleRows
+from stoker.server.rows.states import field_states
+
+
+class Subject:
+    """A pipeline bound to an open dataset.
+
+    Attributes:
+        dataset: the dataset; closed by whoever opened it.
+        plan: the pipeline, bound to its fields.
+        bucket: size of the samples' bucket; None without buckets.
+        excluded: samples that streams over it leave out.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        graph: Graph,
+        bucket: Size | None = None,
+        excluded: Excluded | None = None,
+    ) -> None:
+        """Bind the pipeline, for the samples of a bucket if there are buckets.
+
+        Args:
+            dataset: an open dataset.
+            graph: of the pipeline.
+            bucket: size of the samples' bucket.
+            excluded: samples that streams over it leave out.
+
+        Raises:
+            BuildError: the pipeline does not fit the dataset.
+            UsageError: the exclude list is of another dataset.
+        """
+        self.excluded = excluded or Excluded(())
+        self.excluded.check(len(dataset))
+        self.dataset = dataset
+        self.bucket = bucket
+        self.plan = bind(graph, field_states(dataset), bucket=bucket)
+        self._reader = SampleReader(dataset, self.plan.fields)
+
+    def replay(
+        self,
+        row: Row,
+        freeze: Freeze | None = None,
+        spec: StreamSpec | None = None,
+        order: StreamOrder | None = None,
+        crashed: Collection[int] = (),
+    ) -> Replay:
+        """Compute a row and return all that happened to it.
+
+        Args:
+            row: which row.
+            freeze: stream name -> the integer that replaces (id, epoch, visit, view), or "epoch".
+            spec: the stream that it is of, where batch ops mix it with others; see `stream`.
+            order: of that stream; None for that of `stream`.
+            crashed: samples that are not touched, but replaced, where it is mixed.
+
+        Raises:
+            SampleError: the sample cannot be read, or does not fit.
+            UnknownNameError: a freeze names no stream of the pipeline.
+            UsageError: the dataset has no such id, or the stream no such row.
+        """
+        self._check_id(row.id)
+        if not self.plan.mixes:
+            return self._replay_alone(row, freeze)
+        spec = spec or self.stream(row.seed, freeze=dict(freeze or {}))
+        order = order or PlainOrder(spec, excluded=self.excluded)
+        return self._replay_mixed(row, spec, order, crashed)
+
+    def stream(self, seed: int, batch_size: int = GROUP, **fields: Any) -> StreamSpec:
+        """Return the StreamSpec of a stream over the dataset; `fields` are those of StreamSpec.
+
+        Rows are mixed in groups of 8, so all batch sizes that divide by 8 give the same.
+        """
+        return StreamSpec(
+            dataset=self.dataset.fingerprint,
+            dataset_rows=len(self.dataset),
+            pipeline=self.plan.pipeline_id,
+            batch_size=batch_size,
+            seed=seed,
+            **{"tail": "pad", "exclude": self.excluded.digest, **fields},
+        )
+
+    def _replay_alone(self, row: Row, freeze: Freeze | None) -> Replay:
+        """Replay a row before batch ops."""
+        self._reader.read_boxes(self.plan, freeze)
+        inputs = self._reader.read(row.id, row)
+        return replay(self.plan, row, inputs, freeze, self._reader.damage)
+
+    def _replay_mixed(
+        self, row: Row, spec: StreamSpec, order: StreamOrder, crashed: Collection[int]
+    ) -> Replay:
+        place = order.find(row.epoch, row.id, row.visit).place
+        if place is None:
+            raise UsageError(f"replay: sample {row.id} of epoch {row.epoch} is in no batch")
+        epoch, step = place
+        whole = order.rows(epoch, step, 0, order.positions(epoch, step) * spec.views)
+        position = order.find(row.epoch, row.id, row.visit).position
+        same = (whole.positions == position) & (whole.epochs == row.epoch)
+        number = int(np.argmax(same & (whole.views == row.view)))
+        if row.step is None:
+            row = row._replace(step=step, progress=order.progress(epoch, step))
+        found = self._replay_alone(row, spec.freeze)
+        samples = SampleRows(spec, self.dataset, Interpreter(self.plan, spec.freeze), order)
+        samples.crashed = crashed
+        mixed = MixedRows(samples, order)
+        outputs = [np.zeros(output.shape, output.dtype) for output in self.plan.delivered]
+        mixed.enter(epoch, step, row.progress)
+        shown = mixed.write(number, outputs, RowCounts())
+        if shown is None or (shown.id, shown.visit) != (row.id, row.visit):
+            raise UsageError(
+                f"replay: sample {row.id}, visit {row.visit} of epoch {row.epoch} is no row of the "
+                f"stream: its place shows {'none' if shown is None else f'sample {shown.id}'}"
+            )
+        rows, records = mixed.history(number)
+        return with_mixes(found, self.plan, [*rows, outputs], records)
+
+    def decisions(self, row: Row, freeze: Freeze | None = None) -> list[dict[str, Any]]:
+        """Return what a row decides, without decoding a picture; see `plain.decisions`.
+
+        Raises:
+            UnknownNameError: a freeze names no stream of the pipeline.
+            UsageError: the dataset has no such id, or a condition reads pixels.
+        """
+        self._check_id(row.id)
+        kinds = {field.name: field for field in self.dataset.schema.fields}
+        pictures = [name for name in self.plan.fields if kinds[name].is_picture]
+        sizes = {name: self.dataset.size(name, row.id) for name in pictures}
+        scalars: dict[str, Any] = {
+            name: self.dataset.read(name, row.id)
+            for name, state in zip(self.plan.fields, self.plan.inputs, strict=True)
+            if not state.shape
+        }
+        items = {
+            name: np.asarray(self.dataset.read(name, row.id))
+            for name, state in zip(self.plan.fields, self.plan.inputs, strict=True)
+            if state.items
+        }
+        return decide(self.plan, row, sizes, scalars, freeze, items)
+
+    def _check_id(self, number: int) -> None:
+        if number >= len(self.dataset):
+            raise UsageError(
+                f"id {number}: the dataset has {len(self.dataset)} samples, ids 0 to "
+                f"{len(self.dataset) - 1}"
+            )
+
+
+@contextmanager
+def open_subject(
+    pipeline: str,
+    dataset: str | Path,
+    python_path: Sequence[str] = (),
+    bucket: str | Size | None = None,
+    exclude: Path | None = None,
+) -> Iterator[Subject]:
+    """Open `module:attribute` over a packed dataset.
+
+    Args:
+        pipeline: what to import; the working directory and `python_path` are looked in first.
+        dataset: folder of the dataset.
+        python_path: further folders to import from.
+        bucket: size of the samples' bucket, or WIDTHxHEIGHT or a length as text, for pipelines that
+            read it.
+        exclude: file that lists samples which streams leave out.
+
+    Raises:
+        BuildError: the pipeline cannot be imported, or does not fit the dataset.
+        DatasetError: the dataset cannot be opened.
+        UsageError: the bucket is no size, or the file is no exclude list of the dataset.
+    """
+    before = list(sys.path)
+    sys.path[:0] = [*python_path, str(Path.cwd())]
+    try:
+        with open_dataset(dataset) as opened:
+            excluded = Excluded(read_ids(exclude)) if exclude is not None else None
+            yield Subject(opened, load_pipeline(pipeline), _size(bucket), excluded)
+    finally:
+        sys.path[:] = before
+
+
+def _size(text: str | Size | None) -> Size | None:
+    """Read WIDTHxHEIGHT, or a length."""
+    if text is None or isinstance(text, Size):
+        return text
+    sides = text.split("x")
+    if len(sides) > 2 or not all(side.isdecimal() and int(side) for side in sides):
+        raise UsageError(
+            f"--bucket {text!r}: expected WIDTHxHEIGHT in pixels, such as 1152x896, or a length"
+        )
+    return Size(int(sides[1]) if len(sides) > 1 else 0, int(sides[0]))
+
+
+def freezes(values: Sequence[str]) -> Freeze:
+    """Read repeated NAME=NUMBER or NAME=epoch flags.
+
+    Raises:
+        UsageError: one is neither.
+    """
+    found: dict[str, Any] = {}
+    for text in values:
+        name, _, value = text.rpartition("=")
+        if not name or not (value == "epoch" or value.isdecimal()):
+            raise UsageError(f"--freeze {text!r}: expected NAME=NUMBER or NAME=epoch")
+        found[name] = value if value == "epoch" else int(value)
+    return found
+
+
+def load_pipeline(name: str) -> Graph:
+    """Import `module:attribute` and return the graph of the pipeline that it names.
+
+    Raises:
+        BuildError: there is no such pipeline, importing it failed, or it cannot be traced.
+    """
+    module_name, _, attribute = name.partition(":")
+    if not module_name or not attribute:
+        raise BuildError(f"pipeline {name!r}: expected `module:attribute`")
+    try:
+        module = importlib.import_module(module_name)
+    except StokerError:
+        raise
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        raise BuildError(
+            f"pipeline {name!r}: importing {module_name!r} failed with {type(error).__name__}: "
+            f"{error} ({where.filename}:{where.lineno}). Is its folder in [daemon] python_path?"
+        ) from error
+    pipeline = getattr(module, attribute, None)
+    if not isinstance(pipeline, Pipeline):
+        raise BuildError(
+            f"pipeline {name!r}: {module_name!r} has no pipeline {attribute!r}; expected a "
+            "function decorated with @pipeline"
+        )
+    return pipeline.graph()

@@ -1,0 +1,269 @@
+"""The daemon's configuration: one frozen typed tree, merged once, handed down as arguments.
+
+Sources, the later wins: built-in defaults < the TOML file < `STOKER_<SECTION>_<KEY>` in the
+environment < command-line flags. Mappings (`datasets`, `pipelines`) are merged name by name. Every
+value remembers where it came from (`Loaded.origins`), and every mistake names that place. An
+unknown key is an error that names the nearest known one; so is an environment variable that begins
+with `STOKER_<SECTION>_` and names no key. Other `STOKER_` variables are left alone.
+
+Sizes are bytes and may be written with a unit ("6 GiB", "500MB"); times are seconds. Relative paths
+count from the file's folder, or from the working folder where they come from elsewhere. No other
+module of the daemon reads the environment. The keys are in `config_types`, their table is in
+docs/configuration.md; a test compares the two.
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from stoker.jit.cacheroot import default_cache_root
+from stoker.protocol.datasets import is_live
+from stoker.protocol.errors import ConfigError
+from stoker.server.settings import cgroup
+from stoker.server.settings.config_types import Config, decode_hook, key_types
+
+PREFIX: Final = "STOKER_"
+DEFAULT_SHARE: Final = 0.5
+
+
+class Loaded(NamedTuple):
+    """The configuration, and for each key path ("workers.count") where its value came from."""
+
+    config: Config
+    origins: dict[str, str]
+
+
+class _Value(NamedTuple):
+    """One value of one source, not yet typed; `folder` is what relative paths count from."""
+
+    key: tuple[str, str]
+    value: object
+    origin: str
+    folder: Path
+    text: bool = False
+
+
+def load(
+    file: str | os.PathLike[str] | None = None,
+    flags: Mapping[str, object] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Loaded:
+    """Merge all sources into one configuration.
+
+    Args:
+        file: path of a TOML file; None reads the one that `STOKER_CONFIG` names, if set.
+        flags: key path ("workers.count") -> value; None values are flags that were not given.
+        environment: the environment; None means the process's own.
+
+    Raises:
+        ConfigError: a source cannot be read, a key is unknown, or a value is wrong; the message
+            names the place, the key and what to write instead.
+    """
+    variables = os.environ if environment is None else environment
+    path = file if file is not None else variables.get(f"{PREFIX}CONFIG")
+    values = [
+        *_defaults(variables),
+        *(_from_file(Path(path)) if path else ()),
+        *_from_environment(variables),
+        *_from_flags(flags or {}),
+    ]
+    return _merge(values)
+
+
+def _defaults(variables: Mapping[str, str]) -> Iterable[_Value]:
+    count, count_why = cgroup.cores()
+    free = cgroup.room()
+    computed = {
+        ("daemon", "address"): (f"ipc://{_runtime_folder(variables)}/stoker.sock", ""),
+        ("daemon", "cache_root"): (str(default_cache_root(variables)), ""),
+        ("workers", "count"): (count, count_why),
+        ("memory", "limit"): (
+            max(1, int(free.size_bytes * DEFAULT_SHARE)),
+            f"{DEFAULT_SHARE:.0%} of what is free by {free.limited_by}",
+        ),
+    }
+    for key, (value, why) in computed.items():
+        yield _Value(key, value, f"default ({why})" if why else "default", Path.cwd())
+
+
+def _runtime_folder(variables: Mapping[str, str]) -> Path:
+    if variables.get("XDG_RUNTIME_DIR"):
+        return Path(variables["XDG_RUNTIME_DIR"], "stoker")
+    if os.geteuid() == 0:
+        return Path("/run/stoker")
+    return Path(f"/tmp/stoker-{os.geteuid()}")
+
+
+def _from_file(path: Path) -> Iterable[_Value]:
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(
+            f"configuration file {path}: {error.strerror}; name a readable TOML file",
+            file=str(path),
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"configuration file {path}: {error}", file=str(path)) from None
+    for section, body in tree.items():
+        _check_section(section, str(path))
+        if not isinstance(body, dict):
+            raise ConfigError(
+                f"{path}: expected a table [{section}], got `{type(body).__name__}`",
+                file=str(path),
+                key=section,
+            )
+        for key, value in body.items():
+            yield _Value((section, key), value, str(path), path.resolve().parent)
+
+
+def _from_environment(variables: Mapping[str, str]) -> Iterable[_Value]:
+    for section, keys in key_types().items():
+        start = f"{PREFIX}{section.upper()}"
+        for name, text in sorted(variables.items()):
+            origin = f"environment variable {name}"
+            if "*" in keys and name == start:
+                for key, value in _pairs(text, origin):
+                    yield _Value((section, key), value, origin, Path.cwd(), text=True)
+            elif "*" not in keys and name.startswith(start + "_"):
+                key = name.removeprefix(start + "_").lower()
+                _check_key(section, key, origin, [f"{start}_{known.upper()}" for known in keys])
+                yield _Value((section, key), text, origin, Path.cwd(), text=True)
+
+
+def _pairs(text: str, origin: str) -> Iterable[tuple[str, str]]:
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise ConfigError(f"{origin}: expected NAME=VALUE[,NAME=VALUE...], got {part!r}")
+        yield name.strip(), value.strip()
+
+
+def _from_flags(flags: Mapping[str, object]) -> Iterable[_Value]:
+    for path, value in flags.items():
+        section, _, key = path.partition(".")
+        if value is None:
+            continue
+        if key:
+            yield _Value((section, key), value, _flag_name(section, key), Path.cwd(), text=True)
+        else:
+            assert isinstance(value, Mapping)
+            for name, entry in value.items():
+                origin = f"flag --{section.removesuffix('s')}"
+                yield _Value((section, name), entry, origin, Path.cwd(), text=True)
+
+
+def _flag_name(section: str, key: str) -> str:
+    if (section, key) == ("workers", "count"):
+        return "flag --workers"
+    return "flag --" + (key if section == "daemon" else f"{section}_{key}").replace("_", "-")
+
+
+def _check_section(section: str, origin: str) -> None:
+    known = key_types()
+    if section not in known:
+        raise ConfigError(
+            f"{origin}: unknown section [{section}]{_nearest(section, known)}",
+            key=section,
+            origin=origin,
+        )
+
+
+def _check_key(section: str, key: str, origin: str, names: Iterable[str] = ()) -> None:
+    known = key_types()[section]
+    if "*" in known or key in known:
+        return
+    near = list(names) or list(known)
+    wrong = origin.rpartition(" ")[2] if names else key
+    raise ConfigError(
+        f"{origin}: unknown key {section}.{key}{_nearest(wrong, near)}",
+        key=f"{section}.{key}",
+        origin=origin,
+    )
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"; did you mean {close[0]}?" if close else f"; known are {', '.join(known)}"
+
+
+def _merge(values: Iterable[_Value]) -> Loaded:
+    types = key_types()
+    tree: dict[str, dict[str, object]] = {section: {} for section in types}
+    origins: dict[str, str] = {}
+    for value in values:
+        section, key = value.key
+        _check_key(section, key, value.origin)
+        kinds = types[section]
+        tree[section][key] = _typed(value, kinds.get(key, kinds.get("*")))
+        origins[f"{section}.{key}"] = value.origin
+    config = msgspec.convert(tree, Config, dec_hook=decode_hook)
+    for section, keys in types.items():
+        for key in keys.keys() - {"*"}:
+            origins.setdefault(f"{section}.{key}", "default")
+    return Loaded(config, origins)
+
+
+def _typed(value: _Value, kind: Any) -> object:
+    """Convert one value; text of the environment and of flags is read as the type asks."""
+    section, key = value.key
+    raw = value.value
+    if value.text and value.key == ("daemon", "python_path") and isinstance(raw, str):
+        raw = [part for part in raw.split(os.pathsep) if part]
+    if value.text and value.key == ("daemon", "op_modules") and isinstance(raw, str):
+        raw = [part.strip() for part in raw.split(",") if part.strip()]
+    try:
+        typed = msgspec.convert(raw, kind, strict=not value.text, dec_hook=decode_hook)
+    except (msgspec.ValidationError, ValueError) as error:
+        wording = str(error).partition(" - at `$")[0]
+        raise ConfigError(
+            f"{value.origin}: {wording} - at `$.{section}.{key}`",
+            key=f"{section}.{key}",
+            origin=value.origin,
+        ) from None
+    return _absolute(value, typed)
+
+
+def _absolute(value: _Value, typed: object) -> object:
+    """Make paths absolute, so that no later change of the working folder matters."""
+    if value.key[0] == "datasets":
+        name = str(typed)
+        return name if is_live(name) else _from_folder(value.folder, name)
+    if value.key == ("daemon", "cache_root"):
+        return _from_folder(value.folder, str(typed))
+    if value.key == ("daemon", "python_path"):
+        assert isinstance(typed, tuple)
+        return tuple(_from_folder(value.folder, path) for path in typed)
+    return typed
+
+
+def _from_folder(folder: Path, path: str) -> str:
+    return os.path.normpath(folder / Path(path).expanduser())
+
+
+def show(loaded: Loaded) -> str:
+    """Return one line a value, `section.key = value   # origin`, in the order of the sections."""
+    lines = []
+    for section, body in msgspec.structs.asdict(loaded.config).items():
+        values = body if isinstance(body, dict) else msgspec.structs.asdict(body)
+        for key, value in values.items():
+            text = _toml(value)
+            lines.append(f"{section}.{key} = {text}  # {loaded.origins[f'{section}.{key}']}")
+    return "\n".join(lines)
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if value is None:
+        return '""'
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, (int, float)):
+        return repr(value if isinstance(value, float) else int(value))
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,198 @@
+"""The tree of the daemon's configuration: sections, keys, types, bounds and fixed defaults.
+
+A key without a default here gets one from the host (`settings.config`). Sizes are bytes, times
+seconds.
+"""
+
+import re
+from typing import Annotated, Any, Literal, get_type_hints
+
+import msgspec
+
+_UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
+_SIZE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(?:([kmgt]?)(i?)b?)\s*$", re.IGNORECASE)
+
+Positive = Annotated[float, msgspec.Meta(gt=0, le=86400)]
+Target = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+Module = Annotated[str, msgspec.Meta(pattern=r"^(\*|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)$")]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+
+
+class Size(int):
+    """A number of bytes; in text, a unit may follow: k, M, G, T (1000) or Ki, Mi, Gi, Ti (1024)."""
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all sections."""
+
+
+class DaemonSection(Section, frozen=True, kw_only=True):
+    """`[daemon]`.
+
+    Attributes:
+        address: where clients reach the daemon, `ipc://<path>`.
+        socket_group: name or number of the Unix group whose members may connect too.
+        exit_with_last_client: end once the last client of at least one is gone.
+        python_path: folders put before sys.path where pipelines `module:attr` are imported.
+        op_modules: modules whose ops and functions a pipeline that a client sends may name;
+            submodules count too, and "*" is every module.
+        cache_root: folder of compiled kernels.
+        first_client_s: with `exit_with_last_client`, end if no client came in that time.
+        grace_s: how long the first SIGTERM waits for chunks under way.
+        max_sessions: most sessions at a time.
+    """
+
+    address: str
+    socket_group: str | None = None
+    exit_with_last_client: bool = False
+    python_path: tuple[str, ...] = ()
+    op_modules: tuple[Module, ...] = ()
+    cache_root: str
+    first_client_s: Positive = 30.0
+    grace_s: Positive = 10.0
+    max_sessions: Annotated[int, msgspec.Meta(ge=1, le=65536)] = 1024
+
+
+class WorkersSection(Section, frozen=True, kw_only=True):
+    """`[workers]`.
+
+    Attributes:
+        count: number of worker processes.
+        claim_deadline_s: a worker that does not finish a chunk in this time is killed.
+        start_deadline_s: a worker that is not up in this time is killed.
+        debug_memory: run every kernel between guard bytes, slowly; see `compiled.guarded`.
+    """
+
+    count: Annotated[int, msgspec.Meta(ge=1, le=1024)]
+    claim_deadline_s: Positive = 60.0
+    start_deadline_s: Positive = 60.0
+    debug_memory: bool = False
+
+
+class MemorySection(Section, frozen=True, kw_only=True):
+    """`[memory]`.
+
+    Attributes:
+        limit: most bytes of all slabs together.
+    """
+
+    limit: Size
+
+
+class LogSection(Section, frozen=True, kw_only=True):
+    """`[log]`.
+
+    Attributes:
+        level: what is left out.
+        format: lines for people, or one JSON object a line.
+    """
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["text", "json"] = "text"
+
+
+class MetricsSection(Section, frozen=True, kw_only=True):
+    """`[metrics]`.
+
+    Attributes:
+        address: `host:port` of the HTTP endpoint; a port alone means 127.0.0.1; empty: none.
+    """
+
+    address: Annotated[str, msgspec.Meta(pattern=r"^$|^(\S+:|:)?\d{1,5}$")] = ""
+
+
+class BadSamplesSection(Section, frozen=True, kw_only=True):
+    """`[bad_samples]`.
+
+    Attributes:
+        folder: where bad samples that are met are written down, a file for each dataset; empty:
+            nowhere but in the log.
+        max_fraction: a stream stops where more of its dataset's samples are bad.
+        crash_policy: what becomes of a sample that crashes or hangs workers twice: "raise" stops
+            its stream, "replace" goes on with a substitute.
+    """
+
+    folder: str = ""
+    max_fraction: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+    crash_policy: Literal["raise", "replace"] = "raise"
+
+
+class TestingSection(Section, frozen=True, kw_only=True):
+    """`[testing]`.
+
+    Attributes:
+        fail_points: named failures to provoke, for tests only.
+    """
+
+    fail_points: str = ""
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """All sections.
+
+    Attributes:
+        datasets: name -> folder of a packed dataset; or tars or Arrow files that are read in place;
+            or the `module:Class` of a live source.
+        pipelines: name -> `module:attr`; besides `op_modules`, nothing else is ever imported for
+            a client.
+    """
+
+    daemon: DaemonSection
+    workers: WorkersSection
+    memory: MemorySection
+    datasets: dict[Name, str] = msgspec.field(default_factory=dict)
+    pipelines: dict[Name, Target] = msgspec.field(default_factory=dict)
+    log: LogSection = msgspec.field(default_factory=LogSection)
+    metrics: MetricsSection = msgspec.field(default_factory=MetricsSection)
+    bad_samples: BadSamplesSection = msgspec.field(default_factory=BadSamplesSection)
+    testing: TestingSection = msgspec.field(default_factory=TestingSection)
+
+
+def key_types() -> dict[str, dict[str, Any]]:
+    """Return section -> key -> type; the free mappings have the key "*"."""
+    found: dict[str, dict[str, Any]] = {}
+    for section, kind in get_type_hints(Config, include_extras=True).items():
+        if isinstance(kind, type) and issubclass(kind, Section):
+            found[section] = get_type_hints(kind, include_extras=True)
+        else:
+            found[section] = {"*": kind.__args__[1]}
+    return found
+
+
+def parse_size(text: str) -> int:
+    """Read a size with an optional unit: `parse_size("1.5 GiB") == 1610612736`.
+
+    Raises:
+        ValueError: it is no size.
+    """
+    match = _SIZE.match(text)
+    if match is None:
+        raise ValueError(f"Expected a size such as 6GiB or 500MB, got `{text}`")
+    number, unit, binary = match.groups()
+    if binary and not unit:
+        raise ValueError(f"Expected a size such as 6GiB or 500MB, got `{text}`")
+    scale = _UNITS[unit.lower()]
+    if binary:
+        scale = 1024 ** list(_UNITS).index(unit.lower())
+    return int(float(number) * scale) if "." in number else int(number) * scale
+
+
+def decode_hook(kind: type, value: object) -> object:
+    """Read a `Size` for msgspec, from a number or from text.
+
+    Raises:
+        TypeError: the tree has a key of a type that nobody taught this function; a bug, whatever
+            the value is.
+        ValueError: it is no size.
+    """
+    if kind is not Size:
+        raise TypeError(f"the configuration cannot read a key of type {kind.__name__}")
+    if isinstance(value, str):
+        value = parse_size(value)
+    if type(value) is Size:
+        return value
+    if type(value) is not int:
+        raise ValueError(f"Expected `int | str`, got `{type(value).__name__}`")
+    if value < 1:
+        raise ValueError(f"Expected `int` >= 1, got `{value}`")
+    return Size(value)

@@ -1,0 +1,95 @@
+"""A builder: a one-off child that traces, binds and compiles one pipeline for one dataset.
+
+Runs as a fork of the template, so that the daemon never imports numba or the user's modules. It
+leaves the compiled code in the cache on disk, where every worker finds it, reports what the daemon
+must know (identity, outputs), and ends. A pipeline is named `module:attr` by the operator's
+configuration, or comes as graph data; then code is imported only from the operator's `op_modules`.
+"""
+
+import socket
+
+import msgspec
+
+from stoker.dataset import Dataset, open_dataset
+from stoker.jit.named import EVERY_MODULE, allow_modules
+from stoker.ops.bases.batch import GROUP
+from stoker.pipeline.engine.drawing import drawn_by, row_bytes
+from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.graph.schedule import facts_read
+from stoker.pipeline.planning.bucketed import Size, reads_bucket
+from stoker.pipeline.planning.plan import Plan
+from stoker.protocol.errors import BuildError
+from stoker.protocol.exclude import Excluded
+from stoker.protocol.lengths import request_from_bytes
+from stoker.server.rows.bucket_rows import bucket_outputs, plan_buckets
+from stoker.server.rows.graphs import graph_from_bytes, graph_to_bytes
+from stoker.server.rows.subject import load_pipeline
+from stoker.server.work.cuts import room_for
+from stoker.server.work.records import BuildRequest, BuildResult
+from stoker.server.workers import errand
+from stoker.server.workers.compiling import compiled_plan
+
+
+def build(request: BuildRequest) -> BuildResult:
+    """Trace or read, bind and compile a pipeline.
+
+    Raises:
+        StokerError: the dataset or the pipeline cannot be used; the message says why.
+    """
+    dataset = open_dataset(request.dataset)
+    named = bool(request.pipeline)
+    if named:
+        allow_modules(EVERY_MODULE)  # the operator named it, so what it uses is the operator's too
+    try:
+        graph = load_pipeline(request.pipeline) if named else graph_from_bytes(request.graph)
+        if request.buckets:
+            return _build_buckets(request, dataset, graph)
+        return _result(request, dataset, graph, compiled_plan(graph, dataset))
+    finally:
+        dataset.close()
+
+
+def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> BuildResult:
+    """Plan the buckets, and compile the pipeline for each: it is the same machine code."""
+    wanted = request_from_bytes(request.buckets)
+    if not reads_bucket(graph):
+        raise BuildError(
+            "buckets are wanted, but the pipeline does not read the size of a sample's bucket, so "
+            "its outputs would be alike in all of them: use ops.fit_bucket, of sequences "
+            "ops.fit_length, or leave buckets out"
+        )
+    excluded = Excluded.from_bytes(request.exclude)
+    found = plan_buckets(dataset, wanted, request.batch_size, excluded)
+    plans = [compiled_plan(graph, dataset, Size(b.height, b.width)) for b in found.buckets]
+    outputs = tuple(bucket_outputs(plan, params=False) for plan in plans)
+    return msgspec.structs.replace(
+        _result(request, dataset, graph, plans[0]),
+        outputs=room_for(outputs),
+        bucket_plan=found.digest,
+        buckets=found.buckets,
+        bucket_outputs=outputs,
+        leftovers=wanted.leftovers,
+        merged=len(found.merged()),
+    )
+
+
+def _result(request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan) -> BuildResult:
+    return BuildResult(
+        request.build,
+        dataset.fingerprint,
+        len(dataset),
+        graph.pipeline_id,
+        graph_to_bytes(graph),
+        plan.delivered,
+        plan.streams,
+        reads_schedule="progress" in facts_read(graph),
+        drawn=drawn_by(plan),
+        params_bytes=row_bytes(plan),
+        group_rows=GROUP if plan.mixes else 1,
+    )
+
+
+def serve(sock: socket.socket, number: int) -> int:
+    """Build one pipeline and answer; return the exit code."""
+    fault = BuildError("building the pipeline")
+    return errand.serve(sock, number, "builder", lambda request: (build(request), None), fault)

@@ -1,0 +1,101 @@
+"""The engines of a worker: made once for each pipeline, whoever asks for it next.
+
+Runs in a worker, on its one thread. A second session of the same pipeline gets the engine of the
+first, because an engine keeps nothing between two rows: seed and place come with each of them. The
+key is all that an engine is made of: dataset (its path and fingerprint), graph, freeze. The graph
+has the versions of ops and the digests of a user's sources, so after an edit it is another one.
+
+An engine is made for its stream alone where something could remain of another session's rows: with
+batch ops, which keep the rows of a group; with functions in Python, whose objects may keep what
+they like; where a schedule is followed; between guard bytes; with buckets.
+
+At most `KEPT` engines are kept, that which was asked for longest ago goes first; a stream holds its
+own for as long as it is open. Those that are kept share one arena.
+"""
+
+from collections import OrderedDict
+from typing import Final
+
+import numpy as np
+
+from stoker.dataset import Dataset
+from stoker.pipeline.compiled.executor import Executor, compile_plan
+from stoker.pipeline.compiled.guarded import Guarded
+from stoker.pipeline.engine.interface import Engine, Freeze
+from stoker.pipeline.graph.schedule import FACTS, facts_read
+from stoker.pipeline.planning.plan import Plan
+from stoker.server.rows.graphs import graph_from_bytes
+from stoker.server.rows.states import worker_plan
+from stoker.server.work.records import OpenStream
+
+KEPT: Final = 8
+"""Engines that are kept beyond their streams; each has tables, and the largest its arena."""
+Key = tuple[str, str, bytes, frozenset[tuple[str, int | str]]]
+
+
+class Maker:
+    """Makes the engines of one stream; their scratch memory is one."""
+
+    def __init__(self, freeze: Freeze, *, debug_memory: bool) -> None:
+        self._freeze = freeze
+        self._debug_memory = debug_memory
+        self._arena: np.ndarray | None = None
+
+    def __call__(self, plan: Plan) -> Engine:
+        """Return the engine of a plan."""
+        if self._debug_memory:
+            return Guarded(plan, self._freeze)
+        engine = compile_plan(plan, self._freeze, self._arena)
+        self._arena = engine.arena
+        return engine
+
+
+class Engines:
+    """The engines that a worker keeps.
+
+    Attributes:
+        made: how many were made so far.
+    """
+
+    def __init__(self, *, debug_memory: bool) -> None:
+        """Keep nothing yet; with `debug_memory` kernels run between guard bytes."""
+        self._debug_memory = debug_memory
+        self._kept: OrderedDict[Key, Executor] = OrderedDict()
+        self._arena: np.ndarray | None = None
+        self.made = 0
+
+    def __len__(self) -> int:
+        """Engines that are kept."""
+        return len(self._kept)
+
+    def of(self, record: OpenStream, dataset: Dataset) -> Engine:
+        """Return the engine of a stream without buckets.
+
+        Args:
+            record: the stream.
+            dataset: what it reads, open.
+
+        Raises:
+            StokerError: the pipeline does not fit the dataset, or cannot be compiled.
+        """
+        freeze = record.spec.freeze
+        key = (record.dataset, dataset.fingerprint, record.graph, frozenset(freeze.items()))
+        kept = self._kept.get(key)
+        if kept is not None:
+            self._kept.move_to_end(key)
+            return kept
+        plan = worker_plan(graph_from_bytes(record.graph), dataset)
+        self.made += 1
+        if self._debug_memory or not keeps_nothing(plan):
+            return Maker(freeze, debug_memory=self._debug_memory)(plan)
+        engine = self._kept[key] = compile_plan(plan, freeze, self._arena)
+        self._arena = engine.arena
+        while len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        return engine
+
+
+def keeps_nothing(plan: Plan) -> bool:
+    """Whether nothing of a row can be left in an engine of a plan for the next one to see."""
+    calls = any(decision.op.calls_python for decision in plan.decisions)
+    return not (plan.mixes or calls or facts_read(plan.graph).intersection(FACTS))

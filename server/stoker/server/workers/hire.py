@@ -1,0 +1,39 @@
+"""What the daemon tells a worker or a builder first; free of numba: the daemon imports it."""
+
+import struct
+
+import msgspec
+
+from stoker.server.work.records import BuildRequest, ReplayRequest
+
+PROGRESS = struct.Struct("=qqq")
+"""What a worker is at: claim, row of the global batch, sample; -1 where there is none."""
+SAMPLE_AT = 16
+IDLE = (-1, -1, -1)
+
+
+class Hire(msgspec.Struct, frozen=True, array_like=True, tag="hire"):
+    """First packet to a worker, with the descriptor of its progress page.
+
+    `share` of `shares` is its home: the part of every dataset whose rows count as local.
+    `debug_memory`: run kernels between guard bytes.
+    """
+
+    worker: int
+    share: int
+    shares: int
+    cache_root: str
+    fail_points: str
+    debug_memory: bool = False
+
+
+class ForkOrder(msgspec.Struct, frozen=True, array_like=True, tag="order"):
+    """First and only packet to a one-off child: a builder or a replayer.
+
+    `op_modules`: what graph data of a client may name code from.
+    """
+
+    request: BuildRequest | ReplayRequest
+    cache_root: str
+    fail_points: str
+    op_modules: tuple[str, ...] = ()

@@ -1,0 +1,102 @@
+"""Machine code that builds needed lately: the template loads it once, before it forks workers.
+
+A worker spends most of its start on loading compiled kernels, and sixteen workers load the same
+ones. Which kernels the next pipeline will call nobody knows, but it is mostly that of the last
+time. So a builder writes the names of Stoker's kernels that its engines call into a file of the
+kernel cache, and the template loads what the cache has of them; its children inherit it. Nothing is
+compiled for this, and what is wrong with the file or the cache costs time, nothing else. Kernels of
+users are not among them: the template imports no code but Stoker's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from stoker.jit import cache_root, compiled, kernels_done
+from stoker.jit.diskcache import load_stored
+from stoker.jit.kernels import is_ours, mark_of, referred
+from stoker.pipeline.compiled.adapters import adapted, parts_of
+from stoker.pipeline.compiled.machine import addressed
+
+FILE: Final = "recent.json"
+MOST: Final = 32
+"""Kernels that are remembered, and compiled forms that are loaded; each is 8 ms of a processor."""
+ALWAYS: Final = ("stoker.pipeline.compiled.loop:execute",)
+_BESIDE: Final = ("stoker.order.", "stoker.dataset.")
+"""Modules whose kernels no program calls, but every worker; their callees come with them."""
+
+
+def remember() -> None:
+    """Write down which kernels this process's engines call, before those of earlier ones."""
+    beside = [fn for fn in kernels_done() if fn.__module__.startswith(_BESIDE)]
+    inside = [callee for fn in beside for callee in referred(fn).values() if callee is not fn]
+    called: list[Callable[..., Any]] = [
+        *addressed(),
+        *(fn for fn in beside if not any(fn is callee for callee in inside)),
+    ]
+    names = [name for name in map(_name, called) if name is not None]
+    kept = list(dict.fromkeys([*names, *remembered()]))[:MOST]
+    path = cache_root() / FILE
+    part = path.with_suffix(f".{os.getpid()}")
+    with contextlib.suppress(OSError):  # a cache that cannot be written costs time, nothing else
+        part.write_text(json.dumps(kept))
+        os.replace(part, path)
+
+
+def remembered() -> list[str]:
+    """Return the names; none where there is no such file, or it is damaged.
+
+    A name is `module:function`, of an adapted rule `module:template(module:rule)`.
+    """
+    try:
+        found = json.loads(Path(cache_root(), FILE).read_text())
+    except (OSError, ValueError):
+        return []
+    if not isinstance(found, list):
+        return []
+    return [name for name in found[:MOST] if isinstance(name, str) and _is_ours(name)]
+
+
+def preload() -> None:
+    """Load what is always called, and what was lately; in the template."""
+    load((*ALWAYS, *remembered()))
+
+
+def load(names: Iterable[str]) -> int:
+    """Load what the cache has of kernels; return how many compiled forms that are."""
+    count = 0
+    for name in names:
+        # What fails here fails in a worker too, which can say of what pipeline it is.
+        with contextlib.suppress(Exception):
+            found = _found(name)
+            fast = compiled(found) if mark_of(found) is not None else found
+            count += load_stored(fast, MOST - count)
+    return count
+
+
+def _name(fn: Callable[..., Any]) -> str | None:
+    """Return the name of a kernel of Stoker's; None of another, or if it is not found by it."""
+    parts = parts_of(fn)
+    if parts is not None:
+        template, rule = map(_name, parts)
+        return f"{template}({rule})" if template and rule else None
+    module = importlib.import_module(fn.__module__) if is_ours(fn) else None
+    return f"{fn.__module__}:{fn.__name__}" if getattr(module, fn.__name__, None) is fn else None
+
+
+def _is_ours(name: str) -> bool:
+    return all(part.startswith("stoker.") for part in name.split("("))
+
+
+def _found(name: str) -> Any:
+    """Return what has a name; raises what it likes where there is no such thing."""
+    outer, _, rule = name.removesuffix(")").partition("(")
+    module, _, attribute = outer.partition(":")
+    found = getattr(importlib.import_module(module), attribute)
+    return adapted(found, _found(rule)) if rule else found

@@ -1,0 +1,80 @@
+"""A replayer: a one-off child that replays one sample of an open stream for a client.
+
+Runs as a fork of the template. It gets the stream's own graph and StreamSpec, so its outputs are
+the bytes of the stream; it computes them with the interpreter, whatever the workers do. The replay
+leaves as a memory file, which the daemon passes on unread.
+"""
+
+import os
+import socket
+
+from stoker.dataset import Dataset, open_dataset
+from stoker.jit.named import EVERY_MODULE, allow_modules
+from stoker.order.buckets.order import BucketOrder
+from stoker.order.stream import PlainOrder, StreamOrder
+from stoker.pipeline.planning.bucketed import Size
+from stoker.protocol.errors import SampleError
+from stoker.protocol.exclude import Excluded
+from stoker.protocol.lengths import request_from_bytes
+from stoker.protocol.replay import replay_to_bytes
+from stoker.rng.row import Row
+from stoker.server.rows.bucket_rows import plan_buckets
+from stoker.server.rows.graphs import graph_from_bytes
+from stoker.server.rows.subject import Subject
+from stoker.server.work.records import ReplayMade, ReplayRequest
+from stoker.server.workers import errand
+
+
+def make(request: ReplayRequest) -> tuple[ReplayMade, int]:
+    """Replay a sample; return the answer and the descriptor of the memory file.
+
+    Raises:
+        DatasetError: the dataset is another than that of the stream.
+        ResourceError: the replay is too large.
+        SampleError: the sample cannot be read, or does not fit.
+    """
+    allow_modules(EVERY_MODULE)  # a builder has let pass the graph of an open stream
+    spec = request.spec
+    with open_dataset(request.dataset, expected=spec.dataset) as dataset:
+        order = order_of(request, dataset)
+        row, bucket = row_of(request, order)
+        subject = Subject(dataset, graph_from_bytes(request.graph), bucket)
+        data = replay_to_bytes(subject.replay(row, spec.freeze, spec, order, request.crashed))
+    memory = os.memfd_create("stoker-replay", os.MFD_CLOEXEC)
+    with os.fdopen(os.dup(memory), "wb") as file:
+        file.write(data)
+    return ReplayMade(request.replay, len(data)), memory
+
+
+def row_of(request: ReplayRequest, order: StreamOrder) -> tuple[Row, Size | None]:
+    """Return the row, with its place in the stream, which schedules read; and its bucket's size.
+
+    An id lies at one position of an epoch; a later visit of it is a substitute, and says for which
+    position.
+
+    Raises:
+        UsageError: the stream has no such row.
+    """
+    spec, size = request.spec, None
+    found = order.find(request.epoch, request.id, request.visit)
+    step, done = None, None
+    if found.place is not None:
+        step, done = found.place[1], order.progress(*found.place)
+    if isinstance(order, BucketOrder) and found.bucket is not None:
+        bucket = order.plan.buckets[found.bucket]
+        size = Size(bucket.height, bucket.width)
+    return Row(spec.seed, request.id, request.epoch, request.visit, request.view, step, done), size
+
+
+def order_of(request: ReplayRequest, dataset: Dataset) -> StreamOrder:
+    """Return the stream's order."""
+    spec, excluded = request.spec, Excluded.from_bytes(request.exclude)
+    if not request.buckets:
+        return PlainOrder(spec, excluded=excluded)
+    wanted = request_from_bytes(request.buckets)
+    return BucketOrder(spec, plan_buckets(dataset, wanted, spec.batch_size, excluded))
+
+
+def serve(sock: socket.socket, number: int) -> int:
+    """Replay one sample and answer; return the exit code."""
+    return errand.serve(sock, number, "replayer", make, SampleError("replaying the sample"))

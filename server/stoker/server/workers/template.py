@@ -1,0 +1,211 @@
+"""The template: a clean, single-threaded process from which workers and builders are forked.
+
+Started once by the daemon as `python -m stoker.server.workers.template FD PARENT`, it imports what
+workers need (numba, decoders, ops), then waits for `Fork` records on its socket. Forking a warm
+process takes milliseconds, where a new interpreter with numba takes a third of a second; and
+because it has exactly one thread and holds no client, no lock can be copied in a bad state. Before
+every fork it asserts that: one thread, no torch, no pyarrow. Math libraries are pinned to one
+thread by the environment that the daemon gives it. What it loaded is out of the garbage collector's
+sight, so that no collection of a child's copies those pages.
+
+One-off children are forked before workers that were asked for earlier: at the start of a daemon
+every worker waits for the build of the first pipeline.
+
+It is the parent of all workers: it reaps them and reports how they died. It dies with the daemon
+and they die with it (PR_SET_PDEATHSIG), so `kill -9` of the daemon leaves nothing.
+"""
+
+import contextlib
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from stoker.server.work.records import ToWorker
+from stoker.server.workers import channel
+from stoker.server.workers.death import die_with_parent
+from stoker.server.workers.hire import ForkOrder, Hire
+
+UNWANTED = ("torch", "pyarrow", "zmq")
+ROLES = ("worker", "builder", "replayer")
+"""What a child can be; each is a module of this package with a `serve`."""
+# Imported where they are first used, so named here: a fork should not have to.
+PRELOAD = (
+    "numba",
+    "numpy.ma",
+    "simplejpeg",
+    "PIL.PngImagePlugin",
+    "stoker.rng.compiled",
+    "stoker.order.compiled",
+    "stoker.ops.kernels.simd",
+    "stoker.ops.kernels.simd.blocks",
+    "stoker.ops.kernels.simd.pixels",
+    "stoker.pipeline.compiled.by_address",
+    "stoker.pipeline.compiled.diagnose",
+    "stoker.pipeline.compiled.loop",
+    "stoker.pipeline.compiled.signature",
+)
+# Types whose form msgspec looks up when it first reads one: here, instead of in every child.
+READ = ("stoker.dataset.format.manifest:Manifest", "stoker.pipeline.graph.graph:Graph")
+
+
+class Fork(msgspec.Struct, frozen=True, array_like=True, tag="fork"):
+    """Comes with the child's end of a socket pair: fork a child that serves it."""
+
+    child: int
+    role: str
+
+
+class Forked(msgspec.Struct, frozen=True, array_like=True, tag="forked"):
+    """Comes with the child's pidfd."""
+
+    child: int
+    pid: int
+
+
+class Ended(msgspec.Struct, frozen=True, array_like=True, tag="ended"):
+    """A child is dead and reaped; `status` as by waitpid."""
+
+    child: int
+    status: int
+
+
+def threads() -> int:
+    """Return the number of threads of this process."""
+    with open("/proc/self/status") as status:
+        for line in status:
+            if line.startswith("Threads:"):
+                return int(line.split()[1])
+    raise OSError("/proc/self/status names no threads")
+
+
+def assert_clean() -> None:
+    """Check that forking is safe.
+
+    Raises:
+        RuntimeError: there is a second thread, or a library that must not be inherited.
+    """
+    loaded = [name for name in UNWANTED if name in sys.modules]
+    if threads() != 1 or loaded:
+        raise RuntimeError(
+            f"the template must fork with one thread and without {', '.join(UNWANTED)}; "
+            f"it has {threads()} threads and loaded {', '.join(loaded) or 'none of them'}"
+        )
+
+
+def preload() -> None:
+    """Load all that children need, and keep it out of the garbage collector's sight."""
+    gc.disable()  # imports leave no garbage that is worth a look
+    try:
+        _load()
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def _load() -> None:
+    """Import what workers and builders need, and load the machine code that they needed lately."""
+    for module in (*PRELOAD, *(f"stoker.server.workers.{role}" for role in ROLES)):
+        importlib.import_module(module)
+    for name in READ:
+        module, _, attribute = name.partition(":")
+        msgspec.json.Decoder(getattr(importlib.import_module(module), attribute))
+    for kinds in (Hire, ForkOrder, ToWorker):
+        channel.decoder(kinds)
+    # numba fills its tables at the first use of machine code, which takes half a second.
+    target = importlib.import_module("numba.core.registry").cpu_target
+    with importlib.import_module("stoker.server.workers.blas").taken_for_granted():
+        target.typing_context.refresh()
+        target.target_context.refresh()
+    importlib.import_module("stoker.server.workers.recent").preload()
+
+
+def serve(control: socket.socket) -> None:
+    """Fork on demand and report deaths until the daemon closes the socket."""
+    children: dict[int, tuple[int, int]] = {}
+    waiting: list[tuple[Fork, int]] = []
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    while True:
+        ready = [fd for fd, _ in poll.poll(0 if waiting else None)]
+        for fd in ready:
+            if fd != control.fileno():
+                child, pid = children.pop(fd)
+                poll.unregister(fd)
+                os.close(fd)
+                channel.send(control, Ended(child, os.waitpid(pid, 0)[1]))
+                continue
+            received = channel.receive(control, Fork)
+            if received is None:
+                return
+            request, descriptor = received
+            assert descriptor is not None
+            waiting.append((request, descriptor))
+        if waiting and control.fileno() not in ready:
+            request, descriptor = waiting.pop(most_urgent([asked for asked, _ in waiting]))
+            others = [theirs for _, theirs in waiting]
+            pid = _fork(request, descriptor, [control.fileno(), *children, *others])
+            pidfd = os.pidfd_open(pid)
+            children[pidfd] = (request.child, pid)
+            poll.register(pidfd, select.POLLIN)
+            channel.send(control, Forked(request.child, pid), pidfd)
+
+
+def most_urgent(waiting: Sequence[Fork]) -> int:
+    """Return the place of what is forked first: a one-off child, else who asked first."""
+    return min(range(len(waiting)), key=lambda place: (waiting[place].role == "worker", place))
+
+
+def _fork(request: Fork, descriptor: int, inherited: list[int]) -> int:
+    """Fork a child that serves `descriptor`; in the parent, close that and return the pid."""
+    assert_clean()
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        os.close(descriptor)
+        return pid
+    code = 1
+    try:
+        die_with_parent(parent)
+        for fd in inherited:
+            with contextlib.suppress(OSError):
+                os.close(fd)
+        # The socket closes with the process and not before: the daemon kills a child that hangs up,
+        # and a death by that signal would hide how this one ended.
+        sock = socket.socket(fileno=descriptor)
+        code = _run(request, sock)
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _run(request: Fork, sock: socket.socket) -> int:
+    assert request.role in ROLES, request.role
+    serve_child: Callable[[socket.socket, int], int] = importlib.import_module(
+        f"stoker.server.workers.{request.role}"
+    ).serve
+    return serve_child(sock, request.child)
+
+
+def main(arguments: list[str]) -> None:
+    """Run the template: arguments are the control descriptor, the daemon's pid, the cache root."""
+    control_fd, parent = int(arguments[0]), int(arguments[1])
+    die_with_parent(parent)
+    importlib.import_module("stoker.jit").set_cache_root(arguments[2])
+    # Ctrl-C reaches the whole foreground group; only the daemon decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    preload()
+    with socket.socket(fileno=control_fd) as control:
+        os.set_inheritable(control_fd, False)
+        serve(control)
+
+
+if __name__ == "__main__":
+    # Under `-m` this file is `__main__`; children import the package's own copy of it.
+    importlib.import_module("stoker.server.workers.template").main(sys.argv[1:])

@@ -1,0 +1,252 @@
+"""A worker: computes rows of chunks into slots, and nothing else.
+
+Runs as a fork of the template, with one thread. It reads records from its packet socket, one after
+the other: streams, slabs, and work. It decides nothing: which rows, where and when comes from the
+daemon, and what the bytes are follows from the StreamSpec. Before each row it stores (claim, row)
+and the sample in a small shared page, so that after its death the daemon knows what it was at.
+Every error of a sample or a stream goes back as a record; the process ends when its socket closes.
+"""
+
+import mmap
+import os
+import signal
+import socket
+import struct
+import sys
+import traceback
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+import numpy as np
+
+from stoker.dataset import Dataset, open_dataset
+from stoker.jit import set_cache_root
+from stoker.jit.arithmetic import COMPILED
+from stoker.jit.named import EVERY_MODULE, allow_modules
+from stoker.order.buckets.order import BucketOrder
+from stoker.order.stream import PlainOrder
+from stoker.pipeline.engine.interface import Engine
+from stoker.pipeline.planning.plan import Plan
+from stoker.protocol.errors import StokerError
+from stoker.protocol.exclude import Excluded
+from stoker.protocol.lengths import request_from_bytes
+from stoker.server.rows.bucket_rows import BucketComputer, plan_buckets
+from stoker.server.rows.graphs import graph_from_bytes
+from stoker.server.rows.listener import RowListener
+from stoker.server.rows.rows import RowComputer, SlotFiller
+from stoker.server.rows.states import worker_plan
+from stoker.server.work.cuts import Share
+from stoker.server.work.records import (
+    AddSlab,
+    CloseStream,
+    Done,
+    DropSlab,
+    Failed,
+    Hired,
+    OpenStream,
+    ToWorker,
+    Work,
+)
+from stoker.server.workers import channel
+from stoker.server.workers.engines import Engines, Maker
+from stoker.server.workers.failpoints import FailPoints
+from stoker.server.workers.hire import IDLE, PROGRESS, SAMPLE_AT, Hire
+from stoker.server.workers.stopwatch import Stopwatch
+from stoker.server.workers.template import threads
+
+_NUMBER = struct.Struct("=q")
+
+
+class Worker:
+    """The streams and slabs that a worker knows, and the work it does on them.
+
+    Attributes:
+        engines: those that it keeps.
+    """
+
+    def __init__(self, hire: Hire, progress: mmap.mmap) -> None:
+        self._hire = hire
+        self._progress = progress
+        self._fail = FailPoints(hire.fail_points, hire.worker)
+        self._datasets: dict[str, Dataset] = {}
+        self._streams: dict[int, SlotFiller | Failed] = {}
+        self._slabs: dict[int, np.ndarray] = {}
+        self._watch = Stopwatch()
+        self._listener = _ProgressPage(progress, self._fail)
+        self.engines = Engines(debug_memory=hire.debug_memory)
+
+    def close(self) -> None:
+        """Let go of what is open in this process."""
+        self._watch.close()
+
+    def visit(self, point: str) -> None:
+        """Pass a fail point."""
+        self._fail.visit(point)
+
+    def handle(self, record: ToWorker, descriptor: int | None) -> Done | Failed | None:
+        """Act on one record; return what the daemon shall hear, if anything."""
+        match record:
+            case OpenStream():
+                return self._open(record)
+            case CloseStream():
+                self._streams.pop(record.stream, None)
+            case AddSlab():
+                assert descriptor is not None
+                # The map ends with the last array on it.
+                memory = mmap.mmap(descriptor, record.size_bytes)
+                os.close(descriptor)
+                self._slabs[record.slab] = np.frombuffer(memory, np.uint8)
+            case DropSlab():
+                self._slabs.pop(record.slab, None)
+            case Work():
+                return self._work(record)
+        return None
+
+    def _open(self, record: OpenStream) -> Failed | None:
+        try:
+            self._streams[record.stream] = self._computer(record)
+        except StokerError as error:
+            self._streams[record.stream] = failed = Failed(0, record.stream, *error.to_record())
+            return failed
+        return None
+
+    def _computer(self, record: OpenStream) -> SlotFiller:
+        dataset = self._datasets.get(record.dataset)
+        if dataset is None or dataset.fingerprint != record.spec.dataset:
+            dataset = self._datasets[record.dataset] = open_dataset(
+                record.dataset, expected=record.spec.dataset
+            )
+        excluded = Excluded.from_bytes(record.exclude)
+        if record.buckets:
+            maker = Maker(record.spec.freeze, debug_memory=self._hire.debug_memory)
+            computer: SlotFiller = _bucket_computer(
+                record, dataset, excluded, maker, self._listener
+            )
+        else:
+            computer = RowComputer(
+                record.spec, dataset, self.engines.of(record, dataset),
+                record.layout, record.first_row,
+                arithmetic=COMPILED, params=record.params,
+                order=PlainOrder(record.spec, excluded=excluded, arithmetic=COMPILED),
+                listener=self._listener,
+            )  # fmt: skip
+        hire, rows = self._hire, len(dataset)
+        computer.home = range(
+            rows * hire.share // hire.shares, rows * (hire.share + 1) // hire.shares
+        )
+        return computer
+
+    def _work(self, work: Work) -> Done | Failed:
+        self.visit("worker.chunk")
+        began = self._watch.read()
+        computer = self._streams[work.stream]
+        if isinstance(computer, Failed):
+            return msgspec.structs.replace(computer, claim=work.claim)
+        end = work.offset + work.size_bytes
+        self._listener.claim = work.claim
+        try:
+            counts = computer.fill(
+                self._slabs[work.slab][work.offset : end],
+                work.epoch,
+                work.step,
+                work.row_lo,
+                work.row_hi,
+                crashed=work.crashed,
+            )
+        except StokerError as error:
+            PROGRESS.pack_into(self._progress, 0, *IDLE)
+            return Failed(work.claim, work.stream, *error.to_record())
+        PROGRESS.pack_into(self._progress, 0, *IDLE)
+        self.visit("worker.chunk_done")
+        seconds = self._watch.read() - began
+        return Done(
+            work.claim,
+            seconds,
+            counts.home_rows,
+            counts.replaced_rows,
+            counts.invalid_rows,
+            shapes=counts.shapes,
+            bad=tuple(counts.bad),
+        )
+
+
+class _ProgressPage(RowListener):
+    """Writes the row and the sample that are computed next where the daemon reads them.
+
+    Attributes:
+        claim: the claim that is worked on.
+    """
+
+    def __init__(self, page: mmap.mmap, fail: FailPoints) -> None:
+        self.claim = 0
+        self._page = page
+        self._fail = fail
+        self.row_by_row = fail.names("worker.row", "worker.row_done")
+
+    def row_begins(self, row: int) -> None:
+        PROGRESS.pack_into(self._page, 0, self.claim, row, -1)
+        self._fail.visit("worker.row")
+
+    def row_ends(self, row: int) -> None:
+        self._fail.visit("worker.row_done")
+
+    def sample_begins(self, sample_id: int) -> None:
+        _NUMBER.pack_into(self._page, SAMPLE_AT, sample_id)
+
+
+def _bucket_computer(
+    record: OpenStream,
+    dataset: Dataset,
+    excluded: Excluded,
+    engine_of: Callable[[Plan], Engine],
+    listener: RowListener,
+) -> BucketComputer:
+    """Plan the dataset's buckets, as the builder did."""
+    plan_of = partial(worker_plan, graph_from_bytes(record.graph), dataset)
+    spec = record.spec
+    wanted = request_from_bytes(record.buckets)
+    buckets = plan_buckets(dataset, wanted, spec.batch_size, excluded)
+    return BucketComputer(
+        spec, dataset, BucketOrder(spec, buckets, arithmetic=COMPILED), plan_of, engine_of,
+        Share(record.rank, record.world_size, spec.views),
+        arithmetic=COMPILED, params=record.params, listener=listener,
+    )  # fmt: skip
+
+
+def serve(sock: socket.socket, number: int) -> int:
+    """Run a worker on its socket until the daemon closes it; return the exit code."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    first = channel.receive(sock, Hire)
+    if first is None:
+        return 0
+    hire, page = first
+    assert page is not None
+    set_cache_root(hire.cache_root)
+    allow_modules(EVERY_MODULE)  # a builder has let pass what a worker is given
+    progress = mmap.mmap(page, mmap.PAGESIZE)
+    os.close(page)
+    PROGRESS.pack_into(progress, 0, *IDLE)
+    worker = Worker(hire, progress)
+    worker.visit("worker.start")
+    if threads() != 1:
+        raise RuntimeError(f"a worker starts with one thread, this one has {threads()}")
+    try:
+        _loop(sock, worker, number)
+    except (BrokenPipeError, ConnectionResetError):
+        return 0
+    except Exception:
+        # What is no StokerError is a bug of ours or of a custom op: die loudly, the daemon goes on.
+        traceback.print_exc(file=sys.stderr)
+        return 1
+    finally:
+        worker.close()
+    return 0
+
+
+def _loop(sock: socket.socket, worker: Worker, number: int) -> None:
+    channel.send(sock, Hired(number, os.getpid()))
+    while (received := channel.receive(sock, ToWorker)) is not None:
+        answer = worker.handle(*received)
+        if answer is not None:
+            channel.send(sock, answer)

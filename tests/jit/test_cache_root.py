@@ -1,0 +1,82 @@
+"""Where compiled kernels lie when nobody says so: the user's cache, or what stands in for it."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from stoker.jit import cache_root, cacheroot, compiled, diskcache, kernel, set_cache_root
+from stoker.jit.cacheroot import default_cache_root
+from stoker.jit.diskcache import kernel_digest, kernel_folder
+from stoker.protocol.errors import ResourceError
+
+
+@kernel
+def for_roots(x):
+    return x + 17
+
+
+@pytest.fixture
+def unset(monkeypatch, tmp_path):
+    """Nobody chose a root; temporary files are the test's own."""
+    monkeypatch.setattr(diskcache, "_chosen", [])
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    return tmp_path / "temporary" / f"stoker-kernels-{os.geteuid()}"
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"XDG_CACHE_HOME": "{}/cache", "HOME": "{}/home"}, "{}/cache/stoker/kernels"),
+        ({"HOME": "{}/home"}, "{}/home/.cache/stoker/kernels"),
+        ({"XDG_CACHE_HOME": "", "HOME": "{}/home"}, "{}/home/.cache/stoker/kernels"),
+    ],
+)
+def test_the_users_cache_comes_first(variables, expected, unset, tmp_path):
+    given = {name: value.format(tmp_path) for name, value in variables.items()}
+    assert default_cache_root(given) == Path(expected.format(tmp_path))
+    assert not Path(expected.format(tmp_path)).exists()
+
+
+@pytest.mark.parametrize("home", ["{}/file", "{}/file/below", "~"])
+def test_a_home_that_cannot_be_written_or_is_none_has_a_stand_in(home, unset, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert default_cache_root({"HOME": home.format(tmp_path)}) == unset
+
+
+def test_kernels_that_were_compiled_ahead_are_copied_to_the_stand_in(
+    unset, tmp_path, monkeypatch, python
+):
+    script = """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import test_cache_root as t
+        fast = t.compiled(t.for_roots)
+        print(fast(1), sum(fast.stats.cache_hits.values()), t.cache_root())
+    """
+    folder, ahead = str(Path(__file__).parent), tmp_path / "cache" / "stoker" / "kernels"
+    assert python(script, folder) == f"18 0 {ahead}"
+    # Who runs the tests may be root, who can write everywhere: so the question itself is answered.
+    locked = "        t.cacheroot.can_write = lambda path: False\n        fast ="
+    temporary = {"TMPDIR": str(unset.parent)}
+    assert python(script.replace("        fast =", locked), folder, **temporary) == f"18 1 {unset}"
+    assert sorted(p.suffix for p in unset.rglob("*") if p.is_file()) == ["", ".nbc", ".nbi"]
+
+
+def test_a_link_in_the_way_is_refused(unset, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    unset.symlink_to(tmp_path / "elsewhere")
+    monkeypatch.setattr(cacheroot, "can_write", lambda path: False)
+    assert cache_root() == unset
+    with pytest.raises(ResourceError, match=r"others cannot write, got owner \d+, mode lrwxrwxrwx"):
+        kernel_folder(for_roots, kernel_digest(for_roots))
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_root_that_was_chosen_has_no_stand_in(unset, tmp_path):
+    (tmp_path / "file").write_text("")
+    set_cache_root(tmp_path / "file")
+    with pytest.raises(ResourceError, match="file: cannot write there"):
+        compiled(for_roots)

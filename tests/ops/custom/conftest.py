@@ -1,0 +1,40 @@
+"""The modules of a user: a folder of their own on `sys.path`, imported by name."""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module", autouse=True)
+def user_folder() -> Iterator[Path]:
+    """The user's folder, where a script's is: first on the way of this process.
+
+    A private daemon is told the first one, so no folder of other tests may come before it.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [str(HERE), *sys.path])
+        yield HERE
+
+
+@pytest.fixture(scope="module")
+def custom_ops(user_folder: Path) -> ModuleType:
+    """The user's module of ops."""
+    return importlib.import_module("custom_ops")
+
+
+@pytest.fixture
+def fresh_names(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Forget what this process has named itself, as a worker starts; allow the modules given."""
+    from stoker.jit import named  # noqa: PLC0415
+
+    def forget(*modules: str) -> None:
+        monkeypatch.setattr(named, "_known", {})
+        monkeypatch.setattr(named, "_allowed", set(modules))
+
+    return forget

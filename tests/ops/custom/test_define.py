@@ -1,0 +1,138 @@
+"""Ops out of one function: what they are, that they keep the contract, and what is refused."""
+
+import dataclasses
+import importlib
+
+import numpy as np
+import pytest
+
+from stoker import ops
+from stoker.ops import ParameterError, define, vertical_flip
+from stoker.ops.contract.registry import make
+from stoker.ops.testing import check_op
+from stoker.pipeline import pipeline
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.protocol.errors import BuildError
+
+
+@pytest.fixture(scope="module")
+def defined(user_folder):
+    return importlib.import_module("defined_ops")
+
+
+@pytest.fixture(scope="module")
+def image():
+    return np.random.default_rng(5).integers(0, 256, (17, 23, 3), np.uint8)
+
+
+def test_it_is_an_op_class(defined, fresh_names):
+    fog = defined.fog
+    assert [(f.name, f.default) for f in dataclasses.fields(fog)] == [("most", 128), ("least", 0)]
+    assert (fog.name, fog.version, fog.random, fog.kinds()) == ("fog", 1, True, ("image",))
+    assert fog.__doc__ == "Levels move towards white."
+    assert fog(90) == fog(most=90) != fog(91)
+    assert defined.turn_over.version == 3
+    assert defined.turn_over.kinds() == ("boxes", "image", "keypoints", "mask")
+    assert "fog" not in ops.registered()
+    fresh_names("defined_ops")
+    assert make("defined_ops:fog", {"most": 7, "least": 2}) == fog(7, 2)
+
+
+@pytest.mark.slow
+def test_they_keep_the_contract(defined):
+    check_op(defined.fog(most=255), rows=3)
+    check_op(defined.turn_over(), rows=3)
+    check_op(defined.turn_over(upside=False), rows=3)
+
+
+@pytest.mark.slow
+def test_pixels_and_decisions(defined, image):
+    @pipeline
+    def train(sample):
+        fogged = defined.fog(most=200, least=20)(sample.image)
+        turned, mask, boxes = defined.turn_over()(sample.image, sample.mask, sample.boxes)
+        return {
+            "fog": fogged, "turned": turned, "mask": mask, "boxes": boxes,
+            "twice": defined.doubled()(sample.vector),
+        }  # fmt: skip
+
+    fields = {
+        "image": image,
+        "mask": image[..., 0].copy(),
+        "boxes": {"xyxy": np.array([[2, 3, 9, 5]], np.float32)},
+        "vector": np.arange(5, dtype=np.float32),
+    }
+    for number in range(8):
+        haze = defined.fog(most=200, least=20).sample(17, 23, seed=2, id=number)["haze"]
+        assert 20 <= haze <= 200
+        level = image.astype(int)
+        plain, fast = (train(fields, seed=2, id=number, compiled=c) for c in (False, True))
+        for made in (plain, fast):
+            assert np.array_equal(made["fog"], level + ((255 - level) * haze >> 8))
+            assert np.array_equal(made["turned"], image[::-1])
+            assert np.array_equal(made["mask"], image[::-1, :, 0])
+            assert made["boxes"]["xyxy"].tolist() == [[2, 12, 9, 14]]
+            assert made["twice"].tolist() == [0, 2, 4, 6, 8]
+
+
+def test_parameters_have_the_type_of_their_default(defined):
+    with pytest.raises(ParameterError, match="fog: expected most to be an integer from"):
+        defined.fog(most=1.5)
+    with pytest.raises(ParameterError, match="turn_over: expected upside to be True or False, got"):
+        defined.turn_over(upside=1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'mots'"):
+        defined.fog(mots=1)
+
+
+def test_a_function_that_cannot_be_compiled_is_named(defined, image):
+    @pipeline
+    def train(sample):
+        return {"image": defined.wrong()(sample.image)}
+
+    with pytest.raises(BuildError) as caught:
+        compile_plan(train.plan_for({"image": image}))
+    message = str(caught.value)
+    assert "test_define.py:" in message
+    assert "op 'wrong' on image uint8[17x23x3]" in message
+    assert "defined_ops.py:" in message
+
+
+def test_kinds_without_a_rule_are_refused(defined, image):
+    train = pipeline(lambda sample: {"mask": defined.fog()(sample.mask)})
+    with pytest.raises(BuildError, match="fog has no rule for a mask; it has rules for: image"):
+        train.plan_for({"mask": image[..., 0].copy()})
+
+
+def closes_over(name):
+    def function(src, dst, params, record, scratch):
+        dst[...] = name
+
+    return function
+
+
+@pytest.mark.parametrize(
+    ("make_it", "said"),
+    [
+        (lambda d: define(size=(1, 2)), "parameter 'size': expected a default that is a truth"),
+        (lambda d: define(record=1), "parameter 'record': .* that name is in use"),
+        (lambda d: define()(closes_over(3)), "a kernel may not close over variables"),
+        (lambda d: d.fog.rule("image"), "fog: rule for 'image': has one already"),
+        (lambda d: d.fog.rule("video"), "rule for 'video': expected one of image, mask, array"),
+        (lambda d: d.fog.rule("boxes"), r'fog: boxes go where @fog.rule\("forward"\) says'),
+        (lambda d: d.fog.draws(a=int), "fog: draws: .* it draws already"),
+        (lambda d: d.wrong.draws(a=str), "wrong: draws: expected once the fields .* got {'a'"),
+        (lambda d: d.wrong.draws(), "wrong: draws: .* got no field"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_defined_is_refused(defined, make_it, said):
+    with pytest.raises(BuildError, match=said):
+        make_it(defined)
+
+
+def test_ours_do_the_same(defined, image):
+    """A vertical flip by a decorated function and ours."""
+    both = pipeline(
+        lambda s: {"a": defined.turn_over()(s.image), "b": vertical_flip(s.image, p=1.0)}
+    )
+    made = both({"image": image})
+    assert np.array_equal(made["a"], made["b"])

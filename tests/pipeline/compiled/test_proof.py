@@ -1,0 +1,102 @@
+"""Programs that do not fit their plan are refused before anything runs."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from stoker import ops
+from stoker.ops.contract.op import State
+from stoker.pipeline import pipeline
+from stoker.pipeline.compiled.instructions import CODES, FORMS
+from stoker.pipeline.compiled.program import write_program
+from stoker.pipeline.compiled.proof import prove
+from stoker.pipeline.planning.plan import bind
+
+
+@pytest.fixture(scope="module")
+def plan():
+    @pipeline
+    def train(sample):
+        image, mask = ops.random_resized_crop(sample.image, sample.mask, size=(24, 32))
+        image = ops.gaussian_blur(image)
+        return {"image": ops.normalize(image, dtype="float16"), "mask": mask, "plain": image}
+
+    image = State("image", "uint8", (None, None, 3), (64, 80, 3))
+    return bind(train.graph(), {"image": image, "mask": State.fixed("mask", "int32", (64, 80))})
+
+
+def line_of(program, name, what):
+    """Return the first line of an instruction whose call has `what` in its name."""
+    lines = (line for line, row in enumerate(program.code) if row[0] == CODES[name])
+    return next(line for line in lines if what in str(program.calls[line]))
+
+
+def changed(plan, name, what, **operands):
+    """Return the plan's program with other operands in one line."""
+    program = write_program(plan)
+    line = line_of(program, name, what)
+    for operand, value in operands.items():
+        program.code[line, 1 + FORMS[name].index(operand)] = value
+    return program
+
+
+def test_programs_as_they_are_written_pass(plan):
+    prove(plan, write_program(plan))
+
+
+@pytest.mark.parametrize(
+    ("name", "what", "operands", "message"),
+    [
+        ("kernel", "of normalize", {"ranks": 8 * 2 + 3}, "its arrays have other ranks than image"),
+        ("kernel", "of normalize", {"into": 4}, "elements of array float16.* have not 4 bytes"),
+        ("kernel", "of normalize", {"item": 2}, "elements of image uint8.* have not 2 bytes"),
+        (
+            "kernel",
+            "image kernel of gaussian",
+            {"src": 7},
+            "compiled for image .*, value 7 is mask",
+        ),
+        ("kernel", "of normalize", {"src": 1}, "value 1 has no memory"),
+        ("kernel", "mask kernel", {"src": 0}, "compiled for mask int32.*, value 0 is image uint8"),
+        ("kernel", "of normalize", {"decision": 0}, "decision 0 is of random_resized_crop"),
+        ("draw", "of gaussian_blur", {"decision": 9}, "there is no decision 9"),
+        ("kernel", "of gaussian_blur", {"bytes": 10**9}, "its scratch lies in bytes"),
+        ("kernel", "of gaussian_blur", {"at": -64}, "its scratch lies in bytes -64"),
+    ],
+)
+def test_a_call_that_does_not_fit_is_refused(plan, name, what, operands, message):
+    with pytest.raises(TypeError, match=message):
+        prove(plan, changed(plan, name, what, **operands))
+
+
+def test_places_that_do_not_fit_are_refused(plan):
+    program = write_program(plan)
+    program.values[program.arena[0], 0] = plan.arena_bytes
+    with pytest.raises(TypeError, match=r"program: value \d+ lies in bytes"):
+        prove(plan, program)
+    program = write_program(plan)
+    slot = next(row for row in program.code if row[0] == CODES["slot"])
+    slot[2] = (slot[2] + 1) % len(plan.outputs)
+    with pytest.raises(TypeError, match=r"value \d+ is .*, a row of '\w+'"):
+        prove(plan, program)
+    blur = write_program(plan)
+    line = line_of(blur, "kernel", "of gaussian_blur")
+    source = blur.code[line, 1 + FORMS["kernel"].index("src")]
+    blur.code[line, 1 + FORMS["kernel"].index("at")] = blur.values[source, 0]
+    with pytest.raises(TypeError, match="lies over what it reads or writes"):
+        prove(plan, blur)
+
+
+def test_a_line_that_calls_nothing_is_refused(plan):
+    program = write_program(plan)
+    line = line_of(program, "kernel", "of normalize")
+    calls = {place: call for place, call in program.calls.items() if place != line}
+    with pytest.raises(TypeError, match=f"line {line}, None: nothing is called"):
+        prove(plan, dataclasses.replace(program, calls=calls))
+
+
+def test_an_arena_that_is_too_small_is_refused(plan):
+    with pytest.raises(TypeError, match="of 64"):
+        prove(dataclasses.replace(plan, arena_bytes=64), write_program(plan))

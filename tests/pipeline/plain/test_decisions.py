@@ -1,0 +1,100 @@
+"""Decisions without pixels equal those with them; plans can be read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stoker.ops.contract.op import State
+from stoker.pipeline import pipeline
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.plain.decisions import decide
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.showing.explain import explain
+from stoker.protocol.errors import SampleError, UsageError
+from stoker.protocol.items import ItemField
+from stoker.rng.row import Row
+
+
+@pytest.fixture(scope="module")
+def plan(toys, varied):
+    @pipeline
+    def train(sample):
+        image, mask = toys.trim(sample.image, sample.mask)
+        image, mask = toys.crop(image, mask, side=40)
+        if sample.label > 2 and image.height == 40:
+            image = toys.shift(toys.flip(image))
+        elif sample["stoker.epoch"] == 1:
+            image = toys.flip(image, stream="other")
+        return {"image": image, "mask": mask, "view": sample["stoker.view"], "n": sample.label + 1}
+
+    return bind(train.graph(), varied)
+
+
+def test_decide_equals_run(plan, photo, rows):
+    image, mask = photo
+    plain, fast = Interpreter(plan), compile_plan(plan)
+    outputs = [np.zeros(o.shape, o.dtype) for o in plan.outputs]
+    seen = set()
+    for label, row in enumerate(rows):
+        fields = {"image": image, "mask": mask, "label": np.int64(label % 5)}
+        inputs = [fields[name] for name in plan.fields]
+        plain.run(row, inputs, outputs)
+        sizes = {"image": image.shape[:2], "mask": mask.shape[:2]}
+        decided = decide(plan, row, sizes, {"label": label % 5})
+        assert decided == plain.records()
+        assert outputs[2] == row.view
+        assert outputs[3] == label % 5 + 1
+        fast.run(row, inputs, outputs)
+        made = {entry["stream"]: entry["record"] for entry in fast.records()}
+        assert all(made[entry["stream"]] == entry["record"] for entry in decided)
+        seen.add(tuple(entry["stream"] for entry in decided))
+    assert len(seen) == 3
+
+
+def test_decide_says_what_is_missing(plan, toys, varied):
+    row = (1, 2, 3)
+    with pytest.raises(UsageError, match=r"'label' is label int64\[\]: give its value in scalars"):
+        decide(plan, row, {"image": (50, 50), "mask": (50, 50)})
+    with pytest.raises(UsageError, match=r"field 'image' is image .*: give its height and width"):
+        decide(plan, row, {}, {"label": 1})
+
+
+@pytest.mark.parametrize("given", [2, {"xyxy": []}, np.zeros((2, 4), np.float32), np.zeros(4)])
+def test_decide_takes_items_as_records(given):
+    items = (ItemField("xyxy", "float32", 4),)
+    plan = bind(
+        pipeline(lambda s: {"boxes": s.boxes, "label": s.label}).graph(),
+        {"boxes": State.ragged("boxes", items, 8), "label": State.fixed("label", "int64", ())},
+    )
+    message = r"field 'boxes' is .*: expected its records in items, \(n, 4\) uint32, got .* scalars"
+    with pytest.raises(UsageError, match=message):
+        decide(plan, (1, 2, 3), {}, {"label": 1}, items={"boxes": given})
+    with pytest.raises(UsageError, match=r"field 'label' is .*: items are boxes or keypoints"):
+        decide(plan, (1, 2, 3), {}, {"label": 1}, items={"label": given})
+    decide(plan, Row(1, 2, 3), {}, {"label": 1}, items={"boxes": np.zeros((2, 4), np.uint32)})
+
+
+def test_decide_checks_sizes(plan, rows):
+    with pytest.raises(SampleError, match=r"one height and width, got 90x90 and 90x91"):
+        decide(plan, rows[0], {"image": (90, 90), "mask": (90, 91)}, {"label": 1})
+    with pytest.raises(SampleError, match=r"this sample's size is 513x50"):
+        decide(plan, rows[0], {"image": (513, 50), "mask": (513, 50)}, {"label": 1})
+
+
+def test_explain(plan):
+    text = explain(plan)
+    for part in (
+        f"pipeline {plan.pipeline_id}",
+        "streams: other, toy_crop, toy_flip, toy_shift, toy_trim",
+        f"scratch arena: {plan.arena_bytes} bytes",
+        "= field 'image': image uint8[<=512x<=512x3], in the input",
+        "stream 'toy_trim' (",
+        "have one size",
+        "mask: mask uint8 (40, 40)",
+        "  else:",
+        "the row's epoch",
+        "output 'n' = v",
+    ):
+        assert part in text, text

@@ -1,0 +1,240 @@
+"""Configuration: every source, its order, its origin, and every mistake's message."""
+
+import os
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from stoker.protocol.errors import ConfigError
+from stoker.server.settings import config
+from stoker.server.settings.config import load, show
+from stoker.server.settings.config_types import Config, Section, decode_hook, key_types, parse_size
+
+DOCS = Path(__file__).parents[3] / "docs" / "configuration.md"
+
+
+@pytest.fixture
+def toml(tmp_path):
+    def write(text: str) -> Path:
+        path = tmp_path / "stoker.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_the_later_source_wins_key_by_key_and_the_origin_is_kept(toml):
+    file = toml(
+        "[workers]\ncount = 3\n[memory]\nlimit = '2 GiB'\n[log]\nlevel = 'debug'\n"
+        "[datasets]\na = 'one'\nb = '/two'\n"
+    )
+    loaded = load(
+        file,
+        flags={"log.level": "error", "datasets": {"c": "/three"}, "daemon.address": None},
+        environment={
+            "STOKER_WORKERS_COUNT": "5",
+            "STOKER_LOG_LEVEL": "warning",
+            "STOKER_DATASETS": "b=/deux, d=/four",
+            "STOKER_TEST_SESSION": "not ours",
+            "XDG_RUNTIME_DIR": "/run/user/7",
+            "XDG_CACHE_HOME": "/cache",
+        },
+    )
+    found, origins = loaded
+    assert found.workers.count == 5
+    assert found.memory.limit == 2 * 2**30
+    assert found.log.level == "error"
+    assert found.datasets == {
+        "a": str(file.parent / "one"),
+        "b": "/deux",
+        "c": "/three",
+        "d": "/four",
+    }
+    assert found.daemon.address == "ipc:///run/user/7/stoker/stoker.sock"
+    assert found.daemon.cache_root == "/cache/stoker/kernels"
+    assert origins["workers.count"] == "environment variable STOKER_WORKERS_COUNT"
+    assert origins["memory.limit"] == str(file)
+    assert origins["log.level"] == "flag --log-level"
+    assert origins["datasets.a"] == str(file)
+    assert origins["datasets.b"] == "environment variable STOKER_DATASETS"
+    assert origins["datasets.c"] == "flag --dataset"
+    assert origins["daemon.grace_s"] == "default"
+
+
+def test_the_file_may_be_named_by_the_environment(toml):
+    file = toml("[workers]\ncount = 9\n")
+    assert load(environment={"STOKER_CONFIG": str(file)}).config.workers.count == 9
+
+
+def test_defaults_come_from_the_host():
+    found, origins = load(environment={})
+    assert 1 <= found.workers.count <= len(os.sched_getaffinity(0))
+    assert re.match(r"default \((affinity|cgroup quota) of .* cores\)", origins["workers.count"])
+    assert found.memory.limit > 0
+    assert origins["memory.limit"].startswith("default (50% of what is free by ")
+    assert found.metrics.address == ""
+
+
+def test_the_tree_is_frozen():
+    with pytest.raises(AttributeError):
+        load(environment={}).config.workers.count = 7
+
+
+def test_python_path_from_every_source(toml, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = toml("[daemon]\npython_path = ['lib', '/abs']\n")
+    assert load(file, environment={}).config.daemon.python_path == (f"{tmp_path}/lib", "/abs")
+    variables = {"STOKER_DAEMON_PYTHON_PATH": "x:/y"}
+    assert load(environment=variables).config.daemon.python_path == (f"{tmp_path}/x", "/y")
+    flags = {"daemon.python_path": ["z"]}
+    assert load(flags=flags, environment={}).config.daemon.python_path == (f"{tmp_path}/z",)
+
+
+@pytest.mark.parametrize(
+    ("text", "size_bytes"),
+    [
+        ("1", 1),
+        ("500MB", 500_000_000),
+        ("1.5 GiB", 1610612736),
+        ("2k", 2000),
+        ("2 kib", 2048),
+        ("1Ti", 2**40),
+    ],
+)
+def test_sizes(text, size_bytes):
+    assert parse_size(text) == size_bytes
+    assert load(flags={"memory.limit": text}, environment={}).config.memory.limit == size_bytes
+
+
+MISTAKES = [
+    (
+        "[wrokers]\ncount = 1\n",
+        "{file}: unknown section [wrokers]; did you mean workers?",
+    ),
+    ("[workers]\ncuont = 1\n", "{file}: unknown key workers.cuont; did you mean count?"),
+    (
+        "[log]\nzzz = 1\n",
+        "{file}: unknown key log.zzz; known are format, level",
+    ),
+    ("[workers]\ncount = 'x'\n", "{file}: Expected `int`, got `str` - at `$.workers.count`"),
+    ("[workers]\ncount = 0\n", "{file}: Expected `int` >= 1 - at `$.workers.count`"),
+    ("[log]\nlevel = 'loud'\n", "{file}: Invalid enum value 'loud' - at `$.log.level`"),
+    (
+        "[memory]\nlimit = 'much'\n",
+        "{file}: Expected a size such as 6GiB or 500MB, got `much` - at `$.memory.limit`",
+    ),
+    ("[memory]\nlimit = 0\n", "{file}: Expected `int` >= 1, got `0` - at `$.memory.limit`"),
+    (
+        "[memory]\nlimit = 1.5\n",
+        "{file}: Expected `int | str`, got `float` - at `$.memory.limit`",
+    ),
+    (
+        "[pipelines]\ntrain = 'no colon'\n",
+        "{file}: Expected `str` matching regex '^[A-Za-z_][\\\\w.]*:[A-Za-z_]\\\\w*$'"
+        " - at `$.pipelines.train`",
+    ),
+    (
+        "[metrics]\naddress = 'nowhere'\n",
+        "{file}: Expected `str` matching regex '^$|^(\\\\S+:|:)?\\\\d{{1,5}}$'"
+        " - at `$.metrics.address`",
+    ),
+    ("workers = 4\n", "{file}: expected a table [workers], got `int`"),
+    (
+        "a = [",
+        "configuration file {file}: Invalid value (at end of document)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), MISTAKES)
+def test_a_mistake_in_the_file_names_file_key_and_remedy(toml, text, message):
+    file = toml(text)
+    with pytest.raises(ConfigError) as caught:
+        load(file, environment={})
+    assert caught.value.message == message.format(file=file)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path / "none.toml", environment={})
+    assert caught.value.message == (
+        f"configuration file {tmp_path}/none.toml: No such file or directory;"
+        " name a readable TOML file"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        (
+            "STOKER_WORKERS_CUONT",
+            "1",
+            "environment variable STOKER_WORKERS_CUONT: unknown key workers.cuont;"
+            " did you mean STOKER_WORKERS_COUNT?",
+        ),
+        (
+            "STOKER_WORKERS_COUNT",
+            "many",
+            "environment variable STOKER_WORKERS_COUNT: Expected `int`, got `str`"
+            " - at `$.workers.count`",
+        ),
+        (
+            "STOKER_PIPELINES",
+            "train",
+            "environment variable STOKER_PIPELINES: expected NAME=VALUE[,NAME=VALUE...],"
+            " got 'train'",
+        ),
+    ],
+)
+def test_a_mistake_in_the_environment_names_the_variable(name, value, message):
+    with pytest.raises(ConfigError) as caught:
+        load(environment={name: value})
+    assert caught.value.message == message
+
+
+def test_a_key_of_a_type_that_nothing_reads_is_a_bug_of_ours():
+    with pytest.raises(TypeError, match="the configuration cannot read a key of type complex"):
+        decode_hook(complex, 1)
+
+
+def test_a_mistake_in_a_flag_names_the_flag():
+    with pytest.raises(ConfigError) as caught:
+        load(flags={"workers.count": 100000}, environment={})
+    assert caught.value.message == "flag --workers: Expected `int` <= 1024 - at `$.workers.count`"
+
+
+def test_show_prints_every_key_once_with_its_origin(toml):
+    loaded = load(toml("[datasets]\nphotos = '/p'\n"), environment={"STOKER_LOG_FORMAT": "json"})
+    lines = dict(line.split(" = ", 1) for line in show(loaded).splitlines())
+    keys = {
+        f"{section}.{key}" for section, kinds in key_types().items() for key in kinds if key != "*"
+    }
+    assert set(lines) == keys | {"datasets.photos"}
+    assert lines["log.format"] == '"json"  # environment variable STOKER_LOG_FORMAT'
+    assert lines["datasets.photos"].startswith('"/p"  # ')
+    assert lines["daemon.exit_with_last_client"] == "false  # default"
+
+
+def test_the_documentation_has_exactly_the_keys_and_defaults():
+    rows = re.findall(r"^\| `(\w+)\.(\w+)` \| (.*?) \| (.*?) \|", DOCS.read_text(), re.MULTILINE)
+    documented = {(section, key): default.strip("`") for section, key, _, default in rows}
+    sections = {field.name: field.type for field in msgspec.structs.fields(Config)}
+    expected = {
+        (section, field.name): field
+        for section, kind in sections.items()
+        if isinstance(kind, type) and issubclass(kind, Section)
+        for field in msgspec.structs.fields(kind)
+    }
+    assert documented.keys() == expected.keys()
+    for place, field in expected.items():
+        if field.default is not msgspec.NODEFAULT:
+            assert documented[place] == config._toml(field.default), place
+
+
+def test_datasets_that_are_no_folders(toml, tmp_path):
+    """A pattern counts from the file's folder, as a path does; `module:Class` is no path."""
+    text = "[datasets]\ntars = 'shards/{00..99}.tar'\nlive = 'photos.sources:Archive'\n"
+    found = load(toml(text), environment={}).config.datasets
+    assert found == {"tars": f"{tmp_path}/shards/{{00..99}}.tar", "live": "photos.sources:Archive"}

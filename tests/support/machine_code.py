@@ -1,0 +1,72 @@
+"""The rules that a kernel's machine code obeys, checked in its LLVM IR and its assembly.
+
+The numeric contract promises the same bytes on every machine. So compiled code calls no function of
+a mathematics library (results of libraries differ in the last bit), and neither reorders nor fuses
+floating-point operations. A kernel that runs per sample allocates no memory. numba keeps the text
+of code only in the process that compiled it: start with an empty kernel cache.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from stoker.protocol.errors import UsageError
+
+# Of LLVM's own operations, those that become calls of libm, or a fused or inexact operation.
+_INEXACT = re.compile(
+    r"^llvm\.(exp|log|pow|sin|cos|tan|a?sinh?|a?cosh?|a?tanh?2?|ldexp|frexp|fma|fmuladd)\w*\."
+)
+_FLAGS = re.compile(r"= (f\w+) (?:\w+ )*?(fast|nnan|ninf|nsz|arcp|contract|afn|reassoc)\b")
+_CALL = re.compile(r"\bcall\b[^@\n]*@\"?([\w.$]+)")
+_FUSED = re.compile(r"\bv?f(?:n?m(?:add|sub)|madd|msub|mla|mls)\d*[sp]?[sd]?\b")
+_FUNCTION = re.compile(r"(?=^define )", re.MULTILINE)
+_WRAPPER = re.compile(r"^define [^(]*@\"?(?:_ZN7cpython|cfunc\.|_ZN\w*7cpython)")
+# Counting references and looking at strides.
+_KNOWN_CALLS = (
+    "llvm.",
+    "_Z",
+    "NRT_incref",
+    "NRT_decref",
+    "NRT_MemInfo_call_dtor",
+    "numba_attempt_nocopy_reshape",
+)
+
+
+def violations(fast: Any) -> list[str]:
+    """Return what the machine code of a compiled kernel does against the contract, in words.
+
+    Args:
+        fast: what `stoker.jit.compiled` returned, after it was compiled in this process for at
+            least one signature. Callees are part of its code.
+
+    Raises:
+        UsageError: there is no text: nothing is compiled, or it came from the cache on disk.
+    """
+    texts = list(fast.inspect_llvm().values())
+    if not texts or not all("define" in text for text in texts):
+        raise UsageError(
+            f"{fast.py_func.__qualname__}: no machine code to read: call it in this process, with "
+            "an empty kernel cache"
+        )
+    found = [fault for text in texts for fault in _in_ir(text)]
+    found += [
+        f"fuses a multiplication and an addition: {match}"
+        for text in fast.inspect_asm().values()
+        for match in _FUSED.findall(text)
+    ]
+    return sorted(set(found))
+
+
+def _in_ir(text: str) -> Iterator[str]:
+    for function in _FUNCTION.split(text):
+        if not function.startswith("define") or _WRAPPER.match(function):
+            continue
+        for called in _CALL.findall(function):
+            if called.startswith("NRT_") and "lloc" in called:
+                yield f"allocates memory: {called}"
+            elif not called.startswith(_KNOWN_CALLS) or _INEXACT.match(called):
+                yield f"calls {called}"
+        for operation, flag in _FLAGS.findall(function):
+            yield f"lets {operation} be reordered or rounded otherwise: {flag}"
+        if re.search(r"= frem\b", function):
+            yield "calls fmod, by frem"
