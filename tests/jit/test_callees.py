@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from stoker.jit import compiled, diskcache, kernel
-from stoker.jit import compiling as jit
+from stoker.jit import compiled, compiling, diskcache, kernel
 
 
 @kernel
@@ -39,7 +38,7 @@ def forms(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(diskcache, "_chosen", [tmp_path_factory.mktemp("kernels")])
         assert compiled(caller)(np.arange(4)) == 16
-    return {fn.__name__: form for fn, form in jit._callee_forms.items()}
+    return {fn.__name__: form for fn, form in compiling._callee_forms.items()}
 
 
 def test_a_callee_is_compiled_once_for_all_constants_of_a_type(forms):
@@ -116,12 +115,11 @@ def test_stored_callees_are_copied_into_new_code(python, tmp_path):
         import sys
         sys.path.insert(0, sys.argv[1])
         from kernels_of_test import inner, outer
-        from stoker.jit import compiling as jit
-        from stoker.jit import diskcache
-        jit.compiled(outer)(3)
-        for file in jit.compiled(outer)._cache._folder.glob("*/*.nb?"):
+        from stoker.jit import compiled, compiling
+        compiled(outer)(3)
+        for file in compiled(outer)._cache._folder.glob("*/*.nb?"):
             file.unlink()
-        print(*jit._callee_forms[inner].stats.cache_hits.values())
+        print(*compiling._callee_forms[inner].stats.cache_hits.values())
     """
     assert python(script, str(tmp_path)) == ""
     assert python(script, str(tmp_path)) == "1"
