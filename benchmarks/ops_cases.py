@@ -100,7 +100,8 @@ class Prepared:
     @functools.cached_property
     def call(self) -> Callable[[], None]:
         """Compile or load the kernel; return a function that runs it."""
-        from stoker.pipeline.compiled.by_address import call_kernel  # noqa: PLC0415 - loads numba
+        from stoker.jit.compiling import compiled  # noqa: PLC0415 - loads numba
+        from stoker.pipeline.compiled.by_address import call_kernel  # noqa: PLC0415
         from stoker.pipeline.compiled.machine import address_of  # noqa: PLC0415
 
         values = []
@@ -108,7 +109,7 @@ class Prepared:
             line[: 1 + array.ndim] = (array.ctypes.data, *array.shape)
             values.append((line.ctypes.data, array.itemsize))
         return functools.partial(
-            call_kernel,
+            compiled(call_kernel),
             address_of(kernel_of(type(self.op), self.kind, *self.states)),
             8 * self.source.ndim + self.result.ndim,
             *values,
