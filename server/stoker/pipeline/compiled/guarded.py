@@ -73,8 +73,8 @@ class Guarded(Interpreter):
                 compiled(op.draw)(key, params, *size, record[0], *looked_at)
             except Exception as error:
                 super().draw(decision, row, size, items)  # names the line, if it raises as well
-                raised = f"raised {type(error).__name__}: {error}"
-                raise _fault(decision, "draw", op.draw, decision.site, raised, row) from error
+                why = f"raised {type(error).__name__}: {error}"
+                raise _fault(decision, "draw", op.draw, decision.site, why, row) from error
             fault = memory.fault()
             if any(a.tobytes() != b.tobytes() for a, b in zip(items, looked_at, strict=True)):
                 fault = "changed the items it reads"
