@@ -1,8 +1,8 @@
 """The lines of the user's source where the steps of a pipeline were written.
 
 Sites are stored with a graph but are not part of its identity: moving a line changes no stream. A
-site is the innermost frame outside `stoker.pipeline`, `stoker.ops`, `stoker.jit` and NumPy, so a user's own
-helper function is named at the line inside it.
+site is the innermost frame outside `stoker.pipeline`, `stoker.ops`, `stoker.jit` and NumPy, so a
+user's own helper function is named at the line inside it.
 """
 
 from __future__ import annotations
