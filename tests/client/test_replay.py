@@ -177,7 +177,7 @@ def test_a_replay_that_is_given_up_disturbs_nobody(daemon) -> None:
         with pytest.raises(PeerError, match="did not answer in time"):
             loader.replay(0, 0)
         loader._connection._timeout_s = 60.0
-        with pytest.raises(UsageError, match="one is under way"):
+        with pytest.raises(UsageError, match="expected one at a time per session"):
             loader.replay(0, 0)
         assert sum(1 for _ in loader) == STEPS
 

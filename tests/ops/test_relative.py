@@ -57,7 +57,7 @@ def every(name, keys=20):
         for key in range(keys):
             record = draw(op, before, key)
             for after in SIZES:
-                yield op, record, before, after, rescaled(op, record, before, after, False)
+                yield op, record, before, after, rescaled(op, record, before, after, PLAIN)
 
 
 def test_every_op_says_what_its_record_means_at_another_size():
@@ -72,7 +72,7 @@ def test_every_op_says_what_its_record_means_at_another_size():
 @pytest.mark.parametrize("name", sorted(MADE))
 def test_compiled_and_plain_give_the_same_record(name):
     for op, record, before, after, (fits, plain) in every(name, 6):
-        assert rescaled(op, record, before, after, True) == (fits, plain), (before, after)
+        assert rescaled(op, record, before, after, COMPILED) == (fits, plain), (before, after)
 
 
 @pytest.mark.parametrize("name", sorted(MADE))

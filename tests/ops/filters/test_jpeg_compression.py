@@ -40,7 +40,7 @@ def test_every_quality_of_the_range_is_drawn(run_op):
 
 
 def test_what_is_no_photograph_is_refused():
-    with pytest.raises(StateError, match=r"expected an image of 1 \(grey\) or 3 channels"):
+    with pytest.raises(StateError, match=r"expected an image of 1 \(gray\) or 3 channels"):
         JpegCompression().declare((State.fixed("image", "uint8", (8, 9, 4)),))
     with pytest.raises(ParameterError) as caught:
         JpegCompression((0, 90))

@@ -106,7 +106,7 @@ def test_what_is_refused():
         AugmixTransform(all_ops=1)
     with pytest.raises(ParameterError, match="interpolation to be one of nearest, bilinear"):
         AugmixTransform(interpolation="cubic")
-    with pytest.raises(StateError, match="an image of 1 \\(grey\\) or 3 channels"):
+    with pytest.raises(StateError, match="an image of 1 \\(gray\\) or 3 channels"):
         AugmixTransform().declare((State.fixed("image", "uint8", (8, 8, 4)),))
     with pytest.raises(StateError, match="augmix_transform has no rule for a mask"):
         AugmixTransform().declare((State.fixed("mask", "uint8", (8, 8)),))

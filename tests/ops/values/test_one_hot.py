@@ -33,5 +33,5 @@ def test_a_label_becomes_a_vector():
 
 
 def test_fractions_are_no_classes():
-    with pytest.raises(StateError, match="expected whole numbers"):
+    with pytest.raises(StateError, match="expected integers"):
         OneHot(5).declare((State.fixed("scalar", "float64", ()),))
