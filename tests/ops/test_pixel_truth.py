@@ -33,6 +33,7 @@ ONE_KIND = {
     "normalize",
     "one_hot",
     "posterize",
+    "rgb_shift",
     "rgb_to_hsv",
     "rgb_to_ycbcr",
     "salt_and_pepper",

@@ -19,6 +19,7 @@ from stoker.pipeline.engine.interface import Row
 from stoker.jit import compiled, set_cache_root
 from stoker.server.workers.compiling import compiled_plan
 from stoker.server.rows.reading import SampleReader
+from stoker.jit.arithmetic import COMPILED
 
 set_cache_root(sys.argv[1])
 plain = (splice._cut, permutation.permute, permutation.permute_into, permutation.fill_words)

@@ -205,7 +205,7 @@ def test_a_damaged_sample_is_found_and_told(folder, tmp_path):
                 for array in next(reference_batches(folder, mixed.graph(), both))[1].values()
             ],
         )
-        with pytest.raises(SampleError, match="no picture of 31x32"):
+        with pytest.raises(SampleError, match="expected an image of 31x32"):
             fill(
                 folder,
                 small,
