@@ -1,8 +1,8 @@
-"""Aspect-ratio buckets: planning a million images and iterating over an epoch of their batches.
+"""Aspect-ratio buckets: plan a million images and iterate over an epoch of their batches.
 
-Side by side in one process: Stoker's plan and order, and what one writes first, a dict of lists
-that is filled image by image, shuffled and sliced (and loses what fills no batch). Times are CPU
-seconds of the one thread that both run on, so other work on the machine counts little.
+Two contenders in one process: Stoker's plan and order, and the obvious first version, a dict of
+lists that is filled image by image, shuffled and sliced (it drops images that fill no batch). Times
+are CPU seconds of the one thread that both run on, so other work on the machine matters little.
 
     python benchmarks/buckets.py --images 1000000 --batch-size 64
 """
@@ -26,7 +26,7 @@ AREA, DIVISOR = 1024 * 1024, 64
 
 
 def sizes_of(images: int) -> tuple[np.ndarray, np.ndarray]:
-    """Widths and heights as of photographs: log-normal ratios round 4:3, many areas."""
+    """Return widths and heights like those of photographs: log-normal ratios around 4:3."""
     rng = np.random.default_rng(5)
     ratio = np.exp(rng.normal(0.15, 0.35, images))
     area = np.exp(rng.uniform(np.log(2e5), np.log(1.2e7), images))
@@ -36,7 +36,7 @@ def sizes_of(images: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def own_size(width: int, height: int) -> tuple[int, int]:
-    """The rule with floats, as in waifu-diffusion's pull request 59, its slips mended."""
+    """Apply the rule in floats, as in waifu-diffusion's pull request 59, with its errors fixed."""
     scale = (AREA / (width * height)) ** 0.5
     w, h = (round(side * scale / DIVISOR) * DIVISOR for side in (width, height))
     if w * h > AREA:
@@ -45,7 +45,7 @@ def own_size(width: int, height: int) -> tuple[int, int]:
 
 
 def dict_of_lists(widths: Any, heights: Any, batch_size: int) -> Callable[[], int]:
-    """Plan with a dict; returns what iterates over one epoch and counts its batches."""
+    """Plan with a dict; return a function that iterates over an epoch and counts its batches."""
     buckets: dict[tuple[int, int], list[int]] = {}
     for number, (width, height) in enumerate(zip(widths.tolist(), heights.tolist(), strict=True)):
         buckets.setdefault(own_size(width, height), []).append(number)

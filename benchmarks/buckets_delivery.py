@@ -1,8 +1,8 @@
-"""What buckets cost in delivery: pixels per second with them, and of one size without.
+"""The cost of buckets in delivery: pixels per second with buckets, and with one size.
 
-The same photographs, as JPEGs of many shapes, through one private daemon: once to the sizes of
-their buckets, once all to the square of their mean area, so both decode and deliver as many pixels.
-Epochs take turns, so whatever slows the machine down meets both.
+The same photographs, as JPEGs of many shapes, go through one private daemon: once to the sizes of
+their buckets, once all to the square of their mean area. So both decode and deliver the same number
+of pixels. Epochs alternate, so a slowdown of the machine affects both.
 
     python benchmarks/buckets_delivery.py --images 600 --rounds 5 --workers 2
 """
@@ -31,7 +31,7 @@ def bucketed(sample):
 
 @pipeline
 class Square:
-    """All images in one size."""
+    """Resize all images to one size."""
 
     def __init__(self, side: int) -> None:
         self.side = side
@@ -42,7 +42,7 @@ class Square:
 
 
 def make_dataset(folder: Path, images: int) -> Path:
-    """Crops of photographs with log-normal ratios, all of about the same area, as JPEGs."""
+    """Write crops of photographs with log-normal ratios and about the same area, as JPEGs."""
     rng = np.random.default_rng(2)
     photos = [skimage.data.astronaut(), skimage.data.coffee()]
     rows = []
@@ -59,7 +59,7 @@ def make_dataset(folder: Path, images: int) -> Path:
 
 
 def epoch(loader: Loader) -> float:
-    """Pixels per second of one epoch."""
+    """Return the pixels per second of one epoch."""
     begun, pixels = time.perf_counter(), 0
     for batch in loader:
         pixels += batch.image.size // 3

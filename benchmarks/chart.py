@@ -1,4 +1,4 @@
-"""A plot of rates as an SVG picture: a panel for each workload, a bar for each contender."""
+"""A plot of rates as SVG: a panel for each workload, a bar for each contender."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -9,7 +9,7 @@ INK, OURS, THEIRS = "#222222", "#1f77b4", "#c4c4c4"
 
 
 class Rates(Protocol):
-    """A median, and the least and the greatest."""
+    """Median, least and greatest rate."""
 
     rate: float
     low: float
@@ -17,10 +17,10 @@ class Rates(Protocol):
 
 
 def chart(panels: Sequence[tuple[str, Mapping[str, Rates]]]) -> str:
-    """Return the picture.
+    """Return the SVG text.
 
     Args:
-        panels: title, and the contenders of each; ours have Stoker's name or are plain loops.
+        panels: title and contenders of each panel; Stoker's own have its name or are plain loops.
     """
     parts, top = [], MARGIN
     for title, rates in panels:
@@ -39,7 +39,7 @@ def chart(panels: Sequence[tuple[str, Mapping[str, Rates]]]) -> str:
 
 
 def _bar(top: int, name: str, rate: Rates, scale: float) -> list[str]:
-    """A contender's bar, with a line from its least to its greatest rate."""
+    """Draw a contender's bar, with a line from its least to its greatest rate."""
     colour = OURS if "Stoker" in name or "plain loops" in name else THEIRS
     middle, low, high = top + BAR / 2, LABELS + rate.low * scale, LABELS + rate.high * scale
     width = rate.rate * scale

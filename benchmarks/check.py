@@ -1,7 +1,7 @@
-"""Whether two contenders' batches hold the same, whatever was drawn: `epochs.summary` compared.
+"""Check that the batches of two contenders agree up to random draws: compares `epochs.summary`.
 
-Means are taken over whole epochs, for each channel, in bands of rows: a wrong order of channels, a
-picture upside down, another normalisation or no crop at all shows. A filter does not.
+Means are taken over whole epochs, for each channel, in bands of rows. They reveal a wrong order of
+channels, an image upside down, another normalization or a missing crop, but not another filter.
 """
 
 from typing import Any
@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 TOLERANCE = 0.015
-"""Of the range of values: what means of random crops may differ by. Of it 0.005 is the fast DCT, by
-which FFCV and tf.data decode, and which is darker by as much."""
+"""Allowed difference of means of random crops, as a fraction of the range of values. 0.005 of it is
+for the fast DCT of FFCV and tf.data, whose images are darker by that much."""
 
 
 def compare(first: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """Return in words what differs; nothing, if the two do the same work."""
+    """Return the differences in words; empty if the two do the same work."""
     faults = [
         f"{what} {other[what]} instead of {first[what]}"
         for what in ("images", "shape", "dtype", "masks")

@@ -1,10 +1,10 @@
-"""Reading ahead, with nothing in the page cache: a worker's code with and without it.
+"""Read-ahead with an empty page cache: a worker's code with and without it.
 
     python benchmarks/cold.py [--rounds 3] [--rows 1024]
 
-Each run is a fresh process that first has the kernel forget the dataset's files, then computes rows
-of a shuffled epoch of W1 on one core. `warm` does not forget. What storage and its own read-ahead
-(`/sys/block/*/queue/read_ahead_kb`) do on this machine decides what there is to gain. Prints rows a
+Each run is a fresh process that first drops the dataset's files from the page cache, then computes
+rows of a shuffled epoch of W1 on one core. `warm` does not drop them. The possible gain depends on
+the machine's storage and its own read-ahead (`/sys/block/*/queue/read_ahead_kb`). Prints rows per
 second, medians over the rounds, and how often the process waited for storage.
 """
 
@@ -35,7 +35,7 @@ KINDS = ("warm", "cold", "cold, read ahead")
 
 
 def forget(folder: Path) -> None:
-    """Have the kernel drop the files' pages."""
+    """Make the kernel drop the pages of the files."""
     for path in folder.glob("*.arrow"):
         descriptor = os.open(path, os.O_RDONLY)
         os.fsync(descriptor)
@@ -44,7 +44,7 @@ def forget(folder: Path) -> None:
 
 
 def run(kind: str, packed: Path, rows: int) -> dict[str, float]:
-    """Compute rows; return rows a second and the major faults."""
+    """Compute rows; return rows per second and the number of major faults."""
     graph = pipelines.w1.graph()
     spec = make_spec(packed, graph, batch_size=BATCH)
     with open_dataset(packed) as dataset:

@@ -1,11 +1,11 @@
-"""CPU seconds that a pipeline takes to build: nothing cached, and all that it calls cached.
+"""CPU seconds that a pipeline takes to build: with an empty cache, and with all kernels cached.
 
     python benchmarks/compile.py [--rounds 3]
 
-Each build, the plan's tracing and binding included, runs in a fresh process, with a kernel cache
-of its own. Imports and numba's tables are not counted, for workers are forks of a process that has
-them; what they take is printed apart. CPU seconds of one thread, the least of the rounds: a busy
-machine disturbs them less than seconds on the clock. Prints Markdown.
+Each build, including tracing and binding of the plan, runs in a fresh process with its own kernel
+cache. Imports and numba's tables are not counted, because workers are forks of a process that has
+them; their cost is printed separately. Times are CPU seconds of one thread, the least of the
+rounds: a busy machine disturbs them less than wall-clock time. Prints Markdown.
 """
 
 import argparse
@@ -86,9 +86,9 @@ PIPELINES = {
 
 
 def child(name: str, cache: str) -> dict[str, float]:
-    """Build one pipeline in this process; return CPU seconds by what was done."""
+    """Build one pipeline in this process; return CPU seconds by phase."""
     begun = time.process_time()
-    from numba.core.registry import cpu_target  # noqa: PLC0415 - what it takes is measured
+    from numba.core.registry import cpu_target  # noqa: PLC0415 - the import is measured
 
     from stoker.pipeline.compiled.executor import compile_plan  # noqa: PLC0415
 
@@ -113,7 +113,7 @@ def build(name: str, cache: Path) -> dict[str, float]:
 def measure(name: str, cache: Path, rounds: int) -> tuple[str, float]:
     """Return a pipeline's line of the table, and the CPU seconds of imports.
 
-    What is cached are the functions that a pipeline calls, so a new pipeline of cached functions
+    The cache holds the functions that a pipeline calls. So a new pipeline of cached functions
     takes as long as one that was built before.
     """
     nothing = build(name, cache)["build"]

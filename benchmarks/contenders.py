@@ -1,4 +1,4 @@
-"""Who is compared: what each does, by which script, and how that is called."""
+"""The contenders: their work, their script and its command line."""
 
 import subprocess
 import sys
@@ -18,12 +18,12 @@ class Contender:
     """One contender.
 
     Attributes:
-        what: for people.
-        script: in this folder.
-        packed: what of the workload's packed forms it reads; "" the files themselves.
-        options: of the script.
-        peer: whose interpreter runs it, see `--peer`; "" this one.
-        workloads: what it can do.
+        what: human-readable description.
+        script: file name in this folder.
+        packed: which of the workload's packed forms it reads; "" means the files themselves.
+        options: options of the script.
+        peer: name of the peer whose interpreter runs it, see `--peer`; "" means this one.
+        workloads: the workloads that it supports.
     """
 
     what: str
@@ -87,7 +87,7 @@ PEERS = tuple(sorted({contender.peer for contender in CONTENDERS.values() if con
 
 
 def chosen(workload: str, letters: str, peers: dict[str, str]) -> list[str]:
-    """Return the contenders of a workload: those of our own by letter, peers where they are."""
+    """Return the contenders of a workload: our own by letter, peers if they are available."""
     return [
         name
         for name, contender in CONTENDERS.items()
@@ -99,17 +99,17 @@ def chosen(workload: str, letters: str, peers: dict[str, str]) -> list[str]:
 def output_of(
     name: str, workload: str, data: Path, peers: dict[str, str], options: dict[str, object]
 ) -> str:
-    """Run a contender in a fresh process; return what it printed.
+    """Run a contender in a fresh process; return its output.
 
     Args:
-        name: of the contender.
-        workload: what it does.
+        name: name of the contender.
+        workload: name of the workload.
         data: the folder of all data.
         peers: name of a peer -> its interpreter.
-        options: of every contender's script.
+        options: options for every contender's script.
 
     Raises:
-        subprocess.CalledProcessError: it failed.
+        subprocess.CalledProcessError: the contender failed.
     """
     contender = CONTENDERS[name]
     source = source_of(data, workload)

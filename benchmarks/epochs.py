@@ -1,6 +1,6 @@
-"""What a contender that yields batches prints: its epochs' times, or what its batches hold.
+"""The output of a contender that yields batches: times of its epochs, or a summary of them.
 
-Runs in every contender's process, under the interpreter of a peer too: it needs nothing but NumPy.
+Runs in every contender's process, also under the interpreter of a peer, so it needs only NumPy.
 """
 
 import argparse
@@ -16,28 +16,28 @@ from meter import measure
 
 Batches = Callable[[], Iterable[tuple[Any, Any]]]
 BANDS = 3
-"""A picture's mean is taken in so many bands of rows, so that one upside down is noticed."""
+"""Number of bands of rows in which means are taken, so that an image upside down is noticed."""
 
 
 def parser(what: str) -> argparse.ArgumentParser:
-    """Return the options that all contenders have."""
+    """Return the parser of the options that all contenders have."""
     made = argparse.ArgumentParser(description=what)
     made.add_argument("source", type=Path)
     made.add_argument("--workload", required=True)
     made.add_argument("--workers", type=int, default=2)
     made.add_argument("--batch-size", type=int, default=256)
     made.add_argument("--epochs", type=int, default=3)
-    made.add_argument("--check", action="store_true", help="print what the batches hold instead")
+    made.add_argument("--check", action="store_true", help="print a summary of the batches instead")
     return made
 
 
 def show(batches: Batches, arguments: argparse.Namespace, packages: Iterable[str] = ()) -> None:
-    """Print one JSON line an epoch, or with `--check` one for all of them; versions before.
+    """Print the versions, then one JSON line per epoch, or with `--check` one for all of them.
 
     Args:
-        batches: begins an epoch; yields (images, what belongs to them), each with the rows first.
-        arguments: what `parser` parsed.
-        packages: whose versions are told.
+        batches: begins an epoch; yields (images, labels or masks), each with the rows first.
+        arguments: the parsed arguments of `parser`.
+        packages: names of the packages whose versions are printed.
     """
     versions = {name: version(name) for name in packages}
     if versions:
@@ -52,11 +52,11 @@ def show(batches: Batches, arguments: argparse.Namespace, packages: Iterable[str
 
 
 def summary(batches: Batches, epochs: int) -> dict[str, Any]:
-    """Describe what some epochs hold, whatever the order of their rows and channels.
+    """Summarize some epochs, independent of the order of their rows and channels.
 
     Returns:
-        `images`: how many; `shape`: of one, (3, height, width); `dtype`; `means`: of each channel
-        in each band of rows; `low`, `high`: the ends of the range; `masks`: the values of masks.
+        `images`: their number; `shape` of one, (3, height, width); `dtype`; `means` of each channel
+        in each band of rows; `low` and `high`, the ends of the range; `masks`, the values of masks.
     """
     total, images, low, high = np.zeros((3, BANDS)), 0, np.inf, -np.inf
     masks: set[int] = set()

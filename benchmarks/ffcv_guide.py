@@ -1,11 +1,11 @@
-"""What an operation of FFCV's guide costs: an epoch with PickACorner against one without.
+"""The cost of an operation of FFCV's guide: an epoch with PickACorner against one without.
 
     python benchmarks/ffcv_guide.py --images 50000 --epochs 20
 
-As the guide measures it: pictures of CIFAR-10's size, batches of 512, random order, decoder,
-PickACorner, ToTensor; both pipelines in one process, their epochs taking turns. Printed, for the
-serial and the parallel form, are the seconds of the fastest epoch without and with the operation,
-and their ratio, of the clock and of the processor. The guide got 1.26x for the parallel form.
+The setup is that of the guide: images of CIFAR-10's size, batches of 512, random order, decoder,
+PickACorner, ToTensor. Both pipelines run in one process, with alternating epochs. For the serial
+and the parallel form the script prints the seconds of the fastest epoch without and with the
+operation, and their ratio, in wall-clock and CPU time. The guide got 1.26x for the parallel form.
 """
 
 import argparse
@@ -30,7 +30,7 @@ SIDE = 32
 
 
 class Pictures:
-    """Cuttings of a photograph with noise, (32, 32, 3) uint8, and a label."""
+    """Crops of a photograph with noise, (32, 32, 3) uint8, and a label."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -45,7 +45,7 @@ class Pictures:
 
 
 def epoch_s(loader: Loader) -> tuple[float, float]:
-    """Return the seconds of an epoch, of the clock and of the processor."""
+    """Return the wall-clock and CPU seconds of an epoch."""
     began, used = time.perf_counter(), time.process_time()
     for _ in loader:
         pass
@@ -53,7 +53,7 @@ def epoch_s(loader: Loader) -> tuple[float, float]:
 
 
 def compare(path: Path, arguments: argparse.Namespace, operation: object) -> tuple[float, ...]:
-    """Return seconds without, with, and their ratio, of the clock and then of the processor."""
+    """Return seconds without, with, and their ratio: first wall-clock, then CPU time."""
     loaders = [
         Loader(
             str(path),

@@ -1,4 +1,4 @@
-"""What the files of a workload are. Read by every contender, so it needs nothing but NumPy."""
+"""The files of a workload. Every contender reads them here, so this needs only NumPy."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def photographs(source: Path) -> tuple[list[str], list[int]]:
-    """Return the paths of `source/CLASS/NAME.jpg`, sorted, and the number of each one's class."""
+    """Return the paths of `source/CLASS/NAME.jpg`, sorted, and their class numbers."""
     paths = sorted(source.glob("*/*.jpg"))
     classes = {name: number for number, name in enumerate(sorted({p.parent.name for p in paths}))}
     return [str(path) for path in paths], [classes[path.parent.name] for path in paths]
@@ -19,5 +19,5 @@ def pairs(source: Path) -> list[tuple[str, str]]:
 
 
 def arrays(source: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Return images (n, 32, 32, 3) uint8, mapped, and labels (n,) int64."""
+    """Return images (n, 32, 32, 3) uint8, memory-mapped, and labels (n,) int64."""
     return np.load(source / "image.npy", mmap_mode="r"), np.load(source / "label.npy")

@@ -1,8 +1,8 @@
-"""Data as `make_mixed_data.py` lays them out: flat folders, with labels beside the files.
+"""The data layout of `make_mixed_data.py`: flat folders with separate label files.
 
 `imagenet_like/NAME.jpg` and `labels.npy`, `cifar_like/images.npy` and `labels.npy`,
-`seg_like/img/NAME.jpg` and `seg_like/mask/NAME.png`. Hard links lay the same files out as every
-contender reads them, so nothing is copied and none of them reads another file.
+`seg_like/img/NAME.jpg` and `seg_like/mask/NAME.png`. Hard links give the same files the layout that
+every contender reads. So nothing is copied, and all contenders read the same files.
 """
 
 import os
@@ -12,12 +12,12 @@ import numpy as np
 
 
 def is_foreign(data: Path) -> bool:
-    """Tell whether a folder's data are laid out so."""
+    """Return whether a folder has this layout."""
     return any((data / name).is_dir() for name in ("imagenet_like", "cifar_like", "seg_like"))
 
 
 def arrange(data: Path, what: str) -> None:
-    """Link `data/what`: `images`, `pairs` or `tiny`, as `make_data.py` would have made them."""
+    """Link `data/what`: `images`, `pairs` or `tiny`, in the layout of `make_data.py`."""
     {"images": _images, "pairs": _pairs, "tiny": _tiny}[what](data, data / what)
 
 

@@ -1,25 +1,25 @@
-"""What in-order delivery costs where some samples take fifty times as long as most.
+"""The cost of in-order delivery when some samples take fifty times as long as most.
 
     python benchmarks/heavy_tail.py --workers 2 4 8 --rounds 5
 
-The samples are JPEGs of one photograph or another, most of them small and 1.5 in a hundred as large
-as makes them cost fifty times as much, in an order that is shuffled. Each is decoded and resized to
-64x64: real work, and it differs by the sample. Measured first, one by one: what a row costs.
+The samples are JPEGs of several photographs in shuffled order. Most are small; 1.5 in a hundred are
+so large that they cost fifty times as much. Each is decoded and resized to 64x64: real work that
+differs between samples. The script first measures the cost of each row.
 
-Two contenders: Stoker's daemon and client, batches of 128 in order, four under way; and the same
-compiled rows in plain loops that take whatever comes next, wait for nobody and deliver nothing.
-Each call costs some tens of microseconds, so the loops take `TAKEN` rows at a time. Their ratio
-holds what order costs and what delivery costs. So both run on a second dataset too, whose rows all
-cost about the heavy one's mean: there order has nothing to wait for, and the ratio is that of
-delivery alone. `order` is the first ratio over the second: what is left of the rate where rows
-differ. The four take turns. Timed are some epochs as a whole, after one that warms up. Each
-contender is a session of its own (setsid), for Linux shares a busy processor between sessions, and
-a private daemon is one.
+There are two contenders. One is Stoker's daemon and client: batches of 128 in order, four under
+way. The other computes the same compiled rows in plain loops that take any next rows, never wait
+and deliver nothing. Each call costs some tens of microseconds, so the loops take `TAKEN` rows at a
+time. The ratio of the two includes the cost of order and the cost of delivery. So both also run on
+a second dataset whose rows all cost about the mean of the first. There order never has to wait, and
+the ratio is that of delivery alone. `order` is the first ratio over the second: the part of the
+rate that remains when rows differ. The four runs alternate. Each time covers several epochs, after
+one warm-up epoch. Each contender is a separate session (setsid), because Linux shares a busy
+processor between sessions, and a private daemon is one.
 
-The last columns are the daemon's own decisions in virtual time, with the costs that were measured
+The last columns are the daemon's own decisions in virtual time, with the measured costs
 (`virtual_time.py`): the share of the workers' time in which they work, exact on a busy machine too.
-`bound` is what any scheduler could reach that delivers in order with four batches under way.
-Prints Markdown.
+`bound` is the best that any scheduler could reach that delivers in order with four batches under
+way. Prints Markdown.
 """
 
 import argparse
@@ -53,7 +53,7 @@ from stoker.server.rows.states import worker_plan
 
 SMALL, LARGE, LARGE_SHARE = (256, 192), (2600, 1950), 0.015
 EVEN = (336, 252)
-"""Of the dataset whose rows cost alike: about the mean of the others."""
+"""Size of the images of the dataset with equal costs: about the mean cost of the other."""
 BATCH, PREFETCH, TURN_S = 128, 4, 5e-4
 TAKEN = 16
 TIMED = 3
@@ -72,7 +72,7 @@ def encoded(image: Image.Image) -> bytes:
 
 
 def make_dataset(folder: Path, images: int, size: tuple[int, int], large_share: float) -> Path:
-    """Windows of photographs as JPEGs of a size, and a share of whole ones that are large."""
+    """Small windows of photographs as JPEGs, and a share of large whole photographs."""
     rng = np.random.default_rng(9)
     photos = [Image.fromarray(photo) for photo in (skimage.data.astronaut(), skimage.data.coffee())]
     large = [encoded(photo.resize(LARGE, Image.Resampling.LANCZOS)) for photo in photos]
@@ -92,7 +92,7 @@ def make_dataset(folder: Path, images: int, size: tuple[int, int], large_share: 
 
 
 class Rows:
-    """Computes rows of the stream into a slot of its own."""
+    """Computes rows of the stream into a private slot."""
 
     def __init__(self, packed: Path) -> None:
         graph = small.graph()
@@ -112,7 +112,7 @@ class Rows:
         self._computer.fill(self._slot, epoch, step, row, row + rows)
 
     def costs_s(self) -> np.ndarray:
-        """Return what each row of epoch 0 costs: the least of some tries."""
+        """Return the cost of each row of epoch 0: the least of some tries."""
         costs = np.full(self.rows, np.inf)
         for _ in range(TIMED):
             for number in range(self.rows):
@@ -123,7 +123,7 @@ class Rows:
 
 
 def any_next(packed: Path, epochs: int, taken: Synchronized, barrier: Barrier) -> None:
-    """Take any next rows until none are left; one epoch warms up."""
+    """Take any next rows until none are left; the first epoch is the warm-up."""
     rows = Rows(packed)
     for end in (rows.rows, (1 + epochs) * rows.rows):
         barrier.wait()
@@ -185,7 +185,7 @@ def seconds(contender: str, packed: Path, rows: int, workers: int, epochs: int) 
 
 
 def ratio(packed: Path, rows: int, workers: int, epochs: int) -> float:
-    """Return the rate in order over that without one, of both contenders in turn."""
+    """Return the rate in order over the rate without order; the contenders alternate."""
     loose, ordered = (seconds(name, packed, rows, workers, epochs) for name in CONTENDERS)
     print(f"{packed.name}, {workers} workers: {loose / ordered:.3f}", file=sys.stderr, flush=True)
     return loose / ordered

@@ -1,9 +1,9 @@
-"""How fast a large index opens, and what a further worker costs in memory.
+"""Time to open a large index, and the memory of a further worker.
 
-Writes the index of a source of ROWS samples (a sparse file stands for the source, nothing is read
-of it), opens it, then has one process, and WORKERS at a time, read the label and the size of every
-sample and many references. PSS is what the kernel counts: of a page that n processes share, each
-has an n-th. Prints one JSON object.
+Writes the index of a source of ROWS samples (a sparse file replaces the source and is never read)
+and opens it. Then one process, and WORKERS at a time, read the label and the size of every sample
+and many references. PSS is counted by the kernel: each of n processes that share a page has an n-th
+of it; libraries are not counted. Prints one JSON object.
 
     python benchmarks/index_memory.py --rows 10000000 --workers 4
 """
@@ -105,14 +105,25 @@ def write_file(folder: Path, declared: Schema, number: int, first: int, rows: in
     )  # fmt: skip
 
 
-def pss_kib() -> int:
-    """Return the proportional set size of this process."""
-    with open("/proc/self/smaps_rollup") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith("Pss:"))
+def pss_kib(folder: str) -> int:
+    """Return the proportional set size of the index's maps and of this process's own memory.
+
+    Libraries are left out: how many other processes share them changes from moment to moment.
+    """
+    total, counted = 0, False
+    with open("/proc/self/smaps") as file:
+        for line in file:
+            name, _, value = line.partition(":")
+            if " " in name:  # the first line of a map: addresses, mode, ..., path
+                path = line.split(maxsplit=5)[5].strip() if len(line.split()) > 5 else ""
+                counted = path.startswith((folder, "[")) or not path
+            elif name == "Pss" and counted:
+                total += int(value.split()[0])
+    return total
 
 
 def work(folder: str) -> None:
-    """A worker: say how much memory it has, read everything once, say it again; when asked to."""
+    """A worker: on request, report its memory, read everything once, report its memory again."""
     chosen = np.random.default_rng(0).integers(0, 2**62, 20_000)
 
     def answer(value: int) -> None:
@@ -120,10 +131,10 @@ def work(folder: str) -> None:
         sys.stdin.readline()
 
     answer(0)
-    answer(pss_kib())
+    answer(pss_kib(folder))
     with open_dataset(folder) as dataset:
         answer(read(dataset, (chosen % len(dataset)).tolist()))
-        answer(pss_kib())
+        answer(pss_kib(folder))
 
 
 def read(dataset: Dataset, chosen: list[int]) -> int:
@@ -142,7 +153,7 @@ def read(dataset: Dataset, chosen: list[int]) -> int:
 
 
 def measure(folder: Path, workers: int) -> int:
-    """Return the memory, in KiB, that reading takes in that many processes together."""
+    """Return the total memory, in KiB, that reading takes in that many processes."""
     command = [sys.executable, __file__, "--work", str(folder)]
     pool = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -150,7 +161,7 @@ def measure(folder: Path, workers: int) -> int:
     ]
     try:
         answers = []
-        for _ in range(4):  # nobody is asked the next before all have answered
+        for _ in range(4):  # the next request starts when all have answered
             answers.append(sum(int(worker.stdout.readline()) for worker in pool))
             for worker in pool:
                 worker.stdin.write("\n")

@@ -1,8 +1,8 @@
-"""The least time of several contenders, taken in turns.
+"""The least time of several contenders that alternate.
 
-A shared machine only ever adds time, so the least of many short slices is what the code itself
-takes. Contenders alternate slice by slice: whatever slows the machine down meets all of them.
-Ratios of such times mean something; the times themselves are those of one machine.
+Other programs on a machine only ever add time, so the least of many short slices is the time of the
+code itself. Contenders alternate slice by slice, so a slowdown of the machine affects all of them.
+Ratios of such times are meaningful; the times themselves belong to one machine.
 """
 
 import time
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 SLICE_S = 5e-4
-"""Aimed length of a slice: well below what a scheduler grants, so many slices are undisturbed."""
+"""Target length of a slice: well below a scheduler's time slice, so most are undisturbed."""
 
 
 def slice_s(call: Callable[[], Any], repeats: int) -> float:
@@ -25,8 +25,8 @@ def least_times(contenders: Mapping[str, Callable[[], Any]], rounds: int) -> dic
     """Return the least seconds of one call of each contender.
 
     Args:
-        contenders: name -> what is timed; called once before, to warm up.
-        rounds: slices of each contender.
+        contenders: name -> the timed function; called once before, to warm up.
+        rounds: number of slices of each contender.
     """
     repeats, least = {}, {}
     for name, call in contenders.items():

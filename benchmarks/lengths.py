@@ -1,8 +1,8 @@
-"""Buckets of sequences: how much padding they spare, and what a row costs a worker.
+"""Buckets of sequences: how much padding they save, and what a row costs a worker.
 
-Sequences of log-normal lengths, as of texts. Padding is that of batches padded to their longest
-row, in buckets and in a plain shuffled order; rows are computed by a worker's code in this process,
-in CPU seconds, so other work on the machine counts little.
+Sequences have log-normal lengths, like texts. Padding is measured for batches padded to their
+longest row, in buckets and in a plain shuffled order. A worker's code computes the rows in this
+process. Times are CPU seconds, so other work on the machine matters little.
 
     python benchmarks/lengths.py --samples 20000 --batch-size 64
 """
@@ -45,7 +45,7 @@ def make_dataset(path: Path, samples: int) -> np.ndarray:
 
 
 def padding(batches: list[np.ndarray]) -> float:
-    """Return the part of all batches that is padding; each is the lengths of its rows."""
+    """Return the fraction of padding; each batch is given by the lengths of its rows."""
     filled = sum(int(lengths.sum()) for lengths in batches)
     return 1 - filled / sum(int(lengths.max()) * len(lengths) for lengths in batches)
 
@@ -60,7 +60,7 @@ def row_us(dataset: Dataset, order: BucketOrder, spec: StreamSpec, steps: int) -
     cuts = [computer.cut(0, step) for step in range(order.steps(0))]
     slot = np.zeros(max(cut.layout.slot_bytes for cut in cuts), np.uint8)
     best = float("inf")
-    for epoch in range(4):  # the first round makes what is kept
+    for epoch in range(4):  # the first round fills the caches
         begun, rows = time.process_time(), 0
         for step in range(min(steps, order.steps(epoch)) if epoch else order.steps(0)):
             cut = computer.cut(epoch, step)

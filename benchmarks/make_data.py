@@ -1,13 +1,16 @@
-"""Make the benchmarks' data out of the photographs that scikit-image and scikit-learn ship.
+"""Make the benchmarks' data from the photographs that scikit-image and scikit-learn ship.
 
     python benchmarks/make_data.py benchmarks/data --what images|tiny|pairs [--count N]
 
-`images`: images/<photograph>/NNNNN.jpg, 2000 of 500x375 pixels, 4:2:0, baseline, quality 94, about
-100 KB in the mean, as ImageNet's training set has. `pairs`: images/NNNNN.jpg of 1024x768, about 190
-KB, and masks/NNNNN.png, a class for each of about 60 regions, 300 of them. `tiny`: image.npy
-(50000, 32, 32, 3) and label.npy. Each picture is a random window of a photograph, resampled by
-Lanczos, JPEGs with luminance grain: decoding time follows the bytes, and a resampled photograph has
-too few of them. Prints what came out. The same versions of the libraries write the same bytes.
+- `images`: images/<photograph>/NNNNN.jpg, 2000 of 500x375 pixels, 4:2:0, baseline, quality 94,
+  about 100 KB in the mean, like ImageNet's training set.
+- `pairs`: 300 of images/NNNNN.jpg, 1024x768, about 190 KB, and masks/NNNNN.png with a class for
+  each of about 60 regions.
+- `tiny`: image.npy (50000, 32, 32, 3) and label.npy.
+
+Each image is a random window of a photograph, resampled by Lanczos. JPEGs get luminance grain,
+because decoding time depends on the number of bytes and a resampled photograph has too few. Prints
+statistics of the result. The same versions of the libraries write the same bytes.
 """
 
 import argparse
@@ -54,7 +57,7 @@ def photographs() -> list[tuple[str, Image.Image]]:
 
 
 def shown(photo: Image.Image, size: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
-    """A window of at least half the photograph, (height, width, 3) uint8."""
+    """Cut a window of at least half the photograph, (height, width, 3) uint8."""
     width, height = photo.size
     scale = rng.uniform(0.55, 1.0) * min(width / size[0], height / size[1])
     part = (size[0] * scale, size[1] * scale)
@@ -66,7 +69,7 @@ def shown(photo: Image.Image, size: tuple[int, int], rng: np.random.Generator) -
 def encoded(
     pixels: np.ndarray, rng: np.random.Generator, quality: int, sigma: tuple[float, float]
 ) -> bytes:
-    """A JPEG with grain of a sigma in that range."""
+    """Encode a JPEG with grain of a sigma in that range."""
     grain = rng.standard_normal(pixels.shape[:2], np.float32) * rng.uniform(*sigma)
     grainy = np.clip(pixels.astype(np.int16) + np.round(grain).astype(np.int16)[..., None], 0, 255)
     out = io.BytesIO()
@@ -99,7 +102,7 @@ def write_pair(dest: Path, photos: list[tuple[str, Image.Image]], number: int) -
 
 
 def write_tiny(dest: Path, photos: list[tuple[str, Image.Image]], count: int) -> list[int]:
-    """All of them at once: windows of photographs that were made small."""
+    """Make all of them at once: windows of downscaled photographs."""
     rng = np.random.default_rng(SEED + 2)
     small = [np.asarray(photo.resize((200, 150), Image.Resampling.LANCZOS)) for _, photo in photos]
     labels = rng.integers(0, len(small), count)

@@ -1,13 +1,13 @@
-"""Make data as mixed as ImageNet's out of photographs in three Debian packages of wallpapers.
+"""Make data as varied as ImageNet from photographs in three Debian packages of wallpapers.
 
     python benchmarks/make_mixed_data.py DEST [--photographs DIR]
 
-Next to that of `make_data.py`, whose pictures all have one size: `imagenet_like` holds 2000 JPEGs
-of fourteen sizes, qualities 88 to 96, 15 % of them 4:4:4 and the others 4:2:0, 1.5 % grey, 104 KB
-in the mean, with labels; `cifar_like` 50,000 images (32, 32, 3); `seg_like` 500 JPEGs of about 0.8
-megapixels with masks of 19 classes. `foreign_data.py` says how they are laid out. The packages are
-fetched by `apt-get download`, unless DIR has them unpacked (`dpkg -x`). The same versions of
-Pillow, NumPy and scikit-image write the same bytes.
+The images of `make_data.py` all have one size; these do not. `imagenet_like` has 2000 JPEGs of
+fourteen sizes with labels: qualities 88 to 96, 15 % of them 4:4:4 and the others 4:2:0, 1.5 % gray,
+104 KB in the mean. `cifar_like` has 50,000 images (32, 32, 3). `seg_like` has 500 JPEGs of about
+0.8 megapixels with masks of 19 classes. `foreign_data.py` describes the layout. `apt-get download`
+fetches the packages, unless DIR has them unpacked (`dpkg -x`). The same versions of Pillow, NumPy
+and scikit-image write the same bytes.
 """
 
 import argparse
@@ -25,8 +25,8 @@ from skimage.segmentation import slic
 
 SEED = 20261121
 PACKAGES = ("lomiri-wallpapers-16.04", "lomiri-wallpapers-20.04", "mate-backgrounds")
-# The photographs in those packages, without drawings, gradients and logos, and how often each is
-# drawn: detailed scenes more often, since wallpapers are smoother than ImageNet.
+# The photographs in those packages, without drawings, gradients and logos, and the weight of each.
+# Detailed scenes have a higher weight, because wallpapers are smoother than ImageNet.
 PHOTOGRAPHS = {
     "Bridge_by_Sander_Klootwijk.jpg": 2,
     "Dragonfly_by_Bolly.jpg": 4,
@@ -56,7 +56,7 @@ PHOTOGRAPHS = {
     "YellowFlower.jpg": 1,
     "Elephants_3840x2160.jpg": 3,
 }
-# (width, height) and its part of all; None is drawn.
+# (width, height) and its share; None means a random size.
 SIZES = (
     ((500, 375), 0.40),
     ((375, 500), 0.13),
@@ -105,13 +105,13 @@ def locate(folder: Path) -> list[Path]:
 
 @cache
 def photograph(path: Path) -> Image.Image:
-    """A photograph, decoded once a process."""
+    """Return a photograph, decoded once per process."""
     with Image.open(path) as image:
         return image.convert("RGB")
 
 
 def drawn(rng: np.random.Generator, paths: list[Path]) -> Image.Image:
-    """One of the photographs, by its weight."""
+    """Draw one of the photographs, by weight."""
     weights = np.array([PHOTOGRAPHS[path.name] for path in paths], float)
     return photograph(paths[rng.choice(len(paths), p=weights / weights.sum())])
 
@@ -122,7 +122,7 @@ def part(
     size: tuple[int, int],
     shrinking: tuple[float, float],
 ) -> Image.Image:
-    """A random window, shrunk by a factor of that range to a size, mirrored half of the time."""
+    """Cut a random window, shrunk to a size by a factor of that range, mirrored half the time."""
     width, height = image.size
     scale = min(rng.uniform(*shrinking), width / size[0], height / size[1])
     across, down = (
@@ -136,7 +136,7 @@ def part(
 
 
 def grainy(rng: np.random.Generator, image: Image.Image) -> Image.Image:
-    """With the luminance noise of a camera, which brings the bytes of a pixel to ImageNet's."""
+    """Add the luminance noise of a camera, for as many bytes per pixel as ImageNet has."""
     pixels = np.asarray(image).astype(np.int16)
     grain = rng.standard_normal(pixels.shape[:2], np.float32) * rng.uniform(0, 15)
     noise = np.round(grain).astype(np.int16)[..., None]
@@ -159,7 +159,7 @@ def write_image(dest: Path, paths: list[Path], number: int) -> None:
 
 
 def tiny_block(paths: list[Path], count: int, number: int) -> np.ndarray:
-    """Some of the small images, (count, 32, 32, 3) uint8."""
+    """Make some of the small images, (count, 32, 32, 3) uint8."""
     rng = np.random.default_rng([SEED, 2, number])
     block = np.empty((count, 32, 32, 3), np.uint8)
     for pixels in block:
@@ -186,7 +186,7 @@ def write_pair(dest: Path, paths: list[Path], number: int) -> None:
 
 
 def make(dest: Path, paths: list[Path]) -> None:
-    """Write all three."""
+    """Write all three datasets."""
     for name in ("imagenet_like", "cifar_like", "seg_like/img", "seg_like/mask"):
         (dest / name).mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor() as pool:

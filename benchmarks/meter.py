@@ -1,4 +1,4 @@
-"""CPU time of a process tree, and of everybody else on the machine, from /proc."""
+"""CPU time of a process tree, and of the rest of the machine, from /proc."""
 
 import os
 import time
@@ -11,13 +11,13 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def busy_s() -> float:
-    """CPU seconds that the whole machine has used (user, nice, system, interrupts)."""
+    """Return the CPU seconds that the whole machine has used (user, nice, system, interrupts)."""
     fields = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:8]]
     return (fields[0] + fields[1] + fields[2] + fields[5] + fields[6]) / TICKS
 
 
 def tree_s(root: int) -> float:
-    """CPU seconds of a process, its living descendants, and the children that it has reaped."""
+    """Return the CPU seconds of a process, its living descendants, and its reaped children."""
     stats = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -38,10 +38,10 @@ def tree_s(root: int) -> float:
 
 @dataclass
 class Epoch:
-    """One epoch as it was seen by the consumer; times in seconds.
+    """One epoch as the consumer saw it; times in seconds.
 
     `images_per_s` counts from the call of `iter` to the arrival of the last batch. `other_cpu_s` is
-    what the rest of the machine used meanwhile: with much of it the epoch is noise.
+    the CPU time of the rest of the machine meanwhile; if it is large, the epoch is noise.
     """
 
     images: int

@@ -1,11 +1,11 @@
-"""Every op against OpenCV, Pillow, NumPy, and torchvision and Albumentations where installed.
+"""Every op against OpenCV, Pillow, NumPy, and torchvision and Albumentations if installed.
 
     python benchmarks/ops.py [--rounds 200] [--only resize,pad] [--floats]
 
-The same picture, one thread, every contender called from Python, results written to memory that is
-there already where the library allows it. Contenders alternate and the least time counts
-(`interleave.py`). Prints Markdown: microseconds, and our time over that of the fastest peer that
-does the same work; a peer marked * does other or less work and is not compared.
+All contenders get the same image, run on one thread and are called from Python. Results go to
+preallocated memory if the library allows it. Contenders alternate and the least time counts
+(`interleave.py`). Prints Markdown: microseconds, and Stoker's time over that of the fastest peer
+that does the same work. A peer marked * does other or less work and is not compared.
 """
 
 import argparse
@@ -19,11 +19,11 @@ from ops_subject import LESS, Subject, one_thread
 from stoker.ops import registered
 
 LIMIT = 1.5
-"""No op shall take longer than this many times the fastest peer's time."""
+"""Target for all ops: at most this many times the fastest peer's time."""
 
 
 def line(case: Case, subject: Subject, rounds: int) -> tuple[str, float]:
-    """Measure a case; return its line of the table, and our time over the fastest peer's."""
+    """Measure a case; return its line of the table, and Stoker's time over the fastest peer's."""
     times = least_times(case.contenders(subject), rounds)
     ours = times.pop("Stoker")
     ratio, best = fastest(ours, times)
@@ -39,7 +39,7 @@ def by_time(entry: tuple[str, float]) -> float:
 
 
 def fastest(ours: float, times: dict[str, float]) -> tuple[float, str]:
-    """Return our time over that of the fastest comparable peer, and the peer's name."""
+    """Return Stoker's time over that of the fastest comparable peer, and the peer's name."""
     same = {name: t for name, t in times.items() if not name.endswith(LESS)}
     best = min(same, key=same.__getitem__)
     return ours / same[best], best

@@ -1,10 +1,10 @@
-"""The batch ops on finished rows: two pictures of 224x224, against OpenCV, NumPy and PyTorch.
+"""The batch ops on finished rows: two images of 224x224, against OpenCV, NumPy and PyTorch.
 
     python benchmarks/ops_batch.py [--rounds 200]
 
-One row, one thread, results written to memory that is there already where the library allows it;
-ours includes resolving the record, which names the partner; of cutmix, each contender finds its
-box. Contenders take turns, the least time of each counts; only the ratios mean anything.
+One row, one thread; results go to preallocated memory if the library allows it. Stoker's time
+includes resolving the record, which names the partner. For cutmix, each contender computes its box.
+Contenders alternate and the least time of each counts. Only the ratios are meaningful.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def ours(op: BatchOp, sources: list[np.ndarray], dst: np.ndarray) -> Callable[[]
         record["y"] = record["x"] = 0.5
 
     def call() -> np.ndarray:
-        record["lam"] = PART  # of all that is drawn, the one field that resolving changes
+        record["lam"] = PART  # the only drawn field that resolving changes
         op.resolve(record, size, [7])
         op.mix(state, sources, dst, record[0], tools)
         return dst
@@ -89,7 +89,7 @@ def cutmix(dtype: str) -> Peers:
 
 
 def cases() -> dict[str, Peers]:
-    """Return what is compared, by name."""
+    """Return the comparisons, by name."""
     found = {f"mixup ({dtype})": mixup(dtype) for dtype in ("uint8", "float32", "float16")}
     return {**found, "cutmix (uint8)": cutmix("uint8")}
 

@@ -1,10 +1,10 @@
-"""How long a pipeline takes to compile, and the memory of a process that runs it.
+"""The time to compile a pipeline, and the memory of a process that runs it.
 
     python benchmarks/ops_build.py CACHE
 
 Compiles the chain of `ops_chain.py` with the kernel cache in the folder CACHE and runs a row of it.
-Prints one JSON line: CPU seconds up to the row's end, imports not counted, and MiB resident. As a
-worker, it imports NumPy, numba and the pipeline, and no library of images.
+Prints one JSON line: CPU seconds up to the row's end, without imports, and MiB resident. Like a
+worker, it imports NumPy, numba and the pipeline, and no image library.
 """
 
 import argparse
@@ -28,7 +28,7 @@ SIDE = 224
 
 @pipeline
 def chain(sample: Any) -> dict[str, Any]:
-    """Crop 350x300 (56 % of 500x375), resize, flip, jitter, normalise."""
+    """Crop 350x300 (56 % of 500x375), resize, flip, jitter, normalize."""
     area, ratio = (0.56, 0.56), (7 / 6, 7 / 6)
     image = ops.random_resized_crop(sample.image, size=SIDE, scale=area, ratio=ratio)
     image = ops.horizontal_flip(image, p=1)

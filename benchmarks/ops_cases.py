@@ -1,7 +1,7 @@
-"""Which op is measured with which parameters and decision, and against which peers.
+"""The cases of the ops benchmark: op, parameters, decision and peers.
 
-An entry is one op, its parameters, what it decided (fields of its record), and the maker of its
-contenders. Sizes are those of the picture, 500x375 or 224x224.
+An entry is one op, its parameters, its decision (fields of its record), and a function that makes
+its contenders. Sizes are those of the image, 500x375 or 224x224.
 """
 
 import functools
@@ -44,10 +44,10 @@ class Case:
         parameters: its parameters.
         decided: fields of its record.
         peers: makes the other contenders.
-        note: what tells it from other lines of the op.
-        sizes: pictures it is measured on.
-        form: of the picture: image, grey (an image of one channel) or mask.
-        dtype: of the picture, uint8 or float32.
+        note: distinguishes the lines of one op.
+        sizes: sizes of the images.
+        form: image, grey (an image of one channel) or mask.
+        dtype: dtype of the image, uint8 or float32.
     """
 
     op: str
@@ -60,7 +60,7 @@ class Case:
     dtype: str = "uint8"
 
     def contenders(self, subject: Subject) -> Peers:
-        """Return all contenders, ours as `Stoker`."""
+        """Return all contenders, Stoker's own as `Stoker`."""
         shown = {"image": subject, "grey": subject.grey, "mask": subject.mask}[self.form]
         shown = shown.floats if self.dtype == "float32" else shown
         kind = "mask" if self.form == "mask" else "image"
@@ -70,11 +70,11 @@ class Case:
 
 @dataclass
 class Prepared:
-    """A kernel with all that it is called with, called from Python.
+    """A kernel with all its arguments, called from Python.
 
-    It is called as the loop of a pipeline does it, by the address of its machine code and those of
-    its values. numba would take a microsecond to unpack each of the two records that no pipeline
-    unpacks, which is longer than many a small mask takes.
+    The call works like that of a pipeline's loop: by the address of the machine code and those of
+    the values. numba would need a microsecond to unpack each of the two records, which no pipeline
+    unpacks. Many ops on small masks take less than that.
     """
 
     op: Op
@@ -99,7 +99,7 @@ class Prepared:
 
     @functools.cached_property
     def call(self) -> Callable[[], None]:
-        """Compile the kernel, or load it; return what runs it."""
+        """Compile or load the kernel; return a function that runs it."""
         from stoker.pipeline.compiled.by_address import call_kernel  # noqa: PLC0415 - loads numba
         from stoker.pipeline.compiled.machine import address_of  # noqa: PLC0415
 
@@ -120,21 +120,21 @@ class Prepared:
         self.call()
 
     def plain(self) -> np.ndarray:
-        """Return what the op's NumPy reference makes of the same."""
+        """Return the result of the op's NumPy reference for the same input."""
         kernel = self.op.kernel_of(self.kind, self.states[0].dtype)
         kernel.plain(self.source, self.result, self.params[0], self.record[0], None)
         return self.result
 
 
 def aligned(size: int) -> np.ndarray:
-    """Return scratch memory as engines hand it out: aligned to 64 bytes."""
+    """Return scratch memory as engines provide it: aligned to 64 bytes."""
     whole = np.empty(size + 64, np.uint8)
     start = -whole.ctypes.data % 64
     return whole[start : start + size]
 
 
 def resizes() -> list[Case]:
-    """Return the resizes, and the ops that are one."""
+    """Return the cases of resizes, and of ops that resize."""
     top, left, rows, columns = geometry.BOX
     part = {"top": top, "left": left, "height": rows, "width": columns}
     cases = [
@@ -171,7 +171,7 @@ def resizes() -> list[Case]:
 
 
 def moves() -> list[Case]:
-    """Return the ops that move pixels and filter none, and the warps."""
+    """Return the cases of ops that move pixels without filtering, and of warps."""
     flat = {0: "constant", 1: "edge", 2: "reflect"}
     borders = (cv2.BORDER_CONSTANT, cv2.BORDER_REPLICATE, cv2.BORDER_REFLECT_101)
     corners = np.ravel(geometry.CORNERS)
@@ -243,7 +243,7 @@ def moves() -> list[Case]:
 
 
 def levels() -> list[Case]:
-    """Return the ops that change levels."""
+    """Return the cases of ops that change levels."""
     return [
         Case("brightness", {}, FACTOR, colour.brightness),
         Case("contrast", {}, FACTOR, colour.contrast),
@@ -293,7 +293,7 @@ def levels() -> list[Case]:
 
 
 def filtered() -> list[Case]:
-    """Return filters, noise, colour spaces, layouts and canvases."""
+    """Return the cases of filters, noise, color spaces, layouts and canvases."""
     window = {"size_range": (3, 15)}
     hsv, rgb = cv2.COLOR_RGB2HSV, cv2.COLOR_HSV2RGB
     noise = {"seed": (1, 2), **APPLIED}
@@ -350,7 +350,7 @@ def filtered() -> list[Case]:
 
 
 def masks() -> list[Case]:
-    """Return the ops that move pixels, on masks: nearest, one channel."""
+    """Return the cases of ops that move pixels, on masks: nearest, one channel."""
     return [
         replace(case, note=f"mask{', ' * bool(case.note)}{case.note}", form="mask")
         for case in (*resizes(), *moves())
@@ -360,5 +360,5 @@ def masks() -> list[Case]:
 
 
 def all_cases() -> list[Case]:
-    """Return every line of the table."""
+    """Return the cases of all lines of the table."""
     return [*moves(), *resizes(), *masks(), *levels(), *filtered()]

@@ -1,11 +1,11 @@
-"""The chain of a training step: crop, resize, flip, colour jitter, normalised float16 planes.
+"""The chain of a training step: crop, resize, flip, color jitter, normalized float16 planes.
 
     python benchmarks/ops_chain.py [--rounds 200]
 
-Ours is one compiled pipeline, called for a row. The peers do with the same decisions what a careful
-user writes of their functions: OpenCV with tables for all that tables can do, and memory that is
-there already. OpenCV's INTER_LINEAR is not antialiased and so does less (marked *). Also printed:
-how long the pipeline takes to compile without and with a filled cache, and the memory of a process
+Stoker runs one compiled pipeline, called for one row. The peers apply the same decisions with the
+code that a careful user would write: OpenCV with lookup tables wherever possible, and preallocated
+memory. OpenCV's INTER_LINEAR is not antialiased and so does less (marked *). The script also prints
+the time to compile the pipeline with an empty and with a filled cache, and the memory of a process
 that runs it (`ops_build.py`).
 """
 
@@ -32,7 +32,7 @@ FACTORS = ("brightness", "contrast", "saturation")
 
 
 class Decided:
-    """What our pipeline decided for the row, for the peers to do the same."""
+    """The decisions of Stoker's pipeline for the row, which the peers repeat."""
 
     def __init__(self, executor: Executor) -> None:
         records = {entry["op"]: entry["record"] for entry in executor.records()}
@@ -77,7 +77,7 @@ def opencv(s: Subject, d: Decided, flag: int) -> Callable[[], np.ndarray]:
 
 
 def pillow(s: Subject, d: Decided) -> Callable[[], np.ndarray]:
-    """Return the chain in Pillow, and NumPy for what Pillow has not."""
+    """Return the chain in Pillow, with NumPy for functions that Pillow lacks."""
     enhance = {
         "brightness": ImageEnhance.Brightness,
         "contrast": ImageEnhance.Contrast,
@@ -97,7 +97,7 @@ def pillow(s: Subject, d: Decided) -> Callable[[], np.ndarray]:
 
 
 def torchvision(s: Subject, d: Decided) -> Peers:
-    """Return the chain in torchvision's functions, where it is there."""
+    """Return the chain in torchvision's functions, if it is installed."""
     if not TORCHVISION:
         return {}
     import torch  # noqa: PLC0415 - optional
@@ -118,7 +118,7 @@ def torchvision(s: Subject, d: Decided) -> Peers:
 
 
 def ours(s: Subject) -> tuple[Executor, Callable[[], np.ndarray]]:
-    """Return the compiled pipeline, and a call of it."""
+    """Return the compiled pipeline, and a function that calls it."""
     executor = compile_plan(chain.plan_for({"image": s.array}))
     out, row = np.empty((3, SIDE, SIDE), np.float16), Row(1, 2, 3)
 
@@ -144,7 +144,7 @@ def contenders(s: Subject) -> Peers:
 
 
 def builds() -> str:
-    """Return in words what compiling takes, and what a process needs that has compiled."""
+    """Return a sentence on the time to compile and the memory of a process that has compiled."""
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for _ in ("cold", "warm"):

@@ -1,7 +1,8 @@
-"""What other libraries call for the ops that change levels. Each returns its contenders by name.
+"""Peers of the ops that change levels. Each function returns its contenders by name.
 
-OpenCV has no function of some of these names; its contender is then the shortest chain of its
-functions that does the same: a table (`cv2.LUT`) made for the call, or a blend with the grey image.
+OpenCV lacks functions for some of these ops. Its contender is then the shortest chain of its
+functions with the same result: a table (`cv2.LUT`) made for the call, or a blend with the gray
+image.
 """
 
 from collections.abc import Callable
@@ -42,7 +43,7 @@ def brightness(s: Subject) -> Peers:
 
 
 def contrast_of(image: np.ndarray, grey: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Change the contrast with OpenCV; `grey` is memory."""
+    """Change the contrast with OpenCV; `grey` is preallocated memory."""
     cv2.cvtColor(image, cv2.COLOR_RGB2GRAY, grey)
     rest = (1.0 - FACTOR) * cv2.mean(grey)[0]
     return cv2.LUT(image, table(LEVELS * FACTOR + rest), out)
@@ -61,7 +62,7 @@ def contrast(s: Subject) -> Peers:
 def saturation_of(
     image: np.ndarray, grey: np.ndarray, wide: np.ndarray, out: np.ndarray
 ) -> np.ndarray:
-    """Change the saturation with OpenCV; `grey` and `wide` are memory."""
+    """Change the saturation with OpenCV; `grey` and `wide` are preallocated memory."""
     cv2.cvtColor(image, cv2.COLOR_RGB2GRAY, grey)
     cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB, wide)
     return cv2.addWeighted(image, FACTOR, wide, 1.0 - FACTOR, 0.0, out)
@@ -77,7 +78,7 @@ def saturation(s: Subject) -> Peers:
 
 
 def hue_of(image: np.ndarray, turned: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Turn the hue with OpenCV; `turned` is memory."""
+    """Turn the hue with OpenCV; `turned` is preallocated memory."""
     cv2.cvtColor(image, cv2.COLOR_RGB2HSV, turned)
     hues = cv2.LUT(turned[..., 0], ((LEVELS + int(TURN * 180)) % 180).astype(np.uint8))
     cv2.insertChannel(hues, turned, 0)
@@ -103,7 +104,7 @@ def hue(s: Subject) -> Peers:
 
 
 def color_jitter(s: Subject) -> Peers:
-    """Brightness, contrast, saturation and hue, in this order."""
+    """Change brightness, contrast, saturation and hue, in this order."""
     one, two, wide, grey = s.blank(), s.blank(), s.blank(), np.empty(s.size, np.uint8)
 
     def opencv() -> np.ndarray:
@@ -232,7 +233,7 @@ def autocontrast(s: Subject) -> Peers:
 
 
 def clahe(s: Subject) -> Peers:
-    """Equalize the luma of tiles; blue and red difference stay."""
+    """Equalize the luma of tiles; blue and red difference stay unchanged."""
     out, wide, luma = s.blank(), s.blank(), np.empty(s.size, np.uint8)
     equalizer = cv2.createCLAHE(CLIP_LIMIT, (TILES, TILES))
 
@@ -280,7 +281,7 @@ def sharpness(s: Subject) -> Peers:
 
 
 def gaussian_blur(size: int, sigma: float) -> Maker:
-    """Return the maker of a Gaussian window of `size` pixels."""
+    """Return a maker for a Gaussian window of `size` pixels."""
 
     def make(s: Subject) -> Peers:
         out = s.blank()
@@ -306,7 +307,7 @@ def gaussian_noise(s: Subject) -> Peers:
 
 
 def normalize(half: bool, planar: bool) -> Maker:
-    """Return the maker of (level - mean) * gain, to float32 or float16, HWC or CHW."""
+    """Return a maker for (level - mean) * gain, to float32 or float16, HWC or CHW."""
     dtype = np.float16 if half else np.float32
     means, gains = np.resize(MEAN255, (1, 1, 3)), np.resize(GAIN, (1, 1, 3))
     tables = ((LEVELS[:, None] - MEAN255) * GAIN).astype(dtype)
@@ -347,7 +348,7 @@ def normalize(half: bool, planar: bool) -> Maker:
 
 
 def look_up(levels: np.ndarray, numbers: np.ndarray, out: np.ndarray) -> None:
-    """Write the numbers of levels, with OpenCV; float16 as the bits that it is."""
+    """Convert levels to floats with OpenCV; float16 as its bits."""
     if out.dtype == np.float16:
         numbers, out = numbers.view(np.uint16), out.view(np.uint16)
     cv2.LUT(levels, np.ascontiguousarray(numbers), out)

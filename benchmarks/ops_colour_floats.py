@@ -1,7 +1,7 @@
-"""What other libraries call on images of float32 for the ops that change levels; as `ops_colour`.
+"""Peers of the ops that change levels, on images of float32; like `ops_colour`.
 
-Where a library has no function of the name, its contender is the shortest chain of its functions
-that does the same. Results stay within 0 to 1 where the op clips, so contenders clip as well.
+If a library lacks a function for an op, its contender is the shortest chain of its functions with
+the same result. If the op clips to 0 to 1, contenders clip as well.
 """
 
 import cv2
@@ -13,7 +13,7 @@ REST = 1.0 - FACTOR
 
 
 def clipped(image: np.ndarray) -> np.ndarray:
-    """Bring floats into [0, 1], in place."""
+    """Clip floats to [0, 1], in place."""
     return np.clip(image, 0, 1, out=image)
 
 
@@ -27,7 +27,7 @@ def brightness(s: Subject) -> Peers:
 
 
 def contrast_of(image: np.ndarray, grey: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Change the contrast with OpenCV and NumPy; `grey` is memory."""
+    """Change the contrast with OpenCV and NumPy; `grey` is preallocated memory."""
     cv2.cvtColor(image, cv2.COLOR_RGB2GRAY, grey)
     np.multiply(image, np.float32(FACTOR), out=out)
     return clipped(np.add(out, np.float32(REST * cv2.mean(grey)[0]), out=out))
@@ -44,7 +44,7 @@ def contrast(s: Subject) -> Peers:
 def saturation_of(
     image: np.ndarray, grey: np.ndarray, wide: np.ndarray, out: np.ndarray
 ) -> np.ndarray:
-    """Change the saturation with OpenCV; `grey` and `wide` are memory."""
+    """Change the saturation with OpenCV; `grey` and `wide` are preallocated memory."""
     cv2.cvtColor(image, cv2.COLOR_RGB2GRAY, grey)
     cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB, wide)
     return clipped(cv2.addWeighted(image, FACTOR, wide, REST, 0.0, out))
@@ -59,7 +59,7 @@ def saturation(s: Subject) -> Peers:
 
 
 def hue_of(image: np.ndarray, turned: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Turn the hue with OpenCV; `turned` is memory."""
+    """Turn the hue with OpenCV; `turned` is preallocated memory."""
     cv2.cvtColor(image, cv2.COLOR_RGB2HSV, turned)
     hues = turned[..., 0] + np.float32(TURN * 360)
     hues[hues >= 360] -= 360
@@ -76,7 +76,7 @@ def hue(s: Subject) -> Peers:
 
 
 def color_jitter(s: Subject) -> Peers:
-    """Brightness, contrast, saturation and hue, in this order."""
+    """Change brightness, contrast, saturation and hue, in this order."""
     one, two, wide, grey = s.blank(), s.blank(), s.blank(), np.empty(s.size, np.float32)
 
     def opencv() -> np.ndarray:
@@ -198,7 +198,7 @@ def to_ycbcr(s: Subject) -> Peers:
 
 
 def normalize(half: bool, planar: bool) -> Maker:
-    """Return the maker of (x - mean) / std, to float32 or float16, HWC or CHW."""
+    """Return a maker for (x - mean) / std, to float32 or float16, HWC or CHW."""
     means, gains = np.float32(MEAN), np.float32(1) / np.float32(STD)
 
     def make(s: Subject) -> Peers:

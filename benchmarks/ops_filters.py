@@ -1,4 +1,4 @@
-"""What other libraries call for filters, noise, colour spaces and layouts; as `ops_colour`."""
+"""Peers of filters, noise, color spaces and layouts; like `ops_colour`."""
 
 import io
 from collections.abc import Callable
@@ -16,21 +16,21 @@ REFLECT = cv2.BORDER_REFLECT_101
 
 
 def box_blur(size: int) -> Maker:
-    """Return the maker of a mean over a window."""
+    """Return a maker for a mean over a window."""
 
     def make(s: Subject) -> Peers:
         out = s.blank()
         box = ImageFilter.BoxBlur(size // 2)
         return {
             "OpenCV": lambda: cv2.blur(s.array, (size, size), out, borderType=REFLECT),
-            f"Pillow{LESS}": lambda: s.picture.filter(box),  # repeats the edge
+            f"Pillow{LESS}": lambda: s.picture.filter(box),  # extends the image by its edge pixels
         }
 
     return make
 
 
 def median_blur(size: int) -> Maker:
-    """Return the maker of a median over a window."""
+    """Return a maker for a median over a window."""
 
     def make(s: Subject) -> Peers:
         out = s.blank()
@@ -44,7 +44,7 @@ def median_blur(size: int) -> Maker:
 
 
 def motion_blur(size: int) -> Maker:
-    """Return the maker of a mean along a line, turned by `ANGLE`."""
+    """Return a maker for a mean along a line, turned by `ANGLE`."""
     middle = (size - 1) / 2
     line = np.zeros((size, size), np.float32)
     line[size // 2] = 1 / size
@@ -60,7 +60,7 @@ def motion_blur(size: int) -> Maker:
 
 
 def convert(code: int, mode: str | None = None) -> Maker:
-    """Return the maker of a conversion: OpenCV's code, and Pillow's mode where it is the same."""
+    """Return a maker for a conversion: OpenCV's code, and Pillow's mode if it is the same."""
 
     def make(s: Subject) -> Peers:
         out = s.blank()
@@ -71,7 +71,7 @@ def convert(code: int, mode: str | None = None) -> Maker:
 
 
 def from_ycbcr(s: Subject) -> Peers:
-    """The way back, of the same numbers taken as YCbCr."""
+    """Convert back to RGB; the same numbers count as YCbCr."""
     out, picture = s.blank(), Image.frombytes("YCbCr", s.size[::-1], s.array.tobytes())
     return {
         f"OpenCV{LESS}": lambda: cv2.cvtColor(s.array, cv2.COLOR_YCrCb2RGB, out),
@@ -89,7 +89,7 @@ def jpeg_compression(s: Subject) -> Peers:
         s.picture.save(file, "JPEG", quality=QUALITY)
         return Image.open(file).convert("RGB")
 
-    return {f"OpenCV{LESS}": opencv, "Pillow": pillow}  # OpenCV takes the image as BGR
+    return {f"OpenCV{LESS}": opencv, "Pillow": pillow}  # OpenCV reads the image as BGR
 
 
 def salt_and_pepper(s: Subject) -> Peers:
@@ -141,7 +141,7 @@ def cast(s: Subject) -> Peers:
 
 
 def canvas(height: int, width: int, top: int, left: int) -> Maker:
-    """Return the maker of a black canvas with the picture at a place."""
+    """Return a maker for a black canvas with the image at an offset."""
 
     def make(s: Subject) -> Peers:
         rows, columns = s.size
@@ -153,7 +153,7 @@ def canvas(height: int, width: int, top: int, left: int) -> Maker:
 
 
 def letterbox(side: int) -> Maker:
-    """Return the maker of a resize that keeps the ratio, on a black square."""
+    """Return a maker for a resize that keeps the aspect ratio, on a black square."""
 
     def make(s: Subject) -> Peers:
         rows, columns = s.size
@@ -171,7 +171,7 @@ def letterbox(side: int) -> Maker:
 
 
 def distortion(s: Subject) -> Peers:
-    """Displace pixels smoothly: a map made anew for each picture, as it is for each sample."""
+    """Displace pixels smoothly, with a new map for each image, as for each sample."""
     rows, columns = s.size
     out, at = s.blank(), np.mgrid[:rows, :columns].astype(np.float32)
     noise = np.empty((rows, columns), np.float32)

@@ -1,7 +1,7 @@
 """The ops on images of float32, against the same functions of other libraries on the same floats.
 
-The cases of levels again, wherever an op has a rule for floats and a peer does so too. Pillow knows
-floats of one channel only and takes part in resizes alone, channel by channel.
+These are the cases of levels for which both the op and a peer support floats. Pillow supports
+floats of one channel only, so it takes part in resizes alone, channel by channel.
 """
 
 from dataclasses import replace
@@ -28,7 +28,7 @@ PEERS = {
     "hsv_to_rgb": floats.from_hsv,
     "rgb_to_ycbcr": floats.to_ycbcr,
 }
-"""Peers that do something else to floats than to levels."""
+"""Peers that treat floats and levels differently."""
 WITHOUT = (
     "equalize",
     "clahe",
@@ -38,7 +38,7 @@ WITHOUT = (
     "letterbox",
     "ycbcr_to_rgb",
 )
-"""Ops without a rule for floats, or whose peers have none."""
+"""Ops that do not support floats, or whose peers do not."""
 
 
 def float_cases() -> list[Case]:
@@ -59,7 +59,7 @@ def _of_floats(case: Case, peers: Maker) -> Case:
 
 
 def without_pillow(maker: Maker) -> Maker:
-    """Return the maker of the other contenders."""
+    """Return a maker for the other contenders."""
 
     def make(s: Subject) -> Peers:
         return {name: call for name, call in maker(s).items() if not name.startswith("Pillow")}

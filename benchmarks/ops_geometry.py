@@ -1,4 +1,4 @@
-"""What other libraries call for the ops that move pixels. Each returns its contenders by name."""
+"""Peers of the ops that move pixels. Each function returns its contenders by name."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ BOX = (37, 75, 300, 350)
 """Top, left, height and width of the crop that is resized, in 500x375."""
 SIDE = 224
 CORNERS = ((30, 20), (470, 10), (480, 350), (15, 360))
-"""Where perspective puts the corners of 500x375: x and y, clockwise from the top left."""
+"""Targets of the corners of 500x375 in perspective: x and y, clockwise from the top left."""
 ANGLE = 17.0
 
 
@@ -44,7 +44,7 @@ def transpose(s: Subject) -> Peers:
 
 
 def rot90(quarters: int) -> Maker:
-    """Return the maker of a number of quarter turns, counter-clockwise."""
+    """Return a maker for a number of quarter turns, counter-clockwise."""
     code = (cv2.ROTATE_90_COUNTERCLOCKWISE, cv2.ROTATE_180, cv2.ROTATE_90_CLOCKWISE)[quarters - 1]
     turn = (T.ROTATE_90, T.ROTATE_180, T.ROTATE_270)[quarters - 1]
 
@@ -59,7 +59,7 @@ def rot90(quarters: int) -> Maker:
 
 
 def crop(top: int, left: int, side: int) -> Maker:
-    """Return the maker of a square cut out at a place."""
+    """Return a maker for a square crop at an offset."""
 
     def make(s: Subject) -> Peers:
         out = s.blank(side, side)
@@ -78,7 +78,7 @@ def crop(top: int, left: int, side: int) -> Maker:
 
 
 def pad(border: int) -> Maker:
-    """Return the maker of a frame of 30 pixels, of an OpenCV border mode."""
+    """Return a maker for a frame of 30 pixels, with an OpenCV border mode."""
 
     def make(s: Subject) -> Peers:
         height, width = s.size
@@ -99,10 +99,10 @@ def pad(border: int) -> Maker:
 def resize(
     height: int, width: int, pillow: Image.Resampling, opencv: int, box: tuple[int, ...] = ()
 ) -> Maker:
-    """Return the maker of a resize, of a box of the picture where one is given.
+    """Return a maker for a resize, of a box of the image if one is given.
 
-    OpenCV filters only what it enlarges. Where it shrinks, INTER_AREA is its antialiased resize:
-    a box filter, whose pixels are others and cost less; it is shown and not compared.
+    OpenCV filters only when it enlarges. When it shrinks, INTER_AREA is its antialiased resize: a
+    box filter with different pixels at a lower cost. It is shown and not compared.
     """
 
     def make(s: Subject) -> Peers:
@@ -137,7 +137,7 @@ def _mode(functional: object, name: str) -> object:
 
 
 def rotate(bilinear: bool) -> Maker:
-    """Return the maker of a rotation about the centre."""
+    """Return a maker for a rotation about the center."""
     flag = cv2.INTER_LINEAR if bilinear else cv2.INTER_NEAREST
     resample = Image.Resampling.BILINEAR if bilinear else Image.Resampling.NEAREST
 
@@ -156,7 +156,7 @@ def rotate(bilinear: bool) -> Maker:
 
 
 def perspective(bilinear: bool) -> Maker:
-    """Return the maker of a projection to `CORNERS`, of 500x375."""
+    """Return a maker for a projection to `CORNERS`, of 500x375."""
     flag = cv2.INTER_LINEAR if bilinear else cv2.INTER_NEAREST
     resample = Image.Resampling.BILINEAR if bilinear else Image.Resampling.NEAREST
 
@@ -182,7 +182,7 @@ def perspective(bilinear: bool) -> Maker:
 
 
 def erase(top: int, left: int, height: int, width: int) -> Maker:
-    """Return the maker of a copy with a black box."""
+    """Return a maker for a copy with a black box."""
 
     def make(s: Subject) -> Peers:
         out = s.blank()
@@ -198,7 +198,7 @@ def erase(top: int, left: int, height: int, width: int) -> Maker:
 
 
 def grid_mask(unit: int, hole: int) -> Maker:
-    """Return the maker of a copy with a grid of black squares."""
+    """Return a maker for a copy with a grid of black squares."""
 
     def make(s: Subject) -> Peers:
         out = s.blank()

@@ -1,7 +1,7 @@
-"""The picture that all contenders work on, in the form in which each library takes it.
+"""The image that all contenders work on, in the form that each library expects.
 
-OpenCV and Pillow must be there; torchvision and Albumentations take part where they are installed.
-All run on one thread.
+OpenCV and Pillow are required; torchvision and Albumentations take part if they are installed. All
+run on one thread.
 """
 
 import importlib
@@ -17,11 +17,11 @@ Call = Callable[[], Any]
 Peers = dict[str, Call]
 
 LESS = "*"
-"""Ends the name of a peer whose pixels are not those of the op: it is shown, and not compared."""
+"""Suffix of the name of a peer whose pixels differ from the op's: it is shown, not compared."""
 
 
 def optional(name: str) -> Any:
-    """Return a module, or None where it is not installed or does not load."""
+    """Return a module, or None if it is not installed or does not load."""
     try:
         return importlib.import_module(name)
     except (ImportError, RuntimeError, KeyError):
@@ -34,19 +34,19 @@ ALBUMENTATIONS = optional("albumentations.augmentations.pixel.functional")
 
 
 def one_thread() -> None:
-    """Keep every library to one thread."""
+    """Limit every library to one thread."""
     cv2.setNumThreads(1)
     if TORCH:
         TORCH.set_num_threads(1)
 
 
 class Subject:
-    """A photograph of the given size, cut out of scikit-image's.
+    """A photograph of the given size, cropped from one of scikit-image's.
 
     Attributes:
         array: `(height, width, 3) uint8`, for OpenCV, NumPy and Albumentations; or float32.
-        picture: the same for Pillow; of floats the levels.
-        tensor: the same for torchvision, `(3, height, width)`; None without it.
+        picture: the same for Pillow; for floats, the levels.
+        tensor: the same for torchvision, `(3, height, width)`; None without torchvision.
     """
 
     def __init__(self, height: int, width: int) -> None:
@@ -62,7 +62,7 @@ class Subject:
         return self.array.shape[0], self.array.shape[1]
 
     def blank(self, height: int | None = None, width: int | None = None) -> np.ndarray:
-        """Return memory for a result, of the picture's own size unless another is asked for."""
+        """Return memory for a result, by default of the image's own size."""
         rows, columns = self.size
         shape = height or rows, width or columns, *self.array.shape[2:]
         return np.empty(shape, self.array.dtype)
@@ -80,7 +80,7 @@ class Subject:
         return found
 
     def flat(self, levels: np.ndarray) -> "Subject":
-        """Levels of two sides in the forms of a picture."""
+        """A two-dimensional array of levels in the forms of an image."""
         found = Subject.__new__(Subject)
         found.array = np.ascontiguousarray(levels)
         found.picture = Image.fromarray(found.array)
@@ -89,7 +89,7 @@ class Subject:
 
     @property
     def floats(self) -> "Subject":
-        """The picture in float32 from 0 to 1, for all but Pillow."""
+        """The image in float32 from 0 to 1, for all libraries but Pillow."""
         found = Subject.__new__(Subject)
         found.array = self.array / np.float32(255)
         found.picture = self.picture
@@ -97,17 +97,17 @@ class Subject:
         return found
 
     def torchvision(self, call: Callable[[Any, Any], Any]) -> Peers:
-        """Return the peer that calls `call(functional, tensor)`, where torchvision is there."""
+        """Return the peer that calls `call(functional, tensor)`, if torchvision is installed."""
         return {"torchvision": lambda: call(TORCHVISION, self.tensor)} if TORCHVISION else {}
 
     def albumentations(self, call: Callable[[Any, np.ndarray], Any]) -> Peers:
-        """Return the peer that calls `call(functional, array)`, where Albumentations is there."""
+        """Return the peer that calls `call(functional, array)`, if Albumentations is installed."""
         found = ALBUMENTATIONS
         return {"Albumentations": lambda: call(found, self.array)} if found else {}
 
     @staticmethod
     def as_tensor(array: np.ndarray) -> Any:
-        """Return an image as torchvision takes it; None without torchvision."""
+        """Return an image in torchvision's form; None without torchvision."""
         if not TORCHVISION:
             return None
         return TORCH.from_numpy(np.atleast_3d(array)).permute(2, 0, 1).contiguous()

@@ -1,4 +1,4 @@
-"""What the workloads do to a sample, written for Stoker."""
+"""The pipelines of the workloads, written for Stoker."""
 
 from stoker import ops
 from stoker.pipeline import pipeline
@@ -16,7 +16,7 @@ def w1(sample):  # type: ignore[no-untyped-def]
 
 @pipeline
 def w1f(sample):  # type: ignore[no-untyped-def]
-    """The same to normalised float32, channels first."""
+    """The same to normalized float32, channels first."""
     image = ops.random_resized_crop(sample.image, size=224, scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3))
     image = ops.horizontal_flip(image, p=0.5)
     return {"image": ops.normalize(image, layout="CHW"), "label": sample.label}
@@ -24,7 +24,7 @@ def w1f(sample):  # type: ignore[no-untyped-def]
 
 @pipeline
 def w2(sample):  # type: ignore[no-untyped-def]
-    """Crop of the padded image, flip, normalised float32, channels first."""
+    """Crop of the padded image, flip, normalized float32, channels first."""
     image = ops.random_crop(sample.image, size=32, padding=4)
     image = ops.horizontal_flip(image, p=0.5)
     image = ops.normalize(image, mean=CIFAR_MEAN, std=CIFAR_STD, layout="CHW")
@@ -41,6 +41,6 @@ def w3(sample):  # type: ignore[no-untyped-def]
 
 @pipeline
 def w4(sample):  # type: ignore[no-untyped-def]
-    """Shorter side to 256, centre crop of 224."""
+    """Shorter side to 256, center crop of 224."""
     image = ops.resize_short(sample.image, size=256, max_size=1024)
     return {"image": ops.center_crop(image, size=224), "label": sample.label}

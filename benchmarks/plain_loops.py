@@ -2,13 +2,13 @@
 
     python benchmarks/plain_loops.py PACKED --workload w1 --workers 2 --epochs 3
 
-Each process computes its share of the rows of every batch into one private slot, over and over, so
-that all have the same number of rows, and sums one element of each image of it, as the consumers
-of the other contenders do. What the daemon and the client add is measured against this. With
-`--slots 8` as many slots take turns, as they do where batches are handed over: what is written does
-not stay in the processor's cache, and the difference is what that costs. Slots begin at pages.
-The processes begin an epoch together; its time is that of the slower one. One JSON line an epoch;
-the first is the warm-up. CPU time counts all processes.
+Each process repeatedly computes its share of the rows of every batch into one private slot, so that
+all have the same number of rows. It sums one element of each image, like the consumers of the other
+contenders. This is the baseline for the cost of daemon and client. With `--slots 8` eight slots
+rotate, as they do when batches are delivered. Written data then does not stay in the processor's
+cache, and the difference is the cost of that. Slots begin at pages. The processes begin an epoch
+together; its time is that of the slower one. Prints one JSON line per epoch; the first is the
+warm-up. CPU time counts all processes.
 """
 
 import argparse
@@ -67,14 +67,14 @@ def loop(
 
 
 def pages(size_bytes: int) -> np.ndarray:
-    """Return writable memory that begins at a page, in huge pages where the system has them."""
+    """Return writable, page-aligned memory, in huge pages if the system has them."""
     memory = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, np.uint8)
 
 
 def compile_once(packed: Path, workload: str) -> None:
-    """Fill the compile cache, which the processes then load from, as the daemon's builder does."""
+    """Fill the compile cache like the daemon's builder; the processes then load from it."""
     dataset = open_dataset(packed)
     graph = getattr(pipelines, workload).graph()
     compile_plan(worker_plan(graph, dataset))

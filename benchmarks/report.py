@@ -1,10 +1,10 @@
-"""Tables and the plot of what `throughput.py` measured.
+"""Tables and the plot of the results of `throughput.py`.
 
     python benchmarks/report.py [benchmarks/results] [--plot FILE.svg] [--into PAGE.md]
 
 Rates are medians over the epochs, with their least and greatest; ratios are those of the medians.
 An epoch in which the rest of the machine used more than `NOISE` of one core is dropped, and the
-number of dropped ones is given. `--into` replaces what lies between the two marks in a page.
+number of dropped epochs is printed. `--into` replaces the text between the two marks in a page.
 """
 
 import argparse
@@ -24,13 +24,13 @@ END = "<!-- and ends here -->"
 
 
 class Row(NamedTuple):
-    """What a contender reached.
+    """The result of a contender.
 
     Attributes:
-        rate: median images a second; `low` and `high` the least and the greatest.
-        thrift: median images of a CPU-second.
-        kept: epochs that count.
-        dropped: epochs that do not, in words.
+        rate: median images per second; `low` and `high` are the least and the greatest.
+        thrift: median images per CPU-second.
+        kept: number of epochs that count.
+        dropped: the epochs that do not count, in words.
     """
 
     rate: float
@@ -47,7 +47,7 @@ def quiet(epochs: list[dict[str, float]]) -> list[dict[str, float]]:
 
 
 def row_of(epochs: list[dict[str, float]]) -> Row:
-    """Summarise a contender's epochs."""
+    """Summarize a contender's epochs."""
     kept = quiet(epochs) or epochs
     rates = [epoch["images_per_s"] for epoch in kept]
     return Row(
@@ -79,7 +79,7 @@ def table(found: dict[str, Any]) -> str:
 
 
 def page(results: list[dict[str, Any]]) -> str:
-    """Return all tables, and what they were measured with, once."""
+    """Return all tables, and once the machine and versions that they were measured with."""
     versions = {name: text for found in results for name, text in found["versions"].items()}
     peers = ", ".join(f"{name} {text}" for name, text in sorted(versions.items()))
     first = results[0]
@@ -95,7 +95,7 @@ def read(folder: Path) -> list[dict[str, Any]]:
 
 
 def put(text: str, into: str) -> str:
-    """Return a page with a text between its marks."""
+    """Return a page with its text between the marks replaced."""
     before, begin, rest = into.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -1,24 +1,24 @@
-"""How soon batches come: from the start of a daemon, for a second client, at the turn of an epoch.
+"""Latency of batches: after the start of a daemon, for a second client, between epochs.
 
     python benchmarks/start.py --workers 16 --rounds 5
 
-Each round starts a daemon on packed JPEGs (W1, batches of 128) whose pipeline is compiled already,
+Each round starts a daemon on packed JPEGs (W1, batches of 128) whose pipeline is already compiled,
 and measures from outside:
 
-- `listening`: from the start of the process to the line that says that it listens;
-- `first batch`: from the start of the process to a client's first batch, the client's own
-  connecting included (its imports are done before);
-- `all workers up`: from the start until every worker has said that it is ready;
+- `listening`: from the start of the process to its ready line;
+- `first batch`: from the start of the process to a client's first batch, including the client's
+  connection (its imports are done before);
+- `all workers up`: from the start until every worker has reported that it is ready;
 - `second client`: from the call of a second Loader of the same pipeline, while the first trains, to
   its first batch;
-- `one batch`: the median time between batches within an epoch, and `epoch turn`: that between the
-  last one and the first of the next epoch, one consumer.
+- `one batch`: the median time between batches within an epoch, for one consumer;
+- `epoch turn`: the time between the last batch and the first of the next epoch.
 
-Processor seconds are those of the daemon's whole tree at its first batch: on a machine with fewer
-cores than workers, or a busy one, they say more than the clock. The first round fills the compile
-cache and is not counted; it leaves Python's bytecode too, which an installation has, even where the
-environment forbids to write it. Prints Markdown: least and median over the rounds, since another
-program only ever adds time.
+CPU seconds are those of the daemon's whole process tree at its first batch. On a machine that is
+busy or has fewer cores than workers, they say more than wall-clock time. The first round fills the
+compile cache and is not counted. It also writes Python's bytecode, which an installation has, even
+if the environment forbids writing it. Prints Markdown: least and median over the rounds, because
+other programs only ever add time.
 """
 
 import argparse
@@ -76,7 +76,7 @@ def loader(address: str) -> Loader:
 
 
 def workers_up(address: str) -> int:
-    """Ask a daemon how many of its workers are ready."""
+    """Return the number of ready workers of a daemon."""
     session = ClientSession(address, 60.0)
     session.send(AskStatus())
     session.receive(time.monotonic() + 60.0)
@@ -87,7 +87,7 @@ def workers_up(address: str) -> int:
 
 
 def turns_s(first: Loader) -> tuple[float, float]:
-    """Return (median seconds from batch to batch, median seconds over an epoch's turn)."""
+    """Return (median seconds from batch to batch, median seconds from epoch to epoch)."""
     steps, turns, before = [], [], None
     for _ in range(EPOCHS):
         for batch in first:

@@ -2,8 +2,8 @@
 
     python benchmarks/through_daemon.py PACKED --workload w1 --workers 2 --epochs 3
 
-The daemon is a process of its own, started by the client because it is given a path. One JSON line
-an epoch; the first is the warm-up.
+The daemon is a separate process; the client starts it because it gets a path. Prints one JSON line
+per epoch; the first is the warm-up.
 """
 
 import sys

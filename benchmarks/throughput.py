@@ -3,19 +3,19 @@
     python benchmarks/throughput.py [--workload w1 w2] [--rounds 3] [--epochs 4] [--workers 2]
         [--peer dali=/path/to/its/python ...] [--data DIR] [--out DIR] [--check]
 
-`workloads.py` says what the workloads are, `contenders.py` who takes part; peers do where their
+`workloads.py` defines the workloads and `contenders.py` the contenders. A peer takes part if its
 interpreter is given (`peers/README.md`). The data are made on the first run (benchmarks/data/), or
-lie in DIR (`foreign_data.py`). Stoker reads them packed (a, d), and packed as they came where that
+are in DIR (`foreign_data.py`). Stoker reads them packed (a, d), and packed unchanged if that
 differs (e, f): JPEGs without a grid are decoded whole.
 
 Rounds are interleaved: each round runs every contender once, in a fresh process, so that slow drift
-of the machine meets all of them, and in a session of its own, for Linux shares a busy processor
-between sessions and Stoker's private daemon is one. The first epoch of a process is its warm-up.
-Rates are images a second up to the arrival of the last batch, CPU-seconds those of the whole
-process tree, the consumer's share included. Every epoch goes into OUT/<workload>.json, from which
-`report.py` makes tables and the plot; the table is printed as well.
+of the machine affects all of them. Each runs in a separate session, because Linux shares a busy
+processor between sessions and Stoker's private daemon is one. The first epoch of a process is its
+warm-up. Rates are images per second up to the arrival of the last batch. CPU-seconds are those of
+the whole process tree, including the consumer. Every epoch is written to OUT/<workload>.json, from
+which `report.py` makes tables and the plot; the table is printed as well.
 
-`--check` measures nothing: it compares what the contenders' batches hold (`check.py`).
+`--check` measures nothing: it compares the contents of the contenders' batches (`check.py`).
 """
 
 import argparse
@@ -36,12 +36,12 @@ HERE = Path(__file__).parent
 
 
 def lines_of(output: str) -> list[dict[str, Any]]:
-    """Return the JSON lines among what a contender printed."""
+    """Return the JSON lines in a contender's output."""
     return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
 
 
 def run(name: str, workload: str, arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """Run a contender once; return what it says: an epoch each, or its versions."""
+    """Run a contender once; return its records: one per epoch, or its versions."""
     options = {
         "workers": arguments.workers,
         "batch-size": arguments.batch_size or WORKLOADS[workload].batch_size,
@@ -52,7 +52,7 @@ def run(name: str, workload: str, arguments: argparse.Namespace) -> list[dict[st
 
 
 def machine() -> str:
-    """Describe what it ran on."""
+    """Describe the machine."""
     names = ("numba", "numpy", "opencv-python-headless", "pillow", "simplejpeg", "torch")
     versions = ", ".join(f"{name} {version(name)}" for name in names)
     model = next(
@@ -70,7 +70,7 @@ def machine() -> str:
 
 
 def measured(workload: str, names: list[str], arguments: argparse.Namespace) -> dict[str, Any]:
-    """Run the rounds of a workload; return all that was found."""
+    """Run the rounds of a workload; return all results."""
     epochs: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     versions: dict[str, str] = {}
     for number in range(arguments.rounds):
@@ -98,7 +98,7 @@ def measured(workload: str, names: list[str], arguments: argparse.Namespace) -> 
 
 
 def checked(workload: str, names: list[str], arguments: argparse.Namespace) -> bool:
-    """Compare what contenders' batches hold with what the first one's do; print a line each."""
+    """Compare the batches of all contenders with those of the first; print a line each."""
     names = [name for name in names if CONTENDERS[name].script != "plain_loops.py"]
     first, good = None, True
     for name in names:
@@ -112,7 +112,7 @@ def checked(workload: str, names: list[str], arguments: argparse.Namespace) -> b
 
 
 def peer(text: str) -> tuple[str, str]:
-    """Take NAME=PYTHON apart."""
+    """Parse NAME=PYTHON."""
     name, _, interpreter = text.partition("=")
     if name not in PEERS or not Path(interpreter).is_file():
         raise argparse.ArgumentTypeError(

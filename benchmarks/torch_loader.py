@@ -3,9 +3,9 @@
     python benchmarks/torch_loader.py SOURCE --workload w1 --style cv2|pillow --epochs 3
 
 `cv2`: cv2.imdecode, crop, cv2.resize INTER_LINEAR, which does not antialias. `pillow`: Image.resize
-with a box, bilinear and antialiased, as torchvision's transforms on PIL images. Both decode the
-whole image. Normalised output is one multiplication and one addition in float32, then channels
-first. One JSON line an epoch; the first is the warm-up.
+with a box, bilinear and antialiased, like torchvision's transforms on PIL images. Both decode the
+whole image. Normalized output is one multiplication and one addition in float32, then channels
+first. Prints one JSON line per epoch; the first is the warm-up.
 """
 
 import io
@@ -34,7 +34,7 @@ Window = tuple[int, int, int, int]
 
 
 def window(height: int, width: int) -> Window:
-    """Draw (top, left, height, width) as torchvision's RandomResizedCrop."""
+    """Draw (top, left, height, width) like torchvision's RandomResizedCrop."""
     logs = (math.log(RATIO[0]), math.log(RATIO[1]))
     for _ in range(10):
         area = height * width * random.uniform(*SCALE)
@@ -47,7 +47,7 @@ def window(height: int, width: int) -> Window:
 
 
 class Cv2:
-    """Decoding and resizing by OpenCV, on one thread."""
+    """Decodes and resizes by OpenCV, on one thread."""
 
     def __init__(self) -> None:
         cv2.setNumThreads(0)
@@ -72,7 +72,7 @@ class Cv2:
 
 
 class Pillow:
-    """Decoding and resizing by Pillow."""
+    """Decodes and resizes by Pillow."""
 
     def image(self, data: bytes) -> Image.Image:
         return Image.open(io.BytesIO(data)).convert("RGB")
@@ -93,7 +93,7 @@ class Pillow:
 
 
 def flipped(*arrays: np.ndarray) -> list[np.ndarray]:
-    """Mirror all or none."""
+    """Mirror all values, or none."""
     mirror = random.random() < 0.5
     return [np.ascontiguousarray(array[:, ::-1] if mirror else array) for array in arrays]
 
@@ -169,7 +169,7 @@ class Pairs(Dataset):
 
 
 class Arrays(Dataset):
-    """(image, label) of arrays that are in memory."""
+    """(image, label) of arrays in memory."""
 
     def __init__(self, folder: Path) -> None:
         self.images, self.labels = arrays(folder)

@@ -1,11 +1,11 @@
-"""The daemon's decisions in virtual time: what its scheduling alone costs, on any machine.
+"""The daemon's decisions in virtual time: the cost of scheduling alone, on any machine.
 
-Drives `Core`, the very state machine that the daemon runs, with workers that take exactly as long
-as they are told and a consumer that takes none: what a row costs is an argument, and messages take
-`turn_s` each way. So the share of time in which workers work is exact, and the same on a busy
-machine. Rows are in order of the stream; steps are delivered in order, `prefetch` of them at most
-under way. `row_by_row` is the bound: a scheduler that hands out single rows, knows the moment a
-worker is free, and has to deliver in the same order.
+Drives `Core`, the same state machine that the daemon runs. Simulated workers take exactly the given
+time per row, messages take `turn_s` each way, and the consumer takes no time. So the share of time
+in which workers work is exact, also on a busy machine. Rows are in order of the stream; steps are
+delivered in order, with at most `prefetch` of them under way. `row_by_row` is the bound: a
+scheduler that assigns single rows, knows the moment a worker is free, and has to deliver in the
+same order.
 """
 
 import heapq
@@ -29,9 +29,9 @@ class VirtualDaemon:
     """One session on one core.
 
     Attributes:
-        chunks: how many were computed.
-        recalled: how many were taken back.
-        steps: how many were delivered.
+        chunks: number of chunks computed.
+        recalled: number of chunks taken back.
+        steps: number of steps delivered.
     """
 
     def __init__(self, workers: int, batch_size: int, steps: int, prefetch: int) -> None:
@@ -62,11 +62,11 @@ class VirtualDaemon:
         self._say(Seek(1, 0, 0), Credit(1, prefetch))
 
     def work(self, worker: int) -> list[Work]:
-        """Return what a worker has to do, in order."""
+        """Return the claims of a worker, in order."""
         return self._waiting[worker]
 
     def finish(self, worker: int, now: float, seconds: float) -> None:
-        """A worker is done with its head; the consumer takes what that completes."""
+        """Handle a worker that is done with its head; the consumer takes all complete batches."""
         self._now = now
         self.chunks += 1
         work = self._waiting[worker].pop(0)
@@ -93,7 +93,7 @@ class VirtualDaemon:
         return records
 
     def _recall(self, do: ins.Recall) -> list[DaemonRecord]:
-        """A worker has begun its first chunk, and no other."""
+        """Take a claim back; a simulated worker has begun its first claim, and no other."""
         waiting = self._waiting[do.worker]
         (at,) = (at for at, work in enumerate(waiting) if work.claim == do.claim)
         del waiting[at]
@@ -107,11 +107,11 @@ def scheduled(
     """Return (share of the workers' time in which they work, chunks a step).
 
     Args:
-        costs_s: of each row, in order of the stream; what is no whole step is left out.
-        workers: how many.
-        batch_size: rows of a step.
+        costs_s: cost of each row, in order of the stream; an incomplete last step is dropped.
+        workers: number of workers.
+        batch_size: rows per step.
         prefetch: steps under way.
-        turn_s: until a worker that waited gets its next chunk.
+        turn_s: time until a waiting worker gets its next chunk.
     """
     steps = len(costs_s) // batch_size
     before = np.concatenate([[0.0], np.cumsum(costs_s[: steps * batch_size])])
@@ -138,7 +138,7 @@ def scheduled(
 
 
 def row_by_row(costs_s: Sequence[float], workers: int, batch_size: int, prefetch: int = 4) -> float:
-    """Return the same share for rows that are handed out one by one, at no cost."""
+    """Return the same share for rows that are assigned one by one, at no cost."""
     free = [0.0] * workers
     ready = [0.0] * prefetch
     steps = len(costs_s) // batch_size

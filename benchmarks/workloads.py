@@ -16,9 +16,9 @@ class Workload:
     """One workload.
 
     Attributes:
-        what: for people.
-        data: what `make_data.py` calls its data, a folder of that name.
-        batch_size: of all contenders.
+        what: human-readable description.
+        data: the name of its data in `make_data.py`, and of their folder.
+        batch_size: rows of a batch, for all contenders.
         packed: name -> arguments of `stoker pack`; the first is the one to compare with.
     """
 
@@ -56,7 +56,7 @@ WORKLOADS = {
 
 
 def source_of(data: Path, name: str) -> Path:
-    """Return the files of a workload, made if they are not there."""
+    """Return the files of a workload; make them if they do not exist."""
     source = data / WORKLOADS[name].data
     done = data / f"{WORKLOADS[name].data}.json"
     if not done.exists():
@@ -71,7 +71,7 @@ def source_of(data: Path, name: str) -> Path:
 
 
 def packed_of(data: Path, name: str, how: str) -> Path:
-    """Return a workload's files packed for Stoker, packed if they are not there."""
+    """Return a workload's files packed for Stoker; pack them if they are not packed."""
     source, dest = source_of(data, name), data / f"{WORKLOADS[name].data}-{how}"
     if not dest.exists():
         partial = dest.with_suffix(".partial")

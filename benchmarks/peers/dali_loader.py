@@ -1,6 +1,6 @@
 """NVIDIA DALI on the CPU: decodes the crop's region alone, resizes antialiased, on threads.
 
-Batches are taken as DALI hands them over, without a copy.
+Batches are used as DALI delivers them, without a copy.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ from nvidia.dali import fn, pipeline_def, types
 
 
 def floats(image: Any, mirror: Any, mean: list[float], std: list[float]) -> Any:
-    """Mirrored, normalised, channels first."""
+    """Mirror, normalize, and put channels first."""
     return fn.crop_mirror_normalize(
         image,
         mirror=mirror,
@@ -38,7 +38,7 @@ def floats(image: Any, mirror: Any, mean: list[float], std: list[float]) -> Any:
 
 
 def small(image: Any, size: int, interpolation: Any) -> Any:
-    """Resized to a square."""
+    """Resize to a square."""
     return fn.resize(image, size=[size, size], interp_type=interpolation)
 
 
@@ -96,7 +96,7 @@ def pair(source: Path) -> tuple[Callable[[], Any], int]:
     files = pairs(source)
 
     def graph() -> Any:
-        # The same seed: both readers shuffle alike.
+        # Same seed, so both readers shuffle alike.
         image, mask = (
             fn.readers.file(files=[pair[part] for pair in files], random_shuffle=True, seed=7)[0]
             for part in (0, 1)

@@ -1,10 +1,10 @@
-"""FFCV: its own file, written on first use beside the data; decodes whole images, on threads.
+"""FFCV: its own file, written next to the data on first use; decodes whole images, on threads.
 
-`--form jpeg`: every image coded anew as JPEG of quality 93, in its size. `--form half`: the longer
-side at most 400, half of the images as raw pixels, the other half JPEGs of quality 90: other
-pixels, fewer of them, and for half of them no decoding. Arrays are stored raw, as they are. Its
-resize is OpenCV's area filter. Floats are laid out with the channels first, as the workloads ask,
-by FFCV's own option for it; with `--view`, and bytes, they come first as a view, which copies
+`--form jpeg`: every image re-encoded as JPEG of quality 93, in its size. `--form half`: the longer
+side at most 400, half of the images as raw pixels, the other half JPEGs of quality 90. These are
+other pixels, fewer of them, and half of the images need no decoding. Arrays are stored raw. The
+resize is OpenCV's area filter. Floats have the channels first in memory, as the workloads require,
+by FFCV's own option. With `--view`, and for bytes, the channels come first as a view, which copies
 nothing. Each field draws its own crop, so an image and its mask cannot be cropped alike (no W3).
 """
 
@@ -54,7 +54,7 @@ FIELDS = {
 
 
 class Rows:
-    """(image, label) of each row, as FFCV's writer wants them."""
+    """(image, label) of each row, in the form of FFCV's writer."""
 
     def __init__(self, images: Any, labels: Any) -> None:
         self.images, self.labels = images, labels
@@ -69,7 +69,7 @@ class Rows:
 
 
 def written(arguments: argparse.Namespace) -> Path:
-    """Return FFCV's file of the data, written if it is not there."""
+    """Return FFCV's file of the data; write it if it does not exist."""
     source, small = arguments.source, arguments.workload == "w2"
     form = "raw" if small else arguments.form
     path = source.with_name(f"{source.name}-ffcv-{form}.beton")
@@ -84,12 +84,12 @@ def written(arguments: argparse.Namespace) -> Path:
 
 
 def normalised(mean: list[float], std: list[float]) -> NormalizeImage:
-    """To floats."""
+    """Convert to floats."""
     return NormalizeImage(np.array(in_levels(mean)), np.array(in_levels(std)), np.float32)
 
 
 def steps_of(workload: str) -> list[Any]:
-    """Return what is done to an image."""
+    """Return the operations on an image."""
     crop = [RandomResizedCropRGBImageDecoder((224, 224), SCALE, RATIO), RandomHorizontalFlip()]
     return {
         "w1": crop,
@@ -107,7 +107,7 @@ def steps_of(workload: str) -> list[Any]:
 def main() -> None:
     options = parser(__doc__.splitlines()[0])
     options.add_argument("--form", choices=FIELDS, default="jpeg")
-    options.add_argument("--view", action="store_true", help="do not lay floats out anew")
+    options.add_argument("--view", action="store_true", help="deliver floats as a view")
     arguments = options.parse_args()
     as_view = arguments.view or arguments.workload in ("w1", "w4")
     loader = Loader(

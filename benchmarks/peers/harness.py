@@ -1,13 +1,13 @@
-"""What a peer's script shares with the other contenders. Runs under the peer's interpreter.
+"""Code that a peer's script shares with the other contenders. Runs under the peer's interpreter.
 
-Reached from there: the options, the measuring and the files of a workload (`epochs.py`, `files.py`
-in the folder above), none of which need more than NumPy.
+It gives access to the options, the measurement and the files of a workload (`epochs.py`, `files.py`
+in the parent folder), which need only NumPy.
 """
 
 import sys
 from pathlib import Path
 
-# At the end: nothing of ours may hide a module of the peer's.
+# At the end, so that our modules never hide a module of the peer.
 sys.path.append(str(Path(__file__).parents[1]))
 
 from epochs import parser, show
@@ -21,5 +21,5 @@ SCALE, RATIO = (0.08, 1.0), (3 / 4, 4 / 3)
 
 
 def in_levels(part: list[float]) -> list[float]:
-    """The same mean or deviation for pixels of 0 to 255."""
+    """Scale a mean or deviation to pixels of 0 to 255."""
     return [255 * value for value in part]

@@ -1,6 +1,6 @@
-"""tf.data: decodes the crop's region alone; its resize does not antialias. On threads.
+"""tf.data on threads: decodes the crop's region alone; its resize does not antialias.
 
-Its default, kept here, decodes JPEGs by the fast, inexact DCT.
+It keeps the default, which decodes JPEGs by the fast, inexact DCT.
 """
 
 import os
@@ -51,12 +51,12 @@ def cropped(data: Any, begin: Any, size: Any) -> Any:
 
 
 def levels(image: Any) -> Any:
-    """Floats to bytes."""
+    """Convert floats to bytes."""
     return tf.cast(tf.round(image), tf.uint8)
 
 
 def floats(image: Any, mean: list[float], std: list[float]) -> Any:
-    """Normalised, channels first."""
+    """Normalize and put channels first."""
     return tf.transpose((image / 255 - mean) / std, [2, 0, 1])
 
 

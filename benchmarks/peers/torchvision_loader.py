@@ -14,9 +14,9 @@ from torch.utils.data import DataLoader, Dataset
 
 
 def declare_missing_ops() -> None:
-    """Let torchvision be imported where its wheel is CUDA's and torch is not.
+    """Make torchvision importable if its wheel is built for CUDA and torch is not.
 
-    Its extension then does not load, and its import asks for ops of it that nothing here calls.
+    Its extension then does not load, and its import needs ops of it that nothing here calls.
     """
     spec = importlib.util.find_spec("torchvision")
     extension = Path(spec.submodule_search_locations[0]) / "_C.so"
@@ -26,7 +26,7 @@ def declare_missing_ops() -> None:
         library = torch.library.Library("torchvision", "DEF")
         for name in ("nms", "qnms"):
             library.define(name + "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        kept.append(library)  # its ops go when it does
+        kept.append(library)  # its ops live as long as this library
 
 
 kept: list[torch.library.Library] = []
@@ -38,7 +38,7 @@ from torchvision.transforms import v2  # noqa: E402
 
 
 def read(path: str) -> torch.Tensor:
-    """A file's bytes."""
+    """Return a file's bytes."""
     return torch.frombuffer(bytearray(Path(path).read_bytes()), dtype=torch.uint8)
 
 
@@ -48,12 +48,12 @@ def picture(path: str) -> torch.Tensor:
 
 
 def normalised(mean: list[float], std: list[float]) -> list[Any]:
-    """To floats."""
+    """Convert to floats."""
     return [v2.ToDtype(torch.float32, scale=True), v2.Normalize(mean, std)]
 
 
 def transforms_of(workload: str) -> v2.Compose:
-    """Return what the workload does to a picture."""
+    """Return the transforms of the workload for an image."""
     crop = [v2.RandomResizedCrop(224, antialias=True), v2.RandomHorizontalFlip()]
     steps = {
         "w1": crop,

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Lets torchvision's wheel from PyPI, which is built for CUDA, decode JPEGs beside a CPU build of torch.
+# Lets torchvision's CUDA wheel from PyPI decode JPEGs with a CPU build of torch.
 #
 #     benchmarks/peers/torchvision_stand_ins.sh ENVIRONMENT
 #
-# Its image extension asks for two libraries of CUDA's that are not there. Two take their place in
-# torchvision.libs, where it looks first; they have the names it wants and that nothing else
-# defines, none of which decoding on the processor calls. Needs gcc and binutils.
+# Its image extension needs two CUDA libraries that are missing. This script puts two stand-ins into
+# torchvision.libs, where the loader looks first. They define the symbols that no other library
+# defines; decoding on the CPU calls none of them. Needs gcc and binutils.
 set -euo pipefail
 
 cd "$1"/lib/python3.*/site-packages

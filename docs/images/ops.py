@@ -70,6 +70,7 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "grid_distortion": {"stretch_range": (-0.6, 0.6)},
     "grid_mask": {"unit_range": (40, 40)},
     "hue": {"turn_range": (0.35, 0.35)},
+    "rgb_shift": {"red_range": (60, 60), "blue_range": (-60, -60)},
     "iou_crop": {"options": (0.5,)},
     "jpeg_compression": {"quality_range": (8, 8)},
     "letterbox": {"size": 160, "fill": 114},

@@ -1,11 +1,11 @@
-"""The whole of Stoker on real photographs: make data, pack, serve, train, look, compare.
+"""All of Stoker on real photographs: make data, pack, serve, train, preview, compare.
 
     python examples/segmentation/demo.py --out demo
 
-What `make demo` runs, in about three minutes on two cores. Every step is a process of its own, as
-it would be in earnest: `stoker pack`, `stoker serve`, `train.py`. OUT keeps the data, the
-packed dataset, the daemon's configuration and log, and preview.png. In the end it shows that one
-worker delivers the same bytes as three, and that no process is left.
+`make demo` runs this script, in about three minutes on two cores. Every step is a separate process,
+as in production: `stoker pack`, `stoker serve`, `train.py`. OUT keeps the data, the packed dataset,
+the daemon's configuration and log, and preview.png. At the end the script checks that one worker
+delivers the same bytes as three, and that no process is left.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def step(text: str) -> None:
 
 @contextlib.contextmanager
 def serving(out: Path, workers: int) -> Iterator[str]:
-    """Run `stoker serve` as a process of its own; yield its address; stop it with SIGTERM."""
+    """Run `stoker serve` in a separate process; yield its address; stop it with SIGTERM."""
     with tempfile.TemporaryDirectory(prefix="stoker-demo-") as folder:
         configuration = out / f"stoker-{workers}.toml"
         socket = f"{folder}/stoker.sock"
@@ -78,7 +78,7 @@ def serving(out: Path, workers: int) -> Iterator[str]:
             )
             os.close(writer)
             try:
-                with open(reader) as ready:  # ends at once if the daemon does not come up
+                with open(reader) as ready:  # ends at once if the daemon fails to start
                     if '"address"' not in ready.read():
                         raise SystemExit(f"the daemon did not start:\n{log.read_text()}")
                 yield f"ipc://{socket}"
@@ -97,7 +97,7 @@ def loader(address: str) -> Loader:
 
 
 def digest(address: str) -> tuple[str, float]:
-    """Return a digest over every byte of epoch 0, and the rate in images a second."""
+    """Return a digest over every byte of epoch 0, and the rate in images per second."""
     found, images, begun = hashlib.blake2b(digest_size=16), 0, time.perf_counter()
     with loader(address) as batches:
         for batch in batches:
@@ -115,7 +115,7 @@ def draw_preview(address: str, path: Path) -> None:
 
 
 def left_behind() -> list[str]:
-    """Name every living process, other than this one, that this run started."""
+    """List every living process that this run started, except this one."""
     mark, found = f"{MARK}={os.environ[MARK]}".encode(), []
     for name in os.listdir("/proc"):
         if name.isdigit() and int(name) != os.getpid():
@@ -129,7 +129,7 @@ def left_behind() -> list[str]:
 def run(out: Path, pairs: int, epochs: int) -> None:
     """Run all steps."""
     source, packed = out / "source", out / "packed"
-    step(f"make {pairs} pairs of image and mask out of shipped photographs")
+    step(f"make {pairs} pairs of image and mask from photographs of installed packages")
     command = [sys.executable, str(HERE / "make_data.py"), str(source), "--pairs", str(pairs)]
     subprocess.run(command, check=True)
     step("pack them: one Arrow file, random access in constant time")

@@ -1,15 +1,15 @@
-"""Make a segmentation dataset out of the photographs that scikit-image and scikit-learn ship.
+"""Make a segmentation dataset from the photographs that scikit-image and scikit-learn ship.
 
     python make_data.py DEST [--pairs 640]
 
 Writes DEST/images/<photograph>/NNNN.jpg and DEST/masks/<photograph>/NNNN.png, crops of 400 to 600
-pixels a side, and DEST/classes.json. Nothing is downloaded: the photographs lie in the wheels.
+pixels per side, and DEST/classes.json. Nothing is downloaded: the photographs are in the wheels.
 
 The masks come from a segmentation of each whole photograph: felzenszwalb's graph-based segments,
-then one k-means over the mean Lab colour of the segments of all photographs, so that class k means
-the same colour family everywhere. A crop cuts image and mask with the same window; the image is
-resampled bicubically, the mask to the nearest pixel. The folder is the label. All draws are counter
-based: the same versions of the libraries write the same bytes.
+then one k-means over the mean Lab color of the segments of all photographs. So class k means the
+same color family everywhere. A crop cuts image and mask with the same window. The image is
+resampled bicubically, the mask to the nearest pixel. The folder is the label. All draws are
+counter-based: the same versions of the libraries write the same bytes.
 """
 
 import argparse
@@ -38,7 +38,7 @@ Pixels = NDArray[np.uint8]
 CLASSES = 6
 SEED = 20261121
 SIDE_RANGE = (400, 600)
-ZOOM_RANGE = (0.55, 1.0)  # side of the window as a part of the largest that fits
+ZOOM_RANGE = (0.55, 1.0)  # side of the window as a fraction of the largest that fits
 PHOTOGRAPHS = (
     "astronaut.png",
     "chelsea.png",
@@ -53,7 +53,7 @@ PHOTOGRAPHS = (
 
 
 def photographs() -> Iterator[tuple[str, Pixels]]:
-    """Yield (name, (H, W, 3) uint8) of each photograph, out of the installed wheels."""
+    """Yield (name, (H, W, 3) uint8) of each photograph in the installed wheels."""
     folders = (
         Path(skimage.data.__file__).parent,
         Path(sklearn.datasets.__file__).parent / "images",
@@ -68,18 +68,18 @@ def photographs() -> Iterator[tuple[str, Pixels]]:
 def segmentations(photos: list[Pixels]) -> list[Pixels]:
     """Return a mask (H, W) uint8 of classes 0 to CLASSES - 1 for each photograph."""
     segments = [felzenszwalb(photo, scale=300, sigma=0.8, min_size=300) for photo in photos]
-    colours, areas = [], []
+    colors, areas = [], []
     for photo, labels in zip(photos, segments, strict=True):
         area = np.bincount(labels.ravel())
         lab = rgb2lab(photo).reshape(-1, 3)
         sums = [np.bincount(labels.ravel(), weights=lab[:, axis]) for axis in range(3)]
-        colours.append(np.stack(sums, axis=1) / area[:, None])
+        colors.append(np.stack(sums, axis=1) / area[:, None])
         areas.append(area)
     model = KMeans(CLASSES, n_init=4, random_state=0)
-    model.fit(np.concatenate(colours), sample_weight=np.concatenate(areas))
+    model.fit(np.concatenate(colors), sample_weight=np.concatenate(areas))
     return [
-        model.predict(colour)[labels].astype(np.uint8)
-        for colour, labels in zip(colours, segments, strict=True)
+        model.predict(color)[labels].astype(np.uint8)
+        for color, labels in zip(colors, segments, strict=True)
     ]
 
 
@@ -118,7 +118,7 @@ def make(dest: Path, pairs: int) -> None:
         (dest / "images" / name).mkdir(parents=True, exist_ok=True)
         (dest / "masks" / name).mkdir(parents=True, exist_ok=True)
     (dest / "classes.json").write_text(json.dumps({"labels": names, "mask_classes": CLASSES}))
-    with ThreadPoolExecutor() as pool:  # Pillow works outside the interpreter's lock
+    with ThreadPoolExecutor() as pool:  # Pillow releases the interpreter's lock
         for _ in pool.map(partial(write_pair, dest, sources), range(pairs)):
             pass
 

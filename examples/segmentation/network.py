@@ -6,7 +6,7 @@ from torch.nn import functional
 
 
 class Block(nn.Sequential):
-    """Two 3x3 convolutions, each normalised."""
+    """Two 3x3 convolutions, each normalized."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         layers: list[nn.Module] = []

@@ -1,4 +1,4 @@
-"""Draw a batch: each augmented image, and beside it the same image with its mask drawn over it."""
+"""Draw a batch: each augmented image, and next to it the image with its mask drawn over it."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ GAP = 4
 
 
 def denormalized(images: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Turn (B, 3, H, W) normalised images into (B, H, W, 3) grey levels from 0 to 255."""
+    """Turn (B, 3, H, W) normalized images into (B, H, W, 3) levels from 0 to 255."""
     pixels = images.transpose(0, 2, 3, 1) * np.float32(STD) + np.float32(MEAN)
     return np.clip(pixels * 255, 0, 255)
 
@@ -23,7 +23,7 @@ def denormalized(images: NDArray[np.float32]) -> NDArray[np.float32]:
 def sheet(
     images: NDArray[np.float32], masks: NDArray[np.uint8], columns: int = 4
 ) -> NDArray[np.uint8]:
-    """Return the contact sheet (H, W, 3) uint8 of a batch, `columns` pairs a line."""
+    """Return the contact sheet (H, W, 3) uint8 of a batch, `columns` pairs per line."""
     pixels = denormalized(images)
     over = 0.5 * pixels + 0.5 * PALETTE[masks % len(PALETTE)]
     pairs = np.concatenate([pixels, over], axis=2).astype(np.uint8)

@@ -9,7 +9,7 @@ STD = (0.229, 0.224, 0.225)
 
 @pipeline
 def train(sample):  # type: ignore[no-untyped-def]
-    """Crop and flip image and mask together, jitter the colours of the image alone, normalise."""
+    """Crop and flip image and mask together, jitter the colors of the image alone, normalize."""
     image, mask = ops.random_resized_crop(sample.image, sample.mask, size=128, scale=(0.2, 1.0))
     image, mask = ops.horizontal_flip(image, mask, p=0.5)
     image = ops.color_jitter(image, brightness=0.2, contrast=0.2, saturation=0.2)

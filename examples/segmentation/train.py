@@ -3,8 +3,8 @@
     stoker serve --config stoker.toml &
     python train.py ipc:///run/stoker/stoker.sock --classes data/classes.json
 
-The loop is plain PyTorch: iterate over the loader, use the batch, and forget it. When the tensors
-of a batch die, its memory goes back to the daemon.
+The loop is plain PyTorch: iterate over the loader, use the batch, and drop it. When the tensors of
+a batch are freed, its memory goes back to the daemon.
 """
 
 import argparse

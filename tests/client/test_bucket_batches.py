@@ -223,7 +223,7 @@ def test_constant_pixels_give_batches_of_many_sizes(load):
 def test_what_cannot_be_is_refused(load):
     with pytest.raises(BuildError, match="does not read the size of a sample's bucket"):
         load(pipeline=unfitted)
-    with pytest.raises(BuildError, match="there are no buckets: give buckets= to the Loader"):
+    with pytest.raises(BuildError, match="there are no buckets: pass buckets= to the Loader"):
         load(buckets=None)
     with pytest.raises(UsageError, match=r"expected stoker.client.Buckets, for example Buckets\("):
         load(buckets={"max_area": 99})
@@ -248,14 +248,14 @@ def opened(spec=None, steps=2, buckets=((32, 32, 9, 4),), leftovers="carry") -> 
 def test_a_daemon_that_contradicts_itself_is_not_believed():
     assert [steps_of(opened())(epoch) for epoch in range(4)] == [2, 2, 2, 3]
     assert steps_of(opened(steps=3, buckets=()))(7) == 3
-    with pytest.raises(ProtocolError, match="expected 2 steps in epoch 0, as the buckets say, got"):
+    with pytest.raises(ProtocolError, match="expected 2 steps in epoch 0, from the buckets, got"):
         steps_of(opened(steps=3))
-    with pytest.raises(ProtocolError, match="opened a stream that cannot be: buckets: leftovers"):
+    with pytest.raises(ProtocolError, match="opened an impossible stream: buckets: leftovers"):
         steps_of(opened({"tail": "pad"}, leftovers="drop"))
 
 
 def test_what_is_no_request_is_refused():
     assert request_from_bytes(BUCKETS.to_bytes()) == BUCKETS
     for data in (b"", b"{}x", b'{"max_area":"1"}', b'{"area":1}', b"[1]"):
-        with pytest.raises(UsageError, match=r"this is no request for buckets|give max_area"):
+        with pytest.raises(UsageError, match=r"expected a request for buckets|give max_area"):
             request_from_bytes(data)

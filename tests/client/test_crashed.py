@@ -87,6 +87,6 @@ def test_ids_that_cannot_be_are_refused(daemon):
     daemon.alter_ready = lambda ready: [msgspec.structs.replace(ready, crashed=[83])]
     with (
         Loader(daemon.address, pipeline="train", batch_size=16, as_numpy=True) as loader,
-        pytest.raises(ProtocolError, match=r"expected ids below 83 of samples that crashed, got"),
+        pytest.raises(ProtocolError, match=r"expected ids of crashed samples below 83, got"),
     ):
         next(iter(loader))

@@ -256,14 +256,14 @@ WRONG = {
         lambda ready: place(ready, shape=(16, 31, 48, 3)),
         r"got uint8 \(31, 48, 3\)",
     ),
-    "offset": (lambda ready: place(ready, offset=2**20), "lies at bytes 1048576 to 1122304"),
-    "alignment": (lambda ready: place(ready, offset=8), "lies at bytes 8 to .*multiple of 64"),
+    "offset": (lambda ready: place(ready, offset=2**20), "got 1048576 to 1122304"),
+    "alignment": (lambda ready: place(ready, offset=8), "a multiple of 64.*got 8 to "),
     "late": (lambda ready: [ready, ready], r"expected the batch of .* \(0, 1\)"),
-    "garbage": (lambda ready: [b"\xc1 no message"], "this is no message"),
-    "truncated": (lambda ready: [encode(b"t" * 16, [ready])[:-3]], "this is no message"),
+    "garbage": (lambda ready: [b"\xc1 no message"], "expected a msgpack message"),
+    "truncated": (lambda ready: [encode(b"t" * 16, [ready])[:-3]], "expected a msgpack message"),
     "kind": (
         lambda ready: [m.Welcome(wire=1, token=b"t" * 16, daemon="x")],
-        "unexpected Welcome in an open stream",
+        "unexpected record Welcome in an open stream",
     ),
     "session": (lambda ready: [m.Error(0, "protocol", "SEEK twice", {})], "SEEK twice"),
 }
@@ -364,11 +364,11 @@ def opened_but(daemon, **fields):
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"slots": 9}, "OPENED and SLAB differ"),
-        ({"stream": "1" * 32}, "the daemon calls it 1111"),
-        ({"spec": {"seed": -1}}, "the daemon opened a stream that cannot be"),
+        ({"slots": 9}, "expected the same slab in OPENED and SLAB"),
+        ({"stream": "1" * 32}, "but the daemon opened 1111"),
+        ({"spec": {"seed": -1}}, "the daemon opened an impossible stream"),
         ({"rows": 4000}, "expected at least 2 slots of"),
-        ({"request": 2}, "expected OPENED of 1, got 2"),
+        ({"request": 2}, "expected OPENED for request 1, got one for 2"),
     ],
 )
 def test_an_opening_that_contradicts_itself(daemon, fields, expected: str) -> None:
@@ -386,7 +386,7 @@ def test_unexpected_packets_on_the_side_socket(daemon) -> None:
         daemon.alter_ready = lambda ready: []
         daemon.do(lambda: send_packet(daemon._sides[0], encode_packet(m.Attached()), reader))
         os.close(reader)
-        with pytest.raises(ProtocolError, match="unexpected Attached on the side socket"):
+        with pytest.raises(ProtocolError, match="unexpected record Attached on the side socket"):
             next(batches)
         with pytest.raises(BrokenPipeError):
             os.write(writer, b".")
@@ -431,10 +431,10 @@ def readable_end() -> int:
     ("answer", "message"),
     [
         (lambda r: (m.Replayed(r, 99), memory_of(b"abc")), "expected a replay of 99 bytes, got 3"),
-        (lambda r: (m.Replayed(r, 9), memory_of(bytes(9))), "this is no replay"),
+        (lambda r: (m.Replayed(r, 9), memory_of(bytes(9))), "expected a replay"),
         (lambda r: (m.Replayed(r, 8), memory_of(b"\xff" * 8)), "cannot have a head of"),
         (lambda r: (m.Replayed(r, 9), readable_end()), "the replay's memory cannot be read"),
-        (lambda r: (m.Replayed(r, 9), None), "unexpected Replayed on the side socket"),
+        (lambda r: (m.Replayed(r, 9), None), "unexpected record Replayed on the side socket"),
     ],
 )
 def test_a_replay_that_is_none_breaks_the_protocol(daemon, answer, message: str) -> None:
@@ -470,7 +470,7 @@ def test_a_late_refusal_of_a_replay_disturbs_no_delivery(daemon, same) -> None:
     ("name", "made", "message"),
     [
         ("other", 0, "expected an output 'params' of bytes for each row, got None"),
-        ("params", 7, "crop ends at byte 8 of a row of 7 bytes"),
+        ("params", 7, "crop ends at byte 8, but a row has only 7 bytes"),
     ],
 )
 def test_draw_records_that_cannot_be_break_the_protocol(

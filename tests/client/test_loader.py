@@ -205,7 +205,7 @@ def test_what_is_no_cursor(loader) -> None:
     for wrong in ({}, [], None, {"version": 2}, {**loader.state_dict(), "step": -1}):
         with pytest.raises(ResumeError):
             loader.load_state_dict(wrong)
-    with pytest.raises(ResumeError, match="names step 6, an epoch of this stream has 5"):
+    with pytest.raises(ResumeError, match="names step 6, but an epoch of this stream has 5"):
         loader.load_state_dict({**loader.state_dict(), "step": 6})
 
 

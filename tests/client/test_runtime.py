@@ -57,7 +57,9 @@ def test_one_at_a_time(base: Path) -> None:
     first, second = RuntimeFolder(KEY), RuntimeFolder(KEY)
     with (
         first.locked(soon()),
-        pytest.raises(PeerError, match="another process is starting the private daemon in"),
+        pytest.raises(
+            PeerError, match="for another process that is starting the private daemon in"
+        ),
         second.locked(time.monotonic() - 1),
     ):
         pass

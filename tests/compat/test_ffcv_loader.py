@@ -201,7 +201,9 @@ def test_jpegs_of_many_sizes(pictures, write):
         images, _ = next(iter(Loader(path, 6, pipelines={"image": [decoder, ToTensor()]}, seed=1)))
         assert images.shape == (6, *decoder.output_size, 3)
         assert images.float().std() > 20
-    with pytest.raises(BuildError, match="expected images of one size, those of 'image' differ"):
+    with pytest.raises(
+        BuildError, match="expected images of one size, but those of 'image' differ"
+    ):
         Loader(path, 6, pipelines={"image": [SimpleRGBImageDecoder(), ToTensor()]})
 
 
@@ -271,17 +273,21 @@ def test_leaving_an_epoch_early_leaves_no_thread(packed):
             "expected a decoder as its first .* got nothing",
         ),
         ({"pipelines": {"image": [ToTensor()]}}, BuildError, "expected a decoder .* got ToTensor"),
-        ({"pipelines": {"image": [IntDecoder()]}}, BuildError, "reads fields of kind label or sc"),
-        ({"pipelines": {"label": [BytesDecoder()]}}, BuildError, "reads fields of kind bytes"),
+        (
+            {"pipelines": {"image": [IntDecoder()]}},
+            BuildError,
+            "expected a field of kind label or sc",
+        ),
+        ({"pipelines": {"label": [BytesDecoder()]}}, BuildError, "expected a field of kind bytes"),
         (
             {"pipelines": {"label": [IntDecoder(), Squeeze()]}},
             BuildError,
-            r"Squeeze works on tensors: put ToTensor\(\) before it",
+            r"Squeeze: expected tensors, got arrays: put ToTensor\(\) before it",
         ),
         (
             {"pipelines": {"label": [IntDecoder(), ToTensor(), ToTensor()]}},
             BuildError,
-            "a tensor already",
+            "expected arrays, got tensors",
         ),
         (
             {"pipelines": {"label": [IntDecoder(), 3]}},
@@ -290,8 +296,8 @@ def test_leaving_an_epoch_early_leaves_no_thread(packed):
         ),
         ({"batch_size": 0}, UsageError, "expected batch_size and batches_ahead from 1"),
         ({"batch_size": 51}, UsageError, "leaves no step"),
-        ({"custom_fields": {"a": 1}}, UsageError, "a Stoker dataset knows its fields"),
-        ({"distributed": True}, UsageError, "torch.distributed is not initialised"),
+        ({"custom_fields": {"a": 1}}, UsageError, "a Stoker dataset has its own fields"),
+        ({"distributed": True}, UsageError, "torch.distributed is not initialized"),
     ],
 )
 def test_what_a_loader_refuses(packed, arguments, kind, message):

@@ -62,7 +62,7 @@ def test_pack_keeps_the_orientation_on_request(tmp_path, photographs, to_jpeg, r
     (tmp_path / "s" / "a.jpg").write_bytes(to_jpeg(photographs["rocket"], 6))
     assert "1 turned by EXIF" in run("pack", tmp_path / "s", tmp_path / "d")
     out = run("pack", tmp_path / "s", tmp_path / "e", "--orientation", "keep")
-    note = "EXIF orientation kept: its pixels lie as they are stored: 1 file, such as a.jpg"
+    note = "EXIF orientation kept: the pixels are used as stored: 1 file, such as a.jpg"
     assert f"note: image: {note}" in out
     assert "turned by EXIF" not in out
     assert "EXIF orientation kept" in run("ls", tmp_path / "e").partition("note:")[0]
@@ -184,7 +184,7 @@ def test_index_and_append(tmp_path, photographs, to_jpeg, write_tar, run, monkey
     [
         (["pack", "{}/missing", "{}/d"], "missing does not exist; check the path"),
         (["verify", "{}/missing"], "there is no folder {}/missing; check the path"),
-        (["ls", "{}"], "has no manifest.json: it is no dataset"),
+        (["ls", "{}"], "has no manifest.json: it is not a dataset"),
     ],
 )
 def test_faults_are_one_message_without_traceback(tmp_path, arguments, message):

@@ -138,12 +138,12 @@ def corrupt(folder, column: str, number: int, data: bytes) -> None:
         ("image.orientation", b"\x09", "image", "orientation 9 is damaged"),
         ("image", struct.pack("<q", 2**62), "image", "its offsets 4611686018427387904 and .* are"),
         ("image", struct.pack("<q", -1), "image", "its offsets -1 and .* are damaged"),
-        ("raw.height", struct.pack("<i", 7), "raw", "bytes are no picture of 7x"),
+        ("raw.height", struct.pack("<i", 7), "raw", "expected an image of 7x"),
         (
             "boxes",
             struct.pack("<q", 3),
             "boxes",
-            r"numbers are no array of shape \(None, 4\) up to",
+            r"expected an array of shape \(None, 4\) up to",
         ),
     ],
 )

@@ -331,12 +331,32 @@ def test_a_damaged_cache_is_rebuilt(call, tmp_path):
     assert call() == (10508, 1, digest)
 
 
+def test_importing_makes_no_folder_and_takes_no_lock(python, tmp_path):
+    """Modules of kernels, of hand-written twins, and those that call them by address."""
+    cache = tmp_path / "cache"
+    script = """
+        import importlib, pkgutil
+        names = []
+        for top in ("compat", "dataset", "jit", "ops", "order", "pipeline", "rng", "server"):
+            package = importlib.import_module("stoker." + top)
+            for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+                if not module.name.endswith("__main__"):
+                    importlib.import_module(module.name)
+                    names.append(module.name)
+        print(*names)
+    """
+    names = python(script, cache=cache).split()
+    twins = {"stoker.rng.compiled", "stoker.order.compiled", "stoker.pipeline.compiled.loop"}
+    assert twins < {*names}
+    assert not cache.exists()
+
+
 def test_no_module_of_randomness_or_order_imports_numba(python):
     script = """
         import sys
         import stoker.jit, stoker.rng.streams, stoker.rng.draws, stoker.rng.maths
         import stoker.rng.normals, stoker.rng.philox, stoker.jit.sources, stoker.jit.diskcache
-        import stoker.order.permutation, stoker.order.epoch, stoker.order.places
+        import stoker.order.permutation, stoker.order.epoch
         from stoker.jit import source_digest
         digest = source_digest(stoker.rng.draws.normal)
         heavy = [name for name in sys.modules if name.partition(".")[0] in ("numba", "llvmlite")]

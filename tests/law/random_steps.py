@@ -3,41 +3,23 @@
 `random_graphs` writes the pipelines.
 """
 
+import dataclasses
 import functools
 
 import numpy as np
 
 from stoker.ops.contract.op import State, StateError
-from stoker.ops.contract.registry import make
+from stoker.ops.contract.registry import make, registered
 from stoker.ops.contract.rules import FLOAT
 from stoker.ops.geometry.corner_crop import CORNERS
 
-CHANGES_OF_LEVELS = (
-    "autocontrast",
-    "box_blur",
-    "brightness",
-    "channel_drop",
-    "channel_shuffle",
-    "clahe",
-    "contrast",
-    "equalize",
-    "erase",
-    "gamma",
-    "gaussian_blur",
-    "gaussian_noise",
-    "grayscale",
-    "grid_mask",
-    "hue",
-    "invert",
-    "jpeg_compression",
-    "median_blur",
-    "motion_blur",
-    "posterize",
-    "salt_and_pepper",
-    "saturation",
-    "sharpness",
-    "solarize",
+CHANGES_OF_LEVELS = tuple(
+    name
+    for name, cls in sorted(registered().items())
+    if cls.__module__.startswith(("stoker.ops.color.", "stoker.ops.filters."))
+    and "p" in {field.name for field in dataclasses.fields(cls)}
 )
+"""Ops that change levels, and happen with a probability; they need no other parameter."""
 PARAMS = {
     **{name: lambda r: {"p": float(r.uniform())} for name in CHANGES_OF_LEVELS},
     "random_resized_crop": lambda r: {"size": [pick(r, (24, 40)), 32], "scale": [0.2, 1.0]},

@@ -1,9 +1,11 @@
 """Fixtures of the tests of stoker.ops: examples of every op, and one way to run an op under guard.
 
-`pytest_generate_tests` hands every registered op to each test that asks for `example`, so an op
-that is added later is covered as soon as EXAMPLES has a line for it (a test demands one).
+`pytest_generate_tests` hands every registered op to each test that asks for `example`. Examples of
+an op without required parameters are derived from its signature; EXAMPLES has the others, and more
+where the defaults do not reach everything.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -146,6 +148,20 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"side_range": (1, 2), "fill": (1, 2, 3, 4), "p": 0.5},
     ],
 }
+
+
+def examples_of(name: str) -> list[dict[str, Any]]:
+    """Return the examples of an op: its line of EXAMPLES, or what its signature gives."""
+    if name in EXAMPLES:
+        return EXAMPLES[name]
+    fields = {field.name: field for field in dataclasses.fields(registered()[name])}
+    missing = [
+        n for n, f in fields.items() if f.default is f.default_factory is dataclasses.MISSING
+    ]
+    assert not missing, f"{name} needs {missing}: give it examples in tests/ops/conftest.py"
+    return [{"p": 0.9}, {"p": 0.5}] if "p" in fields else [{}]
+
+
 MASK_DTYPES = ("uint8", "uint16", "int32")
 
 
@@ -171,7 +187,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     Those that ask for `dtype` too get each dtype of images that the example has a rule for.
     """
     if "dtype" in metafunc.fixturenames and "example" in metafunc.fixturenames:
-        pairs = [(n, p) for n in sorted(registered()) for p in EXAMPLES.get(n, [{}])]
+        pairs = [(n, p) for n in sorted(registered()) for p in examples_of(n)]
         found = [
             pytest.param(make(n, p), dtype, id=f"{n}-{i}-{dtype}")
             for i, (n, p) in enumerate(pairs)
@@ -180,7 +196,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         ]
         metafunc.parametrize(("example", "dtype"), found)
     elif "example" in metafunc.fixturenames:
-        pairs = [(n, p) for n in sorted(registered()) for p in EXAMPLES.get(n, [{}])]
+        pairs = [(n, p) for n in sorted(registered()) for p in examples_of(n)]
         names = [f"{name}-{i}" for i, (name, _) in enumerate(pairs)]
         metafunc.parametrize("example", [make(n, p) for n, p in pairs], ids=names)
 
@@ -188,7 +204,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def examples() -> dict[str, list[dict[str, Any]]]:
     """Example parameters by op name."""
-    return EXAMPLES
+    return {name: examples_of(name) for name in sorted(registered())}
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -56,6 +57,13 @@ def test_which_ops_have_no_rule_for_floats(examples):
 
 def test_every_op_has_examples(examples):
     assert set(examples) == set(registered())
+
+
+def test_no_op_file_is_forgotten():
+    """An op that `stoker.ops` does not list is registered for nobody, and tested by nothing."""
+    command = [sys.executable, str(Path(__file__).parents[2] / "tools/op_lists.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_importing_ops_imports_no_numba(loaded_by):

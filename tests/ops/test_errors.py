@@ -126,13 +126,13 @@ STATES = [
     (
         ops.HorizontalFlip(),
         (State.fixed("image", "uint8", (8, 9, 3)), State.fixed("mask", "uint8", (9, 8))),
-        "horizontal_flip: values of one call are of one size, got image uint8[8x9x3] and mask "
+        "horizontal_flip: expected values of one size in a call, got image uint8[8x9x3] and mask "
         "uint8[9x8]. Resize one of them first, or call the op once for each",
     ),
     (
         ops.ColorJitter(),
         (State.fixed("image", "uint8", (8, 8, 4)),),
-        "color_jitter has no rule for image uint8[8x8x4]: expected an image of 1 (grey) or 3 "
+        "color_jitter has no rule for image uint8[8x8x4]: expected an image of 1 (gray) or 3 "
         "channels (red, green, blue). Drop the other channels first",
     ),
     (

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from kept_code import Kept
+from machine_code import violations
 from numba import int32, uint8
 from scipy import stats
 
 from stoker import ops
 from stoker.jit import compiled, kernel
 from stoker.jit.arithmetic import PLAIN
-from stoker.jit.machine_code import violations
 from stoker.ops import ParameterError, State, StateError
 from stoker.ops.bases.folds import Fold
 from stoker.ops.bases.mixing import MOST, add_mix, begin_mix, end_mix, plain_mix

@@ -131,5 +131,5 @@ def test_versions_that_are_not_there(paint):
             registry.register_earlier(twice)
     graph = pipeline(lambda sample: {"image": Newer()(sample.image)}).graph().to_data()
     graph["nodes"][1]["version"] = 7
-    with pytest.raises(VersionError, match="made for version 7, here is version 2"):
+    with pytest.raises(VersionError, match="made for version 7, this is version 2"):
         bind(Graph.from_data(graph), STATES)

@@ -1,4 +1,4 @@
-"""Batches, ranks and places: the arithmetic between positions and what a client counts."""
+"""Batches and ranks: the arithmetic between positions and rows."""
 
 import itertools
 
@@ -11,7 +11,6 @@ from stoker.order.batches import (
     rows_per_batch,
     steps_per_epoch,
 )
-from stoker.order.places import skip, steps_before
 from stoker.protocol.errors import UsageError
 
 
@@ -82,33 +81,3 @@ def test_rows_of_a_batch_are_views_of_positions(make_spec):
     for lo, hi in [(-1, 3), (0, 13), (5, 4)]:
         with pytest.raises(UsageError, match=f"<= 12, got {lo} and {hi}"):
             row_places(spec, 2, lo, hi)
-
-
-def test_places_follow_each_other_across_epochs(make_spec):
-    spec = make_spec(rows=40, batch=8)
-    assert skip(spec, 0, 0, 1) == (0, 1)
-    assert skip(spec, 0, 4, 1) == (1, 0)
-    assert skip(spec, 0, 5, 0) == (1, 0)
-    place, walked = (0, 0), []
-    for _ in range(23):
-        walked.append(place)
-        place = skip(spec, *place, 1)
-    assert walked == [divmod(i, 5) for i in range(23)]
-    for i in range(10):
-        for count in range(13):
-            assert skip(spec, *walked[i], count) == walked[i + count]
-            assert steps_before(spec, *walked[i + count]) == i + count
-
-
-def test_a_skip_of_any_length_is_one_division(make_spec):
-    spec = make_spec(rows=10**12, batch=1)
-    assert skip(spec, 3, 17, 10**30) == divmod(3 * 10**12 + 17 + 10**30, 10**12)
-
-
-def test_places_outside_of_the_stream_are_refused(make_spec):
-    spec = make_spec(rows=40, batch=8)
-    for epoch, step in [(-1, 0), (0, -1), (0, 6)]:
-        with pytest.raises(UsageError, match=f"from 0 to 5, got epoch {epoch}, step {step}"):
-            steps_before(spec, epoch, step)
-    with pytest.raises(UsageError, match="skip: expected a number of steps from 0, got -1"):
-        skip(spec, 0, 0, -1)

@@ -48,7 +48,7 @@ def test_an_id_is_found_where_the_lookup_has_it(make_spec, rows, block):
 def test_what_cannot_be_found_is_named(make_spec):
     order = EpochOrder(make_spec(rows=10))
     for number in (-1, 10):
-        with pytest.raises(UsageError, match=f"an id: expected one from 0 to 9, got {number}"):
+        with pytest.raises(UsageError, match=f"expected an id from 0 to 9, got {number}"):
             order.find(0, number)
     with pytest.raises(UsageError, match="epoch: expected one from 0, got -1"):
         order.find(-1, 3)
@@ -131,7 +131,7 @@ def test_a_trillion_samples_cost_no_more_memory_than_a_thousand(make_spec, block
 
 
 def test_what_this_version_lacks_is_named(make_spec):
-    supported = "this version orders whole datasets only: order.kind='full'"
+    supported = "this version supports only whole datasets: order.kind='full'"
     digest = "a" * 32
     for spec, name in [
         (make_spec(order={"kind": "subset", "subset": digest}), f"order.subset='{digest}'"),

@@ -145,7 +145,7 @@ def test_lists_of_other_streams_and_datasets():
     excluded = Excluded([3, 5])
     spec = spec_of(9, excluded)
     for other in (None, Excluded(()), Excluded([3, 6])):
-        with pytest.raises(UsageError, match=f"made with exclude list {excluded.digest}, this one"):
+        with pytest.raises(UsageError, match=f"expected exclude list {excluded.digest}, which"):
             PlainOrder(spec, excluded=other)
     with pytest.raises(UsageError, match="has 5 samples, ids 0 to 4; the list names 5"):
         PlainOrder(spec_of(5, excluded), excluded=excluded)

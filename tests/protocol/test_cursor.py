@@ -92,7 +92,7 @@ def test_without_other_samples_it_says_how_to_go_on() -> None:
     with pytest.raises(ResumeError) as caught:
         Cursor.at(SPEC, 3, 4).check(other)
     assert f"exclude: was None, is '1:{HEX}'" in str(caught.value)
-    assert "to go on in it, begin epoch 3 anew with set_epoch(3)" in str(caught.value)
+    assert "to continue in it, start epoch 3 again with set_epoch(3)" in str(caught.value)
 
 
 def test_another_stream_says_what_changed() -> None:
@@ -103,7 +103,7 @@ def test_another_stream_says_what_changed() -> None:
     with pytest.raises(ResumeError) as caught:
         cursor.check(other)
     assert str(caught.value) == (
-        "the cursor is of another stream, so resuming would change the data:\n"
+        "the cursor belongs to another stream, so resuming would change the data:\n"
         f"  dataset: was 'content:{HEX}', is 'content:{'0' * 32}' (the samples and their fields)\n"
         "  seed: was 0, is 1\n"
         "use the same arguments as the run that saved it, or start without the cursor"
@@ -123,14 +123,16 @@ def test_a_long_freeze_that_changed_is_still_noticed() -> None:
 
 def test_an_edited_cursor() -> None:
     data = {**Cursor.at(SPEC, 0, 0).to_data(), "stream": "0" * 32}
-    with pytest.raises(ResumeError, match="the cursor was edited: its stream id fits no field"):
+    with pytest.raises(
+        ResumeError, match="the cursor was edited: its stream id does not match its fields"
+    ):
         Cursor.from_data(data).check(SPEC)
 
 
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (None, "this is no cursor of version 1: .*pass what state_dict"),
+        (None, "expected a cursor of version 1: .*pass what state_dict"),
         ({}, "missing required field `stream`"),
         ({"stream": HEX, "epoch": 0, "step": "1"}, r"Expected `int`, got `str` - at `\$.step`"),
         ({"stream": HEX, "epoch": 0, "step": 0, "rank": 1}, "unknown field `rank`"),

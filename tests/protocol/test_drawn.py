@@ -42,12 +42,18 @@ def test_the_output():
 @pytest.mark.parametrize(
     ("drawn", "message"),
     [
-        ([CROP, CROP], "a decision is named twice"),
-        ([JITTER], "jitter ends at byte 18 of a row of 17 bytes"),
-        ([Drawn("a", "a", 17, ())], "a ends at byte 18 of a row of 17 bytes"),
-        ([Drawn("a", "a", 0, (DrawnField("x", "object", (), 1),))], "unknown dtype 'object'"),
-        ([Drawn("a", "a", 0, (DrawnField("made", "bool", (), 1),))], "a field is named twice"),
-        ([Drawn("a", "a", 0, (DrawnField("x", "bool", (), 1),) * 2)], "a field is named twice"),
+        ([CROP, CROP], "expected distinct decision names"),
+        ([JITTER], "jitter ends at byte 18, but a row has only 17 bytes"),
+        ([Drawn("a", "a", 17, ())], "a ends at byte 18, but a row has only 17 bytes"),
+        ([Drawn("a", "a", 0, (DrawnField("x", "object", (), 1),))], "got 'object'"),
+        (
+            [Drawn("a", "a", 0, (DrawnField("made", "bool", (), 1),))],
+            "expected distinct field names",
+        ),
+        (
+            [Drawn("a", "a", 0, (DrawnField("x", "bool", (), 1),) * 2)],
+            "expected distinct field names",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(drawn, message):

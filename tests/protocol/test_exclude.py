@@ -38,7 +38,7 @@ def test_an_empty_list_is_none():
         ([2, 1], "expected ids from 0, ascending, every id once"),
         ([-1, 4], "expected ids from 0, ascending"),
         ([2**48], "expected ids from 0, ascending"),
-        (range(MAX_EXCLUDED + 1), "at most 131072 ids, this one has 131073; pack the dataset anew"),
+        (range(MAX_EXCLUDED + 1), "at most 131072 ids, got 131073; pack the dataset again"),
     ],
 )
 def test_bytes_that_are_no_list(ids, reason):
@@ -47,7 +47,7 @@ def test_bytes_that_are_no_list(ids, reason):
 
 
 def test_bytes_that_are_cut_off():
-    with pytest.raises(UsageError, match="expected 8 bytes for each id, got 9 bytes"):
+    with pytest.raises(UsageError, match="expected 8 bytes per id, got 9 bytes"):
         Excluded.from_bytes(b"123456789")
 
 
@@ -59,7 +59,9 @@ def test_what_is_no_id(value):
 
 def test_a_list_of_another_dataset():
     Excluded([0, 8]).check(9)
-    with pytest.raises(UsageError, match=r"has 8 samples, ids 0 to 7; the list names 8: is it of"):
+    with pytest.raises(
+        UsageError, match=r"has 8 samples, ids 0 to 7; the list names 8: does it belong"
+    ):
         Excluded([0, 8]).check(8)
     with pytest.raises(UsageError, match="the list names all 3 samples"):
         Excluded(range(3)).check(3)
@@ -79,8 +81,8 @@ def test_a_line_that_is_none_is_named(tmp_path, line):
 
 
 def test_a_file_that_cannot_be_read(tmp_path):
-    with pytest.raises(UsageError, match="absent cannot be read: No such file"):
+    with pytest.raises(UsageError, match=r"cannot read .*absent: No such file"):
         read_ids(tmp_path / "absent")
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match=r"binary cannot be read: .*utf-8"):
+    with pytest.raises(UsageError, match=r"cannot read .*binary: .*utf-8"):
         read_ids(tmp_path / "binary")

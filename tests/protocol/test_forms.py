@@ -147,7 +147,7 @@ ROW = ("x", "uint8", (4, 4, 3), "image", ())
         ((Output(*ROW, "pad", ()),), r"form 'pad' with varying sides \(\)"),
         ((Output(*ROW, "stack", (3,)),), r"with varying sides \(3,\) of \(4, 4, 3\)"),
         ((Output(*ROW, "list", (1, 0)),), r"with varying sides \(1, 0\)"),
-        ((Output(*ROW, "ragged", (1,)),), "of a ragged output the first ones"),
+        ((Output(*ROW, "ragged", (1,)),), "for a ragged output the first ones"),
         ((Output(*ROW, "pad", (0, 1)),), "delivered as x.size .* got none"),
         (
             (*outputs_of("x", "uint8", (4,), "list", (0,)), Output("x.left", "int64", ())),

@@ -63,7 +63,9 @@ def test_shapes_beyond_the_room(shape) -> None:
 
 def test_shapes_of_other_outputs() -> None:
     outputs = (Output("x", "uint8", (4,), form="pad", varies=(0,)), Output("y", "uint8", (4,)))
-    with pytest.raises(UsageError, match=r"expected shapes for the outputs \['x'\], got 2"):
+    with pytest.raises(
+        UsageError, match=r"expected one shape for each of the outputs \['x'\], got 2"
+    ):
         told_shapes(outputs, [(1,), (2,)])
 
 
@@ -103,10 +105,13 @@ def test_outputs_are_aligned_and_apart(outputs: tuple[Output, ...], rows: int) -
 @pytest.mark.parametrize(
     ("outputs", "expected"),
     [
-        ([Output("a", "uint8", ()), Output("a", "uint8", ())], "'a': the name is taken"),
-        ([Output("index", "int64", ())], "'index': the name is taken or reserved"),
-        ([Output("a", "complex64", ())], "'a': dtype 'complex64' is none of bool, uint8"),
-        ([Output("a", "uint8", (3, 0))], r"'a': every side of a shape is at least 1, got \(3, 0\)"),
+        ([Output("a", "uint8", ()), Output("a", "uint8", ())], "'a': the name is reserved"),
+        ([Output("index", "int64", ())], "'index': the name is reserved or used twice"),
+        ([Output("a", "complex64", ())], "'a': expected a dtype among bool, uint8"),
+        (
+            [Output("a", "uint8", (3, 0))],
+            r"'a': expected a shape with sides of at least 1, got \(3, 0\)",
+        ),
         ([Output(f"o{n}", "uint8", ()) for n in range(257)], "at most 256 outputs, got 257"),
     ],
 )

@@ -99,8 +99,8 @@ def test_gather_keeps_the_order():
         ((2, 3, 5), [1, 1], r"expected \(2, bound, 6\) uint32, got \(2, 3, 5\)"),
         ((3, 3, 6), [1, 1], r"expected \(2, bound, 6\)"),
         ((2, 6), [1, 1], r"expected \(2, bound, 6\) uint32, got \(2, 6\)"),
-        ((2, 3, 6), [1, 4], "expected 0 to 3 items in a row, got 1 to 4"),
-        ((2, 3, 6), [-1, 2], "expected 0 to 3 items in a row, got -1 to 2"),
+        ((2, 3, 6), [1, 4], "expected 0 to 3 items per row, got 1 to 4"),
+        ((2, 3, 6), [-1, 2], "expected 0 to 3 items per row, got -1 to 2"),
     ],
 )
 def test_what_a_daemon_cannot_have_meant(shape, counts, said):
@@ -111,8 +111,8 @@ def test_what_a_daemon_cannot_have_meant(shape, counts, said):
 @pytest.mark.parametrize(
     ("outputs", "said"),
     [
-        ((Output("b", "uint32", (3, 5), "boxes", BOX),), "do not lie in uint32"),
-        ((Output("b", "int32", (3, 6), "boxes", BOX),), "do not lie in int32"),
+        ((Output("b", "uint32", (3, 5), "boxes", BOX),), "do not fit uint32"),
+        ((Output("b", "int32", (3, 6), "boxes", BOX),), "do not fit int32"),
         ((Output("b", "uint32", (3, 6), "boxes", BOX),), "no other output .* got none"),
         (
             (

@@ -107,11 +107,11 @@ def test_canonical_form_does_not_see_order_or_tuples() -> None:
 @pytest.mark.parametrize(
     ("value", "kind", "expected"),
     [
-        (math.nan, ValueError, "finite floats only, got nan"),
-        ([math.inf], ValueError, "finite floats only, got inf"),
+        (math.nan, ValueError, "expected a finite float, got nan"),
+        ([math.inf], ValueError, "expected a finite float, got inf"),
         ({"$f64": "0"}, ValueError, r"keys that begin with '\$' are reserved, got '\$f64'"),
-        ({1: 2}, TypeError, "text keys only, got 1"),
-        ({"a": {1, 2}}, TypeError, "str, list and dict, got set"),
+        ({1: 2}, TypeError, "expected text keys, got 1"),
+        ({"a": {1, 2}}, TypeError, "str, list or dict, got set"),
         (b"", TypeError, "got bytes"),
     ],
 )
@@ -131,14 +131,17 @@ def test_what_the_canonical_form_refuses(value, kind, expected) -> None:
         ({"dataset_rows": 0}, "dataset_rows: expected an integer from 1"),
         ({"total_epochs": 0}, "total_epochs: expected an integer from 1"),
         ({"freeze": {"crop": -1}}, r"freeze\['crop'\]: expected an integer from 0"),
-        ({"freeze": {"$crop": 1}}, r"freeze: no stream is called '\$crop'"),
+        (
+            {"freeze": {"$crop": 1}},
+            r"freeze: expected a stream name that does not begin with '\$', got '\$crop'",
+        ),
         ({"dataset": "photos"}, "dataset: expected <level>:<32 hex digits>, got 'photos'"),
         ({"pipeline": "B" * 32}, "pipeline: expected <32 hex digits>, got 'BBB"),
         ({"exclude": ""}, "exclude: expected <count>:<32 hex digits>, got ''"),
         ({"exclude": "0:" + "b" * 32}, "exclude: expected <count>:<32 hex digits>, got '0:bbb"),
         (
             {"exclude": "9:" + "b" * 32, "dataset_rows": 9},
-            "exclude: the list has 9 ids, the dataset 9 samples, so none is left",
+            "exclude: the list has 9 ids and the dataset has 9 samples, so none is left",
         ),
         ({"buckets": "x"}, "buckets: expected <32 hex digits>, got 'x'"),
         ({"order": OrderSpec(subset="x")}, "order.subset: expected <32 hex digits>"),
@@ -179,7 +182,7 @@ def test_differences_name_the_fields() -> None:
     [
         (
             "pipeline",
-            "(its steps, their parameters, the version of each op, and code of yours in it)",
+            "(its steps, their parameters, the version of each op, and your own code in it)",
         ),
         ("dataset", "(the samples and their fields)"),
         ("exclude", "(how many samples are left out, and which)"),

@@ -228,5 +228,5 @@ def test_stream_names_are_checked():
     for bad in ("", "é" * 128, "\ud800"):
         with pytest.raises(UsageError, match="stream name: expected 1 to 255 bytes of UTF-8, got "):
             check_stream_name(bad)
-    with pytest.raises(UsageError, match="names that begin with 'stoker/' are Stoker's own"):
+    with pytest.raises(UsageError, match="names that begin with 'stoker/' are reserved"):
         check_stream_name("stoker/order")

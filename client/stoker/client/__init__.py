@@ -1,15 +1,15 @@
 """The client: `Loader` iterates over batches that a daemon wrote into shared memory.
 
-Runs in the training process. It imports ZeroMQ and NumPy; torch only when tensors are asked for.
+It runs in the training process. It imports ZeroMQ and NumPy, and torch only if tensors are wanted.
 The modules:
 
-- `loader`: `Loader` and the place in the stream; the public face;
-- `options`, `address`, `ranks`: the caller's arguments, checked;
+- `loader`: `Loader`, the public entry point, and its place in the stream;
+- `options`, `address`, `ranks`: checks of the caller's arguments;
 - `session`: the connection to a daemon (ZeroMQ and the side socket), with a deadline on every wait;
 - `delivery`: runs, credits, batches in order;
-- `slab`, `lease`: the mapped memory, and who still uses which slot;
-- `batch`: what the caller gets; `device`: copies to an accelerator ahead of use;
-- `private`, `runtime`: a daemon of the job's own when given the path of a dataset.
+- `slab`, `lease`: the mapped memory, and which slots are still in use;
+- `batch`: the batches that the caller gets; `device`: copies to an accelerator ahead of use;
+- `private`, `runtime`: a private daemon for this job, if the loader is given a dataset's path.
 """
 
 from stoker.client.batch import Batch

@@ -1,7 +1,7 @@
-"""Where the daemon is: an address, or the path of a dataset for a private daemon.
+"""The daemon's address, or the path of a dataset for a private daemon.
 
-`ipc:///dir/stoker.sock` is the ZeroMQ endpoint; its side socket lies at the same path + `.fd`, a
-rule that both sides know, so that nobody is ever told a path by the other.
+`ipc:///dir/stoker.sock` is the ZeroMQ endpoint. Its side socket is at the same path + `.fd`. Both
+sides know this rule, so neither ever sends a path to the other.
 """
 
 import os
@@ -10,12 +10,12 @@ from stoker.protocol.datasets import is_live, is_pattern, may_exist
 from stoker.protocol.errors import DatasetError, UsageError
 
 SIDE_SUFFIX = ".fd"
-MAX_PATH_BYTES = 107  # sockaddr_un.sun_path without its final zero
+MAX_PATH_BYTES = 107  # sockaddr_un.sun_path without its terminating zero
 _IPC = "ipc://"
 
 
 def is_address(address_or_path: str | os.PathLike[str]) -> bool:
-    """Tell an address (`scheme://...`) from the path of a dataset."""
+    """Whether it is an address (`scheme://...`), and not the path of a dataset."""
     return isinstance(address_or_path, str) and "://" in address_or_path
 
 
@@ -23,7 +23,7 @@ def check_address(address: str) -> str:
     """Check an address and return it.
 
     Raises:
-        UsageError: it is no `ipc://` address of an absolute path that fits a Unix socket.
+        UsageError: it is not `ipc://` and an absolute path short enough for a Unix socket.
     """
     path = address.removeprefix(_IPC)
     if path == address:
@@ -38,8 +38,8 @@ def check_address(address: str) -> str:
         )
     if (size := len(os.fsencode(path + SIDE_SUFFIX))) > MAX_PATH_BYTES:
         raise UsageError(
-            f"address {address!r}: with {SIDE_SUFFIX!r} the path has {size} bytes, a Unix socket "
-            f"takes at most {MAX_PATH_BYTES}; choose a shorter directory"
+            f"address {address!r}: with {SIDE_SUFFIX!r} the path has {size} bytes, but a Unix "
+            f"socket takes at most {MAX_PATH_BYTES}; choose a shorter directory"
         )
     return address
 
@@ -50,18 +50,18 @@ def side_path(address: str) -> str:
 
 
 def check_dataset(path: str | os.PathLike[str]) -> str:
-    """Return a dataset's name as a private daemon understands it: an absolute path or a pattern.
+    """Return a dataset's name for a private daemon: an absolute path or pattern.
 
     The `module:Class` of a live source stays as it is.
 
     Raises:
-        DatasetError: there is nothing of that name.
+        DatasetError: nothing has that name.
     """
     name = os.fspath(path)
     if not may_exist(name):
         raise DatasetError(
-            f"there is no dataset at {name!r}; expected a folder made by `stoker pack`, tars or "
-            "Arrow files to be read in place, `module:Class`, or the address of a daemon "
+            f"there is no dataset at {name!r}; expected a folder made by `stoker pack`, tar or "
+            "Arrow files to read in place, `module:Class`, or the address of a daemon "
             "(ipc:///...)",
             path=name,
         )

@@ -1,4 +1,4 @@
-"""What a loader hands out: one batch, by mapping and by attribute."""
+"""One batch of a loader: a mapping whose entries are also attributes."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,11 +14,11 @@ class Batch(Mapping[str, Any]):
     """The outputs of one batch, then `index`, `requested` and `valid`, by name.
 
     `batch["image"]` and `batch.image` are the same array. Arrays are torch tensors on the loader's
-    device, or NumPy arrays, of shape (rows, ...); large ones lie in memory shared with the daemon,
-    which is given back when the last of them dies, so a batch that is kept keeps a slot. Boxes and
-    keypoints are `Ragged`: values, offsets and fields, copies of their own. Where rows differ in
-    shape the pipeline says how they are handed out: padded to one array (`batch["image.size"]` and
-    `real` say what of it is real), as `RaggedArray`, or as a list of arrays.
+    device, or NumPy arrays, of shape (rows, ...). Large ones are in memory shared with the daemon,
+    which is returned when the last of them dies, so a batch that is kept occupies a slot. Boxes and
+    keypoints are `Ragged`: copies of values, offsets and fields. Where rows differ in shape, the
+    pipeline decides the form: padded to one array (`batch["image.size"]` and `real` say which
+    elements are real), as `RaggedArray`, or as a list of arrays.
 
     Attributes:
         epoch: the epoch, from 0.
@@ -43,7 +43,7 @@ class Batch(Mapping[str, Any]):
 
     @property
     def index(self) -> Any:
-        """Sample ids delivered, (rows,) int64; -1 in rows that only pad."""
+        """Sample ids delivered, (rows,) int64; -1 in padding rows."""
         return self._arrays["index"]
 
     @property
@@ -58,23 +58,23 @@ class Batch(Mapping[str, Any]):
 
     @property
     def pipeline_id(self) -> str:
-        """Hash of the pipeline that made it: graph, parameters, op versions; 32 hex digits."""
+        """Hash of the batch's pipeline: graph, parameters, op versions; 32 hex digits."""
         return self._spec.pipeline
 
     @property
     def stream_id(self) -> str:
-        """Hash of all that its bytes depend on, besides epoch and step; 32 hex digits."""
+        """Hash of everything its bytes depend on except epoch and step; 32 hex digits."""
         return self._spec.stream_id
 
     @property
     def params(self) -> Any:
-        """What the pipeline drew for each row: stream name -> structured NumPy array (rows,).
+        """The draw records of each row: stream name -> structured NumPy array (rows,).
 
         `made` says whether the decision was made for the row; the other fields are those of the
-        op's draw record, all 0 where it was not. Always in host memory.
+        op's draw record, all 0 if it was not made. Always in host memory.
 
         Raises:
-            AttributeError: they were not asked for (`Loader(..., params=True)`).
+            AttributeError: the loader was made without `params=True`.
         """
         if self._params is not None:
             return self._params
@@ -85,13 +85,13 @@ class Batch(Mapping[str, Any]):
         )
 
     def real(self, name: str) -> Any:
-        """Return which elements of a padded output are real, and no padding.
+        """Return which elements of a padded output are real, not padding.
 
         Args:
-            name: of an output of the form `pad`.
+            name: name of an output of form `pad`.
 
         Returns:
-            (rows, n sides) bool, on the output's device: (rows, height, width) of images.
+            (rows, n sides) bool, on the output's device: (rows, height, width) for images.
 
         Raises:
             KeyError: there is no such output, or it is not padded.

@@ -1,8 +1,8 @@
-"""All that a loader holds outside itself, made in order and given back in the reverse order.
+"""Everything that a loader holds, acquired in order and released in the reverse order.
 
-The private daemon, the session, the memory, the device. Refers to no loader, so that a loader that
-was forgotten is closed by its finalizer, at the latest at the interpreter's exit. In a forked child
-nothing is given back: it is the parent's.
+That is the private daemon, the session, the memory and the device. It does not refer to the loader,
+so a forgotten loader is closed by its finalizer, at the latest when the interpreter exits. A forked
+child releases nothing: everything belongs to the parent.
 """
 
 import contextlib
@@ -23,14 +23,14 @@ from stoker.protocol.replay import Replay, replay_from_bytes
 
 
 class Connection:
-    """An open stream with all that belongs to it.
+    """An open stream with everything that belongs to it.
 
     Attributes:
         stream: the daemon's answer, the spec, the memory.
-        book: which slots the caller holds.
-        delivery: announced batches.
-        source: batches where the caller wants them.
-        delivered: batches handed out, counted by the loader.
+        book: the slots that the caller holds.
+        delivery: the announced batches.
+        source: gives batches on the caller's device.
+        delivered: batches given to the caller, counted by the loader.
     """
 
     stream: OpenedStream
@@ -51,7 +51,7 @@ class Connection:
         """Connect, open the stream and map it.
 
         Raises:
-            StokerError: as `Loader` says.
+            StokerError: as in `Loader`.
         """
         self._pid = os.getpid()
         self._last: Statistics | None = None
@@ -78,9 +78,9 @@ class Connection:
             self._undo = undo.pop_all()
 
     def close(self) -> None:
-        """Give everything back; again does nothing, nor in a forked child.
+        """Release everything; does nothing a second time, or in a forked child.
 
-        The memory stays mapped for as long as arrays of the caller lie in it, and no longer.
+        The memory stays mapped until the last of the caller's arrays in it dies.
         """
         if os.getpid() != self._pid or self._last is not None:
             return
@@ -95,7 +95,7 @@ class Connection:
         return replay_from_bytes(self._session.ask_replay(place, self._timeout_s))
 
     def statistics(self) -> Statistics:
-        """Return the counters; after `close`, those of that moment."""
+        """Return the counters; after `close`, their values at that moment."""
         if self._last is not None:
             return self._last
         return Statistics(
@@ -111,6 +111,6 @@ class Connection:
 def _refuse_workers(address: object, workers: int | None) -> None:
     if workers is not None:
         raise UsageError(
-            f"workers={workers!r}: the daemon at {address} has its own (stoker serve --workers); "
-            "workers= is for the path of a dataset"
+            f"workers={workers!r}: the daemon at {address} sets its own number (stoker serve "
+            "--workers); workers= works only with the path of a dataset"
         )

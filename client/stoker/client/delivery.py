@@ -1,19 +1,22 @@
-"""Delivery: announced batches, checked and in order, against credits.
+"""Delivery: announced batches, checked and in order, paid for with credits.
 
-A run is one SEEK and what follows it. `prefetch` credits are granted with it and one more for each
-batch taken, so at any time (announced and not taken) + (not yet announced) + (kept back) =
-`prefetch`. Delivery
-goes on across epochs; asking for any place but the next begins a new run. Announcements of earlier
-runs are void, but their slots are this session's until it gives them back: it does so for those
-that it never took.
+Runs in the thread that iterates over the loader. A run is one SEEK and everything up to the next.
+`prefetch` credits are granted with it, and one more for each batch taken, so at any time
+
+    announced and not taken + granted and not yet announced + kept back == prefetch.
+
+Delivery continues across epochs; asking for any place but the next one begins a new run.
+Announcements of earlier runs are void, but their slots belong to this session until it returns
+them, which it does without taking them.
 
 An exception in the middle (a signal, a broken message) marks the run as broken: the next call
-begins a new one at the place asked for, so nothing is lost or delivered twice.
+begins a new run at the place it asks for, so no batch is lost or delivered twice.
 
-A message costs the daemon a turn of its loop, so a batch takes one at most: slots whose arrays died
-travel with the credit for the batch taken next. Where batches are taken in quick succession, and
-another one is there already, credits are kept back until they are half of `prefetch`. Before a wait
-slots travel alone only where the daemon could run short of slots.
+Each message costs the daemon one turn of its loop, so a batch causes at most one message: slots
+whose arrays died are returned in the message that grants the credit for the next batch. If batches
+are taken in quick succession and the next one has arrived already, credits are kept back until they
+are half of `prefetch`. Before a wait, slots are returned in a message of their own only if the
+daemon could run short of slots.
 """
 
 import time
@@ -48,20 +51,21 @@ from stoker.protocol.ragged import flatten, gather
 
 MAX_RELEASES = 4096
 QUICK_S = 0.005
-"""Batches that are taken within this time of each other come in quick succession."""
+"""Batches taken within this time of each other are in quick succession."""
 SPARE = 1
-"""Slots that the daemon keeps for one whose writer cannot be confirmed dead."""
+"""Slots in reserve for a slot whose writer the daemon cannot confirm dead."""
 
 
 class Delivery:
     """Batches of one open stream.
 
     Attributes:
-        waits: batches that were not there yet when asked for.
+        waits: batches that had not arrived when asked for.
         wait_s: seconds spent waiting for them.
-        params: (epoch, step) -> draw records by name, of batches taken and not yet handed out.
-        crashed: samples that are replaced since they crashed workers: id -> (epoch, step) of the
-            first batch that is known to do so.
+        params: (epoch, step) -> draw records by name, for batches that were taken but that the
+            caller does not have yet.
+        crashed: samples that are replaced because they crashed workers: id -> (epoch, step) of the
+            first batch that is known to replace them.
     """
 
     def __init__(
@@ -103,7 +107,7 @@ class Delivery:
         return (epoch, step + 1) if step + 1 < self._steps(epoch) else (epoch + 1, 0)
 
     def is_there(self, epoch: int, step: int) -> bool:
-        """Whether that batch is announced and can be taken; an error waits for `take`."""
+        """Whether that batch is announced and can be taken; errors are left to `take`."""
         if not self._whole or self._place != (epoch, step):
             return False
         self._whole = False
@@ -118,17 +122,17 @@ class Delivery:
     def take(self, epoch: int, step: int) -> dict[str, np.ndarray]:
         """Return the outputs of the batch at a place as plain arrays; waits for it.
 
-        What is no plain array (boxes, rows of differing shape) comes in parts, which `whole` puts
-        together.
+        Outputs that are not plain arrays (boxes, rows that differ in shape) come in parts, which
+        `whole` puts together.
 
         Raises:
-            StokerError: the stream stopped there; the error is the daemon's.
+            StokerError: the stream stopped there; the daemon sent the error.
             DaemonLostError: the daemon went away.
-            PeerError: nothing came in time, or the daemon broke the protocol.
+            PeerError: nothing arrived in time, or the daemon broke the protocol.
         """
         if not self._whole or self._place != (epoch, step):
             self._seek(epoch, step)
-        self._whole = False  # until this is done: see the module's text
+        self._whole = False  # until this is done: see the module docstring
         if not self._queue:
             self._session.poll()
             self._read_inbox()
@@ -149,15 +153,15 @@ class Delivery:
         return arrays
 
     def whole(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what `take` returned, or tensors of it, with the parts put together."""
+        """Put the parts together in the result of `take`, or in tensors made from it."""
         return forms.gather(gather(arrays, self._ragged), self._opened.outputs)
 
     def release(self) -> None:
-        """Send back the slots whose arrays died."""
+        """Return the slots whose arrays died."""
         self._flush()
 
     def _grant(self) -> None:
-        """Grant a credit for the batch taken, unless it can wait for the next one's."""
+        """Grant a credit for the batch taken, unless it can wait for the next credit."""
         now = time.monotonic()
         quick, self._taken_at = now - self._taken_at < QUICK_S, now
         self._kept += 1
@@ -197,14 +201,14 @@ class Delivery:
         try:
             while not self._queue:
                 if self._book.owed > self._spared:
-                    self._flush()  # void announcements' slots too: the daemon may wait for them
+                    self._flush()  # with the slots of void announcements: the daemon may need them
                 self._session.receive(begin + self._timeout_s)
                 self._read_inbox()
         finally:
             self.wait_s += time.monotonic() - begin
 
     def _read_inbox(self) -> None:
-        """Deal with what came; a record leaves the inbox when that is done, not before."""
+        """Handle all records in the inbox; each stays in it until it has been handled."""
         inbox = self._session.inbox
         while inbox:
             try:
@@ -221,9 +225,9 @@ class Delivery:
             if record.run == self._run:
                 self._queue.append(from_record(record.code, record.message, record.details))
         else:
-            self._session.heed(record)  # raises what is still news of an Error
+            self._session.heed(record)  # raises an Error unless it is outdated
             if not isinstance(record, Bye | Status | Error):
-                raise ProtocolError(f"unexpected {type(record).__name__} in an open stream")
+                raise ProtocolError(f"unexpected record {type(record).__name__} in an open stream")
 
     def _announce(self, ready: Ready) -> None:
         if ready.run != self._run:
@@ -249,7 +253,7 @@ class Delivery:
     def _check_order(self, ready: Ready) -> None:
         if (ready.epoch, ready.step) != self._announced:
             raise ProtocolError(
-                f"expected the batch of (epoch, step) {self._announced}, the daemon announced "
+                f"expected the batch of (epoch, step) {self._announced}, but the daemon announced "
                 f"{(ready.epoch, ready.step)}"
             )
         if ready.stream != self._opened.stream:
@@ -258,7 +262,7 @@ class Delivery:
             )
         if any(number >= self._samples for number in ready.crashed):
             raise ProtocolError(
-                f"expected ids below {self._samples} of samples that crashed, got {ready.crashed}"
+                f"expected ids of crashed samples below {self._samples}, got {ready.crashed}"
             )
         if self._credits < 1:
             raise ProtocolError("the daemon announced a batch without a credit")
@@ -295,29 +299,30 @@ class Delivery:
             end = placed.offset + placed.size_bytes
             if placed.offset % ALIGN or end > self._opened.slot_bytes:
                 raise ProtocolError(
-                    f"output {placed.name!r} lies at bytes {placed.offset} to {end}; expected a "
-                    f"multiple of {ALIGN}, within a slot of {self._opened.slot_bytes}"
+                    f"output {placed.name!r}: expected an offset that is a multiple of {ALIGN}, "
+                    f"and an end within the slot of {self._opened.slot_bytes} bytes, got "
+                    f"{placed.offset} to {end}"
                 )
 
 
 def crashed_before(crashed: Mapping[int, tuple[int, int]], place: tuple[int, int]) -> list[int]:
-    """Return the samples that were replaced before a place already, ascending."""
+    """Return the samples that were already replaced before a place, ascending."""
     return sorted(number for number, since in crashed.items() if since < place)
 
 
 def _check_shape(placed: Placed, output: Output) -> None:
-    """Check that rows have the shape that OPENED told of, but for the sides that READY tells."""
+    """Check that rows have the shape from OPENED, except for the sides that READY sets."""
     shape = placed.shape[1:]
     if placed.dtype != output.dtype or not output.has_room(shape):
-        told = output.varies
+        shorter = output.varies
         raise ProtocolError(
             f"output {placed.name!r}: expected rows of {output.dtype} {output.shape}, of which the "
-            f"sides {told} may be shorter, got {placed.dtype} {shape}"
+            f"sides {shorter} may be shorter, got {placed.dtype} {shape}"
         )
 
 
 def _check_params(ready: Ready, drawn: Sequence[Drawn]) -> None:
-    """Check that the draw records lie in an output of bytes that has room for them."""
+    """Check that the draw records are in an output of bytes that has room for them."""
     placed = next((placed for placed in ready.outputs if placed.name == PARAMS), None)
     if placed is None or placed.dtype != "uint8" or len(placed.shape) != 2:
         raise ProtocolError(

@@ -1,10 +1,10 @@
-"""Where batches end up: NumPy arrays, torch tensors in the slot, or copies on a CUDA device.
+"""Where batches go: NumPy arrays, torch tensors in the slot, or copies on a CUDA device.
 
-On a CUDA device the slab is page-locked once (`cudaHostRegister`); copies run on a side stream, up
-to `AHEAD` batches before the caller asks, and the slot goes back when the copy's event has passed.
-The caller's stream waits for the event, never the caller's thread. If page-locking is refused (a
-memory lock limit) the same copies run from pageable memory: slower, same bytes. A privately mapped
-slab is never page-locked, since locking would make a private copy of its pages.
+For a CUDA device the slab is page-locked once (`cudaHostRegister`). Copies run on a side stream, up
+to `AHEAD` batches before the caller asks for them, and a slot is released when the event of its
+copy has passed. The caller's stream waits for the event, never the caller's thread. If page-locking
+fails (a memory lock limit), the same copies run from pageable memory: slower, with the same bytes.
+A privately mapped slab is never page-locked, since locking would make a private copy of its pages.
 """
 
 from collections import deque
@@ -31,15 +31,15 @@ class Source(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the device and of all slots."""
+        """Release the device and all slots."""
         ...
 
 
 class Accelerator(Protocol):
-    """What `AheadSource` needs of a device."""
+    """The operations of a device that `AheadSource` needs."""
 
     def copy(self, arrays: Mapping[str, np.ndarray]) -> tuple[Arrays, Any]:
-        """Begin to copy; return the tensors and the event that passes at the end."""
+        """Start a copy; return the tensors and the event that passes when it ends."""
         ...
 
     def hand_over(self, tensors: Arrays, event: Any) -> None:
@@ -56,17 +56,17 @@ class Accelerator(Protocol):
 
 
 class Target:
-    """What the caller asked for: `device` and `as_numpy`, resolved.
+    """The caller's arguments `device` and `as_numpy`, resolved.
 
     Attributes:
-        leases: slots to ask for beside the prefetched ones.
+        leases: number of slots to request in addition to the prefetched ones.
     """
 
     def __init__(self, device: object, as_numpy: bool) -> None:
-        """Resolve the arguments; imports torch unless NumPy is asked for.
+        """Resolve the arguments; imports torch unless `numpy` is the device.
 
         Raises:
-            UsageError: the device is unknown or absent, or torch is.
+            UsageError: the device is unknown or missing, or torch is missing.
         """
         self._torch: Any = None
         self._device: Any = None
@@ -82,7 +82,7 @@ class Target:
         self.leases += AHEAD * (self._device.type == "cuda")
 
     def source(self, delivery: Delivery, slab: SlabMap) -> Source:
-        """Return the source that hands out batches there."""
+        """Return a source of batches on this device."""
         if self._torch is not None and self._device.type == "cuda":
             return AheadSource(delivery, CudaAccelerator(self._torch, self._device, slab))
         return HostSource(delivery, self._torch.from_numpy if self._torch is not None else None)
@@ -103,16 +103,16 @@ def _checked_device(torch: Any, device: object) -> Any:
         raise UsageError(f"device={device!r}: {str(error).splitlines()[0]}") from None
     if found.type not in ("cpu", "cuda"):
         raise UsageError(
-            f"device={device!r}: expected 'cpu', 'numpy' or 'cuda[:number]'; take 'cpu' and move "
+            f"device={device!r}: expected 'cpu', 'numpy' or 'cuda[:number]'; use 'cpu' and move "
             "the batch with batch.to(device)"
         )
     if found.type == "cuda" and not torch.cuda.is_available():
-        raise UsageError(f"device={device!r}: torch sees no CUDA device here; use device='cpu'")
+        raise UsageError(f"device={device!r}: torch finds no CUDA device; use device='cpu'")
     return found
 
 
 class HostSource:
-    """Batches in host memory, straight in their slots."""
+    """Batches in host memory, directly in their slots."""
 
     def __init__(self, delivery: Delivery, convert: Any) -> None:
         self._delivery = delivery
@@ -126,11 +126,11 @@ class HostSource:
         return {name: self._convert(array) for name, array in arrays.items()}
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: this source holds nothing."""
 
 
 class AheadSource:
-    """Batches on a device, copied before they are asked for."""
+    """Batches on a device, copied before the caller asks for them."""
 
     def __init__(self, delivery: Delivery, accelerator: Accelerator) -> None:
         self._delivery = delivery
@@ -139,7 +139,7 @@ class AheadSource:
         self._copying: deque[tuple[Any, Mapping[str, np.ndarray]]] = deque()
 
     def get(self, epoch: int, step: int) -> Arrays:
-        """Return the outputs of a batch; begins to copy those after it that are there."""
+        """Return the outputs of a batch; start to copy the next ones that have arrived."""
         if not self._ahead or self._ahead[0][0] != (epoch, step):
             self._ahead.clear()
             self._begin((epoch, step))
@@ -167,7 +167,7 @@ class AheadSource:
             self._copying.popleft()
 
     def close(self) -> None:
-        """Wait for all copies, then let go of the device and of all slots."""
+        """Wait for all copies, then release the device and all slots."""
         self._ahead.clear()
         self._accelerator.close()
         self._copying.clear()
@@ -192,7 +192,7 @@ class CudaAccelerator:
             self.page_locked = int(answer) == 0
 
     def copy(self, arrays: Mapping[str, np.ndarray]) -> tuple[Arrays, Any]:
-        """Begin to copy on the side stream."""
+        """Start a copy on the side stream."""
         with self._torch.cuda.stream(self._stream):
             tensors = {
                 name: self._torch.from_numpy(array).to(self._device, non_blocking=True)
@@ -203,7 +203,7 @@ class CudaAccelerator:
         return tensors, event
 
     def hand_over(self, tensors: Arrays, event: Any) -> None:
-        """Make the current stream wait, and tell the allocator that it uses the tensors."""
+        """Make the current stream wait, and record in the allocator that it uses the tensors."""
         current = self._torch.cuda.current_stream(self._device)
         current.wait_event(event)
         for tensor in tensors.values():

@@ -1,15 +1,15 @@
-"""Leases: which slots the caller still uses, and giving them back.
+"""Leases: which slots the caller still uses, and their release.
 
-A lease is held by the arrays that lie in its slot: each array's base object refers to it, views and
-tensors made from them keep the base alive, and when the last one dies the lease's finalizer queues
-(slot, generation). It does nothing else (no lock, no system call but asking for the process id), so
-it may run in any thread and inside the garbage collector; in a forked child it does nothing at all.
-The loader sends what was queued with its next call.
+The arrays in a slot hold its lease: the base object of each array refers to it, views and tensors
+made from an array keep the base alive, and when the last one dies the lease's finalizer queues
+(slot, generation). It does nothing else (no lock, and no system call but getpid), so it may run in
+any thread and inside the garbage collector; in a forked child it does nothing at all. The loader
+sends the queued slots with its next call.
 
-Invariants: leased slots <= slots - 2, since beyond that a batch is copied out at delivery and its
-slot is free at once; so a caller that keeps every batch gets copies, never a hang, and no slot that
-an array can still see is written again. Outputs up to `COPY_BYTES` are always copied out, for they
-would pin a whole slot (the labels a caller collects over an epoch).
+Invariant: leased slots <= slots - 2. Beyond that a batch is copied out at delivery and its slot is
+free at once. So a caller that keeps every batch gets copies and never hangs, and a slot is never
+written again while an array can still see it. Outputs of up to `COPY_BYTES` are always copied out:
+otherwise small arrays that a caller collects over an epoch, such as labels, would each hold a slot.
 """
 
 import os
@@ -27,7 +27,7 @@ Slot = tuple[int, int]
 
 
 class Lease:
-    """A hold on one slot of one generation; dies with the last array in it."""
+    """A hold on one slot of one generation; it dies with the last array in the slot."""
 
     __slots__ = ("_pid", "_queue", "generation", "slab", "slot")
 
@@ -67,7 +67,7 @@ class LeaseBook:
     """The leases of one session.
 
     Attributes:
-        copied: batches copied out whole because too many slots were leased.
+        copied: batches copied out completely because too many slots were leased.
     """
 
     def __init__(self, slab: SlabMap) -> None:
@@ -80,23 +80,23 @@ class LeaseBook:
 
     @property
     def leased(self) -> int:
-        """Slots that arrays of the caller hold."""
+        """Number of slots that arrays of the caller hold."""
         self._collect()
         return len(self._held)
 
     @property
     def owed(self) -> int:
-        """Slots that the daemon does not have back: leased, or free and not yet given back."""
+        """Number of slots that the daemon waits for: leased, or free and not yet returned."""
         self._collect()
         return len(self._held) + len(self._free)
 
     def holds(self, slot: int) -> bool:
-        """Whether an array of the caller lies in that slot."""
+        """Whether an array of the caller is in that slot."""
         self._collect()
         return slot in self._held
 
     def take(self, slot: int, generation: int, outputs: Iterable[Placed]) -> dict[str, np.ndarray]:
-        """Return a batch's outputs by name: in the slot where that is allowed, else copied."""
+        """Return a batch's outputs by name: in the slot if that is allowed, otherwise copied."""
         self._collect()
         copy_all = len(self._held) >= self._limit
         self.copied += copy_all
@@ -111,16 +111,16 @@ class LeaseBook:
         return arrays
 
     def refuse(self, slot: int, generation: int) -> None:
-        """Give back a slot that was announced and will not be used."""
+        """Return a slot that was announced but will not be used."""
         self._free.append((slot, generation))
 
     def free_slots(self) -> list[Slot]:
-        """Return the slots to give back to the daemon; `forget_free` them once that is done."""
+        """List the slots to return to the daemon; call `forget_free` after sending them."""
         self._collect()
         return list(self._free)
 
     def forget_free(self, count: int) -> None:
-        """The first `count` free slots were given back."""
+        """Remove the first `count` free slots, which were returned to the daemon."""
         del self._free[:count]
 
     def _collect(self) -> None:

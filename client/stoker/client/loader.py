@@ -1,12 +1,12 @@
 """`Loader`: iterate over the batches of a stream, epoch by epoch; save and resume.
 
-Runs in the training process, in one thread at a time. Opening is done by the constructor, so that
-every wrong argument is refused there. Where the loader is in the stream is one `NextStep`: the next
-step to hand out; what was prefetched does not count. `_planned` is the place of the next `iter()`
-if something else than the next epoch: a fresh loader, `set_epoch`, a loaded cursor, `skip`.
+It runs in the training process, in one thread at a time. The constructor opens the stream, so every
+wrong argument raises there. The loader's position in the stream is one `NextStep`: the next step to
+deliver; prefetched batches do not count. `_planned` overrides where the next `iter()` starts (a
+fresh loader, `set_epoch`, a loaded cursor, `skip`); None means at the next epoch.
 
-Invariant: after batch (epoch, step) was handed out the place is (epoch, step + 1), even if the
-caller leaves the loop, keeps the batch, or the daemon dies; so `state_dict()` is always exact.
+Invariant: after batch (epoch, step) was delivered, the place is (epoch, step + 1), even if the
+caller leaves the loop or keeps the batch, or the daemon dies; so `state_dict()` is always exact.
 """
 
 import dataclasses
@@ -48,48 +48,50 @@ class Loader:
     Each `iter()` is the next epoch. One iterator at a time; one thread at a time.
 
     Args:
-        address_or_path: `ipc:///dir/stoker.sock`, or the path of a packed dataset, of tars or Arrow
-            files to be read in place, or the `module:Class` of a live source: then a private daemon
-            is started, shared by the local ranks of one job, and ends with its last client.
-        dataset: name of the dataset at the daemon; may be left out where it has one, and must be
-            with a path.
-        pipeline: name of a pipeline at the daemon; with a path `"module:attribute"`; or a pipeline
+        address_or_path: `ipc:///dir/stoker.sock`; or the path of a packed dataset, of tar or Arrow
+            files to read in place, or the `module:Class` of a live source. With a path a private
+            daemon is started. The local ranks of one job share it, and it ends with its last
+            client.
+        dataset: name of the dataset at the daemon; may be omitted if the daemon has only one, and
+            must be omitted with a path.
+        pipeline: name of a pipeline at the daemon; with a path, `"module:attribute"`; or a pipeline
             object of `stoker.pipeline`.
         batch_size: positions per rank in a batch; the global batch is batch_size * world_size.
-        global_batch_size: positions in a batch over all ranks. Exactly one of the two is given.
-        seed: of the shuffle and every draw, 0 to 2**64 - 1.
-        shuffle: whether each epoch has an order of its own.
+        global_batch_size: positions in a batch over all ranks. Give exactly one of the two.
+        seed: seed of the shuffle and of every draw, 0 to 2**64 - 1.
+        shuffle: whether each epoch has its own order.
         drop_last: drop an incomplete last batch; False pads it with rows that are not `valid`.
         rank: this process's rank; None (with world_size None) asks `torch.distributed`.
         world_size: number of ranks.
-        device: "cpu" (torch tensors, NumPy arrays where torch is not installed), "numpy", or
+        device: "cpu" (torch tensors, or NumPy arrays if torch is not installed), "numpy", or
             "cuda[:number]".
-        prefetch: batches under way at the daemon.
+        prefetch: number of batches that the daemon prepares ahead.
         group: name of a group whose members share memory.
-        on_error: what becomes of a sample that cannot be used: "raise", "replace" or "mask".
-        exclude: samples to leave out: ids, or the path of a file that lists them, one a line, such
-            as a quarantine file of the daemon. Without them it is another stream.
-        views: rows per position, each with draws of its own.
+        on_error: what happens to a sample that cannot be used: "raise", "replace" or "mask".
+        exclude: samples to leave out: ids, or the path of a file that lists them, one per line,
+            such as a quarantine file of the daemon. A stream without some samples is another
+            stream. as a quarantine file of the daemon. Without them it is another stream.
+        views: rows per position, each with its own draws.
         freeze: stream name -> the integer that replaces a draw's (id, epoch, visit, view), or
-            "epoch" to fix the epoch alone.
+            "epoch" to fix only the epoch.
         total_epochs: length of schedules, for pipelines that read it.
-        workers: worker processes of a private daemon; None lets it count the processors.
-        as_numpy: hand out NumPy arrays, as device="numpy" does.
-        buckets: batches of one size each, chosen by the images' own, or of sequences that are
-            nearly as long as each other; see `Buckets` and `LengthBuckets`. Then every batch has
-            an output `drawn_as`: (rows, 3) int64, the epoch, visit and view that a row draws with.
-        params: whether every batch says what the pipeline drew for each row, as `batch.params`.
-        connect_timeout_s: how long a daemon may take to answer (a private one: to start).
-        timeout_s: how long the daemon may take to open the stream, or for one batch.
+        workers: worker processes of a private daemon; None lets the daemon count the processors.
+        as_numpy: return NumPy arrays, as device="numpy" does.
+        buckets: batches of one size each, chosen by the size of each image, or batches of sequences
+            of similar length; see `Buckets` and `LengthBuckets`. Every batch then has an output
+            `drawn_as`: (rows, 3) int64, the epoch, visit and view that each row draws with.
+        params: whether every batch has its draw records, as `batch.params`.
+        connect_timeout_s: time limit for the daemon to answer (for a private one: to start).
+        timeout_s: time limit for the daemon to open the stream, and for each batch.
 
     Raises:
-        UsageError: an argument cannot be; the message says which and what is expected.
+        UsageError: an argument is wrong; the message says which one and what is expected.
         ConnectError: nobody listens at the address.
         DatasetError: the dataset is missing or cannot be read.
-        StokerError: the daemon refuses; the error is the daemon's own.
+        StokerError: the daemon refuses; it sent the error.
     """
 
-    def __init__(  # noqa: PLR0913  (each is one decision of the user's, all but one by keyword)
+    def __init__(  # noqa: PLR0913  (each is one decision of the user, all but one by keyword)
         self,
         address_or_path: str | os.PathLike[str],
         *,
@@ -162,19 +164,19 @@ class Loader:
 
     @property
     def spec(self) -> StreamSpec:
-        """The StreamSpec: everything that determines the bytes."""
+        """The StreamSpec: everything that determines the bytes of the stream."""
         return self._spec
 
     def __len__(self) -> int:
         """Return the number of batches in an epoch.
 
-        With buckets epochs may differ by some: it is that of the running one, or before a loop
-        that of the next.
+        With buckets, epochs may differ by a few: it is the number for the running epoch, or, before
+        a loop, for the next one.
         """
         return self._steps((self._planned or self._place).epoch)
 
     def __iter__(self) -> Iterator[Batch]:
-        """Begin the next epoch, or the place that was loaded or set; ends an older iterator.
+        """Start the next epoch, or at the place that was loaded or set; ends an older iterator.
 
         Raises:
             ClosedError: the loader was closed.
@@ -189,10 +191,10 @@ class Loader:
         return _EpochIterator(self, self._turn)
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next `iter()` begin that epoch, or go on in it if a loaded cursor lies there.
+        """Make the next `iter()` start that epoch, or continue in it from a loaded cursor.
 
         Raises:
-            UsageError: the epoch is no integer from 0.
+            UsageError: the epoch is not an integer from 0.
         """
         if isinstance(epoch, bool) or not isinstance(epoch, int) or not 0 <= epoch <= 2**48:
             raise UsageError(f"set_epoch({epoch!r}): expected an integer from 0 to 2**48")
@@ -203,10 +205,10 @@ class Loader:
     def skip(self, steps: int) -> None:
         """Leave out the next steps of the epoch; the cursor counts them.
 
-        In a loop that loop goes on behind them; before one, the next `iter()` begins behind them.
+        Inside a loop, that loop continues after them; before one, the next `iter()` starts there.
 
         Raises:
-            UsageError: the epoch has not that many steps left.
+            UsageError: the epoch has fewer steps left.
         """
         place = self._planned if self._planned is not None else self._place
         left = max(self._steps(place.epoch) - place.step, 0)
@@ -224,21 +226,22 @@ class Loader:
     def state_dict(self) -> dict[str, Any]:
         """Return the cursor: plain data, at most 1 KiB as JSON, the same on every rank.
 
-        It names the step after the batch handed out last (before the first: the place where the
-        next loop begins). Prefetched batches do not count. It works after the daemon was lost and
-        after `close()`.
+        It names the step after the last batch delivered (before the first batch: the place where
+        the next loop starts). Prefetched batches do not count. It still works after the daemon was
+        lost and after `close()`.
         """
         place = self._planned if self._planned is not None else self._place
         crashed = crashed_before(self._crashed, (place.epoch, place.step))
         return Cursor.at(self.spec, place.epoch, place.step, place.skipped, crashed).to_data()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Make the next `iter()` go on where a cursor says.
+        """Make the next `iter()` continue at a cursor.
 
-        A cursor at the end of an epoch goes on with the next epoch's first step.
+        A cursor at the end of an epoch continues with the next epoch's first step.
 
         Raises:
-            ResumeError: it is no cursor, or of another stream; the message says what changed.
+            ResumeError: it is not a cursor, or belongs to another stream; the message says what
+                changed.
         """
         cursor = Cursor.from_data(dict(state) if isinstance(state, Mapping) else state)
         steps = self._steps(cursor.epoch)
@@ -248,17 +251,17 @@ class Loader:
         self._crashed.update(dict.fromkeys(cursor.crashed, (cursor.epoch, cursor.step - 1)))
 
     def account(self, epoch: int) -> EpochAccount:
-        """Return what becomes of every sample in an epoch: delivered, carried, dropped; in numbers.
+        """Return the account of an epoch: how many samples are delivered, carried on, dropped.
 
-        Of a stream with buckets, over all ranks. At the end of each epoch rank 0 also logs it, as
-        `stoker.client` at level INFO. Which ids these are, `stoker buckets --json` says, for
+        Only for a stream with buckets; it counts over all ranks. At the end of each epoch rank 0
+        also logs it, as `stoker.client` at level INFO. `stoker buckets --json` lists the ids, for
         any epoch of a stream with `drop_last`.
 
         Args:
-            epoch: from 0; any epoch, past or to come.
+            epoch: from 0; any epoch, past or future.
 
         Raises:
-            UsageError: the stream has no buckets, or the epoch is none.
+            UsageError: the stream has no buckets, or the epoch is not an integer from 0.
         """
         found = account_of(self._opened, within("epoch", epoch, 0, 2**48))
         if found is None:
@@ -269,11 +272,11 @@ class Loader:
         return found
 
     def replay(self, sample_id: int, epoch: int, visit: int = 0, view: int = 0) -> Replay:
-        """Return what the pipeline did to a sample: every step, its parameters, every value.
+        """Return a replay of a sample: every step of the pipeline, its parameters, every value.
 
-        Nothing was recorded: the daemon has a process of its own compute that row again, with the
-        stream's seed and freezes. The outputs are the bytes that a batch holds for it. Works at any
-        time, also in the middle of a loop, for any epoch, past or to come.
+        Nothing was recorded: the daemon computes that row again in a separate process, with the
+        stream's seed and freezes. The outputs are the same bytes as in a batch. Works at any time,
+        also in the middle of a loop, for any epoch, past or future.
 
         Args:
             sample_id: one of `batch.index`.
@@ -282,7 +285,7 @@ class Loader:
             view: view of the position.
 
         Raises:
-            SampleError: the sample cannot be read, or does not fit.
+            SampleError: the sample cannot be read, or does not fit the pipeline.
             UsageError: the stream has no such id or view.
             DatasetError: the dataset changed since the stream was opened.
             PeerError: the daemon went away or does not answer in time.
@@ -294,10 +297,10 @@ class Loader:
         return self._connection.replay((numbers[0], numbers[1], numbers[2], numbers[3]))
 
     def replay_row(self, batch: Batch, row: int) -> Replay:
-        """Return what the pipeline did to a row of one of this loader's batches; see `replay`.
+        """Return a replay of a row of one of this loader's batches; see `replay`.
 
-        Finds out id, visit and view, so a row of a further view, or one that a substitute took
-        over, is replayed as it was computed.
+        It finds id, visit and view itself, so a row of a later view, or one that shows a
+        substitute, is replayed exactly as it was computed.
 
         Args:
             batch: a batch of this loader.
@@ -322,15 +325,15 @@ class Loader:
         return self.replay(delivered, batch.epoch, visit, view)
 
     def statistics(self) -> Statistics:
-        """Return the loader's counters; after `close()`, those of that moment."""
+        """Return the loader's counters; after `close()`, their values at that moment."""
         return self._connection.statistics()
 
     def close(self) -> None:
-        """End the session; tensors handed out stay valid. A second call does nothing."""
+        """End the session; delivered tensors stay valid. A second call does nothing."""
         self._close()
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled: a session belongs to one process."""
+        """Raise: a loader cannot be pickled, because a session belongs to one process."""
         raise UsageError(
             "a Loader cannot be pickled or copied; make one in each process that loads, from the "
             "same arguments"
@@ -351,7 +354,7 @@ class Loader:
         self._check_usable()
         if turn != self._turn:
             raise ClosedError(
-                "this iterator ended when the loader was iterated again; a loader has one "
+                "this iterator ended when the loader was iterated again; a loader has only one "
                 "iterator at a time, so make a second Loader for a second loop"
             )
         place = self._place

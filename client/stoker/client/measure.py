@@ -1,10 +1,12 @@
-"""How fast batches arrive: `python -m stoker.client.measure DATASET MODULE:PIPELINE --workers 2`.
+"""Measure how fast batches arrive.
 
-A process of its own, for `stoker bench`: a private daemon with that many workers, one client that
-reads one element of each row and gives the batch back. What arrives before the loader has its
-buffers full is not counted. Prints one JSON line: rows, seconds, wait_s (the consumer waited),
-client_cpu_s (of this process), daemon_cpu_s (of the daemon, workers apart), first_batch_s (from the
-loader's making to the first batch).
+    python -m stoker.client.measure DATASET MODULE:PIPELINE --workers 2 --batch-size 64
+
+`stoker bench` runs this as a process of its own: a private daemon with that many workers, and one
+client that iterates and releases each batch. Batches that arrive before the loader's buffers are
+full are not counted. Prints one JSON line: rows, seconds, wait_s (the time that the consumer
+waited), client_cpu_s (CPU time of this process), daemon_cpu_s (CPU time of the daemon without its
+workers), first_batch_s (from the loader's construction to the first batch).
 """
 
 import argparse
@@ -41,7 +43,7 @@ def main() -> int:
         batch_size=arguments.batch_size,
         workers=arguments.workers,
         prefetch=PREFETCH,
-        drop_last=buckets is not None,  # buckets carry what fills no batch
+        drop_last=buckets is not None,  # buckets carry samples that fill no batch
         buckets=buckets,
         exclude=arguments.exclude,
         as_numpy=True,
@@ -75,7 +77,7 @@ def _measure(loader: Loader, begun: float, seconds: float) -> dict[str, float]:
 
 
 def _daemon_cpu_s() -> float:
-    """Return the CPU seconds that the private daemon has used; its children are not in it."""
+    """Return the CPU seconds that the private daemon has used, without its children."""
     ticks = 0
     for pid in daemon_pids():
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

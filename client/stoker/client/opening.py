@@ -1,7 +1,7 @@
-"""Opening a stream: what the daemon answers, checked, and the slab mapped.
+"""Opening a stream: check the daemon's answer and map the slab.
 
-Nothing the daemon says is used before it was compared with what can be computed here: the stream id
-is that of the spec, the outputs fit the slot, the memory is there.
+Everything the daemon sends is compared with what the client can compute before it is used: the
+stream id must be that of the spec, the outputs must fit the slot, the memory must be there.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ def open_stream(session: ClientSession, record: Open, timeout_s: float) -> Opene
     """Open a stream and map its slab.
 
     Raises:
-        StokerError: the daemon refuses (a name, the pipeline, memory); the error is its own.
+        StokerError: the daemon refuses (a name, the pipeline, memory); it sent the error.
         ProtocolError: the daemon's answer contradicts itself.
         PeerError: the daemon went away or does not answer in time.
     """
@@ -51,10 +51,10 @@ def open_stream(session: ClientSession, record: Open, timeout_s: float) -> Opene
 
 
 def steps_of(opened: Opened) -> Callable[[int], int]:
-    """Return the function that says how many steps an epoch of the stream has.
+    """Return a function from an epoch to its number of steps.
 
     Raises:
-        ProtocolError: the daemon says two things about it.
+        ProtocolError: the daemon contradicts itself about it.
     """
     arithmetic = bucket_steps(opened)
     if arithmetic is None:
@@ -62,23 +62,23 @@ def steps_of(opened: Opened) -> Callable[[int], int]:
     steps = arithmetic.steps
     if steps(0) != opened.steps:
         raise ProtocolError(
-            f"expected {steps(0)} steps in epoch 0, as the buckets say, got {opened.steps}"
+            f"expected {steps(0)} steps in epoch 0, from the buckets, got {opened.steps}"
         )
     return steps
 
 
 def bucket_steps(opened: Opened) -> BucketSteps | None:
-    """Return the arithmetic of a stream's buckets; None where it has none.
+    """Return the arithmetic of a stream's buckets; None if it has none.
 
     Raises:
-        ProtocolError: the daemon opened a stream that cannot be.
+        ProtocolError: the daemon opened an impossible stream.
     """
     if not opened.buckets:
         return None
     try:
         tail = tail_of(opened.spec["tail"], opened.leftovers)
     except UsageError as error:
-        raise ProtocolError(f"the daemon opened a stream that cannot be: {error}") from None
+        raise ProtocolError(f"the daemon opened an impossible stream: {error}") from None
     return BucketSteps(opened.buckets, tail)
 
 
@@ -96,10 +96,10 @@ def _spec(opened: Opened) -> StreamSpec:
         spec = StreamSpec.from_data(opened.spec)
         check_outputs(tuple(opened.outputs))
     except UsageError as error:
-        raise ProtocolError(f"the daemon opened a stream that cannot be: {error}") from None
+        raise ProtocolError(f"the daemon opened an impossible stream: {error}") from None
     if spec.stream_id != opened.stream:
         raise ProtocolError(
-            f"expected stream {spec.stream_id}, the daemon calls it {opened.stream}"
+            f"expected stream {spec.stream_id}, but the daemon opened {opened.stream}"
         )
     return spec
 
@@ -107,8 +107,8 @@ def _spec(opened: Opened) -> StreamSpec:
 def _check(opened: Opened, slab: Slab) -> None:
     said = (opened.slab, opened.slots, opened.slot_bytes)
     if said != (slab.slab, slab.slots, slab.slot_bytes):
-        raise ProtocolError(f"OPENED and SLAB differ: {said} and {slab}")
-    needed = 0  # with buckets every batch has a layout of its own, checked when it is announced
+        raise ProtocolError(f"expected the same slab in OPENED and SLAB, got {said} and {slab}")
+    needed = 0  # with buckets every batch has its own layout, checked when it is announced
     if not opened.buckets:
         needed = slot_layout(tuple(opened.outputs), opened.rows).slot_bytes
     if opened.slots < MIN_SLOTS or opened.rows < 1 or needed > opened.slot_bytes:

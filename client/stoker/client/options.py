@@ -1,7 +1,7 @@
-"""The caller's arguments, checked, as the OPEN record that asks for the stream.
+"""Check the caller's arguments and build the OPEN record.
 
-Everything that can be refused without the daemon is refused here, in the words of `Loader`'s
-parameters; what remains (names, fields, memory) is the daemon's to judge.
+Everything that can be rejected without the daemon is rejected here, with messages that name the
+parameters of `Loader`; the daemon judges the rest (names, fields, memory).
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from stoker.protocol.messages import Open
 from stoker.protocol.spec import MAX_BATCH, MAX_SEED, MAX_VIEWS
 
 OPEN_REQUEST = 1
-"""Number of the OPEN; what is asked for later counts up from it."""
+"""Request number of OPEN; later requests count up from it."""
 MAX_GRAPH_BYTES = 2**20
 MAX_NAME = 256
 MAX_DEPTH = 4096
@@ -52,7 +52,7 @@ class Options:
         """Return the OPEN record.
 
         Args:
-            leases: slots that the caller may hold at a time without copies.
+            leases: number of slots that the caller may hold at once without copies.
 
         Raises:
             UsageError: an argument is out of bounds; the message names it.
@@ -135,7 +135,7 @@ def pipeline_data(pipeline: object) -> tuple[str, bytes]:
     """
     if isinstance(pipeline, str):
         if not pipeline:
-            raise UsageError("pipeline='': expected a name that the daemon has, or a pipeline")
+            raise UsageError("pipeline='': expected a name known to the daemon, or a pipeline")
         return _name("pipeline", pipeline), b""
     graph = getattr(pipeline, "graph", None)
     if not callable(graph):
@@ -146,8 +146,8 @@ def pipeline_data(pipeline: object) -> tuple[str, bytes]:
     data = canonical_bytes(graph().to_data())
     if len(data) > MAX_GRAPH_BYTES:
         raise UsageError(
-            f"the pipeline's graph has {len(data)} bytes, at most {MAX_GRAPH_BYTES} can be sent; "
-            "name the pipeline at the daemon instead (--pipeline NAME=module:attribute)"
+            f"the pipeline's graph has {len(data)} bytes, but at most {MAX_GRAPH_BYTES} can be "
+            "sent; name the pipeline at the daemon instead (--pipeline NAME=module:attribute)"
         )
     return "", data
 
@@ -167,14 +167,14 @@ def within(name: str, value: object, low: int, high: int, otherwise: str = "") -
     """Return an argument as an integer.
 
     Args:
-        name: of the argument, for messages.
-        value: what the caller gave.
-        low: the least it may be.
-        high: the most.
-        otherwise: what else is allowed, for messages.
+        name: the argument's name, for messages.
+        value: the value that the caller gave.
+        low: the smallest allowed value.
+        high: the greatest allowed value.
+        otherwise: other allowed values, for messages.
 
     Raises:
-        UsageError: it is none, or out of bounds.
+        UsageError: it is not an integer, or out of bounds.
     """
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise UsageError(
@@ -189,7 +189,7 @@ def within(name: str, value: object, low: int, high: int, otherwise: str = "") -
 
 def _name(name: str, value: object) -> str:
     if not isinstance(value, str) or len(value) > MAX_NAME:
-        raise UsageError(f"{name}={value!r}: expected a text of at most {MAX_NAME} characters")
+        raise UsageError(f"{name}={value!r}: expected text of at most {MAX_NAME} characters")
     return value
 
 

@@ -1,11 +1,11 @@
-"""A private daemon: given the path of a dataset, `stoker serve` runs for this job alone.
+"""A private daemon: `stoker serve` for one job alone, started if a loader gets a dataset's path.
 
-The daemon is started by command line (`python -m stoker.server serve`) in a session of its own, so
-that Ctrl-C reaches the training script and not the daemon; it ends with its last client, which its
-side socket tells it even if that client is killed. The local ranks of one job share one: the key of
-its folder is made of the dataset's real path, the pipeline and the job's rendezvous. Which of them
-starts it is settled by a lock (`runtime`). Its log lies in the folder; what is in it when the
-daemon fails goes into the error.
+The daemon is started by command line (`python -m stoker.server serve`) in a new session, so that
+Ctrl-C reaches the training script but not the daemon. It ends with its last client, which it
+notices on its side socket even if that client is killed. The local ranks of one job share one
+daemon: the key of its folder is made from the dataset's real path, the pipeline and the job's
+rendezvous. A lock decides which rank starts it (`runtime`). Its log is in the folder; if the daemon
+fails, the end of the log becomes part of the error.
 """
 
 import contextlib
@@ -35,14 +35,14 @@ _folders: "weakref.WeakSet[RuntimeFolder]" = weakref.WeakSet()
 
 
 class PrivateDaemon:
-    """A client's hold on the private daemon of its job.
+    """A client's use of the private daemon of its job.
 
     Attributes:
-        options: the loader's options, with the names that the private daemon knows.
+        options: the loader's options, with the names used at the private daemon.
     """
 
     def __init__(self, dataset: str, options: Options, workers: int | None) -> None:
-        """Check the arguments; nothing is started yet.
+        """Check the arguments; starts nothing yet.
 
         Raises:
             UsageError: `dataset`, `pipeline` or `workers` do not go with a path.
@@ -58,14 +58,14 @@ class PrivateDaemon:
         _folders.add(self._folder)
 
     def connect(self, deadline: float) -> ClientSession:
-        """Connect to the daemon, starting it if nobody has.
+        """Connect to the daemon; start it first if it does not run.
 
         Args:
             deadline: of `time.monotonic`; a daemon that must be started has `START_TIMEOUT_S`.
 
         Raises:
-            StokerError: the daemon cannot start; the error is its own.
-            ConnectError: it ended without saying why, or does not answer.
+            StokerError: the daemon cannot start; it sent the error.
+            ConnectError: it ended without an error message, or does not answer.
         """
         patience = max(deadline, time.monotonic() + START_TIMEOUT_S)
         with self._folder.locked(patience):
@@ -79,7 +79,7 @@ class PrivateDaemon:
         return session
 
     def close(self) -> None:
-        """Leave; the last client waits for the daemon's end and removes its folder."""
+        """Leave; the last client waits until the daemon has ended and removes its folder."""
         deadline = time.monotonic() + GRACE_S
         with self._folder.left(deadline) as last:
             current = self._folder.current() if last else None
@@ -97,7 +97,7 @@ class PrivateDaemon:
             return None
         try:
             return ClientSession(current[0], max(deadline - time.monotonic(), 1.0))
-        except ConnectError:  # it is shutting down: its sockets have names of their own
+        except ConnectError:  # it is shutting down; a new daemon's sockets get other names
             return None
 
     def _begin(self, deadline: float) -> ClientSession:
@@ -138,7 +138,7 @@ class PrivateDaemon:
         command += ["--dataset", f"{DATASET}={self._dataset}"]
         if self._code is not None:
             command += ["--pipeline", f"{PIPELINE}={self._code}"]
-        # It runs for its user alone, so it may import what its user can.
+        # It runs for this user only, so it may import whatever this user can.
         command += ["--op-module", "*"]
         if self._workers is not None:
             command += ["--workers", str(self._workers)]
@@ -181,10 +181,10 @@ class PrivateDaemon:
 
 
 def _private_options(options: Options) -> tuple[Options, str | None]:
-    """Return the options in the private daemon's names, and the code of the pipeline if named."""
+    """Return the options with the private daemon's names, and `module:attribute` if given."""
     if options.dataset is not None:
         raise UsageError(
-            f"dataset={options.dataset!r}: a path names its dataset already; leave dataset out"
+            f"dataset={options.dataset!r}: the path already names the dataset; leave dataset out"
         )
     if not isinstance(options.pipeline, str):
         checked = dataclasses.replace(options, dataset=DATASET)
@@ -193,8 +193,8 @@ def _private_options(options: Options) -> tuple[Options, str | None]:
     module, colon, attribute = options.pipeline.partition(":")
     if not (module and colon and attribute):
         raise UsageError(
-            f"pipeline={options.pipeline!r}: with the path of a dataset expected "
-            "'module:attribute' or a pipeline object"
+            f"pipeline={options.pipeline!r}: expected 'module:attribute' or a pipeline object, "
+            "because the dataset is given by its path"
         )
     if module == "__main__":
         raise UsageError(
@@ -207,13 +207,13 @@ def _private_options(options: Options) -> tuple[Options, str | None]:
 
 
 def _job_key(world_size: int) -> str | None:
-    """Name the job that this process is a rank of, as its launcher does; None if alone."""
+    """Return the launcher's name for the job of this rank; None for a lone process."""
     names = [os.environ.get(name, "") for name in _JOB]
     return "\0".join(names) if world_size > 1 and any(names) else None
 
 
 def _read_line(reader: int, deadline: float) -> bytes | None:
-    """Read until a line or the end is there; None if the deadline passes first."""
+    """Read up to the end of a line or of the data; None if the deadline passes first."""
     data = b""
     while not data.endswith(b"\n") and len(data) < 2**20:
         left_s = deadline - time.monotonic()
@@ -232,7 +232,7 @@ def daemon_pids() -> list[int]:
 
 
 def _end(child: "subprocess.Popen[bytes]", deadline: float) -> None:
-    """Wait for a child's end; ask it to end after the deadline, and make it at last."""
+    """Wait for a child to end; terminate it at the deadline, and kill it if that fails."""
     for stop in (child.terminate, child.kill):
         try:
             child.wait(max(deadline - time.monotonic(), 0))
@@ -245,7 +245,7 @@ def _end(child: "subprocess.Popen[bytes]", deadline: float) -> None:
 
 
 def _reap() -> None:
-    """Take the exit codes of daemons that ended after their starter had left."""
+    """Collect the exit codes of daemons that ended after the loader that started them."""
     for path, child in list(_children.items()):
         if child.poll() is not None:
             _children.pop(path, None)

@@ -1,6 +1,6 @@
-"""Which rank this process is: as told, or as `torch.distributed` says if it is initialised.
+"""Which rank this process is: from the arguments, or from `torch.distributed` if initialized.
 
-torch is asked only if the program has imported it already; it is never imported for this.
+torch is asked only if the program has already imported it; it is never imported for this.
 """
 
 import os
@@ -42,7 +42,7 @@ def _alone() -> tuple[int, int]:
     processes = os.environ.get("WORLD_SIZE", "1")
     if processes not in ("", "1"):
         warnings.warn(
-            f"WORLD_SIZE={processes} is set but torch.distributed is not initialised, so this "
+            f"WORLD_SIZE={processes} is set but torch.distributed is not initialized, so this "
             "process gets every row; call init_process_group() before making the Loader, or pass "
             "rank= and world_size=",
             stacklevel=4,

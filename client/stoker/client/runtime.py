@@ -1,14 +1,15 @@
-"""The folder of a private daemon: who starts it, who still uses it, who removes it.
+"""The folder of a private daemon: which process starts it, uses it, and removes it.
 
-`<base>/stoker-<uid>-<key>/` (0700, ours) holds the sockets, the log, `current` (address and process
-id of the daemon) and two lock files. `start.lock` is held exclusively while somebody starts the
-daemon, connects to it, or removes the folder; `users.lock` is held shared by every client as long
-as it lives, so whoever gets it exclusively was the last. The kernel drops both when a process dies,
-however it dies: nothing has to be cleaned up before the next start. Folders that nobody uses any
-more (everything was killed) are removed by the next `RuntimeFolder` that is entered.
+`<base>/stoker-<uid>-<key>/` (mode 0700, owned by this user) holds the sockets, the log, `current`
+(address and process id of the daemon) and two lock files. A process holds `start.lock` exclusively
+while it starts the daemon, connects to it, or removes the folder. Every client holds `users.lock`
+shared for as long as it lives, so a process that gets it exclusively was the last one. The kernel
+releases both locks when a process dies in any way, so nothing has to be cleaned up before the next
+start. Folders without users (everything was killed) are removed when the next `RuntimeFolder` is
+locked.
 
-A folder may be removed between opening its lock file and locking it: hence the comparison of
-inodes, as with any lock file that is ever deleted.
+A folder may be removed between opening its lock file and locking it; therefore the inodes are
+compared, as for any lock file that is ever deleted.
 """
 
 import contextlib
@@ -31,12 +32,12 @@ _LONGEST_NAME = 16
 
 
 def base_folder() -> str:
-    """Return where runtime folders lie: $XDG_RUNTIME_DIR, else the folder for temporary files.
+    """Return the parent of runtime folders: $XDG_RUNTIME_DIR, or the folder for temporary files.
 
-    One that cannot be written, or leaves no room for the name of a socket, is passed over.
+    A folder that is not writable, or too long to leave room for a socket's name, is skipped.
 
     Raises:
-        ConnectError: there is none.
+        ConnectError: no folder is usable.
     """
     tried = [os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"]
     for base in tried:
@@ -45,7 +46,7 @@ def base_folder() -> str:
         if fits and os.path.isdir(base) and os.access(base, os.W_OK | os.X_OK):
             return base
     raise ConnectError(
-        f"no folder for the sockets of a private daemon: none of {tried} can be written and is "
+        f"no folder for the sockets of a private daemon: none of {tried} is writable and "
         "short enough; set XDG_RUNTIME_DIR"
     )
 
@@ -58,17 +59,17 @@ class RuntimeFolder:
     """
 
     def __init__(self, key: str) -> None:
-        """Name the folder of a key of 16 hex digits; nothing is made yet."""
+        """Name the folder of a key of 16 hex digits; creates nothing yet."""
         self._base = base_folder()
         self.path = os.path.join(self._base, f"{PREFIX}{os.getuid()}-{key}")
         self._users = -1
 
     @contextlib.contextmanager
     def locked(self, deadline: float) -> Iterator[None]:
-        """Make the folder if it is not there, and hold its start lock.
+        """Create the folder if it is missing, and hold its start lock.
 
         Raises:
-            PeerError: the folder is not ours alone, or the lock was not free until the deadline.
+            PeerError: the folder is not private to this user, or the lock was not free in time.
         """
         lock = self._lock(deadline, create=True)
         assert lock is not None
@@ -79,13 +80,13 @@ class RuntimeFolder:
             os.close(lock)
 
     def join(self) -> None:
-        """Count this client among the users; the start lock is held."""
+        """Add this client to the users; the caller holds the start lock."""
         if self._users < 0:
             self._users = _open_lock(os.path.join(self.path, _USERS))
             fcntl.flock(self._users, fcntl.LOCK_SH)
 
     def current(self) -> tuple[str, int] | None:
-        """Return the daemon's address and process id; the start lock is held."""
+        """Return the daemon's address and process id; the caller holds the start lock."""
         try:
             with open(os.path.join(self.path, _CURRENT), encoding="utf-8") as file:
                 address, pid = json.load(file)
@@ -94,7 +95,7 @@ class RuntimeFolder:
             return None
 
     def set_current(self, address: str, pid: int) -> None:
-        """Say which daemon is the current one; the start lock is held."""
+        """Record the current daemon; the caller holds the start lock."""
         path = os.path.join(self.path, _CURRENT)
         with open(path + ".new", "w", encoding="utf-8") as file:
             json.dump([address, pid], file)
@@ -102,7 +103,7 @@ class RuntimeFolder:
 
     @contextlib.contextmanager
     def left(self, deadline: float) -> Iterator[bool]:
-        """Leave the users; gives True to the last of them, who holds the start lock meanwhile.
+        """Leave the users; yields True to the last one, which holds the start lock in the block.
 
         The folder is removed when the block ends without an exception and this was the last user.
         """
@@ -126,7 +127,7 @@ class RuntimeFolder:
             os.close(lock)
 
     def forget(self) -> None:
-        """In a forked child: close the copy of the users lock, without unlocking it."""
+        """Close the copy of the users lock without unlocking it; for a forked child."""
         if self._users >= 0:
             os.close(self._users)
             self._users = -1
@@ -170,7 +171,9 @@ def _open_lock(path: str) -> int:
 def _wait_for(lock: int, deadline: float, path: str) -> None:
     while not _try_lock(lock):
         if time.monotonic() >= deadline:
-            raise PeerError(f"another process is starting the private daemon in {path} for long")
+            raise PeerError(
+                f"waited too long for another process that is starting the private daemon in {path}"
+            )
         time.sleep(POLL_S)
 
 
@@ -199,7 +202,7 @@ def _unused(path: str) -> bool:
 
 
 def _sweep(base: str, own: str) -> None:
-    """Remove the folders of this user that nobody starts, uses or serves any more."""
+    """Remove the folders of this user that no process starts, uses or serves any longer."""
     for name in os.listdir(base):
         path = os.path.join(base, name)
         if path == own or not name.startswith(f"{PREFIX}{os.getuid()}-"):
@@ -221,7 +224,7 @@ def _served(path: str) -> bool:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process of that id runs (a zombie does not)."""
+    """Whether a process with that id runs (a zombie does not)."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[0] not in "ZX"

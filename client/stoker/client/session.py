@@ -1,11 +1,12 @@
-"""One session with a daemon: a ZeroMQ DEALER for records, the side socket for memory and for life.
+"""One session with a daemon: a ZeroMQ DEALER for records, the side socket for memory and liveness.
 
-Runs in the thread that calls; nothing here is shared between threads. The side socket is tried
-first: where nobody listens the answer is immediate. End of file on it means that the daemon is gone
-(`DaemonLostError`), whatever ZeroMQ believes. Every wait looks at both sockets and has a deadline.
+Runs in the calling thread; nothing here is shared between threads. The side socket is connected
+first: if nobody listens, that fails at once. End of file on it means that the daemon is gone
+(`DaemonLostError`), no matter what ZeroMQ reports. Every wait polls both sockets and has a
+deadline.
 
-In a forked child the side socket's copy is closed at once, so that only the process that made the
-session keeps it alive; nothing else is touched there.
+In a forked child the copy of the side socket is closed at once, so that only the process that made
+the session keeps it alive; the child touches nothing else.
 """
 
 import contextlib
@@ -55,7 +56,7 @@ LINGER_MS = 200
 LAST_WORDS_MS = 100
 MAX_DRAIN = 1024
 _EVENTS, _POLLIN, _RCVMORE = int(zmq.EVENTS), int(zmq.POLLIN), int(zmq.RCVMORE)
-"""As plain numbers: an enumeration doubles what asking costs."""
+"""Plain integers: an enum would double the cost of each query."""
 Answer = TypeVar("Answer", Welcome, Opened)
 _open_sessions: "weakref.WeakSet[ClientSession]" = weakref.WeakSet()
 
@@ -63,23 +64,23 @@ _open_sessions: "weakref.WeakSet[ClientSession]" = weakref.WeakSet()
 class ClientSession:
     """An open session; `open_stream` once, then `send` and `receive`.
 
-    What arrives goes into `inbox`, from which the reader takes one record at a time; an exception
-    in between (a signal may raise one anywhere) leaves the rest there.
+    Arriving records go into `inbox`, from which the reader takes one at a time. If an exception
+    comes in between (a signal may raise one anywhere), the rest stays there.
 
     Attributes:
         address: the daemon's address.
-        inbox: records of the daemon, in order, not yet dealt with.
-        hint: called when the daemon is lost, for what else is known (a private daemon's log).
+        inbox: records from the daemon, in order, not yet handled.
+        hint: called when the daemon is lost; returns text for the error (a private daemon's log).
     """
 
     def __init__(self, address: str, connect_timeout_s: float) -> None:
-        """Connect, say HELLO and attach the side socket.
+        """Connect, send HELLO and attach the side socket.
 
         Raises:
             UsageError: the address is not one.
-            ConnectError: nobody listens there, or nobody answers in time.
+            ConnectError: nobody listens there, or no answer comes in time.
             VersionError: the daemon speaks another version of the protocol.
-            PeerError: the daemon refuses; the error is its own.
+            PeerError: the daemon refuses; it sent the error.
         """
         self.address = check_address(address)
         self.hint: Callable[[], str] = str
@@ -126,10 +127,10 @@ class ClientSession:
             self._wait(deadline)
 
     def open_stream(self, record: Open, timeout_s: float) -> tuple[Opened, int, Slab]:
-        """Open a stream; return OPENED, the slab's descriptor (now the caller's), and SLAB.
+        """Open a stream; return OPENED, the slab's descriptor (the caller owns it), and SLAB.
 
         Raises:
-            StokerError: the daemon refuses; the error is its own.
+            StokerError: the daemon refuses; it sent the error.
             DaemonLostError: the daemon went away.
             PeerError: no answer in time.
         """
@@ -137,7 +138,9 @@ class ClientSession:
         self.send(record)
         opened = self._answer(Opened, deadline)
         if opened.request != record.request:
-            raise ProtocolError(f"expected OPENED of {record.request}, got {opened.request}")
+            raise ProtocolError(
+                f"expected OPENED for request {record.request}, got one for {opened.request}"
+            )
         while not self._slabs:
             self._wait(deadline)
         slab, descriptor = self._slabs.pop()
@@ -146,10 +149,10 @@ class ClientSession:
     def ask_replay(self, place: tuple[int, int, int, int], timeout_s: float) -> bytes:
         """Ask for a replay of (id, epoch, visit, view) of the open stream; return its bytes.
 
-        What else the daemon says meanwhile stays in the inbox.
+        Other records that arrive meanwhile stay in the inbox.
 
         Raises:
-            StokerError: the daemon refuses, or the sample cannot be replayed; the error is its own.
+            StokerError: the daemon refuses, or the sample cannot be replayed; it sent the error.
             DaemonLostError: the daemon went away.
             PeerError: no answer in time.
         """
@@ -169,14 +172,14 @@ class ClientSession:
             self._drop_replay()
 
     def _raise_refusal(self) -> None:
-        """Raise the error that answers the replay asked for, if it is in the inbox."""
+        """Raise the error that answers the pending replay, if it is in the inbox."""
         for number, record in enumerate(self.inbox):
             if isinstance(record, Error) and record.request == self._awaited:
                 del self.inbox[number]
                 raise from_record(record.code, record.message, record.details)
 
     def _is_late(self, record: DaemonRecord) -> bool:
-        """Whether a record answers a replay that nobody waits for any more."""
+        """Whether a record answers a replay that nobody waits for any longer."""
         if not isinstance(record, Error):
             return False
         return record.request > OPEN_REQUEST and record.request != self._awaited
@@ -191,20 +194,22 @@ class ClientSession:
 
         Raises:
             ClosedError: the session was closed.
-            PeerError: the daemon takes nothing more.
+            PeerError: the daemon accepts no more messages.
         """
         self._check_usable()
         try:
             self._dealer.send(encode(self._token, records), zmq.NOBLOCK)
         except zmq.Again:
-            raise PeerError(f"the daemon at {self.address} does not read its messages") from None
+            raise PeerError(
+                f"the daemon at {self.address} does not read its messages; see its log"
+            ) from None
 
     def receive(self, deadline: float) -> None:
         """Wait until something is in the inbox.
 
         Raises:
             DaemonLostError: the daemon went away.
-            PeerError: nothing came until the deadline (of `time.monotonic`).
+            PeerError: nothing arrived until the deadline (of `time.monotonic`).
         """
         self.poll()
         while not self.inbox:
@@ -212,10 +217,10 @@ class ClientSession:
             self.poll()
 
     def poll(self) -> None:
-        """Put what the daemon has said into the inbox, without waiting."""
+        """Move all messages that have arrived into the inbox, without waiting."""
         self._check_usable()
         with contextlib.suppress(zmq.Again):
-            # Asking what is there costs a third of an attempt that fails.
+            # This query costs a third of a failing attempt to receive.
             while len(self._raw) < MAX_DRAIN and self._has_message():
                 self._raw.append(self._dealer.recv(zmq.NOBLOCK))
                 if self._dealer.getsockopt(_RCVMORE):
@@ -228,10 +233,10 @@ class ClientSession:
         return bool(int(self._dealer.getsockopt(_EVENTS)) & _POLLIN)
 
     def heed(self, record: DaemonRecord) -> None:
-        """Deal with a record that concerns the session as a whole: BYE, or an error, raised.
+        """Handle a record that concerns the whole session: note BYE, raise an error.
 
-        After BYE the daemon knows the session no more: errors about what was on its way are
-        nothing new.
+        After BYE the daemon no longer knows the session: errors about messages that were still on
+        their way are expected then, and ignored.
         """
         if isinstance(record, Bye):
             self._lost = f"it shut down: {record.reason}"
@@ -269,7 +274,7 @@ class ClientSession:
             data, descriptor = b"", None
         if not data:
             self._lost = "it closed the connection"
-            self._dealer.poll(LAST_WORDS_MS)  # why it left may still be on its way
+            self._dealer.poll(LAST_WORDS_MS)  # its reason may still be on its way
             return
         try:
             packet = decode_packet(data)
@@ -284,17 +289,17 @@ class ClientSession:
             elif isinstance(packet, Error):
                 raise from_record(packet.code, packet.message, packet.details)
             else:
-                raise ProtocolError(f"unexpected {type(packet).__name__} on the side socket")
+                raise ProtocolError(f"unexpected record {type(packet).__name__} on the side socket")
         finally:
             if descriptor is not None:
                 os.close(descriptor)
 
     def _lost_error(self) -> DaemonLostError:
-        # What came before the end is still there: the reason, or batches.
+        # Records that arrived before the end are still there: the reason, or batches.
         return DaemonLostError(
             f"the daemon at {self.address} went away ({self._lost}). Batches already handed out "
             "stay valid. Start the daemon again, make a new Loader and give it the last "
-            "state_dict(): it goes on with the same bytes" + self.hint(),
+            "state_dict(): it continues with the same bytes" + self.hint(),
             address=self.address,
         )
 
@@ -305,7 +310,7 @@ class ClientSession:
             raise ClosedError("the session was closed")
 
     def close(self) -> None:
-        """End the session; again does nothing. In a forked child nothing is sent."""
+        """End the session; does nothing a second time, or in a forked child."""
         if self._closed or os.getpid() != self._pid:
             return
         self._closed = True
@@ -326,7 +331,7 @@ class ClientSession:
 
 
 def forked_error(pid: int) -> UsageError:
-    """Return the error for using in a forked child what process `pid` made."""
+    """Return the error for the use of a loader or session of process `pid` in a forked child."""
     return UsageError(
         f"this loader was made in process {pid} and is used in process {os.getpid()}, which was "
         "forked from it; make a Loader in each process that loads, after the fork"
@@ -334,10 +339,10 @@ def forked_error(pid: int) -> UsageError:
 
 
 def _read_memory(descriptor: int, size_bytes: int) -> bytes:
-    """Copy what a descriptor holds; the daemon may do with the file what it likes.
+    """Copy the content of a descriptor; the daemon may change the file at any time.
 
     Raises:
-        ProtocolError: it holds less than said, or cannot be read.
+        ProtocolError: it holds fewer bytes than announced, or cannot be read.
     """
     parts, end = [], 0
     try:
@@ -372,12 +377,12 @@ def _connect_side(address: str, timeout_s: float) -> socket.socket:
 def _permission_hint(error: OSError) -> str:
     if not isinstance(error, PermissionError):
         return ""
-    return "; a daemon of another user opens its sockets to a group by socket_group"
+    return "; the daemon of another user lets a group use its sockets with socket_group"
 
 
 @contextlib.contextmanager
 def _as_connect_error(address: str, timeout_s: float) -> Iterator[None]:
-    """Until the session is up, a daemon that is silent or goes away was never there."""
+    """Turn a daemon's silence or end before the session is up into a `ConnectError`."""
     try:
         yield
     except DaemonLostError:

@@ -1,13 +1,13 @@
-"""The slab as this process sees it: one map of the daemon's memory file.
+"""The slab in this process: one map of the daemon's memory file.
 
-The map is made with `mmap` itself, not with the `mmap` module, for two reasons: no descriptor stays
-open behind it, and a forked child (where the map is absent, MADV_DONTFORK) must never unmap an
-address range that by then may be something else's. A writable slab is shared: in-place operations
-on a batch are legal and die with the slot. A read-only slab (further members of a group) is mapped
-privately, so that in-place operations stay this process's own; `forget` drops such private pages
-when a slot goes back, or the next batch there would be hidden by them.
+The map is made with the system call `mmap`, not with the `mmap` module, for two reasons: it leaves
+no descriptor open, and a forked child (where the map is absent, MADV_DONTFORK) must never unmap an
+address range that may by then have another use. A writable slab is mapped shared: in-place
+operations on a batch are legal and die with the slot. A read-only slab (for further members of a
+group) is mapped privately, so that in-place operations stay within this process; `forget` drops
+such private pages when a slot is returned, because they would hide the next batch there.
 
-The map lives as long as the last array in it, also after the loader was closed.
+The map lives as long as the last array in it, even if the loader is closed.
 """
 
 import ctypes
@@ -40,16 +40,16 @@ class SlabMap:
     """A slab of `slots` slots of `slot_bytes` bytes each, mapped.
 
     Attributes:
-        address: where it lies in this process.
+        address: its address in this process.
         size_bytes: slots * slot_bytes.
     """
 
     def __init__(self, descriptor: int, slots: int, slot_bytes: int, *, writable: bool) -> None:
-        """Map the memory behind a descriptor, which stays the caller's to close.
+        """Map the memory of a descriptor; the caller still owns and closes it.
 
         Raises:
-            ProtocolError: the memory is smaller than said, or may still shrink.
-            PeerError: the system refuses the map.
+            ProtocolError: the memory is smaller than announced, or may still shrink.
+            PeerError: the system refuses to map it.
         """
         self.slots = slots
         self.slot_bytes = slot_bytes
@@ -73,13 +73,13 @@ class SlabMap:
         _libc.madvise(address, self.size_bytes, _MADV_DONTFORK)
 
     def forget(self, slot: int) -> None:
-        """Drop what this process changed in a slot of a privately mapped slab."""
+        """Drop this process's changes in a slot of a privately mapped slab."""
         if not self.writable:
             _libc.madvise(self.address + slot * self.slot_bytes, self.slot_bytes, _MADV_DONTNEED)
 
     def __del__(
         self, _getpid: object = os.getpid, _munmap: object = _libc.munmap
-    ) -> None:  # bound here: at interpreter exit the module's names may be gone
+    ) -> None:  # bound here: at interpreter exit the module's globals may be gone
         if self.address and _getpid() == self._pid:  # type: ignore[operator]
             _munmap(self.address, self.size_bytes)  # type: ignore[operator]
 

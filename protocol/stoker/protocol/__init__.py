@@ -5,12 +5,12 @@ here, so a client stays thin and the daemon starts fast. The modules:
 
 - `errors`: the typed errors that cross the wire;
 - `canonical`: the one byte form that is hashed;
-- `spec`: StreamSpec and the stream id (the law's left side);
+- `spec`: StreamSpec and the stream id (the arguments of the law);
 - `cursor`: where a client is in a stream;
-- `layout`: where each output lies in a slot;
+- `layout`: where each output is in a slot;
 - `messages`, `codec`: the records on the wire and their bounded encoding;
 - `descriptors`: passing file descriptors over the side socket;
 - `version`: the versions of all of these.
 
-Every change here is a change of contract: docs/contracts/ and docs/protocol.md say the rules.
+A change here changes a contract: docs/contracts/ and docs/protocol.md have the rules.
 """

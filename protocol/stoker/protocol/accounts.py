@@ -1,8 +1,9 @@
-"""What becomes of every sample in an epoch with buckets: delivered, carried, dropped; in numbers.
+"""The account of an epoch with buckets: how many samples are delivered, carried on, dropped.
 
-For every bucket `carried_in + samples == delivered + carried_out + dropped`. Pure arithmetic over
-the plan's table, so the client, the daemon and the commands have one account; nothing is kept. Ids
-are the order's to say, see `stoker.order.buckets.account`.
+For every bucket `carried_in + samples == delivered + carried_out + dropped`. This is pure
+arithmetic over the plan's table without any state, so the client, the daemon and the commands
+compute the same account. It counts positions and knows no sample ids; for those see
+`stoker.order.buckets.account`.
 """
 
 from dataclasses import dataclass
@@ -12,16 +13,16 @@ from stoker.protocol.buckets import BucketSteps
 
 @dataclass(frozen=True)
 class BucketAccount:
-    """An epoch of one bucket, counted in positions.
+    """One bucket in one epoch, counted in positions.
 
     Attributes:
-        width: of its outputs in pixels; of sequences the greatest length.
-        height: of its outputs in pixels; 0: they are sequences.
-        samples: samples that it has.
+        width: width of its outputs in pixels; for sequences, the greatest length.
+        height: height of its outputs in pixels; 0 for sequences.
+        samples: number of samples in the bucket.
         positions: positions in one of its batches.
         batches: batches that the epoch delivers.
-        delivered: positions of these that hold a sample.
-        padded: positions of these that hold none.
+        delivered: positions of these batches that hold a sample.
+        padded: positions of these batches that hold none.
         carried_in: samples of earlier epochs that were not delivered before this one.
         carried_out: samples that are left for later epochs.
         dropped: samples that no epoch delivers.
@@ -41,13 +42,13 @@ class BucketAccount:
 
 @dataclass(frozen=True)
 class EpochAccount:
-    """An epoch of all buckets: `carried_in + samples == delivered + carried_out + dropped`.
+    """All buckets in one epoch: `carried_in + samples == delivered + carried_out + dropped`.
 
     Attributes:
         epoch: the epoch, from 0.
-        steps: batches that it delivers.
-        samples: samples in buckets: those of the dataset but for the excluded ones.
-        merged: of these, how many are in another bucket than the rule gave them.
+        steps: batches that the epoch delivers.
+        samples: samples in buckets: all samples of the dataset except the excluded ones.
+        merged: how many of these are in another bucket than the rule chose for them.
         excluded: samples of the dataset that are in no bucket.
         buckets: the account of each bucket.
     """
@@ -61,7 +62,7 @@ class EpochAccount:
 
     @property
     def delivered(self) -> int:
-        """Samples that the epoch delivers, carried ones among them."""
+        """Samples that the epoch delivers, including carried ones."""
         return sum(part.delivered for part in self.buckets)
 
     @property
@@ -85,13 +86,13 @@ class EpochAccount:
         return sum(part.dropped for part in self.buckets)
 
     def __str__(self) -> str:
-        """Return it as one line for people."""
+        """Return the account as one readable line."""
         more = {"positions padded": self.padded, "merged": self.merged, "excluded": self.excluded}
-        told = "".join(f"; {count:,} {name}" for name, count in more.items() if count)
+        extra = "".join(f"; {count:,} {name}" for name, count in more.items() if count)
         return (
             f"epoch {self.epoch}: {self.steps:,} steps; {self.carried_in:,} carried in + "
             f"{self.samples:,} = {self.delivered:,} delivered + {self.carried_out:,} carried on + "
-            f"{self.dropped:,} dropped{told}"
+            f"{self.dropped:,} dropped{extra}"
         )
 
 
@@ -101,9 +102,9 @@ def epoch_account(
     """Return the account of an epoch.
 
     Args:
-        steps: of the plan.
+        steps: the steps of the plan.
         epoch: the epoch, from 0.
-        merged: samples that are in another bucket than the rule gave them.
+        merged: samples that are in another bucket than the rule chose for them.
         excluded: samples that are in no bucket.
     """
     parts = tuple(_bucket(steps, number, epoch) for number in range(len(steps.buckets)))

@@ -1,9 +1,9 @@
-"""Aspect-ratio buckets: what a user asks for, and how many steps an epoch of them has.
+"""Aspect-ratio buckets: the request, the resulting buckets, and the number of steps in an epoch.
 
-`Buckets` is the request: how the output size of an image is chosen, and what happens to what is
-left over. `Bucket` is a row of the plan that follows from it: a size, how many samples have it, and
+`Buckets` is the request: how the output size of an image is chosen, and what happens to samples
+that fill no batch. `Bucket` is one row of the resulting plan: a size, how many samples have it, and
 how many of them make a batch. `BucketSteps` is the arithmetic of epochs: pure integers, no state.
-docs/contracts/order.md specifies all of it.
+Both sides use it. docs/contracts/order.md specifies all of it.
 """
 
 import functools
@@ -24,7 +24,7 @@ MAX_BUCKETS = 4096
 MAX_POSITIONS = 2**24
 
 DRAWN_AS = Output("drawn_as", "int64", (3,), "drawn_as")
-"""With buckets a row says with which (epoch, visit, view) it draws: it may be a carried one."""
+"""With buckets, the (epoch, visit, view) that each row draws with: a row may be carried over."""
 
 Leftovers = Literal["carry", "merge", "drop"]
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**48)]
@@ -32,23 +32,24 @@ Positions = Annotated[int, msgspec.Meta(ge=1, le=MAX_POSITIONS)]
 
 
 class Buckets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Batches of one size each, chosen so that every image keeps its aspect ratio as far as it can.
+    """Batches of one size each, chosen to keep the aspect ratio of every image as well as possible.
 
     Attributes:
-        max_area: most pixels of an output; each image gets the size of about that area that is
-            nearest to its own ratio. None without resizing.
+        max_area: maximum number of pixels in an output; each image gets the size of about that area
+            whose aspect ratio is nearest to its own. None with `resize=False`.
         divisor: every side of an output is a multiple of it.
-        min_side: least side of an output; None: `divisor`.
-        max_side: greatest side of an output; None: no limit but the area.
-        resize: whether images are resized; if not, an image's own size names its bucket.
-        field: the picture whose size counts.
-        leftovers: what becomes of samples that fill no batch: "carry" them into the next epoch,
-            "merge" a bucket too small for one batch into the next best one (what is then left over
-            is carried), or "drop" them.
-        constant: what all batches have in common: "rows", or about as many "pixels": a batch of
-            `batch_size` positions of the greatest area, and more where images are smaller.
-        min_rows: least positions in a global batch, where pixels are constant.
-        max_rows: most positions in a global batch, where pixels are constant; None: no limit.
+        min_side: smallest side of an output; None means `divisor`.
+        max_side: greatest side of an output; None means that only the area is limited.
+        resize: whether images are resized; if not, the image's own size is its bucket.
+        field: the image field whose size counts.
+        leftovers: what happens to samples that fill no batch: "carry" them into the next epoch,
+            "merge" a bucket too small for one batch into the next best one (and carry what is left
+            over after that), or "drop" them.
+        constant: what all batches have in common: the number of "rows", or roughly the number of
+            "pixels": then a batch of the greatest area has `batch_size` positions, and batches of
+            smaller images have more.
+        min_rows: fewest positions in a global batch with constant pixels.
+        max_rows: most positions in a global batch with constant pixels; None: no limit.
     """
 
     max_area: int | None = None
@@ -93,43 +94,43 @@ class Buckets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
             )
 
     def to_bytes(self) -> bytes:
-        """Return the canonical form."""
+        """Return the canonical form, as `Open.buckets` carries it."""
         return canonical_bytes(msgspec.to_builtins(self))
 
     @property
     def reference(self) -> int | None:
-        """Most pixels of an output; None where images are not resized."""
+        """Maximum number of pixels in an output; None if images are not resized."""
         return self.max_area
 
     @property
     def least_side(self) -> int:
-        """Least side that an output can have: `min_side`, up to a multiple of the divisor."""
+        """Smallest side of an output: `min_side`, rounded up to a multiple of the divisor."""
         return -(-(self.min_side or 1) // self.divisor) * self.divisor
 
     @property
     def greatest_side(self) -> int:
-        """Greatest side that an output can have: `max_side`, down to a multiple of the divisor."""
+        """Greatest side of an output: `max_side`, rounded down to a multiple of the divisor."""
         return (self.max_side or MAX_SIDE) // self.divisor * self.divisor
 
     def _check_sizes(self) -> None:
         if self.max_area is None:
             raise UsageError(
-                "buckets: give max_area, the most pixels of an output, for example "
+                "buckets: give max_area, the maximum pixels of an output, for example "
                 "max_area=1024 * 1024; or resize=False"
             )
         within("max_area", self.max_area, MAX_AREA)
         low, high = self.least_side, self.greatest_side
         if low > high:
             raise UsageError(
-                f"buckets: no multiple of divisor={self.divisor} lies between min_side="
+                f"buckets: no multiple of divisor={self.divisor} is between min_side="
                 f"{self.min_side} and max_side={self.max_side}; use a smaller divisor or wider "
                 "limits"
             )
         if low * low > self.max_area:
             raise UsageError(
-                f"buckets: max_area={self.max_area} is too small for any bucket: the least side is "
-                f"{low}, so the least area {low * low}; use a smaller divisor or min_side, or a "
-                "larger max_area"
+                f"buckets: max_area={self.max_area} is too small for any bucket: the smallest side "
+                f"is {low}, so the smallest area is {low * low}; use a smaller divisor or "
+                "min_side, or a larger max_area"
             )
 
 
@@ -137,9 +138,9 @@ class Bucket(msgspec.Struct, frozen=True, array_like=True):
     """One size of a plan.
 
     Attributes:
-        width: width of its outputs in pixels; of sequences the greatest length.
-        height: height of its outputs in pixels; 0: it is a bucket of sequences.
-        samples: how many samples have it.
+        width: width of its outputs in pixels; for sequences, the greatest length.
+        height: height of its outputs in pixels; 0 for a bucket of sequences.
+        samples: how many samples are in the bucket.
         positions: positions in one of its global batches.
     """
 
@@ -150,7 +151,7 @@ class Bucket(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def name(self) -> str:
-        """What people call it: `1152x896`, or of sequences `512`."""
+        """The bucket's name in reports: `1152x896`, or `512` for sequences."""
         return f"{self.width}x{self.height}" if self.height else str(self.width)
 
 
@@ -158,15 +159,15 @@ Tail = Literal["carry", "drop", "pad"]
 
 
 def tail_of(tail: Literal["drop", "pad"], leftovers: Leftovers) -> Tail:
-    """Return what becomes of an incomplete batch, by the tail of the spec and the request.
+    """Return what happens to an incomplete batch, by the tail of the spec and the request.
 
     Raises:
-        UsageError: it shall be padded and dropped.
+        UsageError: the spec pads incomplete batches and the request drops them.
     """
     if tail == "pad" and leftovers == "drop":
         raise UsageError(
             "buckets: leftovers='drop' leaves incomplete batches out, and drop_last=False (tail "
-            "'pad') pads them: use one of them"
+            "'pad') pads them: use only one of them"
         )
     if tail == "pad":
         return "pad"
@@ -174,11 +175,11 @@ def tail_of(tail: Literal["drop", "pad"], leftovers: Leftovers) -> Tail:
 
 
 class BucketSteps:
-    """Which batches an epoch delivers; all buckets count theirs through, from 0.
+    """Which batches an epoch delivers; batches of each bucket are numbered from 0 across epochs.
 
-    With tail "carry" bucket b is one endless stream: the samples of epoch 0, then those of epoch 1,
+    With tail "carry" a bucket is one endless stream: the samples of epoch 0, then those of epoch 1,
     and so on, cut every `positions`; epoch e delivers the batches that end in it. With "drop" and
-    "pad" every epoch is cut by itself, and the incomplete batch at its end is left out or padded.
+    "pad" every epoch is cut by itself, and the incomplete batch at its end is dropped or padded.
     """
 
     def __init__(self, buckets: Sequence[Bucket], tail: Tail) -> None:
@@ -203,20 +204,20 @@ class BucketSteps:
 
 
 def within(name: str, value: object, most: int) -> None:
-    """Check a number of a request.
+    """Check a numeric parameter of a request.
 
     Raises:
-        UsageError: it is no integer from 1 to `most`.
+        UsageError: the value is not an integer from 1 to `most`.
     """
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
         raise UsageError(f"buckets: {name}: expected an integer from 1 to {most}, got {value!r}")
 
 
 def one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
-    """Check a choice of a request.
+    """Check a parameter of a request that allows a few values.
 
     Raises:
-        UsageError: it is none of those allowed.
+        UsageError: the value is not one of `allowed`.
     """
     if value not in allowed:
         raise UsageError(
@@ -225,7 +226,7 @@ def one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
 
 
 def rows_within(least: int, most: int | None) -> None:
-    """Check the limits of a batch's positions.
+    """Check the limits of the positions in a batch.
 
     Raises:
         UsageError: one is out of bounds, or they contradict each other.
@@ -235,4 +236,7 @@ def rows_within(least: int, most: int | None) -> None:
         return
     within("max_rows", most, MAX_POSITIONS)
     if most < least:
-        raise UsageError(f"buckets: min_rows={least} is more than max_rows={most}")
+        raise UsageError(
+            f"buckets: min_rows={least} is more than max_rows={most}: lower min_rows or raise "
+            "max_rows"
+        )

@@ -1,9 +1,9 @@
-"""Canonical form v1: one value, one byte string, so that hashes of records are stable for good.
+"""Canonical form v1: every value has exactly one byte string, so hashes of records stay stable.
 
 The form is JSON, ASCII only, keys sorted by code point, no white space, integers in decimal. A
 float is written as `{"$f64": "<16 hex digits>"}`, its IEEE 754 binary64 bits, most significant
-first; NaN and infinities are refused. Keys are text; a key of the user's own that begins with `$`
-is refused. Specified, with vectors, in docs/contracts/stream-spec.md.
+first; NaN and infinities are rejected. Keys are text, and a key that begins with `$` is rejected,
+because such keys are reserved. Specified, with vectors, in docs/contracts/stream-spec.md.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ def canonical_bytes(value: Canonical) -> bytes:
     """Return the canonical form of a value.
 
     Raises:
-        TypeError: a part of the value is of another type than the form knows.
+        TypeError: a part of the value has a type that the form does not support.
         ValueError: a float is not finite, or a key begins with `$`.
     """
     return json.dumps(
@@ -37,18 +37,18 @@ def canonical_bytes(value: Canonical) -> bytes:
 
 
 def canonical_value(data: bytes) -> Canonical:
-    """Read a canonical form back; `canonical_bytes` of the result is `data` again.
+    """Parse a canonical form; `canonical_bytes` of the result is `data` again.
 
     Raises:
-        ValueError: the bytes are no canonical form: no JSON, nested too deeply, or not written in
-            the one way that the form allows.
+        ValueError: the bytes are not in canonical form: not JSON, nested too deeply, or not written
+            in the one way that the form allows.
     """
     try:
         value: Canonical = json.loads(data, object_hook=_with_floats, parse_constant=_no_constant)
     except (RecursionError, UnicodeDecodeError) as error:
-        raise ValueError(f"this is no canonical form: {error}") from None
+        raise ValueError(f"expected canonical JSON: {error}") from None
     if canonical_bytes(value) != data:
-        raise ValueError("this is no canonical form: the same value is written in another way")
+        raise ValueError("expected canonical JSON: the same value has another canonical form")
     return value
 
 
@@ -67,14 +67,14 @@ def _plain(value: Canonical) -> object:
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise ValueError(f"canonical form holds finite floats only, got {value!r}")
+            raise ValueError(f"canonical JSON: expected a finite float, got {value!r}")
         return {"$f64": struct.pack(">d", value).hex()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):
         return {_key(key): _plain(item) for key, item in value.items()}
     raise TypeError(
-        "canonical form holds null, bool, int, float, str, list and dict, "
+        "canonical JSON: expected null, bool, int, float, str, list or dict, "
         f"got {type(value).__name__}"
     )
 
@@ -87,12 +87,12 @@ def _with_floats(fields: dict[str, Canonical]) -> Canonical:
 
 
 def _no_constant(name: str) -> Canonical:
-    raise ValueError(f"this is no canonical form: it holds {name}")
+    raise ValueError(f"expected canonical JSON: {name} is not allowed")
 
 
 def _key(key: object) -> str:
     if not isinstance(key, str):
-        raise TypeError(f"canonical form has text keys only, got {key!r}")
+        raise TypeError(f"canonical JSON: expected text keys, got {key!r}")
     if key.startswith("$"):
-        raise ValueError(f"keys that begin with '$' are reserved, got {key!r}")
+        raise ValueError(f"canonical JSON: keys that begin with '$' are reserved, got {key!r}")
     return key

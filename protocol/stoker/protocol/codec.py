@@ -1,8 +1,9 @@
-"""Encoding of envelopes and side packets: msgpack, bounded, then typed.
+"""Encoding of envelopes and side packets: msgpack with limits, then typed records.
 
-`msgspec` encodes records in one step. Bytes are unpacked by the `msgpack` package with limits on
-size, nesting and length, and then converted to the typed records of `messages`; whatever does not
-fit raises `ProtocolError`. Nothing received is ever unpickled, evaluated or imported.
+`msgspec` encodes records in one step. Received bytes are first unpacked by the `msgpack` package
+with limits on size, nesting and length, and then converted to the typed records of `messages`.
+Anything that does not fit raises `ProtocolError`. Received bytes are never unpickled, evaluated or
+imported.
 """
 
 from collections.abc import Iterable
@@ -23,8 +24,8 @@ MAX_REASON = 300
 _encode = msgspec.msgpack.Encoder().encode
 
 
-# msgspec looks at a bare list of a union anew in each call, which takes nine tenths of it; of a
-# struct it remembers what it found.
+# msgspec analyzes a bare list of a union again in each call, which takes nine tenths of the time;
+# for a struct it caches the result.
 class _FromClient(msgspec.Struct, frozen=True, array_like=True):
     records: list[ClientRecord]
 
@@ -39,35 +40,35 @@ def encode(token: bytes, records: Iterable[Record]) -> bytes:
 
 
 def decode_from_client(data: bytes) -> tuple[bytes, list[ClientRecord]]:
-    """Read an envelope of a client.
+    """Decode an envelope from a client.
 
     Raises:
-        ProtocolError: it breaks the grammar or a bound.
-        VersionError: it is of another wire version.
+        ProtocolError: the envelope breaks the grammar or a bound.
+        VersionError: the envelope has another wire version.
     """
     return _decode(data, _FromClient)
 
 
 def decode_from_daemon(data: bytes) -> tuple[bytes, list[DaemonRecord]]:
-    """Read an envelope of the daemon.
+    """Decode an envelope from the daemon.
 
     Raises:
-        ProtocolError: it breaks the grammar or a bound.
-        VersionError: it is of another wire version.
+        ProtocolError: the envelope breaks the grammar or a bound.
+        VersionError: the envelope has another wire version.
     """
     return _decode(data, _FromDaemon)
 
 
 def encode_packet(record: Record) -> bytes:
-    """Return one packet of the side socket."""
+    """Encode one packet for the side socket."""
     return _encode(record)
 
 
 def decode_packet(data: bytes) -> SideRecord:
-    """Read one packet of the side socket.
+    """Decode one packet from the side socket.
 
     Raises:
-        ProtocolError: it breaks the grammar or a bound.
+        ProtocolError: the packet breaks the grammar or a bound.
     """
     record: SideRecord = _typed(_unpack(data, MAX_PACKET_BYTES), SideRecord)
     return record
@@ -76,7 +77,9 @@ def decode_packet(data: bytes) -> SideRecord:
 def _decode(data: bytes, holder: type[_FromClient] | type[_FromDaemon]) -> tuple[bytes, list[Any]]:
     envelope = _unpack(data, MAX_MESSAGE_BYTES)
     if not isinstance(envelope, list) or len(envelope) < 3:
-        raise ProtocolError("expected an envelope [version, token, records]")
+        raise ProtocolError(
+            "expected an envelope [version, token, records], got {_brief(envelope)}"
+        )
     wire, token, body = envelope[:3]
     if wire != version.WIRE:
         raise VersionError(
@@ -90,7 +93,9 @@ def _decode(data: bytes, holder: type[_FromClient] | type[_FromDaemon]) -> tuple
     try:
         held = msgspec.convert([body], holder, strict=True, builtin_types=(bytes,))
     except (msgspec.ValidationError, RecursionError):
-        return token, _typed(body, get_type_hints(holder)["records"])  # names the place in the list
+        return token, _typed(
+            body, get_type_hints(holder)["records"]
+        )  # its error names the place in the list
     return token, held.records
 
 
@@ -109,23 +114,23 @@ def _unpack(data: bytes, limit: int) -> object:
             max_ext_len=0,
         )
     except (ValueError, msgpack.exceptions.UnpackException, RecursionError, UnicodeError) as error:
-        raise ProtocolError(f"this is no message: {_short(error)}") from None
+        raise ProtocolError(f"expected a msgpack message: {_short(error)}") from None
 
 
 def _typed(value: object, kind: Any) -> Any:
     try:
-        # bytes as a built-in type: else text would be read as base64 where bytes are expected.
+        # bytes as a built-in type: otherwise text would pass as base64 where bytes are expected.
         return msgspec.convert(value, kind, strict=True, builtin_types=(bytes,))
     except (msgspec.ValidationError, RecursionError) as error:
         raise ProtocolError(f"message out of bounds: {_short(error)}") from None
 
 
 def _short(error: Exception) -> str:
-    """Say what is wrong in a line; the text may quote what the peer sent, however long."""
+    """Return the error in one line, cut short: it may quote any length of text from the peer."""
     text = str(error) or type(error).__name__
     return text if len(text) <= MAX_REASON else text[:MAX_REASON] + "..."
 
 
 def _brief(value: object) -> str:
-    """Show what a peer sent in place of a number, without giving it a page."""
+    """Return an integer from the peer as text, and only the type name of anything else."""
     return repr(value) if isinstance(value, int) else type(value).__name__

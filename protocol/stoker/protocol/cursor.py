@@ -1,12 +1,13 @@
-"""The cursor v1: where a client is in a stream, small enough to lie in any checkpoint.
+"""The cursor v1: where a client is in a stream, small enough for any checkpoint.
 
-The client owns it. It names the stream, the epoch and the next step to deliver, and how many steps
-were skipped; it holds no rank, so the cursor of any rank serves all ranks, and it holds no trace of
-what was prefetched, so batches that were never used do not count. The StreamSpec lies beside it, so
-that an error on resume can say what changed. Its JSON form is at most `MAX_BYTES` long.
+The client owns it. It names the stream, the epoch, the next step to deliver, and how many steps
+were skipped. It holds no rank, so the cursor of any rank serves all ranks. It knows nothing about
+prefetching, so batches that were prefetched but never used do not count. It includes the
+StreamSpec, so that an error on resume can say what changed. Its JSON form is at most `MAX_BYTES`
+long.
 
-Where samples crashed workers and the operator has such samples replaced, it names them: what comes
-of the stream follows from these ids as well (docs/contracts/bad-samples.md).
+Where samples crashed workers and the operator replaces such samples, the cursor lists their ids:
+the rest of the stream depends on these ids too (docs/contracts/bad-samples.md).
 """
 
 import json
@@ -24,12 +25,12 @@ MAX_BYTES = 1024
 MAX_FREEZE_BYTES = 192
 MIN_FREEZE_BYTES = 34
 MAX_CRASHED = 8
-"""Samples of a stream that are replaced since they crashed workers; more stop it."""
+"""Samples of a stream that may be replaced because they crashed workers; one more stops it."""
 
 Id = Annotated[int, msgspec.Meta(ge=0, lt=MAX_ROWS)]
 _OTHER_LIST = (
-    ". Without other samples it is another stream, in an order of its own: to go on in it, begin "
-    "epoch {epoch} anew with set_epoch({epoch})"
+    ". Without other samples it is a different stream with a different order: to continue in it, "
+    "start epoch {epoch} again with set_epoch({epoch})"
 )
 
 
@@ -40,9 +41,9 @@ class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         stream: stream id, 32 hex digits.
         epoch: the epoch, from 0.
         step: the next step to deliver in that epoch, from 0 to the number of its steps.
-        skipped: how many steps of that epoch were skipped and not delivered.
+        skipped: how many steps of that epoch were skipped and never delivered.
         spec: the StreamSpec in plain data form; a long `freeze` is replaced by its digest.
-        crashed: ids of samples that are replaced from here on, ascending.
+        crashed: ids of samples that are replaced from this place on, ascending.
     """
 
     version: Literal[1] = version.CURSOR
@@ -54,7 +55,7 @@ class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     crashed: Annotated[tuple[Id, ...], msgspec.Meta(max_length=MAX_CRASHED)] = ()
 
     def to_data(self) -> dict[str, object]:
-        """Return the cursor as plain, JSON-able data; `crashed` is left out where it is empty."""
+        """Return the cursor as plain, JSON-serializable data; an empty `crashed` is left out."""
         data = msgspec.to_builtins(self)
         assert isinstance(data, dict)
         if not self.crashed:
@@ -67,7 +68,7 @@ class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def at(
         spec: StreamSpec, epoch: int, step: int, skipped: int = 0, crashed: Iterable[int] = ()
     ) -> "Cursor":
-        """Make the cursor of a place in the stream of that spec."""
+        """Make the cursor of a place in the stream of `spec`."""
         ids = tuple(sorted(set(crashed)))
         return Cursor(
             stream=spec.stream_id, epoch=epoch, step=step, skipped=skipped,
@@ -76,57 +77,59 @@ class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     @staticmethod
     def from_data(data: object) -> "Cursor":
-        """Read a cursor back from plain data.
+        """Parse a cursor from plain data.
 
         Raises:
-            ResumeError: the data is no cursor, too large, or of another version.
+            ResumeError: the data is not a cursor, is too large, or has another version.
         """
         try:
             cursor = msgspec.convert(data, Cursor)
         except msgspec.ValidationError as error:
             raise ResumeError(
-                f"this is no cursor of version {version.CURSOR}: {error}; "
+                f"expected a cursor of version {version.CURSOR}: {error}; "
                 "pass what state_dict() returned"
             ) from None
         size = len(json.dumps(data))
         if size > MAX_BYTES:
-            raise ResumeError(f"a cursor has at most {MAX_BYTES} bytes as JSON, got {size}")
+            raise ResumeError(f"expected a cursor of at most {MAX_BYTES} bytes as JSON, got {size}")
         if cursor.epoch < 0 or cursor.step < 0 or cursor.skipped < 0:
             raise ResumeError(
-                "a cursor's epoch, step and skipped are at least 0, "
+                "expected a cursor whose epoch, step and skipped are at least 0, "
                 f"got {cursor.epoch}, {cursor.step}, {cursor.skipped}"
             )
         return cursor
 
     def differences(self, spec: StreamSpec) -> list[str]:
-        """Name what differs between the cursor's stream and another, one line a field."""
+        """List the differences between the cursor's stream and another, one line per field."""
         return differences(self.spec, _told(spec, beside_ids=bool(self.crashed)))
 
     def check(self, spec: StreamSpec) -> None:
-        """Check that the cursor belongs to the stream of that spec.
+        """Check that the cursor belongs to the stream of `spec`.
 
         Raises:
-            ResumeError: it belongs to another stream; the message says what changed.
+            ResumeError: the cursor belongs to another stream; the message says what changed.
         """
         if self.stream == spec.stream_id:
             return
-        changed = self.differences(spec) or ["the cursor was edited: its stream id fits no field"]
+        changed = self.differences(spec) or [
+            "the cursor was edited: its stream id does not match its fields"
+        ]
         raise ResumeError(
-            "the cursor is of another stream, so resuming would change the data:\n  "
+            "the cursor belongs to another stream, so resuming would change the data:\n  "
             + "\n  ".join(changed)
             + "\nuse the same arguments as the run that saved it, or start without the cursor"
             + (_OTHER_LIST.format(epoch=self.epoch) if self._is_without_others(spec) else "")
         )
 
     def _is_without_others(self, spec: StreamSpec) -> bool:
-        """Whether the streams differ in what is excluded, and in what follows from that."""
+        """Whether the streams differ only in the exclude list and in fields that depend on it."""
         now = spec.to_data()
         apart = {key for key in now if self.spec.get(key) != now[key]}
         return "exclude" in apart and apart <= {"exclude", "buckets", "freeze"}
 
 
 def _told(spec: StreamSpec, *, beside_ids: bool) -> dict[str, object]:
-    """Return the spec as a cursor has it; ids in the cursor take room from `freeze`."""
+    """Return the spec as a cursor stores it; with crashed ids there is less room for `freeze`."""
     data = spec.to_data()
     if len(json.dumps(data["freeze"])) > (MIN_FREEZE_BYTES if beside_ids else MAX_FREEZE_BYTES):
         data["freeze"] = canonical_digest(data["freeze"])  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
-"""Passing file descriptors over Unix sockets of type SEQPACKET, and asking who the peer is.
+"""Pass file descriptors over Unix sockets of type SEQPACKET, and ask for the peer's credentials.
 
-One packet carries one record and at most one descriptor. A descriptor that arrives is owned by the
-receiver, close-on-exec; descriptors that nobody asked for are closed at once.
+One packet carries one record and at most one descriptor. A received descriptor belongs to the
+receiver and is close-on-exec; unexpected descriptors are closed at once.
 """
 
 import array
@@ -20,7 +20,7 @@ def send_packet(sock: socket.socket, data: bytes, descriptor: int | None = None)
     """Send one packet, with a descriptor if given; the sender keeps its own copy open.
 
     Raises:
-        OSError: the peer is gone or its buffer is full.
+        OSError: the peer has gone away or its buffer is full.
     """
     extra = []
     if descriptor is not None:
@@ -29,11 +29,11 @@ def send_packet(sock: socket.socket, data: bytes, descriptor: int | None = None)
 
 
 def receive_packet(sock: socket.socket) -> tuple[bytes, int | None]:
-    """Receive one packet: (data, descriptor or None); empty data means that the peer is gone.
+    """Receive one packet: (data, descriptor or None); empty data means that the peer has gone away.
 
     Raises:
         ProtocolError: the packet is too long or carries several descriptors.
-        BlockingIOError: the socket does not block and nothing is there.
+        BlockingIOError: the socket is non-blocking and nothing has arrived.
     """
     data, ancillary, flags, _ = sock.recvmsg(
         MAX_PACKET_BYTES, socket.CMSG_SPACE(4 * _INT), socket.MSG_CMSG_CLOEXEC

@@ -1,11 +1,12 @@
-"""The digest of a batch v1: what the Law's tests compare, and a user may log.
+"""The digest of a batch v1: the tests of the law compare it, and users may log it.
 
-BLAKE2b-128 over, in this order: epoch and step as unsigned 64-bit little-endian integers; then for
-each array in order of its name (by code point): the name in UTF-8 and the NumPy name of the dtype,
-each behind its length in bytes, then the number of sides and every side of the shape, then the
+BLAKE2b-128 over, in this order: epoch and step as unsigned 64-bit little-endian integers; then each
+array, in order of its name (by code point): the name in UTF-8 and the NumPy name of the dtype, each
+preceded by its length in bytes, then the number of sides and every side of the shape, then the
 elements in row-major order, little-endian. Lengths and sides are unsigned 64-bit little-endian. A
-ragged output stands as several arrays, its counts and its items' fields (`Ragged.parts`), and so do
-rows of differing shape, as their sizes and their elements (`stoker.protocol.forms.parts_of`).
+ragged output counts as several arrays, its counts and the fields of its items (`Ragged.parts`), and
+so do rows that differ in shape, as their sizes and their elements
+(`stoker.protocol.forms.parts_of`).
 """
 
 import hashlib
@@ -23,9 +24,9 @@ def batch_digest(arrays: Mapping[str, Any], epoch: int, step: int) -> str:
     """Return the digest of one batch, 32 lower-case hex digits.
 
     Args:
-        arrays: outputs by name, `index`, `requested` and `valid` among them; NumPy arrays or
-            whatever `numpy.asarray` takes without a copy, such as tensors in host memory; `Ragged`,
-            `RaggedArray`, and lists of arrays.
+        arrays: outputs by name, including `index`, `requested` and `valid`; NumPy arrays or
+            anything that `numpy.asarray` takes without a copy, such as tensors in host memory;
+            `Ragged`, `RaggedArray`, and lists of arrays.
         epoch: the batch's epoch, from 0.
         step: the batch's step in the epoch, from 0.
     """
@@ -42,7 +43,7 @@ def batch_digest(arrays: Mapping[str, Any], epoch: int, step: int) -> str:
 
 
 def digest_parts(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a batch as the arrays that its digest covers; those of several cuts concatenate."""
+    """Return the arrays that a batch's digest covers; those of several cuts can be concatenated."""
     plain: dict[str, Any] = {}
     for name, array in arrays.items():
         if isinstance(array, Ragged):

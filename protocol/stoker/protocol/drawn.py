@@ -1,10 +1,10 @@
-"""Draw records in a batch: what every decision of the pipeline drew for each row, on request.
+"""Draw records in a batch: the parameters that each decision drew for each row, on request.
 
-They lie in one more output of the slot, `params`, (rows, bytes) uint8: for each decision one byte
-that says whether it was made (1; 0 in a branch that was not taken), then its record, packed, values
-little-endian; in a decision that was not made all bytes are 0. What lies where is told when the
-stream is opened, as a list of `Drawn`. They have no part in the StreamSpec: pixels and stream id
-are the same with and without them; they are a part of the slot's layout.
+They are one more output of the slot, `params`, (rows, bytes) uint8. For each decision it holds one
+byte that says whether the decision was made (1, or 0 in a branch that was not taken), then its
+record: packed, values little-endian. In a decision that was not made all bytes are 0. OPENED
+carries the places of all records as a list of `Drawn`. They are not part of the StreamSpec: pixels
+and stream id are the same with and without them. They are part of the slot's layout.
 """
 
 import math
@@ -32,7 +32,7 @@ Sides = Annotated[
 
 
 class DrawnField(msgspec.Struct, frozen=True, array_like=True):
-    """A field of a record; `offset` counts from the begin of the row."""
+    """A field of a record; `offset` counts from the start of the row."""
 
     name: Name
     dtype: Annotated[str, msgspec.Meta(max_length=16)]
@@ -41,7 +41,7 @@ class DrawnField(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def end(self) -> int:
-        """First byte of the row behind the field."""
+        """Offset in the row of the first byte after the field."""
         return self.offset + DTYPES[self.dtype] * math.prod(self.shape)
 
 
@@ -49,7 +49,7 @@ class Drawn(msgspec.Struct, frozen=True, array_like=True):
     """A decision: its name, the byte that says whether it was made, and the fields of its record.
 
     The name is that of its stream; where several decisions draw from one stream, the second is
-    called `name#2`, and so on.
+    named `name#2`, and so on.
     """
 
     name: Name
@@ -62,15 +62,16 @@ _AllDrawn = Annotated[list[Drawn], msgspec.Meta(max_length=MAX_DRAWN)]
 
 
 def params_output(row_bytes: int) -> tuple[Output, ...]:
-    """Return the output that holds the records, none if there is nothing to hold."""
+    """Return the output for the records; empty if there are no records."""
     return (Output(PARAMS, "uint8", (row_bytes,), PARAMS),) if row_bytes else ()
 
 
 def check_sendable(drawn: Sequence[Drawn], row_bytes: int) -> None:
-    """Check that records can be told of and read.
+    """Check that OPENED can describe the records and that a client can read them.
 
     Raises:
-        UsageError: they are too many or too large, or an op's record holds what no batch can.
+        UsageError: there are too many, they are too large, or a record has a type that no batch
+            holds.
     """
     try:
         msgspec.convert(msgspec.to_builtins(list(drawn)), _AllDrawn)
@@ -83,23 +84,26 @@ def check_sendable(drawn: Sequence[Drawn], row_bytes: int) -> None:
 
 
 def check_drawn(drawn: Sequence[Drawn], row_bytes: int) -> None:
-    """Check that every record lies in the row.
+    """Check that every record fits in the row.
 
     Raises:
-        ProtocolError: one does not, has an unknown dtype, or a name comes twice.
+        ProtocolError: a record does not fit, has an unknown dtype, or a name occurs twice.
     """
     names = [one.name for one in drawn]
     if len(set(names)) != len(names):
-        raise ProtocolError(f"params: a decision is named twice: {names}")
+        raise ProtocolError(f"params: expected distinct decision names, got {names}")
     for one in drawn:
         unknown = [field.dtype for field in one.fields if field.dtype not in DTYPES]
         if unknown:
-            raise ProtocolError(f"params: {one.name}: unknown dtype {unknown[0]!r}")
+            raise ProtocolError(
+                f"params: {one.name}: expected a dtype among {', '.join(DTYPES)}, got "
+                f"{unknown[0]!r}"
+            )
         fields = [field.name for field in one.fields]
         if len({*fields, MADE}) != len(fields) + 1:
-            raise ProtocolError(f"params: {one.name}: a field is named twice: {fields}")
+            raise ProtocolError(f"params: {one.name}: expected distinct field names, got {fields}")
         end = max([one.made + 1, *(field.end for field in one.fields)])
         if end > row_bytes:
             raise ProtocolError(
-                f"params: {one.name} ends at byte {end} of a row of {row_bytes} bytes"
+                f"params: {one.name} ends at byte {end}, but a row has only {row_bytes} bytes"
             )

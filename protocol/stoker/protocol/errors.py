@@ -1,13 +1,13 @@
-"""Typed errors, one class per kind of fault, able to cross the wire.
+"""Typed errors, one class per kind of fault, that can cross the wire.
 
-Three kinds are kept apart, because their remedies differ: the caller's mistake (`UsageError`), what
-the caller closed (`ClosedError`) and what the other side broke (`PeerError`). Faults of stored data
-(`DataError`) and of resources (`ResourceError`) come on top. A message says what was expected, what
-came, where, and what to change; `details` carries the same facts for programs.
+Three kinds are kept apart, because their remedies differ: a mistake of the caller (`UsageError`),
+an object that its owner closed (`ClosedError`), and a fault of the other side (`PeerError`). Faults
+of stored data (`DataError`) and of resources (`ResourceError`) complete the list. A message says
+what was expected, what came, where, and what to change; `details` has the same facts for programs.
 
 `to_record` and `from_record` are the wire form: a code, the message, and flat details (text,
-integers, truth values and None). An unknown code becomes a plain `StokerError`, so an old client
-survives a new daemon.
+integers, booleans and None). An unknown code becomes a plain `StokerError`, so that an old client
+keeps working with a new daemon.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class StokerError(Exception):
     def to_record(self) -> tuple[str, str, dict[str, Detail]]:
         """Return (code, message, details), the form that crosses the wire.
 
-        An error of a class that is not of this module travels as its nearest base that is: the
+        An error class of another module travels as its nearest base from this module, because the
         other side may not have that class.
         """
         code = next(kind.code for kind in type(self).__mro__ if _is_known(kind))
@@ -42,7 +42,7 @@ class StokerError(Exception):
 
 
 class UsageError(StokerError):
-    """The caller asked for something that cannot be: change the call."""
+    """The caller asked for something impossible: change the call."""
 
     code = "usage"
 
@@ -54,7 +54,7 @@ class ConfigError(UsageError):
 
 
 class UnknownNameError(UsageError):
-    """No dataset, pipeline, field or op has that name; the message lists those that exist."""
+    """No dataset, pipeline, field or op has that name; the message lists the existing ones."""
 
     code = "unknown_name"
 
@@ -72,13 +72,13 @@ class ResumeError(UsageError):
 
 
 class ClosedError(StokerError):
-    """The object was closed by its owner and is used again."""
+    """The object was used after its owner had closed it."""
 
     code = "closed"
 
 
 class PeerError(StokerError):
-    """The other side is absent, went away or broke the protocol."""
+    """The other side is missing, went away or broke the protocol."""
 
     code = "peer"
 
@@ -132,7 +132,7 @@ class StreamStoppedError(DataError):
 
 
 class ResourceError(StokerError):
-    """Memory or another resource does not suffice; the message has the numbers."""
+    """Memory or another resource is not sufficient; the message has the numbers."""
 
     code = "resource"
 

@@ -1,9 +1,9 @@
 """Exclude lists: the samples that a stream leaves out, as ids, bytes and digest.
 
-A list is sorted and has every id once; its bytes are the ids as little-endian 64-bit integers, and
+A list is sorted and has every id once. Its bytes are the ids as little-endian 64-bit integers, and
 its digest is in the StreamSpec: a stream without some samples is another stream. `read_ids` reads
-the files that people and the daemon write. Both sides use it; what came from elsewhere is checked.
-Specified in docs/contracts/bad-samples.md.
+files written by people or by the daemon. Both sides use this module, and every list from outside is
+checked. Specified in docs/contracts/bad-samples.md.
 """
 
 import functools
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import MAX_EXCLUDED, MAX_ROWS
 
-REMEDY: Final = "pack the dataset anew without them (stoker pack --skip-bad)"
+REMEDY: Final = "pack the dataset again without them (stoker pack --skip-bad)"
 
 Ids = NDArray[np.int64]
 
@@ -33,10 +33,10 @@ class Excluded:
     """
 
     def __init__(self, ids: Iterable[int]) -> None:
-        """Make a list of ids in any order; those named twice count once.
+        """Make a list from ids in any order; duplicates count once.
 
         Raises:
-            UsageError: an id is none, or there are too many.
+            UsageError: a value is not a sample id, or there are too many ids.
         """
         numbers = {_id(number) for number in ids}
         _check_count(len(numbers))
@@ -44,13 +44,14 @@ class Excluded:
 
     @staticmethod
     def from_bytes(data: bytes) -> "Excluded":
-        """Read bytes back that `to_bytes` made.
+        """Parse the bytes that `to_bytes` returned.
 
         Raises:
-            UsageError: they are none: cut off, too long, not ascending, or an id is out of bounds.
+            UsageError: the bytes are not a list: cut off, too long, not ascending, or an id is out
+                of bounds.
         """
         if len(data) % 8:
-            raise UsageError(f"exclude: expected 8 bytes for each id, got {len(data)} bytes")
+            raise UsageError(f"exclude: expected 8 bytes per id, got {len(data)} bytes")
         _check_count(len(data) // 8)
         ids = np.frombuffer(data, "<i8").astype(np.int64)
         if len(ids) and not (ids[0] >= 0 and ids[-1] < MAX_ROWS and (np.diff(ids) > 0).all()):
@@ -69,7 +70,7 @@ class Excluded:
 
     @functools.cached_property
     def digest(self) -> str | None:
-        """`<count>:<BLAKE2b-128 of the bytes>`, as a StreamSpec has it; None of an empty list."""
+        """`<count>:<BLAKE2b-128 of the bytes>`, for the StreamSpec; None for an empty list."""
         if not len(self.ids):
             return None
         found = hashlib.blake2b(self.to_bytes(), digest_size=16).hexdigest()
@@ -86,25 +87,27 @@ class Excluded:
         if self.ids[-1] >= rows:
             raise UsageError(
                 f"exclude: the dataset has {rows} samples, ids 0 to {rows - 1}; the list names "
-                f"{self.ids[-1]}: is it of another dataset?"
+                f"{self.ids[-1]}: does it belong to another dataset?"
             )
         if len(self.ids) >= rows:
-            raise UsageError(f"exclude: the list names all {rows} samples of the dataset")
+            raise UsageError(
+                f"exclude: the list names all {rows} samples of the dataset, so none is left"
+            )
 
 
 def read_ids(path: str | os.PathLike[str]) -> list[int]:
-    """Read ids from a file: one a line, or as JSON objects with an `id`, as quarantine files are.
+    """Read ids from a file: one per line, or JSON objects with an `id`, as in a quarantine file.
 
-    Empty lines and lines that begin with # are passed over.
+    Empty lines and lines that begin with # are skipped.
 
     Raises:
-        UsageError: the file cannot be read, or a line is neither.
+        UsageError: the file cannot be read, or a line is neither an id nor such an object.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"exclude: {os.fspath(path)} cannot be read: {reason}") from None
+        raise UsageError(f"exclude: cannot read {os.fspath(path)}: {reason}") from None
     found = []
     for number, line in enumerate(lines, 1):
         text = line.strip()
@@ -135,6 +138,4 @@ def _id(value: object) -> int:
 
 def _check_count(count: int) -> None:
     if count > MAX_EXCLUDED:
-        raise UsageError(
-            f"exclude: a list has at most {MAX_EXCLUDED} ids, this one has {count}; {REMEDY}"
-        )
+        raise UsageError(f"exclude: expected at most {MAX_EXCLUDED} ids, got {count}; {REMEDY}")

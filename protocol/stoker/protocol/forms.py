@@ -1,15 +1,16 @@
-"""Forms of outputs v1: how rows of differing shape make a batch.
+"""Forms of outputs v1: how rows that differ in shape make a batch.
 
-`stack`: every row of a batch has one shape, and the output is (rows, ...). `pad`: each row lies at
-the begin of every side of one shape, the same for all rows of the global batch; what is left is
-filled. `ragged`: the elements of all rows, one row after the other, and `offsets`, where rows
-begin. `list`: an array for each row. Specified with vectors in docs/contracts/forms.md.
+`stack`: all rows of a batch have one shape, and the output is (rows, ...). `pad`: each row fills
+the start of every side of one shape, which is the same for all rows of the global batch; the rest
+has the fill value. `ragged`: the elements of all rows, one row after the other, and `offsets`,
+which say where each row begins. `list`: one array per row. Specified with vectors in
+docs/contracts/forms.md.
 
-In a slot an output of form pad, ragged or list is two outputs: its rows, and under the name
-`<output>.size`, (rows, n) int64, how long each row is along its n varying sides. Of a ragged output
-and of a list each row has room for the greatest there can be, and its elements lie one after the
-other at the begin of that room. A row that pads the batch, or does not count, has sizes of 0. Boxes
-and keypoints are no matter of this module, see `stoker.protocol.ragged`.
+In a slot an output of form pad, ragged or list is two outputs: its rows, and, under the name
+`<output>.size`, (rows, n) int64, the lengths of each row's n varying sides. In a ragged output and
+in a list each row has room for the greatest possible row, and its elements are contiguous at the
+start of that room. A row that pads the batch, or does not count, has sizes of 0. Boxes and
+keypoints have their own module, `stoker.protocol.ragged`.
 """
 
 import math
@@ -26,14 +27,14 @@ VALUES: Final = "values"
 
 
 class RaggedArray:
-    """Rows of differing shape, one after the other: `values` and `offsets`.
+    """Rows that differ in shape, one after the other: `values` and `offsets`.
 
     `ragged[r]` is row r in its own shape, a view. Arrays are NumPy arrays or torch tensors.
 
     Attributes:
-        values: (N, ...): rows with their varying sides taken as one.
-        offsets: (rows + 1,) int64; row r has values[offsets[r] : offsets[r + 1]].
-        sizes: (rows, n) int64: how long the n varying sides of each row are.
+        values: (N, ...): all rows, the varying sides of each merged into one.
+        offsets: (rows + 1,) int64; row r is values[offsets[r] : offsets[r + 1]].
+        sizes: (rows, n) int64: the lengths of the n varying sides of each row.
     """
 
     __slots__ = ("_bounds", "_shapes", "offsets", "sizes", "values")
@@ -55,7 +56,7 @@ class RaggedArray:
         Raises:
             IndexError: there is no such row.
         """
-        if self._bounds is None:  # once: offsets on a device would be waited for each time
+        if self._bounds is None:  # once: reading offsets from a device would wait each time
             self._bounds, self._shapes = self.offsets.tolist(), self.sizes.tolist()
         first, stop = self._bounds[:-1][row], self._bounds[1:][row]
         return self.values[first:stop].reshape(*self._shapes[row], *self.values.shape[1:])
@@ -69,7 +70,7 @@ class RaggedArray:
         return f"RaggedArray({len(self)} rows, values {shape} {_dtype(self.values)})"
 
     def to(self, device: Any, non_blocking: bool = False) -> "RaggedArray":
-        """Return it with its tensors on another device (torch only)."""
+        """Return a copy whose tensors are on another device (torch only)."""
         parts = (self.values, self.offsets, self.sizes)
         return RaggedArray(*(part.to(device, non_blocking=non_blocking) for part in parts))
 
@@ -78,9 +79,9 @@ def cut(output: Output, room: np.ndarray, size: Sequence[int]) -> np.ndarray:
     """Return a row in its own shape: a view of its room in a slot.
 
     Args:
-        output: of form pad, ragged or list.
-        room: (...), the row as it lies in the slot.
-        size: how long its varying sides are.
+        output: an output of form pad, ragged or list.
+        room: (...), the row's room in the slot.
+        size: the lengths of its varying sides.
     """
     if output.form == "pad":
         inside: np.ndarray = room[tuple(slice(side) for side in size)]
@@ -92,15 +93,15 @@ def cut(output: Output, room: np.ndarray, size: Sequence[int]) -> np.ndarray:
 
 
 def spread(output: Output, rows: np.ndarray, sizes: np.ndarray) -> dict[str, np.ndarray]:
-    """Return an output of form ragged or list as plain arrays that all count.
+    """Return an output of form ragged or list as plain arrays without unused elements.
 
     Args:
-        output: what OPENED says of it.
+        output: its description from OPENED.
         rows: (rows, ...), as in the slot.
         sizes: (rows, n) int64, as in the slot.
 
     Returns:
-        `<name>.values`, `<name>.offsets` and `<name>.size` of a ragged output; of a list
+        `<name>.values`, `<name>.offsets` and `<name>.size` for a ragged output; for a list
         `<name>.size`, and `<name>.0`, `<name>.1`, ...: views of the rows, each in its own shape.
 
     Raises:
@@ -127,11 +128,11 @@ def spread(output: Output, rows: np.ndarray, sizes: np.ndarray) -> dict[str, np.
 
 
 def flatten(arrays: Mapping[str, np.ndarray], outputs: Iterable[Output]) -> dict[str, np.ndarray]:
-    """Return a slot's outputs as plain arrays that all count; see `spread`.
+    """Return a slot's outputs as plain arrays without unused elements; see `spread`.
 
     Args:
         arrays: by name, as in the slot.
-        outputs: what OPENED says of them.
+        outputs: their descriptions from OPENED.
 
     Raises:
         ProtocolError: a size is out of bounds.
@@ -148,11 +149,11 @@ def flatten(arrays: Mapping[str, np.ndarray], outputs: Iterable[Output]) -> dict
 
 
 def gather(arrays: Mapping[str, Any], outputs: Iterable[Output]) -> dict[str, Any]:
-    """Return arrays with the parts that `spread` made put together: `RaggedArray` or list.
+    """Join the arrays that `spread` made into `RaggedArray`s and lists; keep the others.
 
     Args:
         arrays: by name; NumPy arrays or tensors.
-        outputs: what OPENED says of them.
+        outputs: their descriptions from OPENED.
     """
     apart = {output.name: output for output in outputs if output.form in ("ragged", "list")}
     whole: dict[str, Any] = {}
@@ -170,11 +171,11 @@ def gather(arrays: Mapping[str, Any], outputs: Iterable[Output]) -> dict[str, An
 
 
 def parts_of(name: str, rows: RaggedArray | Sequence[Any]) -> dict[str, np.ndarray]:
-    """Return what a digest covers of rows of differing shape, on the host.
+    """Return the arrays that a digest covers for rows that differ in shape, on the host.
 
     Returns:
         `<name>.size`: (rows, sides), the whole shape of each row; `<name>.values`: all elements,
-        one row after the other, in one dimension. Those of several cuts of a batch concatenate.
+        one row after the other, in one dimension. The arrays of several cuts can be concatenated.
     """
     each = [np.asarray(row.cpu() if hasattr(row, "cpu") else row) for row in rows]
     sizes = np.array([row.shape for row in each], np.int64)
@@ -185,16 +186,16 @@ def parts_of(name: str, rows: RaggedArray | Sequence[Any]) -> dict[str, np.ndarr
 
 
 def within_sizes(shape: Sequence[int], sizes: Any) -> Any:
-    """Return which elements lie within the sizes of their rows: (rows, *shape) bool.
+    """Return which elements are within the sizes of their rows: (rows, *shape) bool.
 
     Args:
-        shape: how long the sides are.
-        sizes: (rows, sides) of integers, an array or a tensor; the result is one too.
+        shape: the lengths of the sides.
+        sizes: (rows, sides) of integers, an array or a tensor; the result has the same type.
     """
     inside = None
     for place, side in enumerate(shape):
         numbers = np.arange(side)
-        if not isinstance(sizes, np.ndarray):  # a tensor: made where the sizes are
+        if not isinstance(sizes, np.ndarray):  # a tensor: create it on the device of the sizes
             numbers = sizes.new_tensor(numbers)
         axis = [1] * (1 + len(shape))
         axis[1 + place] = side
@@ -205,12 +206,12 @@ def within_sizes(shape: Sequence[int], sizes: Any) -> Any:
 
 
 def change_arrays(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return what a batch holds under a name, changed array by array where it is a list."""
+    """Apply a function to an entry of a batch; in a list, to each of its arrays."""
     return [change(part) for part in value] if isinstance(value, list) else change(value)
 
 
 def described(value: Any) -> str:
-    """Return what a batch holds under a name, for people."""
+    """Describe an entry of a batch in a few readable words."""
     if isinstance(value, list):
         dtype = f" {_dtype(value[0])}" if value else ""
         return f"list of {len(value)}{dtype}"

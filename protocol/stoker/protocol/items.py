@@ -1,7 +1,8 @@
-"""What an item of a ragged value is: fields of boxes and keypoints, in words of 32 bits.
+"""Items of ragged values: the fields of one box or keypoint, in words of 32 bits.
 
-Records that messages carry; what is done with arrays of items is in `stoker.protocol.ragged`, so
-that who only passes messages on needs no NumPy. Specified in docs/contracts/ragged.md.
+These records are carried by messages. Code for arrays of items is in `stoker.protocol.ragged`, so
+that a process that only passes messages on does not need NumPy. Specified in
+docs/contracts/ragged.md.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ DTYPES: Final = {
     "bool": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "float16": 2, "uint32": 4,
     "int32": 4, "float32": 4, "uint64": 8, "int64": 8, "float64": 8,
 }  # fmt: skip
-"""Bytes of a number, by NumPy's name of its dtype: all that batches hold."""
+"""Bytes per element of each dtype that a batch may hold, by NumPy name."""
 WORD_BYTES: Final = 4
 WORD: Final = "uint32"
 COUNT: Final = "count"
@@ -28,7 +29,7 @@ Width = Annotated[int, msgspec.Meta(ge=1, le=MAX_WIDTH)]
 
 
 class ItemField(msgspec.Struct, frozen=True, array_like=True):
-    """A part of an item: `width` numbers of one dtype."""
+    """A part of an item: `width` values of one dtype."""
 
     name: Name
     dtype: Annotated[str, msgspec.Meta(max_length=16)]
@@ -36,7 +37,7 @@ class ItemField(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def words(self) -> int:
-        """Words that the field fills; the bytes after its numbers are 0."""
+        """Words that the field fills; the bytes after its values are 0."""
         return -(-self.width * DTYPES[self.dtype] // WORD_BYTES)
 
 
@@ -44,5 +45,5 @@ ItemFields = Annotated[tuple[ItemField, ...], msgspec.Meta(max_length=MAX_FIELDS
 
 
 def item_words(fields: Sequence[ItemField]) -> int:
-    """Return the words of one item."""
+    """Return the number of words in one item."""
     return sum(field.words for field in fields)

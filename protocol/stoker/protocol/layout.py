@@ -1,15 +1,15 @@
-"""Layout v1: where each output of a batch lies in a slot.
+"""Layout v1: where each output of a batch is in a slot.
 
 A slot holds the outputs of one batch one after the other, each contiguous in row-major order and
 aligned to `ALIGN` bytes, then three columns about the rows: `index` (the id delivered), `requested`
-(the id ordered) and `valid`. No control state lies in a slot. A slot's size is rounded up to
-`PAGE` bytes, so slots can be mapped and registered one by one. A row's place is fixed by its number
-alone: `offset + row * row_bytes`. A ragged output is two outputs, see `stoker.protocol.ragged`.
+(the id ordered) and `valid`. A slot holds no control state. Its size is rounded up to `PAGE` bytes,
+so slots can be mapped and registered one by one. A row's place depends on its number alone:
+`offset + row * row_bytes`. A ragged output is two outputs, see `stoker.protocol.ragged`.
 
 Where rows differ in shape, an output's shape is the greatest that a row may have, and the slot has
-room for that. Its **form** says how such rows make a batch, see `stoker.protocol.forms`. What is
-packed more tightly (all rows of one batch in one shape, which READY tells) begins at the same
-offset, so an output never moves.
+room for that. Its **form** says how such rows make a batch, see `stoker.protocol.forms`. An output
+that is packed more tightly (all rows of one batch in one shape, which READY carries) begins at the
+same offset, so an output never moves.
 """
 
 import math
@@ -43,11 +43,11 @@ Sides = Annotated[
 
 
 class Output(msgspec.Struct, frozen=True, array_like=True):
-    """One named output of a pipeline: dtype and the shape of one row, or the greatest there can be.
+    """One named output of a pipeline: its dtype and the shape of a row, or of the greatest row.
 
-    `items` are the fields of boxes and keypoints; then the shape is (bound, words). `varies` are
-    the places in the shape of the sides that are not always as long as that, ascending; `form` says
-    what becomes of rows that differ.
+    `items` are the fields of boxes and keypoints; the shape is then (bound, words). `varies` lists,
+    ascending, the places in the shape of those sides that may be shorter in some rows; `form` says
+    how such rows make a batch.
     """
 
     name: Name
@@ -60,21 +60,21 @@ class Output(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one row, of the greatest that there can be."""
+        """Bytes of one row, or of the greatest possible row."""
         return DTYPES[self.dtype] * math.prod(self.shape)
 
     def allows(self, shape: Sequence[int]) -> bool:
-        """Whether all rows of a batch may lie in that shape."""
-        told = self.varies if self.is_told else ()
+        """Whether all rows of a batch may have that shape."""
+        free = self.varies if self.is_told else ()
         return len(shape) == len(self.shape) and all(
-            0 < side <= most if place in told else side == most
+            0 < side <= most if place in free else side == most
             for place, (side, most) in enumerate(zip(shape, self.shape, strict=True))
         )
 
     def has_room(self, shape: Sequence[int]) -> bool:
-        """Whether the rows of a batch may have that room in its slot.
+        """Whether the rows of a batch may have that much room in its slot.
 
-        With buckets, rows of a ragged output or list have the room that they need in theirs.
+        With buckets, a row of a ragged output or list has only the room that its own bucket needs.
         """
         if self.form not in ("ragged", "list"):
             return self.allows(shape)
@@ -82,17 +82,17 @@ class Output(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def has_sizes(self) -> bool:
-        """Whether the output `<name>.size` says for each row how long the varying sides are."""
+        """Whether the output `<name>.size` holds the lengths of each row's varying sides."""
         return self.form != "stack"
 
     @property
     def is_told(self) -> bool:
-        """Whether all rows of a batch have one shape, which READY tells."""
+        """Whether all rows of a batch have one shape, which READY carries."""
         return bool(self.varies) and self.form in ("stack", "pad")
 
 
 class Placed(msgspec.Struct, frozen=True, array_like=True):
-    """An output placed in a slot: shape is that of the whole batch, offset counts from the slot."""
+    """An output in a slot: the shape is the whole batch's, the offset counts from the slot."""
 
     name: Name
     dtype: Word
@@ -117,8 +117,8 @@ def check_outputs(outputs: tuple[Output, ...]) -> None:
     """Check names, dtypes and shapes.
 
     Raises:
-        UsageError: an output is named twice, has a reserved name, an unknown dtype or an empty
-            shape.
+        UsageError: an output is named twice, has a reserved name, an unknown dtype, or a side of
+            length 0.
     """
     seen = {name for name, _ in META}
     if len(outputs) > MAX_OUTPUTS:
@@ -126,15 +126,17 @@ def check_outputs(outputs: tuple[Output, ...]) -> None:
     for output in outputs:
         if output.name in seen:
             raise UsageError(
-                f"output {output.name!r}: the name is taken or reserved; choose another"
+                f"output {output.name!r}: the name is reserved or used twice; choose another"
             )
         if output.dtype not in DTYPES:
             raise UsageError(
-                f"output {output.name!r}: dtype {output.dtype!r} is none of {', '.join(DTYPES)}"
+                f"output {output.name!r}: expected a dtype among {', '.join(DTYPES)}, got "
+                f"{output.dtype!r}"
             )
         if any(side < 1 for side in output.shape):
             raise UsageError(
-                f"output {output.name!r}: every side of a shape is at least 1, got {output.shape}"
+                f"output {output.name!r}: expected a shape with sides of at least 1, got "
+                f"{output.shape}"
             )
         seen.add(output.name)
     for output in outputs:
@@ -145,18 +147,18 @@ def check_outputs(outputs: tuple[Output, ...]) -> None:
 
 
 def ragged_outputs(outputs: Iterable[Output]) -> dict[str, tuple[ItemField, ...]]:
-    """Return the ragged ones among outputs: name -> fields of an item."""
+    """Return the ragged outputs: name -> fields of an item."""
     return {output.name: output.items for output in outputs if output.items}
 
 
 def _check_ragged(output: Output, names: set[str]) -> None:
-    """Check that an output's shape is that of its items, and that its parts' names are free."""
+    """Check that an output's shape fits its items, and that the names of its parts are free."""
     fields = [field.name for field in output.items]
     known = all(field.dtype in DTYPES for field in output.items)
     if not known or output.dtype != WORD or output.shape[1:] != (item_words(output.items),):
         raise UsageError(
             f"output {output.name!r}: items of {[msgspec.to_builtins(f) for f in output.items]} do "
-            f"not lie in {output.dtype} {output.shape}"
+            f"not fit {output.dtype} {output.shape}"
         )
     others = {name for name in names if name.startswith(f"{output.name}.")}
     if others != {f"{output.name}.{COUNT}"} or len(set(fields)) != len(fields):
@@ -167,7 +169,7 @@ def _check_ragged(output: Output, names: set[str]) -> None:
 
 
 def _check_form(output: Output, outputs: tuple[Output, ...]) -> None:
-    """Check that an output's form can be, and that its sizes are there."""
+    """Check that an output's form is possible, and that the output with its sizes exists."""
     ascending = sorted(set(output.varies))
     good = (
         output.form in FORMS
@@ -180,8 +182,8 @@ def _check_form(output: Output, outputs: tuple[Output, ...]) -> None:
     if not good:
         raise UsageError(
             f"output {output.name!r}: form {output.form!r} with varying sides {output.varies} of "
-            f"{output.shape}: expected one of {', '.join(FORMS)} and places of its sides, ascending"
-            "; of a ragged output the first ones"
+            f"{output.shape}: expected a form among {', '.join(FORMS)} and the places of its "
+            "sides, ascending; for a ragged output the first ones"
         )
     if not output.has_sizes:
         return
@@ -207,14 +209,14 @@ def slot_layout(outputs: tuple[Output, ...], rows: int) -> SlotLayout:
 
 
 def batch_layout(layout: SlotLayout, shapes: Mapping[str, Sequence[int]]) -> SlotLayout:
-    """Return where the outputs of one batch lie, some of them in a shape of their own.
+    """Return the layout of one batch, in which some outputs have a shape of their own.
 
     Args:
-        layout: of the slot.
+        layout: the layout of the slot.
         shapes: name of an output -> shape of each of its rows in this batch.
 
     Raises:
-        UsageError: a shape has another number of sides than the slot has room for, or a longer one.
+        UsageError: a shape does not fit the slot: another number of sides, or a longer side.
     """
     if not shapes:
         return layout
@@ -242,14 +244,16 @@ def _within(placed: Placed, shape: Sequence[int]) -> Sequence[int]:
 def told_shapes(
     outputs: Iterable[Output], shapes: Sequence[Sequence[int]]
 ) -> dict[str, Sequence[int]]:
-    """Return shapes of rows by name, given in the order of those outputs that `is_told`.
+    """Return the shapes of rows by name; READY has them in the order of `is_told` outputs.
 
     Raises:
-        UsageError: there are more or fewer of them.
+        UsageError: there are more or fewer shapes than such outputs.
     """
     names = [output.name for output in outputs if output.is_told]
     if len(names) != len(shapes):
-        raise UsageError(f"expected shapes for the outputs {names}, got {len(shapes)}")
+        raise UsageError(
+            f"expected one shape for each of the outputs {names}, got {len(shapes)} shapes"
+        )
     return dict(zip(names, shapes, strict=True))
 
 

@@ -1,8 +1,8 @@
-"""Buckets of sequences: what a user asks for where samples are as long as they are.
+"""Buckets of sequences: the request for batches of samples of similar length.
 
-`LengthBuckets` is to sequences what `Buckets` is to pictures: a bucket is named by an exact
-integer, the greatest length of its samples. All else (order, leftovers, accounts) is one machinery;
-docs/contracts/order.md specifies it. In a `Bucket` the width is that length and the height 0.
+`LengthBuckets` is to sequences what `Buckets` is to images: a bucket is named by one integer, the
+greatest length of its samples. The rest (order, leftovers, accounts) is shared code, specified in
+docs/contracts/order.md. In a `Bucket` the width is that length and the height is 0.
 """
 
 import itertools
@@ -33,25 +33,26 @@ class LengthBuckets(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field=KIND,
     tag=LENGTHS,
 ):  # fmt: skip
-    """Batches of sequences that are nearly as long as each other.
+    """Batches of sequences of similar length.
 
     Attributes:
-        field: the field whose length counts: an array or bytes of a length of its own, boxes or
-            keypoints (how many there are), or a whole number that says it.
+        field: the field whose length counts: an array or bytes of varying length, boxes or
+            keypoints (their number), or an integer that is the length.
         multiple: a bucket's length is the next multiple of it; 1 gives each length its own bucket.
-        bounds: the lengths of the buckets themselves, ascending; instead of `multiple`.
-        max_length: greatest length of a bucket; None with `bounds`, of which it is the last, or
-            where there is no limit.
-        longer: what becomes of a sample that is longer than every bucket: "error" refuses to plan,
+        bounds: the lengths of the buckets, ascending; instead of `multiple`.
+        max_length: greatest length of a bucket; None with `bounds`, where the last bound is that
+            length, or if there is no limit.
+        longer: what happens to a sample that is longer than every bucket: "error" refuses to plan,
             "truncate" puts it into the longest, where `ops.fit_length` cuts it, "drop" leaves it
             out of every epoch.
-        leftovers: what becomes of samples that fill no batch: "carry" them into the next epoch,
-            "merge" a bucket too small for one batch into the next longer one (the longest takes the
-            next shorter one in; what is then left over is carried), or "drop" them.
-        constant: what all batches have in common: "rows", or about as many "tokens": a batch of
-            `batch_size` positions of the greatest length, and more where sequences are shorter.
-        min_rows: least positions in a global batch, where tokens are constant.
-        max_rows: most positions in a global batch, where tokens are constant; None: no limit.
+        leftovers: what happens to samples that fill no batch: "carry" them into the next epoch,
+            "merge" a bucket too small for one batch into the next longer one (the longest takes in
+            the next shorter one; what is left over after that is carried), or "drop" them.
+        constant: what all batches have in common: the number of "rows", or roughly the number of
+            "tokens": then a batch of the greatest length has `batch_size` positions, and batches of
+            shorter sequences have more.
+        min_rows: fewest positions in a global batch with constant tokens.
+        max_rows: most positions in a global batch with constant tokens; None: no limit.
     """
 
     field: Annotated[str, msgspec.Meta(max_length=256)]
@@ -91,11 +92,11 @@ class LengthBuckets(
 
     @property
     def reference(self) -> int | None:
-        """Greatest length that a bucket can have; None where there is no limit."""
+        """Greatest possible length of a bucket; None if there is no limit."""
         return self.bounds[-1] if self.bounds else self.max_length
 
     def to_bytes(self) -> bytes:
-        """Return the canonical form."""
+        """Return the canonical form, as `Open.buckets` carries it."""
         return canonical_bytes(msgspec.to_builtins(self))
 
     def _check_bounds(self, bounds: tuple[int, ...]) -> None:
@@ -107,21 +108,21 @@ class LengthBuckets(
             raise UsageError(f"buckets: bounds: expected ascending lengths, got {bounds}")
         if self.max_length is not None:
             raise UsageError(
-                f"buckets: max_length={self.max_length}: with bounds the last of them is the "
-                "greatest length: leave it out"
+                f"buckets: max_length={self.max_length}: the last bound is already the greatest "
+                "length: leave max_length out"
             )
         msgspec.structs.force_setattr(self, "bounds", tuple(bounds))
 
 
 Request = Buckets | LengthBuckets
-"""What a stream's buckets are asked for with."""
+"""A request for buckets: by size or by length."""
 
 
 def request_from_json(text: str) -> Request:
-    """Return the request whose arguments a user wrote as JSON; with `multiple` or `bounds` lengths.
+    """Parse a request from JSON; `multiple` or `bounds` means `LengthBuckets`.
 
     Raises:
-        UsageError: it is no JSON object of such arguments, or the request cannot be.
+        UsageError: the text is not a JSON object of such arguments, or the request is not possible.
     """
     try:
         given = json.loads(text)
@@ -138,10 +139,10 @@ def request_from_json(text: str) -> Request:
 
 
 def request_from_bytes(data: bytes) -> Request:
-    """Read the canonical form of a request back.
+    """Parse the canonical form of a request.
 
     Raises:
-        UsageError: it is none, or the request cannot be.
+        UsageError: the bytes are not a request, or the request is not possible.
     """
     try:
         value = canonical_value(data)
@@ -149,4 +150,4 @@ def request_from_bytes(data: bytes) -> Request:
             return msgspec.convert(value, LengthBuckets)
         return msgspec.convert(value, Buckets)
     except (ValueError, msgspec.ValidationError) as error:
-        raise UsageError(f"buckets: this is no request for buckets: {error}") from None
+        raise UsageError(f"buckets: expected a request for buckets: {error}") from None

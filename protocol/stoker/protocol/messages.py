@@ -1,13 +1,13 @@
-"""The records on the wire, version 1: what a client and the daemon say to each other.
+"""The records on the wire, version 1: what a client and the daemon send to each other.
 
 Each record is a msgpack array whose first element is its tag; the fields follow in the order below.
 Fields are appended, never renumbered, retyped or removed; a new field has a default; a reader
-ignores unknown trailing fields. Bounds are part of the type: a record out of bounds is refused as
+ignores unknown trailing fields. Bounds are part of the type: a record out of bounds is rejected as
 a whole. docs/protocol.md has the tables, the diagrams and the vectors; a test compares them with
-this.
+this module.
 
 An envelope is `[WIRE, token, [record, ...]]`: one ZeroMQ message carries many records. The token
-names the session (empty before WELCOME); routing ids name nobody.
+names the session (empty before WELCOME); ZeroMQ routing ids identify no session.
 """
 
 from typing import Annotated, Any, Literal
@@ -39,7 +39,7 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Hello(Record, frozen=True, tag="hello"):
-    """First record of a client: which wire versions it speaks."""
+    """First record of a client: the wire versions that it supports."""
 
     wire_min: Small
     wire_max: Small
@@ -49,11 +49,11 @@ class Hello(Record, frozen=True, tag="hello"):
 class Open(Record, frozen=True, tag="open"):
     """Ask for a stream; answered by OPENED or ERROR with the same `request`.
 
-    `pipeline` is the name of one that the daemon has, or empty; then `graph` is the canonical form
-    of pipeline graph data. `dataset` may be empty where the daemon has exactly one. `params` asks
+    `pipeline` is the name of one of the daemon's pipelines, or empty; then `graph` is the canonical
+    form of pipeline graph data. `dataset` may be empty if the daemon has exactly one. `params` asks
     for the draw records of every row as one more output; see `stoker.protocol.drawn`. `buckets` is
     the canonical form of a request for buckets, or empty; see `stoker.protocol.buckets`. `exclude`
-    are the ids of samples to leave out; see `stoker.protocol.exclude`.
+    holds the ids of samples to leave out; see `stoker.protocol.exclude`.
     """
 
     request: Small
@@ -79,10 +79,10 @@ class Open(Record, frozen=True, tag="open"):
 
 
 class Seek(Record, frozen=True, tag="seek"):
-    """Begin delivery at a place; announcements of earlier runs are void, credits start at zero.
+    """Begin delivery at a place; earlier announcements become void, credits restart at zero.
 
-    `run` counts up with every SEEK of a session. Delivery goes on across epochs. `crashed` are the
-    samples that the client's cursor says are replaced, since they crashed workers.
+    `run` increases with every SEEK of a session. Delivery continues across epochs. `crashed` are
+    the samples that the client's cursor lists as replaced because they crashed workers.
     """
 
     run: Count
@@ -99,7 +99,7 @@ class Credit(Record, frozen=True, tag="credit"):
 
 
 class Release(Record, frozen=True, tag="release"):
-    """Give slots back: pairs of (slot, generation). Stale pairs are ignored."""
+    """Return slots: pairs of (slot, generation). Stale pairs are ignored."""
 
     slots: Annotated[list[tuple[Small, Count]], msgspec.Meta(max_length=4096)]
 
@@ -113,9 +113,9 @@ class AskStatus(Record, frozen=True, tag="ask_status"):
 
 
 class AskReplay(Record, frozen=True, tag="ask_replay"):
-    """Ask what the pipeline did to a sample; answered by REPLAYED or ERROR with `request`.
+    """Ask for a replay of a sample; answered by REPLAYED or ERROR with `request`.
 
-    Seed and freezes are those of the open stream. One at a time.
+    Seed and freezes are those of the open stream. A session may have one replay at a time.
     """
 
     request: Small
@@ -137,14 +137,14 @@ class Welcome(Record, frozen=True, tag="welcome"):
 
 
 class Opened(Record, frozen=True, tag="opened"):
-    """The stream is open: the full StreamSpec, and how its batches lie in memory.
+    """The stream is open: the full StreamSpec, and the layout of its batches in memory.
 
     `rows` is the number of rows of this rank in a batch, `first_row` the first of them in the
-    global batch. The slab of that number comes as a descriptor over the side socket.
+    global batch. The slab of number `slab` comes as a descriptor over the side socket.
 
-    With `buckets`, the plan's, `steps` are those of epoch 0, `rows` and `first_row` are those of
-    the largest batch, and `outputs` have room for those of every bucket; `leftovers` is the
-    request's; `merged` samples are in another bucket than the rule gave them.
+    With `buckets`, the sizes of the plan, `steps` is that of epoch 0, `rows` and `first_row` are
+    those of the largest batch, and `outputs` have room for every bucket. `leftovers` is the
+    request's. `merged` samples are in another bucket than the rule chose for them.
     """
 
     request: Small
@@ -168,9 +168,9 @@ class Opened(Record, frozen=True, tag="opened"):
 
 
 class Ready(Record, frozen=True, tag="ready"):
-    """A batch lies in a slot. Announced in order of (epoch, step) within a run.
+    """A batch is in a slot. Announced in order of (epoch, step) within a run.
 
-    `crashed` are the samples that are replaced in it, since they crashed workers.
+    `crashed` are the samples that are replaced in it because they crashed workers.
     """
 
     run: Count
@@ -186,9 +186,9 @@ class Ready(Record, frozen=True, tag="ready"):
 
 
 class Error(Record, frozen=True, tag="error"):
-    """Something failed; `request` names what it answers, or is 0 for the session as a whole.
+    """Something failed; `request` is the request that this answers, or 0 for the whole session.
 
-    `run` is the run that stopped, or None where no delivery was concerned.
+    `run` is the run that stopped, or None if no delivery was affected.
     """
 
     request: Small
@@ -228,7 +228,7 @@ class Attached(Record, frozen=True, tag="attached"):
 
 
 class Slab(Record, frozen=True, tag="slab"):
-    """Comes with one descriptor: the memory of `slots` slots of `slot_bytes` bytes each."""
+    """Carries one descriptor: the memory of `slots` slots of `slot_bytes` bytes each."""
 
     slab: Count
     slots: Small
@@ -237,7 +237,7 @@ class Slab(Record, frozen=True, tag="slab"):
 
 
 class Replayed(Record, frozen=True, tag="replayed"):
-    """Comes with one descriptor: a memory file of `size_bytes` bytes that holds the replay."""
+    """Carries one descriptor: a memory file of `size_bytes` bytes that holds the replay."""
 
     request: Small
     size_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**30)]

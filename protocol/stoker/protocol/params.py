@@ -1,4 +1,4 @@
-"""Draw records as arrays: `batch.params`. What lies where is told by `stoker.protocol.drawn`."""
+"""Draw records as arrays: `batch.params`. `stoker.protocol.drawn` describes their layout."""
 
 from collections.abc import Sequence
 
@@ -8,17 +8,17 @@ from stoker.protocol.drawn import MADE, Drawn
 
 
 def read_params(drawn: Sequence[Drawn], rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the records of a batch by name, each (rows,) structured, of memory of their own.
+    """Return a copy of the records of a batch by name, each a (rows,) structured array.
 
     Args:
-        drawn: what lies where.
+        drawn: the layout of the records.
         rows: (rows, bytes) uint8, the output.
 
     Returns:
         Decision name -> structured array: `made` (bool), then the fields of the record.
 
     Raises:
-        ProtocolError: what is said to lie there does not fit.
+        ProtocolError: the layout does not fit the rows.
     """
     plain = np.array(rows)
     return {one.name: plain.view(_dtype(one, rows.shape[1])).reshape(len(rows)) for one in drawn}

@@ -1,13 +1,13 @@
-"""Ragged values v1: boxes and keypoints, of which every sample has another number.
+"""Ragged values v1: boxes and keypoints, whose number differs from sample to sample.
 
-One sample's value is n **items**, each a record of 32-bit words: first the coordinates, then the
-fields that a user gave each item, every field from a word boundary on. A batch holds the items of
-its rows one row after the other, and `offsets`: row r has the items [offsets[r], offsets[r + 1]).
-n may be 0, for one row or for all. Kernels move whole records, so fields follow their coordinates
-through every clip and filter. Specified with vectors in docs/contracts/ragged.md.
+The value of one sample is n **items**, each a record of 32-bit words: first the coordinates, then
+the user's fields of the item, each starting at a word boundary. A batch holds the items of its rows
+one row after the other, and `offsets`: row r has the items [offsets[r], offsets[r + 1]). n may be
+0, for one row or for all. Kernels move whole records, so fields follow their coordinates through
+every clip and filter. Specified with vectors in docs/contracts/ragged.md.
 
-In a slot a ragged output lies as (rows, bound, words) uint32 and, under the name `<output>.count`,
-(rows,) int64: how many of the `bound` records count. The words behind those have no meaning.
+In a slot a ragged output is (rows, bound, words) uint32 and, under the name `<output>.count`,
+(rows,) int64: how many of the `bound` records count. The words after those have no meaning.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,8 +23,8 @@ def pack_items(fields: Sequence[ItemField], columns: Mapping[str, np.ndarray]) -
     """Return items as records, (n, words) uint32.
 
     Args:
-        fields: of an item, in order.
-        columns: for every field an array of its dtype, (n,) or, if it is wider, (n, width).
+        fields: the fields of an item, in order.
+        columns: for every field an array of its dtype, (n,), or (n, width) if it is wider.
     """
     count = len(columns[fields[0].name])
     packed = np.zeros((count, item_words(fields) * WORD_BYTES), np.uint8)
@@ -39,7 +39,7 @@ def pack_items(fields: Sequence[ItemField], columns: Mapping[str, np.ndarray]) -
 
 
 def unpack_items(fields: Sequence[ItemField], words: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the fields of records (n, words) uint32: arrays (n,) or (n, width) of their own."""
+    """Return copies of the fields of records (n, words) uint32: arrays (n,) or (n, width)."""
     raw = np.ascontiguousarray(words, "<u4").view(np.uint8)
     columns, end = {}, 0
     for field in fields:
@@ -54,16 +54,16 @@ def unpack_items(fields: Sequence[ItemField], words: np.ndarray) -> dict[str, np
 def spread(
     name: str, fields: Sequence[ItemField], records: np.ndarray, counts: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Return a batch's ragged output as plain arrays: `<name>.offsets`, and `<name>.<field>` each.
+    """Return a ragged output as plain arrays: `<name>.offsets`, and one `<name>.<field>` each.
 
     Args:
-        name: of the output.
-        fields: of an item, in order.
+        name: the output's name.
+        fields: the fields of an item, in order.
         records: (rows, bound, words) uint32, as in the slot.
         counts: (rows,) int64, as in the slot.
 
     Raises:
-        ProtocolError: the arrays are not what the fields say, or a count is out of bounds.
+        ProtocolError: the arrays do not match the fields, or a count is out of bounds.
     """
     rows, bound = len(counts), records.shape[1] if records.ndim == 3 else -1
     if records.shape != (rows, bound, item_words(fields)) or records.dtype != WORD:
@@ -73,7 +73,7 @@ def spread(
         )
     if rows and not 0 <= counts.min() <= counts.max() <= bound:
         raise ProtocolError(
-            f"output {name!r}: expected 0 to {bound} items in a row, got {counts.min()} to "
+            f"output {name!r}: expected 0 to {bound} items per row, got {counts.min()} to "
             f"{counts.max()}"
         )
     offsets = np.zeros(rows + 1, np.int64)
@@ -86,14 +86,14 @@ def spread(
 def flatten(
     arrays: Mapping[str, np.ndarray], ragged: Mapping[str, Sequence[ItemField]]
 ) -> dict[str, np.ndarray]:
-    """Return a slot's outputs as plain arrays that all count; see `spread`.
+    """Return a slot's outputs as plain arrays without unused records; see `spread`.
 
     Args:
         arrays: by name, as in the slot.
         ragged: name of each ragged output -> fields of its items.
 
     Raises:
-        ProtocolError: a ragged output is not what its fields say.
+        ProtocolError: a ragged output does not match its fields.
     """
     plain: dict[str, np.ndarray] = {}
     counts = {f"{name}.{COUNT}" for name in ragged}
@@ -111,11 +111,11 @@ class Ragged:
     `ragged[r]` is row r: a dict of its arrays by name. Arrays are NumPy arrays or torch tensors.
 
     Attributes:
-        format: what the values are: "xyxy" for boxes, "xy" for keypoints, in pixels, or what an
-            op made of them.
+        format: the meaning of the values: "xyxy" for boxes, "xy" for keypoints, in pixels, or
+            another format that an op produced.
         values: coordinates of all items, (N, 4) or (N, 2) float32.
         offsets: (rows + 1,) int64; row r has the items [offsets[r], offsets[r + 1]).
-        fields: name -> array (N,) or (N, width): what each item has besides its coordinates.
+        fields: name -> array (N,) or (N, width): the other fields of each item.
     """
 
     __slots__ = ("_bounds", "fields", "format", "offsets", "values")
@@ -137,7 +137,7 @@ class Ragged:
         Raises:
             IndexError: there is no such row.
         """
-        if self._bounds is None:  # once: offsets on a device would be waited for each time
+        if self._bounds is None:  # once: reading offsets from a device would wait each time
             self._bounds = self.offsets.tolist()
         first, stop = self._bounds[:-1][row], self._bounds[1:][row]
         return {name: array[first:stop] for name, array in self._columns().items()}
@@ -152,11 +152,11 @@ class Ragged:
         return f"Ragged({len(self)} rows of {self.format} {shape}{more})"
 
     def to(self, device: Any, non_blocking: bool = False) -> "Ragged":
-        """Return it with its tensors on another device (torch only)."""
+        """Return a copy whose tensors are on another device (torch only)."""
         return self._mapped(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def parts(self, name: str) -> dict[str, Any]:
-        """Return what a digest covers, on the host: `<name>.count` and `<name>.<field>` each."""
+        """Return the arrays of a digest, on the host: `<name>.count` and each `<name>.<field>`."""
         host = self._mapped(lambda array: array.cpu() if hasattr(array, "cpu") else array)
         counts = np.diff(np.asarray(host.offsets))
         return {
@@ -173,10 +173,10 @@ class Ragged:
 
 
 def gather(arrays: Mapping[str, Any], ragged: Mapping[str, Sequence[ItemField]]) -> dict[str, Any]:
-    """Return arrays with the parts that `spread` made put together again as `Ragged`.
+    """Join the arrays that `spread` made into `Ragged` values; keep the others.
 
     Args:
-        arrays: by name; parts of ragged outputs among them.
+        arrays: by name, including the parts of ragged outputs.
         ragged: name of each ragged output -> fields of its items.
     """
     whole: dict[str, Any] = {}

@@ -1,12 +1,12 @@
 """A replay: what a pipeline did to one sample, step by step; and its form as bytes.
 
-Nothing is recorded while a stream is delivered: a row is a pure function of (seed, id, epoch,
-visit, view), so it is computed again, and this time every decision and every value is kept.
+Nothing is recorded while a stream is delivered. A row is a pure function of (seed, id, epoch,
+visit, view), so a replay computes it again and keeps every decision and every value.
 
 As bytes it is a head and the arrays: the length of the head (8 bytes, little-endian), the head in
-msgpack, then the arrays, row-major, little-endian, each at the next multiple of `ALIGN` behind the
+msgpack, then the arrays, row-major, little-endian, each at the next multiple of `ALIGN` after the
 head. In the head an array is `[dtype, shape, offset]`; an array that occurs twice is stored once.
-Reading checks types, lengths and that every array lies within the bytes; nothing is evaluated.
+Reading checks types, lengths, and that every array is within the bytes; nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ Units = Annotated[dict[Name, Name], msgspec.Meta(max_length=256)]
 
 
 class ReplayValue(msgspec.Struct, frozen=True, array_like=True, eq=False):
-    """One value on its way through the pipeline.
+    """One value in the pipeline.
 
     Attributes:
-        name: the dataset field that it was made of, or the output that it is; boxes and keypoints
-            are a value for each field of their items, `boxes.xyxy`, `boxes.label` and so on.
-        kind: what it means: image, mask, label and so on.
+        name: name of the dataset field that it was made from, or of the output. Boxes and keypoints
+            are one value per field of their items: `boxes.xyxy`, `boxes.label` and so on.
+        kind: image, mask, label and so on.
         number: its number in the graph, the same for all fields of items; -1 for an output.
-        of: number of the recorded value that it was made of; None for a field, and for an output
+        of: number of the recorded value that it was made from; None for a field, and for an output
             that no op made.
         array: the value; read-only.
-        damage: of a field whose file is damaged, but not in the part that the row reads: how. The
-            picture is black outside of that part, and what is made of it is as if it were. Else
-            empty.
+        damage: for a field whose file is damaged, but not in the part that the row reads: a
+            description of the damage. The recorded image is black outside that part, and later
+            values are computed from such an image. Otherwise empty.
     """
 
     name: Name
@@ -65,18 +65,17 @@ Values = Annotated[tuple[ReplayValue, ...], msgspec.Meta(max_length=4096)]
 class ReplayStep(msgspec.Struct, frozen=True, array_like=True, eq=False):
     """One decision of the pipeline, and the values that followed it.
 
-    Attributes:
-        op: name of the op.
-        stream: the stream that it drew from; None if it draws nothing.
-        file: where the user wrote it; empty if the graph has no sources.
-        line: the line there.
-        made: whether the decision was made; False in a branch that was not taken.
-        applied: whether the op did something; False also where its probability was not hit.
-        why: why it was not applied, in words; else empty.
-        settings: the op's own parameters, as they were given to its constructor.
-        parameters: what was decided for this row, by name; empty if nothing was.
-        units: name in `parameters` -> unit, where it has one.
-        values: what came out, one for each value that the op was called with.
+    op: name of the op.
+    stream: the stream that it drew from; None if it draws nothing.
+    file: the user's file that calls the op; empty if the graph has no sources.
+    line: the line in that file.
+    made: whether the decision was made; False in a branch that was not taken.
+    applied: whether the op changed anything; also False if the draw of its probability said no.
+    why: why it was not applied, in words; otherwise empty.
+    settings: the op's own parameters, as given to its constructor.
+    parameters: the values drawn for this row, by name; empty if there are none.
+    units: name in `parameters` -> unit, for those that have one.
+    values: the results, one for each value that the op was called with.
     """
 
     op: Name
@@ -96,15 +95,15 @@ class Replay(msgspec.Struct, frozen=True, array_like=True, eq=False):
     """What a pipeline did to one sample.
 
     Attributes:
-        pipeline_id: identity of the pipeline.
+        pipeline_id: the pipeline id.
         seed: seed of the stream.
         id: sample id.
         epoch: the epoch.
         visit: how often the id came before in the epoch.
         view: view of the position.
-        fields: the fields as they were read, decoded.
+        fields: the decoded fields.
         steps: all decisions of the pipeline, in its order.
-        outputs: what a batch delivers, the same bytes.
+        outputs: the outputs, with the same bytes as in a batch.
     """
 
     pipeline_id: Name
@@ -118,20 +117,20 @@ class Replay(msgspec.Struct, frozen=True, array_like=True, eq=False):
     outputs: Values
 
     def output(self, name: str) -> np.ndarray:
-        """Return an output by name; raises KeyError if there is none of that name."""
+        """Return an output by name; raises KeyError if there is no such output."""
         for value in self.outputs:
             if value.name == name:
                 return value.array
         raise KeyError(name)
 
     def values(self) -> Iterator[ReplayValue]:
-        """Return all recorded values: fields, then those of each step, in order."""
+        """Yield all recorded values: the fields, then those of each step, in order."""
         yield from self.fields
         for step in self.steps:
             yield from step.values
 
     def to_data(self) -> dict[str, Any]:
-        """Return it as plain data for JSON; of an array dtype, shape and hash."""
+        """Return plain data for JSON; an array is its dtype, shape and hash."""
         data: dict[str, Any] = {
             name: msgspec.to_builtins(getattr(self, name))
             for name in ("pipeline_id", "seed", "id", "epoch", "visit", "view")
@@ -169,7 +168,7 @@ def replay_to_bytes(replay: Replay) -> bytes:
     """Return a replay as bytes.
 
     Raises:
-        ResourceError: it is larger than `MAX_REPLAY_BYTES`.
+        ResourceError: the replay is larger than `MAX_REPLAY_BYTES`.
     """
     writer = _Writer()
     head = msgspec.msgpack.encode(replay, enc_hook=writer.place)
@@ -177,8 +176,8 @@ def replay_to_bytes(replay: Replay) -> bytes:
     total = start + writer.end
     if total > MAX_REPLAY_BYTES or len(head) > MAX_HEAD_BYTES:
         raise ResourceError(
-            f"the replay of sample {replay.id} takes {total} bytes, at most {MAX_REPLAY_BYTES} are "
-            "sent; use `stoker replay` on the dataset itself",
+            f"the replay of sample {replay.id} takes {total} bytes, but at most {MAX_REPLAY_BYTES} "
+            "can be sent; use `stoker replay` on the dataset itself",
             needed_bytes=total,
         )
     data = bytearray(total)
@@ -190,13 +189,13 @@ def replay_to_bytes(replay: Replay) -> bytes:
 
 
 def replay_from_bytes(data: bytes) -> Replay:
-    """Read a replay back; its arrays are read-only views of the bytes.
+    """Parse a replay; its arrays are read-only views of the bytes.
 
     Raises:
-        ProtocolError: the bytes are no replay; the message says why.
+        ProtocolError: the bytes are not a replay; the message says why.
     """
     if len(data) < _LENGTH.size:
-        raise ProtocolError(f"a replay has at least {_LENGTH.size} bytes, got {len(data)}")
+        raise ProtocolError(f"expected a replay of at least {_LENGTH.size} bytes, got {len(data)}")
     (length,) = _LENGTH.unpack_from(data)
     if length > min(MAX_HEAD_BYTES, len(data) - _LENGTH.size):
         raise ProtocolError(f"a replay of {len(data)} bytes cannot have a head of {length}")
@@ -207,11 +206,11 @@ def replay_from_bytes(data: bytes) -> Replay:
             head, type=Replay, dec_hook=lambda kind, placed: _read(kind, placed, body)
         )
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
-        raise ProtocolError(f"this is no replay: {str(error)[:300]}") from None
+        raise ProtocolError(f"expected a replay: {str(error)[:300]}") from None
 
 
 class _Writer:
-    """Gives every array its place behind the head; the same object the same place."""
+    """Gives every array its place after the head; the same object gets the same place."""
 
     def __init__(self) -> None:
         self.placed: list[tuple[np.ndarray, int]] = []
@@ -220,7 +219,9 @@ class _Writer:
 
     def place(self, array: Any) -> list[Any]:
         if not isinstance(array, np.ndarray):
-            raise TypeError(f"a replay holds arrays and plain data, got {type(array).__name__}")
+            raise TypeError(
+                f"expected arrays and plain data in a replay, got {type(array).__name__}"
+            )
         offset = self._known.get(id(array))
         if offset is None:
             offset = self._known[id(array)] = _up(self.end)
@@ -241,7 +242,7 @@ def _read(kind: Any, placed: Any, body: memoryview) -> np.ndarray:
     size_bytes = item_bytes * math.prod(shape)
     if offset + size_bytes > len(body):
         raise msgspec.ValidationError(
-            f"an array at bytes {offset} to {offset + size_bytes} lies outside {len(body)} bytes"
+            f"expected an array within {len(body)} bytes, got {offset} to {offset + size_bytes}"
         )
     raw = body[offset : offset + size_bytes]
     little = np.dtype(dtype).newbyteorder("<")

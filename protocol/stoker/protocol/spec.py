@@ -1,11 +1,11 @@
-"""StreamSpec v1 and the stream id: the left side of the law.
+"""StreamSpec v1 and the stream id: the arguments of the law.
 
 A row is a pure function of (StreamSpec, epoch, position, view); a batch is the rows of the
 positions [s*B, (s+1)*B), cut by rank. So everything that may change one byte of a stream is a field
 here, and nothing else is. The stream id is the BLAKE2b-128 of the canonical form of the record.
 Specified with vectors in docs/contracts/stream-spec.md. Fields are never renamed, retyped or
-removed; a field added after version 1 has a default, at which it is left out of the canonical form:
-ids stay.
+removed. A field added after version 1 has a default, and is left out of the canonical form while it
+has that value, so existing ids stay the same.
 """
 
 import re
@@ -22,7 +22,7 @@ MAX_SEED = 2**64 - 1
 MAX_BATCH = 2**24
 MAX_VIEWS = 2**16 - 1
 MAX_EXCLUDED = 2**17
-"""Ids on an exclude list; eight bytes each."""
+"""Maximum number of ids in an exclude list, of eight bytes each."""
 _DIGEST = re.compile("[0-9a-f]{32}")
 _FINGERPRINT = re.compile("(content|stat|declared):[0-9a-f]{32}")
 _EXCLUDE = re.compile("[1-9][0-9]{0,5}:[0-9a-f]{32}")
@@ -30,7 +30,7 @@ _MADE_OF = {
     "buckets": " (sizes of the samples, and options of the buckets)",
     "dataset": " (the samples and their fields)",
     "exclude": " (how many samples are left out, and which)",
-    "pipeline": " (its steps, their parameters, the version of each op, and code of yours in it)",
+    "pipeline": " (its steps, their parameters, the version of each op, and your own code in it)",
 }
 
 
@@ -46,8 +46,9 @@ class Contracts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 class OrderSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How positions become sample ids.
 
-    `kind` "full" visits every sample once an epoch. `subset` and `weights` are digests of data that
-    was given to the daemon beside the spec; `block` is the block length of a block shuffle.
+    `kind` "full" visits every sample once per epoch. `subset` and `weights` are digests of data
+    that the daemon receives separately from the spec; `block` is the block length of a block
+    shuffle.
     """
 
     kind: Literal["full", "subset", "weighted"] = "full"
@@ -62,7 +63,7 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     Attributes:
         dataset: fingerprint of the dataset, `<level>:<32 hex digits>`.
-        dataset_rows: number of samples that the fingerprint stands for.
+        dataset_rows: number of samples in that dataset.
         pipeline: pipeline id, 32 hex digits.
         batch_size: positions in a global batch (B), over all ranks.
         order: how positions become sample ids.
@@ -71,9 +72,9 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         seed: unsigned 64-bit seed of every draw and of the shuffle.
         freeze: stream name -> the integer that replaces (id, epoch, visit, view), or "epoch".
         views: rows per position.
-        total_epochs: the length of schedules; only set if the pipeline reads it.
-        on_error: what a sample that cannot be used becomes: an error, a substitute, or an
-            invalid row.
+        total_epochs: the length of schedules; set only if the pipeline reads it.
+        on_error: what happens to a sample that cannot be used: "raise" an error, "replace" it by a
+            substitute, or "mask" its row as invalid.
         exclude: digest of the exclude list, `<number of ids>:<32 hex digits>`, or None.
         buckets: digest of the bucket plan, or None.
     """
@@ -98,7 +99,7 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         """Check the bounds.
 
         Raises:
-            UsageError: a number is out of its bounds, or a digest is none.
+            UsageError: a number is out of bounds, or a digest is malformed.
         """
         _within("seed", self.seed, 0, MAX_SEED)
         _within("batch_size", self.batch_size, 1, MAX_BATCH)
@@ -115,13 +116,15 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         _digest("exclude", self.exclude, _EXCLUDE, "<count>:")
         if self.epoch_rows < 1:
             raise UsageError(
-                f"exclude: the list has {self.excluded_rows} ids, the dataset "
+                f"exclude: the list has {self.excluded_rows} ids and the dataset has "
                 f"{self.dataset_rows} samples, so none is left"
             )
         _digest("buckets", self.buckets)
         for name, value in self.freeze.items():
             if name.startswith("$"):
-                raise UsageError(f"freeze: no stream is called {name!r}; names begin with no '$'")
+                raise UsageError(
+                    f"freeze: expected a stream name that does not begin with '$', got {name!r}"
+                )
             if value != "epoch":
                 _within(f"freeze[{name!r}]", value, 0, MAX_SEED)
 
@@ -148,7 +151,7 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     @staticmethod
     def from_data(data: object) -> "StreamSpec":
-        """Read plain data back.
+        """Parse plain data.
 
         Raises:
             UsageError: a field is unknown, missing, of the wrong type or out of bounds.
@@ -160,9 +163,9 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 def differences(before: dict[str, object], now: dict[str, object]) -> list[str]:
-    """Name what differs between two specs in plain data form, one line a field.
+    """List the differences between two specs in plain data form, one line per field.
 
-    Of a field that is a digest the line says what went into it.
+    For a field that is a digest the line says what the digest covers.
     """
     return [
         f"{key}: was {before.get(key)!r}, is {now.get(key)!r}{_MADE_OF.get(key, '')}"

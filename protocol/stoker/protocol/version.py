@@ -1,8 +1,8 @@
 """Versions of the contracts; each has a page in docs/contracts/ or docs/protocol.md.
 
 A number changes only when bytes, draws or pixels change. `WIRE` counts incompatible changes of the
-message grammar: fields may be appended to a record without a new number, because readers ignore
-unknown trailing fields.
+message grammar. Appending a field to a record needs no new number, because readers ignore unknown
+trailing fields.
 """
 
 from typing import Final

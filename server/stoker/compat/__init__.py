@@ -1,1 +1,1 @@
-"""Compatibility: code written for other data loaders, moved over by changing its import lines."""
+"""Compatibility: code written for other data loaders, ported by changing its import lines."""

@@ -1,7 +1,7 @@
-"""Datasets: packing them, reading them in O(1), decoding their pictures.
+"""Datasets: packing them, reading them in O(1), decoding their images and masks.
 
 - `open_dataset`, `Dataset`: reading (workers, user code); imports no pyarrow, numba or torch.
-- `write`: write rows of Python objects as a dataset; its fields are made by `schema`.
+- `write`: write rows of Python objects as a dataset; `schema` makes its fields.
 - `stoker.dataset.packing.pack.pack`: pack folders of files, in parallel and resumably.
 - `stoker.dataset.verify.verify`: decode every sample and compare every hash.
 

@@ -1,7 +1,8 @@
 """Opening a dataset by its path: a packed folder, a source read in place, or a live source.
 
-The top of the package. A source read in place gets its index made here, if it is missing or out of
-date. Runs in workers and in user processes; imports no pyarrow, numba or torch for packed datasets.
+The top of the package. For a source read in place, its index is made here if it is missing or out
+of date. Runs in workers and in user processes; imports no pyarrow, numba or torch for packed
+datasets.
 """
 
 import os
@@ -20,14 +21,14 @@ def open_dataset(
     """Open a dataset.
 
     Args:
-        path: the folder that `stoker pack` wrote, or a source that is read in place: tars or Arrow
+        path: the folder that `stoker pack` wrote; or a source that is read in place: tar or Arrow
             files, by folder, file or pattern (its index is made if it is missing or out of date);
             or the `module:Class` of a live source.
-        max_maps: how many files are mapped at once, at most.
+        max_maps: maximum number of files that are mapped at once.
         expected: the fingerprint that it must have; then no index is made.
 
     Raises:
-        DatasetError: it is missing, damaged, or another than expected; or samples are bad.
+        DatasetError: it is missing, damaged, or not the expected one; or samples are bad.
         VersionError: it was packed by a newer Stoker.
         UsageError: the source cannot be read in place.
     """
@@ -41,7 +42,7 @@ def open_dataset(
     if expected not in (None, dataset.fingerprint):
         dataset.close()
         raise DatasetError(
-            f"dataset {path}: expected {expected}, as when the stream was opened, got "
+            f"dataset {path}: expected fingerprint {expected}, as when the stream was opened, got "
             f"{dataset.fingerprint}; open the stream again",
             dataset=str(path),
         )
@@ -49,10 +50,10 @@ def open_dataset(
 
 
 def _folder_of(path: Path, may_make: bool) -> Path:
-    """Return the folder that holds the manifest: of the dataset itself, or of an index."""
+    """Return the folder with the manifest: of the dataset itself, or of an index."""
     if (path / NAME).exists():
         return path
-    # Sources have many imports, which a worker on a packed dataset is spared.
+    # Sources have many imports, which a worker on a packed dataset does not need.
     from stoker.dataset.packing import in_place  # noqa: PLC0415
 
     if not in_place.can_be_in_place(path):

@@ -1,7 +1,7 @@
-"""Verifying a dataset: files' hashes, rows' digests, every picture decoded, the fingerprint.
+"""Verifying a dataset: files' hashes, rows' digests, every image decoded, the fingerprint.
 
-Work is cut into ranges of rows that worker processes take; files are hashed first, in this process.
-The fingerprint is computed anew from the row digests, which the rows were compared with.
+Work is cut into ranges of rows for worker processes; files are hashed first, in this process. The
+fingerprint is computed again from the row digests, which the rows were compared with.
 """
 
 import contextlib
@@ -27,14 +27,14 @@ MAX_BAD = 100
 
 
 class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What verifying found.
+    """The result of verifying.
 
     Attributes:
-        rows: rows looked at.
-        bad: how many of them are bad.
-        bad_rows: the first of them.
+        rows: number of rows checked.
+        bad: number of bad rows.
+        bad_rows: the first bad rows.
         bad_files: files whose hash differs from the manifest's.
-        fingerprint: as the manifest has it.
+        fingerprint: the fingerprint in the manifest.
         fingerprint_holds: whether the content still has it.
     """
 
@@ -61,10 +61,10 @@ def verify(
 
     Args:
         path: its folder, or a source that is read in place: then its index is verified, and every
-            picture decoded.
-        workers: processes; None for one per usable processor.
-        progress: is told (rows done, rows in all), in this thread.
-        most: how many bad rows are named.
+            image and mask is decoded.
+        workers: number of processes; None for one per usable processor.
+        progress: called with (rows done, total rows), in this thread.
+        most: how many bad rows are listed.
 
     Raises:
         DatasetError: it cannot be opened.
@@ -74,7 +74,10 @@ def verify(
     with open_dataset(path) as dataset:
         folder, manifest = dataset.path, dataset.manifest
     if manifest.fingerprint.startswith("declared:"):
-        raise UsageError(f"{path} is a live source: nothing is stored that could be verified")
+        raise UsageError(
+            f"expected a packed dataset or a source read in place, got the live source {path}, "
+            "which stores nothing to verify"
+        )
     workers = default_workers() if workers is None else workers
     if workers < 1:
         raise UsageError(f"expected at least 1 worker, got {workers}")

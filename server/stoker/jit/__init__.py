@@ -1,8 +1,8 @@
 """Plain functions as machine code: marked, named, hashed, compiled by numba and kept on disk.
 
-The ground floor of the server's packages: everything that computes may import it. It knows no op
-and no pipeline, imports nothing of Stoker but `stoker.protocol.errors`, and imports numba only
-when something must be compiled. `from stoker.jit import kernel, compiled`.
+The lowest of the server's packages: everything that computes may import it. It does not know ops
+or pipelines, imports nothing of Stoker but `stoker.protocol.errors`, and imports numba only when
+something must be compiled. Use `from stoker.jit import kernel, compiled`.
 """
 
 from stoker.jit.compiling import compiled, handwritten, kernels_done

@@ -1,7 +1,7 @@
-"""In which of two ways kernels run: as plain Python and NumPy, or as machine code.
+"""The two ways to run kernels: as plain Python and NumPy, or as machine code.
 
 One object is passed down instead of a flag; both ways give the same bytes. The interpreter and the
-reference use `PLAIN`, workers `COMPILED`.
+reference use `PLAIN`, workers use `COMPILED`.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class Arithmetic(Enum):
 
         Args:
             fn: the kernel.
-            plain: what plain Python calls instead, where NumPy is quicker; None: the kernel itself.
+            plain: what plain Python calls instead where NumPy is faster; None: the kernel itself.
         """
         return compiled(fn) if self.is_compiled else plain or fn
 

@@ -1,8 +1,8 @@
-"""Where compiled kernels lie on disk if nobody says it.
+"""Where compiled kernels are kept on disk by default.
 
-Where the user's cache cannot be written, as under a read-only file system or without a home, the
-root is a folder of the user's among the temporary files. Apart from `stoker.jit.diskcache`, because
-the daemon must know the root before it starts the template, and imports no NumPy for that.
+If the user's cache is not writable (a read-only file system, no home directory), the root is a
+folder that the user owns in the temporary directory. This is separate from `stoker.jit.diskcache`
+because the daemon must know the root before it starts the template, without importing NumPy.
 """
 
 import os
@@ -12,10 +12,10 @@ from pathlib import Path
 
 
 def default_cache_root(variables: Mapping[str, str]) -> Path:
-    """Return the folder of compiled kernels where nobody named one.
+    """Return the folder of compiled kernels if none was set.
 
-    It is `$XDG_CACHE_HOME/stoker/kernels`, else `~/.cache/stoker/kernels`; where that cannot be
-    written, or there is no home, `stoker-kernels-<uid>` in the folder of temporary files.
+    It is `$XDG_CACHE_HOME/stoker/kernels`, else `~/.cache/stoker/kernels`. If that is not writable,
+    or there is no home, it is `stoker-kernels-<uid>` in the temporary directory.
 
     Args:
         variables: the environment.
@@ -27,7 +27,7 @@ def default_cache_root(variables: Mapping[str, str]) -> Path:
 
 
 def users_root(variables: Mapping[str, str]) -> Path | None:
-    """Return the folder in the user's cache; None where there is no home."""
+    """Return the folder in the user's cache, or None if there is no home."""
     home = variables.get("HOME") or os.path.expanduser("~")
     base = variables.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")
     root = Path(base, "stoker", "kernels")
@@ -35,11 +35,11 @@ def users_root(variables: Mapping[str, str]) -> Path | None:
 
 
 def fallback_root() -> Path:
-    """Return the folder among the temporary files."""
+    """Return the folder in the temporary directory."""
     return Path(tempfile.gettempdir(), f"stoker-kernels-{os.geteuid()}")
 
 
 def can_write(path: Path) -> bool:
-    """Whether a folder can be written, or made."""
+    """Whether a folder is writable, or can be created."""
     there = next(folder for folder in (path, *path.parents) if os.path.exists(folder))
     return os.path.isdir(there) and os.access(there, os.W_OK | os.X_OK)

@@ -3,22 +3,23 @@
     @kernel                                  # still plain Python
     def mean(key, low, high): return uniform_range(key, 0, low, high)
 
-    fast = compiled(mean)                    # the same, as machine code, with its callees
+    fast = compiled(mean)                    # the same as machine code, with its callees
 
 `compiled` makes a new function of the kernel's code in which every global that is a kernel is
 replaced by its own compiled form, and gives that to numba: no interpreter lock while it runs, no
-fastmath. Machine code lies on disk under `cache_root()`,
-named by a digest of all it depends on, and is shared by processes. Code from there has its callees
-in it, so these are not made before something must be compiled. A kernel has two forms: the one that
-`compiled` returns, and one for its callers, which is no machine code (`stoker.jit.dispatchers`).
-Importing this module, or one with kernels, imports no numba and touches no file: the first call of
-`compiled` does. With NUMBA_DISABLE_JIT=1 `compiled` returns the
-plain function, which gives the same numbers.
+fastmath. Machine code is kept under `cache_root()` in a folder named by a digest of everything it
+depends on, and processes share it. Stored code includes its callees, so they are made only when
+something must be compiled. A kernel has two forms: the one that `compiled` returns, and one for
+its callers, which is not machine code (`stoker.jit.dispatchers`).
 
-A kernel tests before it divides. By zero one of ours gives 0, inf or nan, as NumPy does; one of a
-user's raises, as plain Python does, and the engines name its line. Where plain Python raises a
-domain error of `math`, machine code gives nan. numba makes float64 of uint64 with int64: a kernel
-keeps to one of them.
+Importing this module, or a module with kernels, does not import numba and does not touch files: the
+first call of `compiled` does. With NUMBA_DISABLE_JIT=1 `compiled` returns the plain function, which
+gives the same numbers.
+
+A kernel tests before it divides. Division by zero gives 0, inf or nan in Stoker's own kernels, as
+in NumPy; it raises in user kernels, as in plain Python, and the engines name the line. Where plain
+Python raises a domain error of `math`, machine code gives nan. numba turns uint64 combined with
+int64 into float64, so a kernel keeps to one of them.
 
 Any thread may call; the result is memoised for the process.
 """
@@ -59,17 +60,17 @@ _lock = threading.RLock()
 
 
 def compiled(fn: Callable[..., Any]) -> Any:
-    """Return the numba dispatcher of a kernel; its callees that are kernels are compiled with it.
+    """Return the numba dispatcher of a kernel; the kernels that it calls are compiled with it.
 
     Args:
         fn: a function marked with `kernel` or `handwritten`. Only names that its code refers to
             directly are followed: `from module import f`, not `module.f`.
 
     Returns:
-        The dispatcher (or the intrinsic that is its twin); the same object at every call.
+        The dispatcher (or the intrinsic that is its twin); every call returns the same object.
 
     Raises:
-        BuildError: `fn` or a callee is no kernel, is a closure, calls itself, or has no source
+        BuildError: `fn` or a callee is not a kernel, is a closure, calls itself, or has no source
             file.
         ResourceError: the kernel cache cannot be written.
     """
@@ -77,14 +78,14 @@ def compiled(fn: Callable[..., Any]) -> Any:
 
 
 def kernels_done() -> list[FunctionType]:
-    """Return the kernels of which this process has machine code, in the order of their loading."""
+    """Return the kernels that this process has machine code for, in the order of loading."""
     with _lock:
         made = [fn for fn, fast in _done.items() if getattr(fast, "overloads", None)]
     return [fn for fn in made if (mark := mark_of(fn)) is not None and mark.plain]
 
 
 def _made(fn: FunctionType, callers: tuple[FunctionType, ...], forms: dict[Any, Any]) -> Any:
-    """Return one of the forms of a kernel: that in `_done`, or that for its callers."""
+    """Return one form of a kernel: the one in `_done`, or the one for its callers."""
     if fn in forms:
         return forms[fn]
     with _lock:
@@ -96,9 +97,9 @@ def _made(fn: FunctionType, callers: tuple[FunctionType, ...], forms: dict[Any, 
 def _translate(fn: FunctionType, callers: tuple[FunctionType, ...], forms: dict[Any, Any]) -> Any:
     mark = mark_of(fn)
     if mark is None:
-        raise BuildError(f"{where(fn)}: only a kernel is compiled: mark it with @kernel")
+        raise BuildError(f"{where(fn)}: expected a kernel: mark the function with @kernel")
     if fn in callers:
-        raise BuildError(f"{where(fn)}: a kernel may not call itself, not even through others")
+        raise BuildError(f"{where(fn)}: a kernel must not call itself, directly or through others")
     if _plain_only():
         return fn
     if mark.twin is not None:
@@ -108,10 +109,10 @@ def _translate(fn: FunctionType, callers: tuple[FunctionType, ...], forms: dict[
 
 
 def _callees(fn: FunctionType, callers: tuple[FunctionType, ...]) -> dict[str, Any]:
-    """Return the compiled forms of the kernels that a kernel calls, by the names it has for them.
+    """Return the compiled forms of the kernels that a kernel calls, keyed by its names for them.
 
     Raises:
-        BuildError: it is plain Python and calls a function that is no kernel.
+        BuildError: it is plain Python and calls a function that is not a kernel.
     """
     callees: dict[str, Any] = {}
     mark = mark_of(fn)
@@ -124,7 +125,9 @@ def _callees(fn: FunctionType, callers: tuple[FunctionType, ...]) -> dict[str, A
             and mark.plain
             and not _known_to_numba(value)
         ):
-            raise BuildError(f"{where(fn)} calls {where(value)}, no kernel: mark it with @kernel")
+            raise BuildError(
+                f"{where(fn)} calls {where(value)}, which is not a kernel: mark it with @kernel"
+            )
     return callees
 
 
@@ -147,15 +150,15 @@ def _twin(fn: FunctionType, twin: str) -> Any:
 def _dispatch(
     fn: FunctionType, callees: Callable[[], dict[str, Any]], forms: dict[Any, Any]
 ) -> Any:
-    """Return the dispatcher of a function, for which `callees` makes what it calls."""
+    """Return the dispatcher of a function; `callees` returns the compiled forms of its callees."""
     inside = forms is _callee_forms
     digest = kernel_digest(fn)
     folder = kernel_folder(fn, digest, inside=inside)
     space = dict(fn.__globals__)
     made = FunctionType(fn.__code__, space, fn.__name__, fn.__defaults__, None)
     made.__module__ = fn.__module__
-    # numba names symbols by qualified name and a counter of the process that compiled: two kernels
-    # of one name, cached by two processes, could be linked as one. The digest tells them apart.
+    # numba names symbols by the qualified name and a counter of the compiling process: two kernels
+    # of the same name, cached by two processes, could be linked as one. The digest separates them.
     made.__qualname__ = f"{fn.__qualname__}_{digest[:12]}{'_inside' if inside else ''}"
     made.__doc__ = fn.__doc__
     if not is_stored(folder):

@@ -1,38 +1,62 @@
-"""How numba compiles kernels: those that are called from outside, and those that only kernels call.
+"""How numba compiles kernels: those that Python calls, and those that only kernels call.
 
 numba makes three things of every function: an optimized module, machine code, and a wrapper that
-Python calls. A kernel that only other kernels call needs none of them: its code is copied into its
-callers, optimized there, and only there becomes machine code. So a `Callee` stops at bitcode, after
-one cheap pass. The caller's passes see its code as if it stood in one file with theirs.
+Python calls. A kernel that only other kernels call needs neither of the last two: its code is
+copied into its callers, optimized there, and only there becomes machine code. So a `Callee` stops
+at bitcode. A callee without loops is not even optimized: its callers' passes see its code as if it
+stood in one file with theirs. One with loops is. Inside its own function a loop's arrays have
+nothing in common; copied into a caller that cuts them from one scratch they do, and LLVM would make
+no vectors of the loop.
 
 Whether Python calls a kernel or another kernel does, its code computes the same. Importing this
 module imports numba; only `stoker.jit.diskcache` does. Relies on numba's inner interfaces of code
-libraries and caches, which have no stable form: a test in `tests/rng/test_callees.py` holds each.
+libraries and caches, which have no stable form: a test in `tests/jit/test_callees.py` holds each.
 """
 
 from __future__ import annotations
 
+import dis
 import functools
+from collections.abc import Callable
 from typing import Any, NoReturn
 
-from numba.core import caching, codegen, compiler, typed_passes
+import llvmlite.binding as untyped_llvm
+from numba.core import caching, codegen, compiler, typed_passes, types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.registry import CPUDispatcher
 
+llvm: Any = untyped_llvm
 library: Any = codegen.JITCodeLibrary
 generator: Any = codegen.JITCPUCodegen
 lowering: Any = typed_passes.NativeLowering
 base_dispatcher: Any = CPUDispatcher
 _register: Any = register_pass
+_type_of: Any = types.unliteral
 _compiling: Any = global_compiler_lock
 
 
+def has_loops(fn: Callable[..., Any]) -> bool:
+    """Whether a function's code jumps back."""
+    jumps = {*dis.hasjrel, *dis.hasjabs}
+    steps = dis.get_instructions(fn)
+    return any(step.opcode in jumps and step.argval <= step.offset for step in steps)
+
+
 class BitcodeLibrary(library):  # type: ignore[misc]
-    """The code of one kernel, for its callers to copy; never machine code."""
+    """The code of one kernel, for its callers to copy; never machine code.
+
+    Attributes:
+        has_loops: whether to optimize it apart from its callers.
+    """
+
+    has_loops = False
 
     def _optimize_final_module(self) -> None:
-        """Run what numba runs first: loops are rotated, nothing is inlined or made vectors yet."""
+        """Run all passes over loops; else what numba runs first, which inlines nothing yet."""
+        if self.has_loops:
+            super()._optimize_final_module()
+            return
         passes, builder = self._codegen._module_pass_manager(
             loop_vectorize=False, slp_vectorize=False, opt=0, cost="cheap"
         )
@@ -60,7 +84,7 @@ class BitcodeGenerator(generator):  # type: ignore[misc]
         """Keep the module out of the engine."""
 
     def set_env(self, env_name: str, env: Any) -> None:
-        """Set nothing: a function's environment is set where its machine code is."""
+        """Set nothing: a function's environment is set with its machine code."""
 
 
 @functools.cache
@@ -82,6 +106,9 @@ class BitcodeLowering(lowering):  # type: ignore[misc]
     def run_pass(self, state: Any) -> bool:
         """Lower with a context that makes bitcode."""
         state.targetctx = _context(state.targetctx)
+        state.library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        state.library.has_loops = has_loops(state.func_id.func)
         done: bool = super().run_pass(state)
         return done
 
@@ -90,13 +117,79 @@ class BitcodeCompiler(compiler.CompilerBase):
     """numba's compiler, which lowers to bitcode."""
 
     def define_pipelines(self) -> list[Any]:
-        """Return numba's passes, but for the lowering."""
+        """Return numba's passes, except the lowering."""
         default: Any = compiler.DefaultPassBuilder
         passes: Any = PassManager("nopython")  # type: ignore[no-untyped-call]
         for step, what in default.define_nopython_pipeline(self.state).passes:
             passes.add_pass(BitcodeLowering if step is lowering else step, what)
         passes.finalize()
         return [passes]
+
+
+class StoredLibrary(library):  # type: ignore[misc]
+    """Machine code from the cache; its bitcode is read only if a caller copies it."""
+
+    _shared_module: Any
+
+    @classmethod
+    def load(cls, generator: Any, name: str, code: bytes, bitcode: bytes, names: Any) -> Any:
+        """Hand machine code to the engine.
+
+        Args:
+            generator: numba's code generator.
+            name: of the library.
+            code: an object file.
+            bitcode: the same, for callers.
+            names: what it defines.
+        """
+        made = cls(generator, name)
+        made.enable_object_caching()
+        made._set_compiled_object(code)
+        made._bitcode = bitcode
+        made._finalize_final_module()
+        generator._engine._defined_symbols.update(names)
+        return made
+
+    def _get_module_for_linking(self) -> Any:
+        module: Any = self._shared_module
+        if module is None:
+            module = self._shared_module = llvm.parse_bitcode(self._bitcode)
+        return module
+
+
+class _Loader:
+    """numba's code generator, which loads libraries in another way."""
+
+    def __init__(self, generator: Any) -> None:
+        self._generator = generator
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._generator, name)
+
+    def unserialize_library(self, stored: Any) -> Any:
+        name, _, data = stored
+        return StoredLibrary.load(self._generator, name, *data)
+
+
+class _CodeEntries(caching.CompileResultCacheImpl):
+    def reduce(self, cres: Any) -> Any:
+        """Return what is stored: numba's, and which names the code defines."""
+        (name, kind, data), *rest = super().reduce(cres)  # type: ignore[no-untyped-call]
+        module = cres.library._get_module_for_linking()
+        items = [*module.functions, *module.global_variables]
+        names = [item.name for item in items if not item.is_declaration]
+        return (name, kind, (*data, names)), *rest
+
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        loader = _Loader(target_context.codegen())
+        target = target_context.subtarget(_internal_codegen=loader)
+        return super().rebuild(target, payload)  # type: ignore[no-untyped-call]
+
+
+class CodeCache(caching.FunctionCache):
+    """numba's cache of functions, whose entries are machine code that loads fast."""
+
+    _impl_class = _CodeEntries
 
 
 class _BitcodeEntries(caching.CompileResultCacheImpl):
@@ -110,11 +203,16 @@ class BitcodeCache(caching.FunctionCache):
     _impl_class = _BitcodeEntries
 
 
+def _without_value(given: Any) -> Any:
+    is_number = isinstance(given, types.IntegerLiteral | types.BooleanLiteral)
+    return _type_of(given) if is_number else given
+
+
 class _Shared(base_dispatcher):  # type: ignore[misc]
-    """A dispatcher whose cache is a `stoker.jit.diskcache.SharedCache`, set by who makes it."""
+    """A dispatcher whose cache is a `stoker.jit.diskcache.SharedCache`, set by its maker."""
 
     def compile(self, sig: Any) -> Any:
-        """Load or compile code; the cache's lock is given back, also after an error."""
+        """Load or compile code, then release the cache's lock, also after an error."""
         with _compiling:
             try:
                 return super().compile(sig)
@@ -123,12 +221,12 @@ class _Shared(base_dispatcher):  # type: ignore[misc]
 
 
 class Kernel(_Shared):
-    """The dispatcher of a kernel that Python, or a program by its address, may call."""
+    """The dispatcher of a kernel that Python, or a program through its address, may call."""
 
     def __init__(self, fn: Any, options: dict[str, Any]) -> None:
         """Take a function and numba's options."""
         super().__init__(fn, targetoptions={**options, "nopython": True})
-        self._cache = caching.FunctionCache(fn)  # type: ignore[no-untyped-call]
+        self._cache = CodeCache(fn)  # type: ignore[no-untyped-call]
 
 
 class Callee(_Shared):
@@ -140,10 +238,20 @@ class Callee(_Shared):
         super().__init__(fn, targetoptions=options, pipeline_class=BitcodeCompiler)
         self._cache = BitcodeCache(fn)  # type: ignore[no-untyped-call]
 
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Resolve a call; all numbers that a caller writes out share one form.
+
+        But for loops: what is known when they are optimized makes them faster.
+        """
+        if not has_loops(self.py_func):
+            args = [_without_value(given) for given in args]
+            kws = {name: _without_value(given) for name, given in kws.items()}
+        return super().get_call_template(args, kws)
+
     def __call__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         """Refuse: there is no machine code to run.
 
         Raises:
             TypeError: always.
         """
-        raise TypeError(f"{self.__qualname__} has no machine code: call compiled() of the kernel")
+        raise TypeError(f"{self.__qualname__} has no machine code: call compiled(kernel)")

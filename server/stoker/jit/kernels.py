@@ -1,8 +1,8 @@
 """The mark of a kernel: a plain function that may be compiled.
 
-`kernel` hands the function back unchanged, so a kernel stays plain Python that anybody may call,
-step through and test. The mark only says that `stoker.jit.compiled` may translate it, and
-whether a hand-written compiled twin stands for it instead. This module never imports numba.
+`kernel` returns the function unchanged, so a kernel is still plain Python that anybody may call,
+step through and test. The mark only says that `stoker.jit.compiled` may compile it, and
+whether a hand-written compiled twin replaces it. This module never imports numba.
 """
 
 import inspect
@@ -17,11 +17,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Mark(NamedTuple):
-    """What the mark says.
+    """The content of the mark.
 
     Attributes:
         twin: `module:attr` of the hand-written compiled form, or None.
-        plain: whether the function runs as plain Python; a hand-written twin need not.
+        plain: whether the function runs as plain Python; a hand-written twin does not have to.
     """
 
     twin: str | None
@@ -38,13 +38,13 @@ def kernel(fn: F | None = None, *, twin: str | None = None) -> F | Callable[[F],
     """Mark a plain function as one that may be compiled; return it unchanged.
 
     Args:
-        fn: a module-level function. All it uses besides its arguments are constants and other
+        fn: a module-level function. Besides its arguments it uses only constants and other
             kernels, imported by name (`from module import f`, not `module.f`).
         twin: `module:attr` of a hand-written compiled function or intrinsic that computes the same.
 
     Raises:
-        BuildError: `fn` is no plain function, closes over variables, has keyword-only parameters,
-            or `twin` has another form.
+        BuildError: `fn` is not a plain function, closes over variables, has keyword-only
+            parameters, or `twin` has another form.
     """
     if twin is not None and not _is_reference(twin):
         raise BuildError(f"kernel twin: expected 'module:attribute', got {twin!r}")
@@ -60,10 +60,11 @@ def kernel(fn: F | None = None, *, twin: str | None = None) -> F | Callable[[F],
 def handwritten(fn: Callable[..., Any]) -> Any:
     """Mark a twin: a function written for numba, which is compiled only; return it unchanged.
 
-    For modules of twins. It may call kernels and twins by name, and what numba knows.
+    For modules of twins. It may call kernels and twins by name, and everything that numba supports.
 
     Raises:
-        BuildError: `fn` is no plain function, closes over variables or has keyword-only parameters.
+        BuildError: `fn` is not a plain function, closes over variables or has keyword-only
+            parameters.
     """
     setattr(check_plain(fn), MARK, Mark(None, plain=False))
     return fn
@@ -76,18 +77,18 @@ def mark_of(value: object) -> Mark | None:
 
 
 def check_plain(fn: object) -> FunctionType:
-    """Check that a kernel is a plain function of positional arguments, without closure.
+    """Check that a kernel is a plain function of positional arguments that is not a closure.
 
     Raises:
         BuildError: it is something else.
     """
     if not isinstance(fn, FunctionType):
-        raise BuildError(f"a kernel is a plain function, got {type(fn).__name__} {fn!r}")
+        raise BuildError(f"kernel: expected a plain function, got {type(fn).__name__} {fn!r}")
     if fn.__code__.co_freevars:
         names = ", ".join(fn.__code__.co_freevars)
         raise BuildError(
-            f"{where(fn)}: a kernel may not close over variables of the function round it, this one"
-            f" uses {names}: pass them as arguments or make them constants of the module"
+            f"{where(fn)}: a kernel must not close over variables of its enclosing function, this"
+            f" one uses {names}: pass them as arguments or make them constants of the module"
         )
     if fn.__code__.co_kwonlyargcount or fn.__code__.co_flags & inspect.CO_VARKEYWORDS:
         raise BuildError(
@@ -98,7 +99,7 @@ def check_plain(fn: object) -> FunctionType:
 
 
 def is_ours(fn: Callable[..., Any]) -> bool:
-    """Whether a function is Stoker's own, which divides as NumPy does: by zero without an error."""
+    """Whether a function is Stoker's own: division by zero is not an error, as in NumPy."""
     return (fn.__module__ or "").partition(".")[0] == "stoker"
 
 
@@ -109,9 +110,9 @@ def where(fn: FunctionType) -> str:
 
 
 def referred(fn: FunctionType) -> dict[str, object]:
-    """Return the globals that a function's code names, by name in sorted order.
+    """Return the globals that a function's code names, sorted by name.
 
-    An attribute of the same name as a global counts too, which is harmless.
+    An attribute with the name of a global counts too, which is harmless.
     """
     names: set[str] = set()
     pending: list[CodeType] = [fn.__code__]

@@ -1,9 +1,9 @@
-"""Code of users, by name: `module:attr` is how it travels; the code itself never does.
+"""User code by name: it travels as `module:attr`; the code itself is never sent.
 
-A process resolves two sorts of names. What it has itself named with `reference` (its own pipeline
-uses that class or function, so it is loaded already), and what lies in modules that it was told to
-allow: the operator's `[daemon] op_modules` in a builder, everything in a worker, which is given
-nothing that a builder has not let pass. No other module is ever imported, whatever a graph says.
+A process resolves two sorts of names. First, names that it made itself with `reference` (its own
+pipeline uses that class or function, so it is already loaded). Second, names in modules that it was
+allowed to import: the operator's `[daemon] op_modules` in a builder; everything in a worker, which
+only receives names that a builder has accepted. No other module is ever imported for a graph.
 
 Any thread may call. Nothing is evaluated, unpickled or searched for.
 """
@@ -24,13 +24,13 @@ _known: dict[str, Any] = {}
 
 
 def allow_modules(*modules: str) -> None:
-    """Let this process import code from these modules and their submodules; `"*"`: from any."""
+    """Let this process import code from these modules and their submodules; `"*"` allows all."""
     with _lock:
         _allowed.update(modules)
 
 
 def is_allowed(module: str) -> bool:
-    """Whether code of a module may be imported for a name that a graph holds."""
+    """Whether a module may be imported for a name in a graph."""
     parts = module.split(".")
     names = {".".join(parts[: end + 1]) for end in range(len(parts))}
     return bool(_allowed & {EVERY_MODULE, *names})
@@ -41,11 +41,11 @@ def reference(code: Any, what: str) -> str:
 
     Args:
         code: a class or function at the top level of a module (or a class inside such a class).
-        what: what it is, for messages: "op Blur".
+        what: the name of the thing in messages: "op Blur".
 
     Raises:
-        BuildError: no other process could import it by name: it is defined in `__main__`, inside a
-            function, or is no longer what its module holds under its name.
+        BuildError: no other process could import it by name: it is defined in `__main__` or inside
+            a function, or its module now holds another object under its name.
     """
     module = getattr(code, "__module__", None) or ""
     path = getattr(code, "__qualname__", None) or ""
@@ -56,14 +56,15 @@ def reference(code: Any, what: str) -> str:
         )
     if not module or "<" in path or not path:
         raise BuildError(
-            f"{what} is defined inside a function ({module}:{path or 'no name'}), so a worker "
+            f"{what} is defined inside a function ({module}:{path or 'without a name'}), so a "
+            "worker "
             "cannot import it: move it to the top level of a module"
         )
     name = f"{module}:{path}"
     if _attribute(sys.modules.get(module), path) is not code:
         raise BuildError(
-            f"{what}: {name} is something else than what is used here: give it a name of its own "
-            "in its module, at the top level"
+            f"{what}: {name} is not the object that is used here: give it a name of its own at the "
+            "top level of its module"
         )
     with _lock:
         _known[name] = code
@@ -71,11 +72,11 @@ def reference(code: Any, what: str) -> str:
 
 
 def resolve(name: str, *, trusted: bool = False) -> Any:
-    """Return what `module:attr` names.
+    """Return the object that `module:attr` names.
 
     Args:
         name: the name.
-        trusted: it stands in code that this process runs anyway, so its module may be imported.
+        trusted: it is named by code that this process runs anyway, so its module may be imported.
 
     Raises:
         BuildError: the name has another form, its module may not be imported here, fails to
@@ -94,15 +95,16 @@ def resolve(name: str, *, trusted: bool = False) -> Any:
         )
     if not trusted and not is_allowed(module):
         raise BuildError(
-            f"{name!r}: code of module {module!r} may not be imported here; the operator of the "
-            f"daemon allows it with `op_modules = [{module!r}]` in [daemon] (--op-module {module})",
+            f"{name!r}: importing code from module {module!r} is not allowed here; the operator of "
+            "the daemon allows it with "
+            f"`op_modules = [{module!r}]` in [daemon] (--op-module {module})",
             module=module,
         )
     try:
         found = _attribute(importlib.import_module(module), path)
     except BuildError:
         raise
-    except Exception as error:  # whatever the user's module raises while it is imported
+    except Exception as error:  # any error that the user's module raises during the import
         raise BuildError(
             f"{name!r}: importing {module!r} failed with {type(error).__name__}: {error}. Is its "
             "folder in [daemon] python_path?"

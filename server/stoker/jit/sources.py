@@ -1,13 +1,13 @@
-"""What a kernel's machine code depends on, as digests; numba-free.
+"""Digests of everything that a kernel's machine code depends on.
 
-Two digests, because a file and what a process loaded from it may differ: `source_digest` reads the
-source files, `loaded_digest` reads the code and constants that are in memory. A cache entry named
-by both can neither miss an edit, nor be filled with old code after a file was edited under a
+There are two digests, because a file and what a process loaded from it may differ: `source_digest`
+reads the source files, `loaded_digest` reads the code and constants in memory. A cache entry named
+by both cannot miss an edit, and is never filled with old code after a file was edited under a
 running process.
 
-Followed from a function: every kernel (and every compiled function) among the globals of its
-module, transitively; the twin of a kernel stands for all Python files of the twin's package folder,
-so that nothing needs to be imported. Only names that are imported directly are followed.
+From a function, every kernel (and every compiled function) among the globals of its module is
+followed, transitively. The twin of a kernel counts as all Python files of the twin's package
+folder, so nothing needs to be imported. Only names that are imported directly are followed.
 """
 
 import functools
@@ -23,14 +23,14 @@ from stoker.protocol.errors import BuildError
 
 
 def source_digest(fn: FunctionType) -> str:
-    """Return the digest of every source file that the compiled form of a kernel may depend on.
+    """Return the digest of every source file that a kernel's compiled form may depend on.
 
     Args:
         fn: the kernel.
 
     Returns:
-        32 hex digits. Equal sources give equal digests wherever they lie on disk.
-        A neighbour's source or twin that does not exist counts as empty: compiling it says so.
+        32 hex digits. Equal sources give equal digests in any folder.
+        A callee's source or twin that does not exist counts as empty: compiling reports it.
 
     Raises:
         BuildError: the source of `fn` is not on disk.
@@ -38,7 +38,7 @@ def source_digest(fn: FunctionType) -> str:
     if not os.path.isfile(fn.__code__.co_filename):
         raise BuildError(
             f"{where(fn)}: the source of a kernel must be a file on disk, so that edits are"
-            " noticed: move it into a module"
+            " detected: move it into a module"
         )
     files: set[tuple[str, str]] = set()
     for function in _reachable(fn, whole_module=True):
@@ -83,7 +83,7 @@ def _reachable(fn: FunctionType, *, whole_module: bool) -> Iterator[FunctionType
 
 
 def _function_in(value: object) -> FunctionType | None:
-    """Return the kernel that a global is, or the plain function under a compiled one."""
+    """Return the kernel behind a global: itself, or the plain function of a compiled one."""
     if isinstance(value, FunctionType):
         return value if mark_of(value) is not None else None
     inner = getattr(value, "py_func", None)
@@ -92,9 +92,9 @@ def _function_in(value: object) -> FunctionType | None:
 
 @functools.cache
 def _twin_files(twin: str) -> tuple[tuple[str, str], ...]:
-    """Return (module, path) of every file of a twin's package folder, as it is at the first call.
+    """Return (module, path) of every file of a twin's package folder, listed at the first call.
 
-    What is in the files is looked at every time.
+    The content of the files is read every time.
     """
     return tuple(_files_beside(twin.partition(":")[0]))
 
@@ -131,7 +131,7 @@ def _code(code: CodeType) -> str:
 
 
 def _constant(value: object) -> str:
-    """Describe a value that machine code may hold as a constant; anything else by its type."""
+    """Describe a value that machine code may hold as a constant; other values by their type."""
     import numpy as np  # noqa: PLC0415 - the command line imports this package, and must not wait
 
     if isinstance(value, CodeType):

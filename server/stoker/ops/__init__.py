@@ -1,10 +1,11 @@
-"""Ops: the transforms that pipelines are made of.
+"""Ops: the transforms that pipelines consist of.
 
-Lower-case names are written in pipelines (`image, mask = ops.horizontal_flip(image, mask, p=0.5)`);
+Pipelines use the lower-case names (`image, mask = ops.horizontal_flip(image, mask, p=0.5)`);
 the classes hold the parameters, for use as instances (`flip = ops.HorizontalFlip(0.5)`). Importing
-this package registers all of its ops and imports no numba.
+this package registers all of its ops and imports no numba. Written by tools/op_lists.py.
 """
 
+from stoker.jit import kernel
 from stoker.ops.bases.crop_numbers import crop_numbers
 from stoker.ops.color.autocontrast import Autocontrast, autocontrast
 from stoker.ops.color.brightness import Brightness, brightness
@@ -20,6 +21,7 @@ from stoker.ops.color.hsv_to_rgb import HsvToRgb, hsv_to_rgb
 from stoker.ops.color.hue import Hue, hue
 from stoker.ops.color.invert import Invert, invert
 from stoker.ops.color.posterize import Posterize, posterize
+from stoker.ops.color.rgb_shift import RgbShift, rgb_shift
 from stoker.ops.color.rgb_to_hsv import RgbToHsv, rgb_to_hsv
 from stoker.ops.color.rgb_to_ycbcr import RgbToYcbcr, rgb_to_ycbcr
 from stoker.ops.color.saturation import Saturation, saturation
@@ -38,6 +40,7 @@ from stoker.ops.contract.op import (
     Value,
 )
 from stoker.ops.contract.registry import at, lookup, make, register, register_earlier, registered
+from stoker.ops.contract.relative import keep_record
 from stoker.ops.custom.define import define
 from stoker.ops.custom.python import python
 from stoker.ops.custom.python_call import PythonCall
@@ -98,6 +101,7 @@ from stoker.ops.values.normalize import Normalize, normalize
 from stoker.ops.values.one_hot import OneHot, one_hot
 from stoker.ops.values.to_float import ToFloat, to_float
 from stoker.ops.values.track_visible import TrackVisible, track_visible
+from stoker.rng import draws
 
 __all__ = [
     "Affine",
@@ -165,6 +169,7 @@ __all__ = [
     "Resize",
     "ResizeLong",
     "ResizeShort",
+    "RgbShift",
     "RgbToHsv",
     "RgbToYcbcr",
     "Rot90",
@@ -206,6 +211,7 @@ __all__ = [
     "crop_numbers",
     "cutmix",
     "define",
+    "draws",
     "elastic",
     "equalize",
     "erase",
@@ -226,6 +232,8 @@ __all__ = [
     "invert",
     "iou_crop",
     "jpeg_compression",
+    "keep_record",
+    "kernel",
     "layout",
     "letterbox",
     "lookup",
@@ -252,6 +260,7 @@ __all__ = [
     "resize",
     "resize_long",
     "resize_short",
+    "rgb_shift",
     "rgb_to_hsv",
     "rgb_to_ycbcr",
     "rot90",

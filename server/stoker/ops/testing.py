@@ -1,17 +1,17 @@
-"""The op contract as tests, for users' ops and for our own: one call proves what an op promises.
+"""Tests of the op contract, for user ops and Stoker's own: one call proves what an op promises.
 
     from stoker.ops.testing import check_op
 
     def test_blur():
         check_op(Blur(radius=3))
 
-`OpRunner` runs one op, plain or compiled, and holds the contract on every run: guard bytes round
-`dst` and `scratch` stay untouched, source, parameters and record are not changed, the size that
-comes out is the one that was declared. `check_op` runs it over sizes, keys and engines. It
-compiles the op's kernels, so a first call takes seconds; the compiled code is kept.
+`OpRunner` runs one op, plain or compiled, and checks the contract on every run: guard bytes around
+`dst` and `scratch` are not changed, nor are source, parameters and record, and the result has the
+declared size. `check_op` runs it over sizes, keys and engines. It compiles the op's kernels, so a
+first call takes seconds; the compiled code is kept.
 
-What it cannot see: whether a kernel calls the platform's maths library (use `stoker.rng.maths`),
-and whether the pixels are what you mean (compare with a reference of your own).
+It cannot detect whether a kernel calls the platform's math library (use `stoker.rng.maths`),
+nor whether the pixels are what you intend (compare with your own reference).
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ Values = Sequence[tuple[str, np.ndarray]]
 
 
 class ContractError(AssertionError):
-    """An op does not keep the contract; the message says which part, and how it was seen."""
+    """An op breaks the contract; the message names the part, and how it was observed."""
 
 
 @dataclass
 class Applied:
-    """What one application of an op gave.
+    """The result of one application of an op.
 
     Attributes:
         outputs: one array for each value, in the declared dtype.
-        record: what was drawn.
-        states: what was declared.
+        record: the drawn record.
+        states: the declared states.
     """
 
     outputs: list[np.ndarray]
@@ -75,11 +75,11 @@ class OpRunner:
 
         Args:
             op: the op.
-            values: what it is applied to, by one decision.
-            key: what it draws with; a number makes a key of its own.
+            values: the op's arguments, which share one decision.
+            key: the key to draw with; a number makes its own key.
             arithmetic: run the compiled form or the plain one.
             bound: (height, width): declare sizes that differ from row to row up to this.
-            record: what was drawn, where it shall not be drawn anew.
+            record: a record to use instead of drawing one.
 
         Raises:
             ContractError: the op breaks the contract.
@@ -106,10 +106,10 @@ class OpRunner:
         paint: int = 0,
         items: int = 0,
     ) -> Any:
-        """Draw a record, over memory of that paint; `items` numbers what `draws_from` looks at.
+        """Draw a record, over memory of that paint; `items` selects the items for `draws_from`.
 
         Raises:
-            ContractError: the draw changed the items it looks at.
+            ContractError: the draw changed the items that it reads.
         """
         if isinstance(key, int):
             key = make_key(3, stream_key(op.name), key, 1)
@@ -122,7 +122,7 @@ class OpRunner:
         else:
             op.draw(key, params, height, width, record, *looked_at)
         same = before == [value.tobytes() for value in looked_at]
-        _hold(same, op, f"draw changed the {op.draws_from} it looks at")
+        _hold(same, op, f"draw changed the {op.draws_from} that it reads")
         return record
 
     def kernel(
@@ -139,12 +139,12 @@ class OpRunner:
 
         Args:
             op: the op.
-            kind: of the value.
+            kind: kind of the value.
             src: the value.
-            after: the state that was declared.
-            rest: parameters, record, the size that comes out, bytes of scratch.
+            after: the declared state.
+            rest: parameters, record, the size of the result, bytes of scratch.
             arithmetic: run the compiled form or the plain one.
-            paint: what `dst` and the guards hold before.
+            paint: initial content of `dst` and the guards.
 
         Raises:
             ContractError: the op breaks the contract.
@@ -174,9 +174,9 @@ class OpRunner:
 
 
 def state_of(kind: str, array: np.ndarray, bound: tuple[int, int] | None = None) -> State:
-    """Return the state of an array; with `bound` one whose height and width differ by row.
+    """Return the state of an array; with `bound`, a state whose height and width differ by row.
 
-    Of what is neither image nor mask the first side alone differs.
+    For values that are neither image nor mask, only the first side differs.
     """
     if bound is None:
         return State.fixed(kind, str(array.dtype), array.shape)
@@ -186,7 +186,7 @@ def state_of(kind: str, array: np.ndarray, bound: tuple[int, int] | None = None)
 
 
 def sides_of(shape: Sequence[Any]) -> tuple[Any, Any]:
-    """Return height and width as an op is told them; a sequence is (n, 1), a number (1, 1)."""
+    """Return height and width as ops see them; a sequence is (n, 1), a number (1, 1)."""
     height, width = (*shape, 1, 1)[:2]
     return height, width
 
@@ -196,13 +196,13 @@ def check_op(op: Op, values: Sequence[Values] | None = None, *, rows: int = 12) 
 
     Args:
         op: the op, with parameters that make it do something.
-        values: what to try it on: each is a list of (kind, array) of one size, as one call of the
-            op would get them. By default noise of five sizes, an image and masks for the kinds the
-            op has a rule for. Boxes, keypoints and folds are tried in any case.
-        rows: how many rows are tried on each.
+        values: the trial values: each is a list of (kind, array) of one size, for one call of the
+            op. By default noise of five sizes, an image and masks for the kinds that the op has a
+            rule for. Boxes, keypoints and folds are always tried.
+        rows: the number of rows to try on each.
 
     Raises:
-        ContractError: it does not; the message says which part.
+        ContractError: it does not; the message names the part.
         BuildError: a kernel cannot be compiled, or no worker could import the op by its name.
         StateError: the op has no rule for any of the values.
     """
@@ -222,17 +222,19 @@ def check_op(op: Op, values: Sequence[Values] | None = None, *, rows: int = 12) 
 
 
 def _check_graph_form(op: Op) -> None:
-    """What stands in a graph gives the op back: same parameters, same identity."""
+    """An op read back from a graph is the same: same parameters, same identity."""
     data = op.params_data()
     try:
         canonical_bytes(data)
     except (TypeError, ValueError) as error:
         raise ContractError(
-            f"{op.name}: its parameters cannot stand in a graph ({error}): params_data() returns "
-            "text, numbers, truth values, None, lists and dicts of them"
+            f"{op.name}: its parameters cannot be stored in a graph ({error}): params_data() must "
+            "return text, numbers, bools, None, lists and dicts of them"
         ) from None
     again = make(name_of(op), data, op.version)
-    _hold(again == op, op, f"made again of its plain parameters {data} it is another op: {again}")
+    _hold(
+        again == op, op, f"built again from its plain parameters {data}, it is another op: {again}"
+    )
     _hold(hash(again) == hash(op), op, "an equal op has another hash")
     same = again.params().tobytes() == op.params().tobytes()
     _hold(same, op, "params() of an equal op gives other bytes")
@@ -250,8 +252,8 @@ def _check_draws(op: Op, run: OpRunner, rows: int) -> None:
         _hold(
             _fields(op, plain) == _fields(op, again),
             op,
-            "draw gives another record for the same key: it leaves a field as it was, or reads "
-            "something else than key, parameters and size",
+            "draw gives another record for the same key: it does not write a field, or reads "
+            "something other than key, parameters and size",
         )
         _hold(_fields(op, plain) == _fields(op, fast), op, "the compiled draw gives another record")
         if not op.random:
@@ -264,7 +266,7 @@ def _check_draws(op: Op, run: OpRunner, rows: int) -> None:
 
 
 def _check_rescale(op: Op, run: OpRunner, rows: int) -> None:
-    """A record is carried over to other sizes alike, compiled or not, and stays at its own."""
+    """A record is scaled to other sizes alike, compiled or not, and does not change at its own."""
     rule: Any = op.rescale
     if rule is None:
         return
@@ -308,10 +310,10 @@ def _check_values(op: Op, run: OpRunner, given: Values, keys: range) -> None:
 
 
 def _check_declaration(op: Op, run: OpRunner, given: Values) -> None:
-    """`declare` is a function of its arguments, tells the size, and refuses what is foreign."""
+    """`declare` depends only on its arguments, agrees with `out_size`, and refuses bad kinds."""
     states = tuple(state_of(kind, array) for kind, array in given)
     _hold(
-        op.declare(states) == op.declare(states), op, "declare gives two answers for one question"
+        op.declare(states) == op.declare(states), op, "declare gives two answers for equal states"
     )
     strange = State.fixed("no such kind", "uint8", (8, 8, 3))
     _hold(not _accepts(op, [strange]), op, "declare accepts a kind that no kernel has a rule for")
@@ -320,8 +322,8 @@ def _check_declaration(op: Op, run: OpRunner, given: Values) -> None:
     size = op.out_size(structured(op.parameters, op.params()), record, height, width)
     for (kind, array), after in zip(given, op.declare(states)[0], strict=True):
         if after.is_fixed and after.shape[2:] == array.shape[2:]:  # no other layout
-            told = after.shape[:2] == tuple(size)[: len(after.shape)]
-            _hold(told, op, f"it declared {after}, but out_size gives {tuple(size)}")
+            agrees = after.shape[:2] == tuple(size)[: len(after.shape)]
+            _hold(agrees, op, f"it declared {after}, but out_size gives {tuple(size)}")
         rest = array.shape[2:]
         steps = [State.fixed(kind, str(array.dtype), (s, s, *rest)) for s in (16, 64, 257)]
         for small, large in pairwise(steps):
@@ -331,7 +333,7 @@ def _check_declaration(op: Op, run: OpRunner, given: Values) -> None:
 
 
 def _check_kernel(op: Op, run: OpRunner, kind: str, array: np.ndarray) -> None:
-    """A kernel writes all of dst whatever was there, and in place what it writes elsewhere."""
+    """A kernel writes all of dst for any old content, and the same bytes in place."""
     params = structured(op.parameters, op.params())
     (after,), scratch_bytes = op.declare((state_of(kind, array),))
     height, width = sides_of(array.shape)
@@ -343,7 +345,7 @@ def _check_kernel(op: Op, run: OpRunner, kind: str, array: np.ndarray) -> None:
         _hold(
             left.tobytes() == right.tobytes(),
             op,
-            f"the {arithmetic.value} {kind} kernel leaves parts of dst or reads what lay there",
+            f"the {arithmetic.value} {kind} kernel leaves parts of dst or reads its old content",
         )
     rule = op.kernel_of(kind, str(array.dtype))
     if rule.in_place and left.shape == array.shape and left.dtype == array.dtype:
@@ -382,8 +384,7 @@ def _examples(op: Op) -> Iterator[Values]:
                 break
     if not found:
         raise refused or StateError(
-            f"{op.name} has rules for {', '.join(op.kernels)} only: say what to try it on with "
-            "values="
+            f"{op.name} has rules for {', '.join(op.kernels)} only: pass trial values with values="
         )
 
 
@@ -396,7 +397,7 @@ def _accepts(op: Op, states: Sequence[State]) -> bool:
 
 
 def _shape(op: Op, after: State, size: tuple[int, int]) -> tuple[int, ...]:
-    """Return the shape that comes out; it must agree with what was declared."""
+    """Return the shape of the result; it must agree with the declared state."""
     if len(after.shape) == 2:
         shape: tuple[int, ...] = size
     else:
@@ -409,7 +410,7 @@ def _shape(op: Op, after: State, size: tuple[int, int]) -> tuple[int, ...]:
 
 
 def _fields(op: Op, data: bytes) -> list[Any]:
-    """Return a record's fields; padding between them means nothing."""
+    """Return a record's fields; padding between them is ignored."""
     record = np.frombuffer(data, op.record)[0]
     return [record[name].tobytes() for name in op.record.names or () if name != "none"]
 

@@ -1,5 +1,5 @@
 """Which sample comes when: positions to sample ids, batches, ranks, places in a stream.
 
-Everything here is arithmetic of (StreamSpec, epoch, position): O(1) in memory and time, nothing is
+Everything here is arithmetic on (StreamSpec, epoch, position): O(1) in memory and time, nothing is
 stored. Specified in docs/contracts/order.md.
 """

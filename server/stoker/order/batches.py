@@ -1,9 +1,9 @@
-"""Batches: which rows a step has, and which of them a rank gets (contract order v1).
+"""Batches: the rows of a step, and which of them a rank gets (contract order v1).
 
 Step s of an epoch covers the positions [s*B, (s+1)*B). Row r of that global batch is position
 s*B + r // views, view r % views; there are B * views rows. Positions at or beyond `epoch_rows`
-are pad rows; they exist with tail "pad" alone. Rank k of R gets the rows
-[floor(k*rows/R), floor((k+1)*rows/R)). Pure arithmetic, O(1) but for the arrays that are asked for.
+are pad rows, which exist only with tail "pad". Rank k of R gets the rows
+[floor(k*rows/R), floor((k+1)*rows/R)). Pure arithmetic, O(1) except for the returned arrays.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ def steps_per_epoch(spec: StreamSpec) -> int:
     """Return the number of batches that an epoch delivers.
 
     Raises:
-        UsageError: tail "drop" leaves none.
+        UsageError: tail "drop" leaves no batch.
     """
     rows, size = spec.epoch_rows, spec.batch_size
     if spec.tail == "pad":
@@ -31,9 +31,10 @@ def steps_per_epoch(spec: StreamSpec) -> int:
 
 
 def progress(spec: StreamSpec, epoch: int, step: int) -> float | None:
-    """Return how much of the training is over before a step, in [0, 1]; None if it has no length.
+    """Return the part of the training that is over before a step, in [0, 1]; None without a length.
 
-    It is (steps before this one) / (steps of `total_epochs` epochs), rounded once, and 1 beyond.
+    It is (steps before this one) / (steps of `total_epochs` epochs), rounded once, and 1 after
+    that.
     """
     if spec.total_epochs is None:
         return None
@@ -43,7 +44,7 @@ def progress(spec: StreamSpec, epoch: int, step: int) -> float | None:
 
 
 def positions(spec: StreamSpec, step: int) -> tuple[int, int]:
-    """Return (start, stop), the positions of a step, pad positions included.
+    """Return (start, stop), the positions of a step, including pad positions.
 
     Raises:
         UsageError: the epoch has no such step.
@@ -63,7 +64,7 @@ def rank_rows(rows: int, rank: int, world_size: int) -> tuple[int, int]:
     """Return (lo, hi), the rows of a global batch that a rank gets.
 
     Raises:
-        UsageError: the rank is outside of [0, world_size).
+        UsageError: the rank is not in [0, world_size).
     """
     if not 0 <= rank < world_size:
         raise UsageError(
@@ -81,7 +82,7 @@ def row_places(
         (positions, views), each (hi - lo,) int64.
 
     Raises:
-        UsageError: the epoch has no such step, or the batch no such rows.
+        UsageError: the epoch has no such step, or the batch has no such rows.
     """
     start, _ = positions(spec, step)
     rows = rows_per_batch(spec)

@@ -1,6 +1,6 @@
 """The permutation's compiled twins, in uint64 arithmetic.
 
-Each gives the numbers of the plain function of the same name in `stoker.order.permutation`.
+Each equals the plain function of the same name in `stoker.order.permutation`.
 Importing this module imports numba, so only `stoker.jit` does.
 """
 
@@ -35,7 +35,7 @@ def spread(x, key, size):  # type: ignore[no-untyped-def]
 
 @handwritten
 def turn(value, other, key, size):  # type: ignore[no-untyped-def]
-    """One round: a half after it was turned by what the other half says."""
+    """One round: one half, turned by a keyed function of the other."""
     value += spread(other, key, size)
     return value - size if value >= size else value
 
@@ -58,7 +58,7 @@ def permute(state, position):  # type: ignore[no-untyped-def]
 
 @handwritten
 def permute_into(state, positions, out):  # type: ignore[no-untyped-def]
-    """Write the ids at positions: four at a time, as a round waits for the one before it."""
+    """Write the ids at positions: four at a time, because each round waits for the last one."""
     n, a, b = state[0], state[1], state[2]
     whole = len(positions) // 4 * 4
     for at in range(0, whole, 4):

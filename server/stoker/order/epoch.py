@@ -1,12 +1,12 @@
 """The order of a stream: (epoch, position) -> (sample id, visit), for kind "full".
 
-Sequential, shuffled by one keyed permutation, or block-shuffled: blocks of `block` neighbouring ids
+Sequential, shuffled by one keyed permutation, or block-shuffled: blocks of `block` neighboring ids
 come in a permuted order, and the ids inside each block are permuted too, so that reads stay local.
-The last block may be short; its place in the permuted order is found by the inverse permutation, so
-every lookup is O(1). With tail "pad", positions beyond the dataset are pad rows: id -1, visit 0.
-With an exclude list all of this arranges the places of the samples that are left.
+The last block may be short; the inverse permutation gives its place in the permuted order, so every
+lookup is O(1). With tail "pad", positions beyond the dataset are pad rows: id -1, visit 0. With an
+exclude list all of this orders the places of the remaining samples.
 
-Any thread may call; what is kept is a few permutations of recent epochs and blocks.
+Any thread may call; a few permutations of recent epochs and blocks are cached.
 """
 
 import functools
@@ -34,8 +34,8 @@ class EpochOrder:
 
     Attributes:
         rows: number of samples that an epoch visits.
-        limit: positions from 0 to this one (exclusive) can be asked for: `rows`, or with tail "pad"
-            the positions of all steps.
+        limit: valid positions are 0 to this one (exclusive): `rows`, or with tail "pad" the
+            positions of all steps.
         remaining: the samples that an epoch visits.
     """
 
@@ -50,9 +50,8 @@ class EpochOrder:
             arithmetic: compiled (imports numba) or plain; the numbers are the same.
 
         Raises:
-            UsageError: the spec asks for an order that this version does not have, or was made with
-                another exclude list.
-            VersionError: the spec was made under another version of a contract.
+            UsageError: the spec needs an unsupported order, or was made with another exclude list.
+            VersionError: the spec was made with another version of a contract.
         """
         check_order(spec)
         self.remaining = Remaining.of(spec, excluded)
@@ -71,7 +70,7 @@ class EpochOrder:
         """Return (id, visit) at a position; id -1 for a pad row.
 
         Raises:
-            UsageError: the position is outside of [0, limit), or the epoch is negative.
+            UsageError: the position is not in [0, limit), or the epoch is negative.
         """
         self._check(epoch, position, position + 1)
         if position >= self.rows:
@@ -79,7 +78,7 @@ class EpochOrder:
         return self.remaining.id(self._place(epoch, position)), 0
 
     def find(self, epoch: int, sample_id: int) -> int:
-        """Return the position at which `lookup` has an id.
+        """Return the position of an id, the inverse of `lookup`.
 
         Raises:
             UsageError: there is no such id, it is left out, or the epoch is negative.
@@ -103,7 +102,7 @@ class EpochOrder:
             (ids, visits), each (stop - start,) int64; id -1 for a pad row.
 
         Raises:
-            UsageError: a position is outside of [0, limit), or the epoch is negative.
+            UsageError: a position is not in [0, limit), or the epoch is negative.
         """
         self._check(epoch, start, stop)
         ids = np.full(stop - start, PAD_ID, np.int64)
@@ -186,8 +185,8 @@ def check_order(spec: StreamSpec, *, with_buckets: bool = False) -> None:
         with_buckets: whether it has buckets.
 
     Raises:
-        UsageError: it cannot; the message names what it supports.
-        VersionError: the spec was made under another version of the random or order contract.
+        UsageError: it cannot; the message says what is supported.
+        VersionError: the spec was made with another version of the random or order contract.
     """
     for name, got, ours in (
         ("random", spec.contracts.random, version.RANDOM),
@@ -195,8 +194,8 @@ def check_order(spec: StreamSpec, *, with_buckets: bool = False) -> None:
     ):
         if got != ours:
             raise VersionError(
-                f"contract {name!r}: the spec has version {got}, this Stoker has {ours}: use the"
-                " Stoker that made the spec, or start a new stream"
+                f"contract {name!r}: the spec has version {got}, but this Stoker has {ours}: use "
+                "the Stoker that made the spec, or start a new stream"
             )
     order = spec.order
     given = [
@@ -210,12 +209,12 @@ def check_order(spec: StreamSpec, *, with_buckets: bool = False) -> None:
         given.insert(0, f"order.kind={order.kind!r}")
     if given:
         raise UsageError(
-            f"{', '.join(given)}: this version orders whole datasets only: order.kind='full', with"
-            " shuffle and block, without subset, weights or buckets"
+            f"{', '.join(given)}: this version supports only whole datasets: order.kind='full', "
+            "with shuffle and block, without subset, weights or buckets"
         )
     if order.block is not None and with_buckets:
         raise UsageError(
-            f"order.block={order.block}: buckets have an order of their own; leave block out"
+            f"order.block={order.block}: buckets have their own order; leave block out"
         )
     if order.block is not None and (order.block < 1 or not order.shuffle):
         raise UsageError(

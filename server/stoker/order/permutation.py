@@ -5,10 +5,10 @@ larger than n. Rounds turn l by a keyed function of r, then r by one of l, and s
 Feistel network on mixed radices (J. Black, P. Rogaway, "Ciphers with arbitrary finite domains",
 2002). A result of n or more goes through again (cycle walking), which a*b < n + a makes rare.
 
-Why these radices and not a power of two: that would waste up to half of all walks, and a binary
-Feistel network makes even permutations only. Here a is even, so both parities come, and every one
-of the n! orders of a tiny n is as likely as any other (docs/contracts/order.md has the figures).
-Tiny domains mix slowly, so n <= 64 gets 96 rounds; beyond that 24 are ample.
+A power of two as radix would waste up to half of all walks, and a binary Feistel network makes only
+even permutations. Here a is even, so both parities occur, and for a tiny n each of the n! orders is
+equally likely (docs/contracts/order.md has the figures). Tiny domains mix slowly, so n <= 64 gets
+96 rounds; beyond that 24 are ample.
 
 Three forms give the same numbers: `Permutation(...)(x)` in plain integers, `.many` in NumPy, and
 `permute`, a kernel on `Permutation.state`, for compiled loops.
@@ -47,7 +47,7 @@ class Permutation:
 
     Attributes:
         n: size of the domain, 1 to 2**48.
-        state: (3 + rounds,) uint64: n, a, b and the round keys; what `permute` reads.
+        state: (3 + rounds,) uint64: n, a, b and the round keys, the input of `permute`.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Permutation:
             arithmetic: compiled (imports numba) or plain; the numbers are the same.
 
         Raises:
-            UsageError: n is outside of [1, 2**48], or a part of the key out of its range.
+            UsageError: n is not in [1, 2**48], or a part of the key is out of its range.
         """
         if not 1 <= n <= MAX_N:
             raise UsageError(f"permutation: expected n from 1 to 2**48, got {n}")
@@ -84,7 +84,7 @@ class Permutation:
         """Return the id at a position.
 
         Raises:
-            UsageError: the position is outside of [0, n).
+            UsageError: the position is not in [0, n).
         """
         self._check("a position", position)
         if self._arithmetic.is_compiled:
@@ -95,7 +95,7 @@ class Permutation:
         """Return the position of an id.
 
         Raises:
-            UsageError: the id is outside of [0, n).
+            UsageError: the id is not in [0, n).
         """
         self._check("an id", sample_id)
         return unpermute(self._plain, sample_id)
@@ -110,7 +110,7 @@ class Permutation:
             (k,) int64.
 
         Raises:
-            UsageError: a position is outside of [0, n).
+            UsageError: a position is not in [0, n).
         """
         positions = np.asarray(positions, np.int64)
         if positions.size and not 0 <= positions.min() <= positions.max() < self.n:
@@ -128,14 +128,14 @@ class Permutation:
 
 
 def compile_permutation() -> None:
-    """Compile what orders run, into the cache on disk; what it orders does not matter."""
+    """Compile the code of orders into the cache on disk, by a call on a tiny order."""
     order = Permutation(2, seed=0, epoch=0, arithmetic=COMPILED)
     order(0)
     order.many(np.arange(2))
 
 
 def rounds_for(n: int) -> int:
-    """Return the number of rounds of a domain of that size."""
+    """Return the number of rounds for a domain of that size."""
     return TINY_ROUNDS if n <= TINY else ROUNDS
 
 
@@ -154,7 +154,7 @@ def round_state(n: int, key: Key, arithmetic: Arithmetic = PLAIN) -> Words:
 
 @kernel(twin="stoker.order.compiled:fill_words")
 def fill_words(key: Key, out: Words) -> None:
-    """Write words 0, 1, 2, ... of draw 0 of a key into an array whose length divides by 4."""
+    """Write words 0, 1, 2, ... of draw 0 of a key into an array whose length is a multiple of 4."""
     for block in range(len(out) // 4):
         out[4 * block : 4 * block + 4] = key_block(key, block)
 

@@ -1,8 +1,8 @@
-"""The samples that a stream visits: all of a dataset but for an exclude list, by place.
+"""The samples that a stream visits: all of a dataset except an exclude list, by place.
 
-Orders arrange places 0 to n - 1; the id at place p is the p-th of those that are left, ascending.
-Without a list a place is an id. A list costs eight bytes an id, and a look-up its logarithm: of the
-excluded ids, one with i others before it has its own value less i places before it.
+Orders arrange places 0 to n - 1; the id at place p is the p-th of the remaining ids, ascending.
+Without a list a place is an id. A list takes eight bytes per id, and a look-up its logarithm:
+an excluded id x with i excluded ids before it has x - i places before it.
 """
 
 import numpy as np
@@ -16,21 +16,21 @@ Ids = NDArray[np.int64]
 
 
 class Remaining:
-    """Samples by their place among those that are left.
+    """Samples by their place among those that remain.
 
     Attributes:
-        count: how many are left.
+        count: number of samples that remain.
     """
 
     def __init__(self, rows: int, excluded: Excluded | None = None) -> None:
         """Prepare.
 
         Args:
-            rows: samples of the dataset.
-            excluded: those that are left out; None: none.
+            rows: number of samples in the dataset.
+            excluded: the samples that are left out; None: none.
 
         Raises:
-            UsageError: the list is of another dataset, or leaves no sample.
+            UsageError: the list belongs to another dataset, or leaves no sample.
         """
         self._rows = rows
         self._gone: Ids | None = None
@@ -46,15 +46,16 @@ class Remaining:
 
         Args:
             spec: the stream.
-            excluded: the list whose digest is in the spec; None where it has none.
+            excluded: the list whose digest is in the spec; None if it has none.
 
         Raises:
-            UsageError: the spec was made with another list, or the list is of another dataset.
+            UsageError: the spec was made with another list, or the list belongs to another dataset.
         """
         digest = None if excluded is None else excluded.digest
         if digest != spec.exclude:
             raise UsageError(
-                f"the stream was made with exclude list {spec.exclude}, this one is {digest}"
+                f"expected exclude list {spec.exclude}, which the stream was made with, got "
+                f"{digest}"
             )
         return Remaining(spec.dataset_rows, excluded)
 
@@ -78,10 +79,12 @@ class Remaining:
             UsageError: there is no such id, or it is left out.
         """
         if not 0 <= sample_id < self._rows:
-            raise UsageError(f"an id: expected one from 0 to {self._rows - 1}, got {sample_id}")
+            raise UsageError(f"expected an id from 0 to {self._rows - 1}, got {sample_id}")
         if self._gone is None:
             return sample_id
         before = int(np.searchsorted(self._gone, sample_id))
         if before < len(self._gone) and self._gone[before] == sample_id:
-            raise UsageError(f"sample {sample_id} is on the stream's exclude list: no row shows it")
+            raise UsageError(
+                f"sample {sample_id} is on the stream's exclude list, so no row has it"
+            )
         return sample_id - before

@@ -1,8 +1,8 @@
-"""The order of a stream, whatever it is: (epoch, step) -> the rows of a global batch.
+"""The order of any stream: (epoch, step) -> the rows of a global batch.
 
-What computes rows asks a `StreamOrder` and nobody else. `PlainOrder` is that of a spec without
+Code that computes rows uses only a `StreamOrder`. `PlainOrder` is the order of a spec without
 buckets, where step s covers the positions [s*B, (s+1)*B) of an epoch (`stoker.order.batches`);
-`stoker.order.buckets` has the other. Any thread may call.
+`stoker.order.buckets` has the other one. Any thread may call.
 """
 
 from typing import NamedTuple, Protocol
@@ -27,7 +27,7 @@ class RowColumns(NamedTuple):
     Attributes:
         ids: sample ids; -1 for pad rows.
         visits: how often the id came before in its epoch.
-        epochs: the epoch that the row is of, and draws with; with buckets it may be an earlier one
+        epochs: the epoch that the row belongs to and draws with; with buckets it may be earlier
             than that of its batch.
         positions: place of the row in that epoch; with buckets, in its bucket's part of it.
         views: views of the positions.
@@ -73,14 +73,14 @@ class Found(NamedTuple):
 
 
 class StreamOrder(Protocol):
-    """What is asked of an order."""
+    """The interface of an order."""
 
     def steps(self, epoch: int) -> int:
         """Return the number of batches that an epoch delivers."""
         ...
 
     def progress(self, epoch: int, step: int) -> float | None:
-        """Return how much of the training is over before a step; None if it has no length."""
+        """Return the part of the training that is over before a step; None without a length."""
         ...
 
     def bucket(self, epoch: int, step: int) -> int | None:
@@ -88,27 +88,27 @@ class StreamOrder(Protocol):
         ...
 
     def positions(self, epoch: int, step: int) -> int:
-        """Return how many positions the global batch of a step has."""
+        """Return the number of positions in the global batch of a step."""
         ...
 
     def rows(self, epoch: int, step: int, lo: int, hi: int) -> RowColumns:
         """Return the rows [lo, hi) of the global batch of a step.
 
         Raises:
-            UsageError: the epoch has no such step, or the batch no such rows.
+            UsageError: the epoch has no such step, or the batch has no such rows.
         """
         ...
 
     def substitute(self, epoch: int, position: int, bad_id: int, attempt: int) -> tuple[int, int]:
-        """Return (id, visit) of the row that stands in for a bad one, `attempt` from 1 to 16."""
+        """Return (id, visit) of the substitute for a bad row, `attempt` from 1 to 16."""
         ...
 
     def peers(self, epoch: int, step: int) -> int:
-        """Return how many samples may stand beside a row of a step in a mosaic."""
+        """Return the number of samples that may join a row of a step in a mosaic."""
         ...
 
     def peer(self, epoch: int, step: int, number: int) -> int:
-        """Return the id of one of them, from 0."""
+        """Return the id of one of these samples, by number from 0."""
         ...
 
     def find(self, epoch: int, sample_id: int, visit: int = 0) -> Found:
@@ -135,7 +135,7 @@ class PlainOrder:
         return steps_per_epoch(self._spec)
 
     def progress(self, epoch: int, step: int) -> float | None:
-        """Return how much of the training is over before a step; None if it has no length."""
+        """Return the part of the training that is over before a step; None without a length."""
         return progress(self._spec, epoch, step)
 
     def bucket(self, epoch: int, step: int) -> int | None:
@@ -143,14 +143,14 @@ class PlainOrder:
         return None
 
     def positions(self, epoch: int, step: int) -> int:
-        """Return how many positions a global batch has."""
+        """Return the number of positions in a global batch."""
         return self._spec.batch_size
 
     def rows(self, epoch: int, step: int, lo: int, hi: int) -> RowColumns:
         """Return the rows [lo, hi) of the global batch of a step.
 
         Raises:
-            UsageError: the epoch has no such step, or the batch no such rows.
+            UsageError: the epoch has no such step, or the batch has no such rows.
         """
         places, views = row_places(self._spec, step, lo, hi)
         if not len(places):
@@ -163,7 +163,7 @@ class PlainOrder:
         return RowColumns(ids, visits, np.full_like(places, epoch), places, views)
 
     def substitute(self, epoch: int, position: int, bad_id: int, attempt: int) -> tuple[int, int]:
-        """Return (id, visit) of the row that stands in for a bad one."""
+        """Return (id, visit) of the substitute for a bad row."""
         place, visit = substitute(self._spec, epoch, position, bad_id, attempt)
         return self._order.remaining.id(place), visit
 
@@ -172,7 +172,7 @@ class PlainOrder:
         return self._order.rows
 
     def peer(self, epoch: int, step: int, number: int) -> int:
-        """Return the id of one of them."""
+        """Return the id of one of these samples, by number."""
         return self._order.remaining.id(number)
 
     def find(self, epoch: int, sample_id: int, visit: int = 0) -> Found:

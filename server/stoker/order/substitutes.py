@@ -1,10 +1,9 @@
-"""Which sample stands in for a bad one: the same on every rank, run and resume (contract order v1).
+"""The substitute for a bad sample: the same on every rank, run and resume (contract order v1).
 
 Attempt k = 1, 2, ..., 16 is draw k of the reserved stream `stoker/substitute` at the bad row's id,
-with its position + 1 as visit: a place among the samples that an epoch visits. The view takes no
-part, so all views of a position get one substitute. The ops of the row that comes of it draw with
-the substitute's id and the same visit, position + 1, which no ordinary row of an unweighted epoch
-has.
+with its position + 1 as visit: a place among the samples that an epoch visits. The view is not part
+of the key, so all views of a position get one substitute. The ops of the new row draw with the
+substitute's id and the same visit, position + 1, which no ordinary row of an unweighted epoch has.
 """
 
 from typing import Final
@@ -26,19 +25,19 @@ def substitute(
     attempt: int,
     among: int | None = None,
 ) -> tuple[int, int]:
-    """Return (place, visit) of the row that stands in for a bad one.
+    """Return (place, visit) of the substitute for a bad row.
 
     Args:
         spec: the stream.
         epoch: the epoch of the bad row.
         position: its position.
-        bad_id: the id that the order gives to that position.
-        attempt: 1 to 16; each is tried until the id that it draws is good.
-        among: how many samples may stand in; None: all that an epoch visits. The place is one
-            among these: an id where nothing is left out, with buckets one of the bucket's.
+        bad_id: the id at that position of the order.
+        attempt: 1 to 16; attempts are made until the drawn id is good.
+        among: number of possible substitutes; None: all samples that an epoch visits. The place is
+            one among these: an id if nothing is left out, with buckets a place in the bucket.
 
     Raises:
-        UsageError: the attempt is out of its range, or a part of the key is.
+        UsageError: the attempt or a part of the key is out of range.
     """
     if not 1 <= attempt <= MAX_ATTEMPTS:
         raise UsageError(f"substitute: expected attempt 1 to {MAX_ATTEMPTS}, got {attempt}")

@@ -1,8 +1,7 @@
 """Pipelines: what a user writes, the graph it becomes, and what runs it.
 
-`pipeline` and `scope` author; `Graph` is the data that travels; `plan.bind` fits
-it to a dataset; `compiled.executor` and `plain.interpreter` run it. Importing
-this package never imports numba.
+`pipeline` and `scope` author; `Graph` is the data that travels; `plan.bind` fits it to a dataset;
+`compiled.executor` and `plain.interpreter` run it. Importing this package never imports numba.
 """
 
 from stoker.pipeline.authoring import outputs

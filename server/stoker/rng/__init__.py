@@ -1,5 +1,5 @@
-"""Random draws without state, arithmetic without libm, and the way from plain to machine code.
+"""Random draws without state, and arithmetic without libm.
 
-`streams` makes keys, `draws` makes numbers of them, `maths` has exp, log, sin and cos, `jit`
-compiles. Specified in docs/contracts/randomness.md. Importing this package never imports numba.
+`streams` makes keys, `draws` makes numbers from them, `maths` has exp, log, sin and cos.
+Specified in docs/contracts/randomness.md. Importing this package never imports numba.
 """

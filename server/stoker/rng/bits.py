@@ -1,4 +1,4 @@
-"""A float64 as its 64 bits, and back: exact scaling by powers of two without ldexp or frexp."""
+"""A float64 as its 64 bits and back: exact scaling by powers of two without ldexp or frexp."""
 
 import struct
 
@@ -14,6 +14,6 @@ def float_bits(x: float) -> int:
 
 @kernel(twin="stoker.rng.intrinsics:bits_float")
 def bits_float(bits: int) -> float:
-    """Return the float64 of 64 bits that are given as a signed integer."""
+    """Return the float64 with these 64 bits, given as a signed integer."""
     x: float = struct.unpack("<d", struct.pack("<q", bits))[0]
     return x

@@ -1,8 +1,8 @@
 """The compiled twins: draws in uint64 arithmetic, for use inside kernels.
 
-Each stands for the plain function of the same name and gives the same bits; none checks its
+Each replaces the plain function of the same name and gives the same bits; none checks its
 arguments (the plain forms do). Importing this module imports numba, so only `stoker.jit` does.
-Every constant is a np.uint64: numba would turn uint64 with int64 into float64.
+Every constant is an np.uint64: numba would turn uint64 with int64 into float64.
 
 A key is a tuple of five uint64. Draw numbers may be any integer type in [0, 2**32).
 """

@@ -1,9 +1,10 @@
-"""Draws: numbers made of a key and a draw number k (contract random v1).
+"""Draws: numbers made from a key and a draw number k (contract random v1).
 
 Draw k of a key reads the words of the Philox blocks k*2**32, k*2**32 + 1, ...: lanes 0, 1, 2, 3 of
-a block, then the next block. So a rejection inside one draw never moves another, and a new
-parameter of an op takes a new number. k is in [0, 2**32). Plain Python here; each has a compiled
-twin in `stoker.rng.compiled` that gives the same bits. Specified in docs/contracts/randomness.md.
+a block, then the next block. So a rejection inside one draw never changes another, and a new
+parameter of an op takes a new draw number. k is in [0, 2**32). This is plain Python; each function
+has a compiled twin in `stoker.rng.compiled` with the same bits. Specified in
+docs/contracts/randomness.md.
 
 The plain forms check their arguments; the compiled forms do not.
 """
@@ -45,7 +46,7 @@ def uniform(key: Key, k: int) -> float:
 def uniform_range(key: Key, k: int, low: float, high: float) -> float:
     """Return a float64 in [low, high]: min(low + u*(high - low), high).
 
-    The value high itself comes by rounding only.
+    The result is `high` only by rounding.
 
     Raises:
         UsageError: low > high, or one is not finite.
@@ -60,7 +61,7 @@ def uniform_range(key: Key, k: int, low: float, high: float) -> float:
 def log_uniform(key: Key, k: int, low: float, high: float) -> float:
     """Return a float64 in [low, high] whose logarithm is uniform.
 
-    It is exp(log(low) + u*(log(high) - log(low))), brought into [low, high].
+    It is exp(log(low) + u*(log(high) - log(low))), clipped to [low, high].
 
     Raises:
         UsageError: not 0 < low <= high, or one is not finite.
@@ -74,10 +75,10 @@ def log_uniform(key: Key, k: int, low: float, high: float) -> float:
 
 @kernel(twin="stoker.rng.compiled:integers")
 def integers(key: Key, k: int, n: int) -> int:
-    """Return an integer in [0, n), each exactly as likely.
+    """Return an integer in [0, n); all have exactly the same probability.
 
     Multiply-shift with rejection (D. Lemire, "Fast random integer generation in an interval",
-    2019): with word w and the 128-bit product w*n, its upper half is the result unless its lower
+    2019): with word w and the 128-bit product w*n, the upper half is the result unless the lower
     half is below 2**64 mod n; then the next word is tried.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Single machine operations that numba has no words for, as numba intrinsics.
+"""Single machine operations that numba does not offer, as numba intrinsics.
 
 Importing this module imports numba, so only `stoker.jit` and the twins do.
 """

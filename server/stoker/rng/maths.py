@@ -2,12 +2,12 @@
 
 No libm (its results differ between versions), no fused multiply-add, no fastmath: only + - * / on
 float64, each rounded once, comparisons, conversion to integers, and bits. Plain Python and compiled
-code are one source. sqrt is IEEE's own, rounded once; numba's math.sqrt would call libm.
+code share one source. sqrt is IEEE's own, rounded once; numba's math.sqrt would call libm.
 
 Method and polynomials: fdlibm (Sun Microsystems, 1993; e_exp.c, e_log.c, k_sin.c, k_cos.c), which
 proves errors below 1 ulp; the argument reduction of sin and cos is Cody and Waite's in three parts.
 
-Domains (outside of them the value given here is the contract; which nan is left open):
+Domains (outside of them, the value given here is the contract; which nan is left open):
 - exp: x below -708.396... (where the result would not be a normal number) gives 0.0, x above
   709.782... gives inf, nan gives nan.
 - log: 0.0 gives -inf, below 0 nan; subnormal numbers are handled.
@@ -53,7 +53,7 @@ def exp(x: float) -> float:
     t = r * r
     c = r - t * (P1 + t * (P2 + t * (P3 + t * (P4 + t * P5))))
     y = 1.0 - ((low - (r * c) / (2.0 - c)) - high)
-    # 2**k in two factors, because 2**1024 alone is no float64.
+    # 2**k in two factors, because 2**1024 alone is not a float64.
     half = k // 2
     return (y * bits_float((half + 1023) << 52)) * bits_float((k - half + 1023) << 52)
 

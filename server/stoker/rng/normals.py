@@ -1,8 +1,8 @@
-"""The inverse of the normal distribution, in IEEE operations and our own log.
+"""The inverse of the normal distribution, in IEEE operations and the log of `stoker.rng.maths`.
 
 Source: M. Wichura, "Algorithm AS 241: the percentage points of the normal distribution", Applied
 Statistics 37 (1988), routine PPND16 and its published constants: three ratios of polynomials of
-degree 7, relative error about 1e-16. Plain and compiled forms are one source, so the same bits.
+degree 7, relative error about 1e-16. Plain and compiled forms share one source, so the same bits.
 """
 
 from typing import Final
@@ -78,7 +78,7 @@ TAIL_BOTTOM: Final[Eight] = (
 
 @kernel
 def inverse_normal(p: float) -> float:
-    """Return the z with which a standard normal lies below z with probability p.
+    """Return the z that a standard normal stays below with probability p.
 
     Args:
         p: in (0, 1); below 2**-1000 or so the approximation is not proved.

@@ -2,7 +2,7 @@
 
 Source: J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC11.
 Bit-identical to Random123's known answers. A block is four unsigned 64-bit words (lanes) from a
-counter of four and a key of two words; it has no state, so any block can be had at once.
+counter of four and a key of two words; it has no state, so any block can be computed directly.
 
 The block of a `Key` and a block number b is Philox with key (seed, stream) and counter
 (b, id, epoch, lane).

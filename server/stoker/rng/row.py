@@ -1,4 +1,4 @@
-"""Which row is computed, and the four words that every draw of it depends on.
+"""The identity of a row, and the four words that all its draws depend on.
 
 The words are (seed, sample id, epoch, visit * 2**16 + view), see docs/contracts/randomness.md. Only
 this module packs and unpacks them; the compiled loop uses the constants below.
@@ -14,15 +14,15 @@ import numpy as np
 
 WORDS: Final = 4
 VISIT_SHIFT: Final = 16
-"""The visit is above these bits of the last word, the view below."""
+"""The visit is in the bits above these of the last word, the view in these."""
 VIEW_MASK: Final = (1 << VISIT_SHIFT) - 1
 _WORDS = struct.Struct("=4Q")
 
 
 class Row(NamedTuple):
-    """Which row is computed: all that it depends on, besides the plan and the stream names.
+    """The identity of a row: everything it depends on, besides the plan and the stream names.
 
-    Draws depend on the first five alone.
+    Draws depend on the first five fields only.
 
     Attributes:
         seed: seed of the stream, unsigned 64 bits.
@@ -30,8 +30,8 @@ class Row(NamedTuple):
         epoch: epoch, from 0.
         visit: how often the id came before in this epoch.
         view: view of the position.
-        step: step in the epoch; None where no stream is known.
-        progress: how much of the training is over, in [0, 1]; None where its length is unknown.
+        step: step in the epoch; None if there is no stream.
+        progress: how much of the training is over, in [0, 1]; None if its length is unknown.
     """
 
     seed: int
@@ -44,7 +44,7 @@ class Row(NamedTuple):
 
 
 def write_row(words: np.ndarray, row: Row) -> None:
-    """Write the words of a row into (4,) uint64."""
+    """Write the words of a row to (4,) uint64."""
     lane = row.visit << VISIT_SHIFT | row.view
     _WORDS.pack_into(words.data, 0, row.seed, row.id, row.epoch, lane)
 
@@ -62,7 +62,7 @@ def row_words(
 def row_of(
     words: Sequence[int] | np.ndarray, step: int | None = None, progress: float | None = None
 ) -> Row:
-    """Return the row of four words; `step` and `progress` are not among them."""
+    """Return the row of four words; `step` and `progress` are not part of them."""
     seed, sample, epoch, lane = (int(word) for word in words)
     return Row(seed, sample, epoch, lane >> VISIT_SHIFT, lane & VIEW_MASK, step, progress)
 

@@ -1,8 +1,8 @@
 """Keys: which random numbers belong to which draw (contract random v1).
 
-A draw belongs to (stream name, seed, epoch, sample id, visit, view) and to nothing else. A `Key`
+A draw belongs to (stream name, seed, epoch, sample id, visit, view) and nothing else. A `Key`
 holds these six in five unsigned 64-bit words; `stoker.rng.draws` turns a key and a draw number into
-numbers. Compiled code sees a key as a tuple of five uint64, see `machine_key`. numba-free.
+numbers. Compiled code sees a key as a tuple of five uint64, see `machine_key`.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from stoker.protocol.errors import UsageError
 ORDER_STREAM: Final = "stoker/order"
 SUBSTITUTE_STREAM: Final = "stoker/substitute"
 RESERVED_PREFIX: Final = "stoker/"
-"""Stream names that begin so are Stoker's own; no op may use one."""
+"""Stream names with this prefix are reserved for Stoker; no op may use one."""
 
 MAX_NAME_BYTES: Final = 255
 MAX_VISIT: Final = 2**48 - 1
@@ -63,7 +63,7 @@ def check_stream_name(name: str) -> str:
         )
     if name.startswith(RESERVED_PREFIX):
         raise UsageError(
-            f"stream name {name!r}: names that begin with {RESERVED_PREFIX!r} are Stoker's own;"
+            f"stream name {name!r}: names that begin with {RESERVED_PREFIX!r} are reserved;"
             " choose another"
         )
     return name
@@ -76,7 +76,7 @@ def make_key(
     """Return the key of an op's draws for one row.
 
     Raises:
-        UsageError: a part is out of its range (the compiled form does not check).
+        UsageError: a part is out of range (the compiled form does not check).
     """
     _within("seed", seed, MAX_WORD)
     _within("stream", stream, MAX_WORD)
@@ -88,13 +88,13 @@ def make_key(
 
 
 def frozen_key(key: Key, freeze: int | Literal["epoch"] | None) -> Key:
-    """Return the key under a freeze.
+    """Return the key with a freeze applied.
 
     An integer f replaces (id, epoch, visit, view) by (f, 0, 0, 0); "epoch" sets the epoch to 0;
     None changes nothing.
 
     Raises:
-        UsageError: the freeze is something else.
+        UsageError: the freeze is none of these.
     """
     if freeze is None:
         return key

@@ -108,5 +108,5 @@ def test_unknown_column_types_are_refused(text):
 
 
 def test_huge_items_are_refused():
-    with pytest.raises(ValueError, match="at most 2147483647 numbers"):
+    with pytest.raises(ValueError, match="at most 2147483647 elements"):
         parse_type("int8[2147483647,2]")

@@ -57,7 +57,7 @@ def test_coded_with_loss(tmp_path, turned_folder):
     report = packed(turned_folder, tmp_path / "d", resize=64, quality=90)
     assert notes(report) == {
         "image: made smaller, to a shorter side of 64": 2,
-        "image: coded anew as JPEG of quality 90, with loss": 3,
+        "image: re-encoded as JPEG of quality 90, with loss": 3,
     }
     assert report.manifest.statistics.fields["image"].gridded == 3
     with open_dataset(tmp_path / "d") as dataset, open_dataset(tmp_path / "whole") as whole:
@@ -123,7 +123,7 @@ def test_partners_of_other_sizes_are_bad_as_ever(tmp_path, parallel_folders, pho
         packed(parallel_folders, tmp_path / "d", resize=50)
     assert "images/rocket.jpg: it has" in str(caught.value)
     assert "but masks/rocket.png has 100x100; partners must agree" in str(caught.value)
-    assert "images/china.jpg: it is no picture" in str(caught.value)
+    assert "images/china.jpg: expected a JPEG" in str(caught.value)
 
 
 def test_raw_arrays_can_become_jpegs(tmp_path, photographs):

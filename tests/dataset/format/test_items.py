@@ -105,7 +105,7 @@ def test_rows_may_be_had_by_number_or_one_after_the_other(tmp_path, rows):
         for number, source in enumerate((rows, iter(rows), ByNumber()))
     }
     assert len(prints) == 1
-    with pytest.raises(UsageError, match="expected rows one after the other, or by number, got in"):
+    with pytest.raises(UsageError, match="expected an iterable of rows, or rows by number, got in"):
         write(tmp_path / "no", fields, 7)
 
 
@@ -142,8 +142,8 @@ def test_relative_keypoints():
         (PLAIN, {"xywh": [[0, 0, np.inf, 4]]}, "expected finite numbers"),
         (PLAIN, [[1, 1, 2, 2], [5, 0, 4, 9]], "negative size.* item 1: .5.0, 0.0, 4.0, 9.0.; give"),
         (PLAIN, {"xywh": [[5, 5, -1, 3]]}, "negative size"),
-        (PLAIN, [[0, 0, 80.5, 4]], "outside of their picture of 60x80.*clip them"),
-        (PLAIN, [[-0.5, 0, 8, 4]], "outside of their picture"),
+        (PLAIN, [[0, 0, 80.5, 4]], "outside their image of 60x80.*clip them"),
+        (PLAIN, [[-0.5, 0, 8, 4]], "outside their image"),
         (PLAIN, [[1e300, 0, 2e300, 4]], "does not fit float32"),
         (PLAIN, [[0, 0, 4]], r"expected shape \(n, 4\), got \(1, 3\)"),
         (PLAIN, {"xyxy": [[0, 0, 1, 1]], "xywh": [[0, 0, 1, 1]]}, "expected one of xyxy, xywh"),
@@ -152,7 +152,7 @@ def test_relative_keypoints():
         (POINTS, {"xy": [[1, 1]]}, "expected one of xy, relative_xy, and visible; got xy"),
         (POINTS, {"xy": [[1, 1]], "visible": [1, 0]}, r"visible: expected shape \(1,\), got"),
         (POINTS, {"xy": [[1, 1]], "visible": [300]}, "does not fit uint8"),
-        (POINTS, {"xy": [[81, 1]], "visible": [1]}, "keypoints lie outside"),
+        (POINTS, {"xy": [[81, 1]], "visible": [1]}, "keypoints are outside"),
         (LABELLED, {**labelled(1), "vector": [[1.0, 2.0]]}, r"expected shape \(1, 3\)"),
     ],
 )
@@ -164,9 +164,11 @@ def test_what_cannot_be_is_refused(field, value, said):
 def test_without_a_picture(tmp_path):
     alone = schema.boxes(of=None)
     assert stored(alone, [[-5, 0, 5000, 4]], None)["xyxy"].tolist() == [[-5, 0, 5000, 4]]
-    with pytest.raises(CodecError, match="they belong to no picture"):
+    with pytest.raises(CodecError, match="they belong to no image"):
         items_of(alone, {"relative_xyxy": [[0, 0, 1, 1]]}, None)
-    with pytest.raises(UsageError, match=r"pixels of 'image', which is no image or mask; give of="):
+    with pytest.raises(
+        UsageError, match=r"expected the name of an image or mask, .* got 'image'; give of="
+    ):
         write(tmp_path / "d", [schema.label(), schema.boxes()], [])
 
 
@@ -191,7 +193,7 @@ def test_fields_that_cannot_be():
         (lambda field: field["items"]["fields"][1].__setitem__(1, "object"), "expected items of"),
         (lambda field: field["items"]["fields"][1].__setitem__(2, 2), "expected items of"),
         (lambda field: field["items"].update(fields=[]), "expected items of"),
-        (lambda field: field["items"].update(of="label"), "which is no image or mask"),
+        (lambda field: field["items"].update(of="label"), "expected the name of an image or mask"),
         (lambda field: field.pop("items"), "expected items"),
         (lambda field: field.update(kind="keypoints"), "expected items of xy"),
         (lambda field: field.update(shape=[None, 8], bound=[5, 8]), "expected items of"),

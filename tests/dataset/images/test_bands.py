@@ -111,7 +111,7 @@ def test_damage_is_met_whatever_it_is():
     ("change", "message"),
     [
         (lambda data: data[:5], "it is truncated"),
-        (lambda data: b"bond" + data[4:], "its head is not that of a picture of 300 rows in bands"),
+        (lambda data: b"bond" + data[4:], "expected the head of an image of 300 rows in bands"),
         (lambda data: data[:20], "its table of bands is truncated"),
         (lambda data: data + b"x", "its table of bands does not fit its length"),
     ],
@@ -125,7 +125,7 @@ def test_what_is_said_of_damage(change, message):
 def test_a_band_that_lies_about_its_length():
     pixels = np.zeros((4, 500), np.uint8)
     other = encode_bands(np.zeros((4, 400), np.uint8))
-    with pytest.raises(CodecError, match="a band has 1600 bytes of pixels, expected 2000"):
+    with pytest.raises(CodecError, match="expected 2000 bytes of pixels in a band, got 1600"):
         decode_bands(other, pixels)
     with pytest.raises(CodecError, match="a band is damaged"):
         decode_bands(encode_bands(np.zeros((4, 600), np.uint8)), pixels)

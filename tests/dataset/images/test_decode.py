@@ -211,7 +211,11 @@ def frames(pixels: np.ndarray, form: str) -> bytes:
     ("make", "kind", "message"),
     [
         (lambda p: b"", "image", "it is empty"),
-        (lambda p: b"hello, world", "image", "it is no picture: it begins with 68 65 6c 6c 6f"),
+        (
+            lambda p: b"hello, world",
+            "image",
+            "expected a JPEG, .* but it begins with 68 65 6c 6c 6f",
+        ),
         (lambda p: saved(p, "JPEG")[:-500], "image", "it is damaged: .*remature end of JPEG"),
         (lambda p: saved(p, "JPEG")[:60], "image", "its header is damaged"),
         (lambda p: saved(p, "PNG")[:-500], "image", r"the file ends (early|inside chunk b'IDAT')"),
@@ -227,12 +231,12 @@ def frames(pixels: np.ndarray, form: str) -> bytes:
         (
             lambda p: saved(p[:, :, 0].astype(np.uint16) * 9, "PNG"),
             "mask",
-            r"its values reach from \d+ to 2295, but a mask's fit 0 to 255",
+            r"its values reach from \d+ to 2295, but a mask's values must be 0 to 255",
         ),
         (
             lambda p: saved(p[:, :, 0].astype(np.uint16), "PNG"),
             "image",
-            "it has 16 bits per channel, but Stoker's pictures have 8",
+            "it has 16 bits per channel, but Stoker's images have 8",
         ),
         (
             lambda p: saved(p[:, :, 0].astype(np.float32), "TIFF"),
@@ -257,7 +261,7 @@ def test_a_16_bit_rgb_png_is_refused_though_pillow_would_cut_it(photographs):
 def test_the_pixel_limit_holds_before_anything_is_decoded():
     out = io.BytesIO()
     Image.new("1", (2**14, 2**13 + 1)).save(out, "PNG")
-    with pytest.raises(CodecError, match="more than the limit of 134217728; make it smaller"):
+    with pytest.raises(CodecError, match="more than the limit of 134217728; scale it down"):
         inspect_picture(out.getvalue(), "image", Scratches())
     jpeg = bytearray(saved(np.zeros((8, 8, 3), np.uint8), "JPEG"))
     frame = jpeg.index(b"\xff\xc0")
@@ -348,8 +352,8 @@ def test_jpeg_without_colour_transform(photographs, to_jpeg):
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        ((8, 8, 3, 0), "its header has colour type 0 and 3 bits"),
-        ((8, 8, 8, 5), "its header has colour type 5 and 8 bits"),
+        ((8, 8, 3, 0), "its header has an invalid color type 0 with 3 bits"),
+        ((8, 8, 8, 5), "its header has an invalid color type 5 with 8 bits"),
     ],
 )
 def test_png_headers_that_cannot_be(header, message):
@@ -360,5 +364,5 @@ def test_png_headers_that_cannot_be(header, message):
 
 def test_a_png_that_begins_with_another_chunk():
     data = png_chunks(b"", b"").replace(b"IHDR", b"tEXt")
-    with pytest.raises(CodecError, match="its first chunk is no header"):
+    with pytest.raises(CodecError, match="expected a header as its first chunk"):
         inspect_picture(data, "image", Scratches())

@@ -145,14 +145,16 @@ def test_rows_from_python(tmp_path, photographs):
     field = schema.keep_orientation(schema.image())
     write(tmp_path / "d", [field], [{"image": data}])
     assert np.array_equal(decoded(tmp_path / "d")[0], np.asarray(Image.open(io.BytesIO(data))))
-    with pytest.raises(UsageError, match="only pictures have an orientation to keep, got a label"):
+    with pytest.raises(
+        UsageError, match="only an image or mask has an orientation to keep, got a label"
+    ):
         schema.keep_orientation(schema.label())
 
 
 def test_what_is_added_must_be_stored_alike(tmp_path, album):
     album("PNG")
     pack(tmp_path / "s", tmp_path / "d", KEEP)
-    with pytest.raises(UsageError, match="EXIF orientation kept there, and would be"):
+    with pytest.raises(UsageError, match="EXIF orientation kept in the dataset, but would be"):
         pack(tmp_path / "s", tmp_path / "d", Options(workers=1, append=True))
     again = Options(workers=1, append=True, orientation="keep")
     assert pack(tmp_path / "s", tmp_path / "d", again).manifest.rows == 8
@@ -162,7 +164,7 @@ def test_what_cannot_be_asked_for(tmp_path, album):
     album("PNG")
     with pytest.raises(UsageError, match="--orientation: expected apply or keep, got 'turn'"):
         pack(tmp_path / "s", tmp_path / "d", Options(orientation="turn"))
-    with pytest.raises(UsageError, match="an index applies the EXIF orientation"):
+    with pytest.raises(UsageError, match="an index always applies the EXIF orientation"):
         pack(tmp_path / "s", tmp_path / "d", Options(orientation="keep", in_place=True))
 
 

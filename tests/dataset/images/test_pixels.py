@@ -164,5 +164,5 @@ def test_floats_are_not_made_smaller(tmp_path):
         if fine:
             pack(str(tmp_path / "a.npz"), tmp_path / str(resize), asked)
             continue
-        with pytest.raises(DatasetError, match="--resize makes uint8 images of 3 channels"):
+        with pytest.raises(DatasetError, match="--resize scales uint8 images of 3 channels"):
             pack(str(tmp_path / "a.npz"), tmp_path / str(resize), asked)

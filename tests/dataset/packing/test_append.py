@@ -135,18 +135,18 @@ def test_what_cannot_be_added(tmp_path, tars, photographs, to_jpeg, write_tar):
     refused("there is no folder .*/none; check the path", tars, "none", DatasetError)
     refused("leave --overwrite out", tars, overwrite=True)
     refused(
-        "expected the fields that are there, image, seg, txt, got image; name them by --field",
+        "expected the fields of the dataset, image, seg, txt, got image; name them with --field",
         folder_of(tmp_path / "plain", ["1.jpg"], photographs, to_jpeg),
     )
     refused(
         r"field 'image' is stored as image jpeg large_binary with height, width, orientation, grid "
-        r"there, and would be as image encoded large_binary with height, width, orientation; give",
+        r"in the dataset, but would be image encoded large_binary with height, width, orientation",
         tars,
         grid=False,
     )
-    refused("field 'seg' is stored as mask bands .* would be as mask encoded", tars, bands=False)
+    refused("field 'seg' is stored as mask bands .* would be mask encoded", tars, bands=False)
     write(tmp_path / "rows", [schema.scalar("weight")], [{"weight": 1.0}])
-    refused("cannot be added to: only a dataset that `stoker pack` wrote knows", tars, "rows")
+    refused("cannot be added to: only a dataset written by `stoker pack` has", tars, "rows")
     write_tar(tars / "99.tar", [("x.jpg", b"no picture")])
     refused("99.tar/x: it has no member .seg.png", tars, error=DatasetError)
     assert (tmp_path / "d" / "manifest.json").read_bytes() == before
@@ -170,7 +170,7 @@ def test_classes_that_lie_in_the_source_cannot_change(tmp_path):
     pack(arrow("a", ["cat", "dog"]), tmp_path / "d", ONE)
     assert pack(arrow("b", ["cat", "dog"]), tmp_path / "d", MORE).manifest.rows == 2
     assert pack(arrow("c", ["cat"]), tmp_path / "d", MORE).manifest.rows == 3
-    with pytest.raises(UsageError, match="the classes differ from those that are there, and the"):
+    with pytest.raises(UsageError, match="the classes differ from those of the dataset, and the"):
         pack(arrow("e", ["dog", "cat"]), tmp_path / "d", MORE)
     with open_dataset(tmp_path / "d") as dataset:
         kinds = np.array([dataset.read("kind", number) for number in range(3)])

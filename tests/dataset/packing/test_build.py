@@ -13,7 +13,7 @@ from stoker.protocol.errors import DatasetError, ResourceError, UsageError
     ("field", "value", "message"),
     [
         (schema.image(), b"", "row 0, field 'image': it is empty"),
-        (schema.image(), 3, "expected the bytes of a picture or its pixels, got int"),
+        (schema.image(), 3, "expected the bytes of an image file, or pixels, got int"),
         (schema.image(), np.zeros((4, 4), np.uint8), r"expected uint8 pixels of shape \(H, W, 3\)"),
         (schema.mask(), np.zeros((4, 4), np.int64), r"shape \(H, W\), got int64"),
         (schema.image("i", "raw"), b"x", "expected an array of pixels, got bytes"),
@@ -39,14 +39,14 @@ def test_values_that_do_not_fit(tmp_path, field, value, message):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ((), "a schema has 1 to 256 fields, got 0"),
+        ((), "expected 1 to 256 fields in a schema, got 0"),
         ((schema.label(), schema.label()), "column 'label' is named twice"),
         ((schema.label("not a name"),), "expected an identifier as its name"),
         ((schema.scalar("s", "complex64"),), "expected a dtype among bool, int8"),
-        ((schema.array("a", "int8", ()),), "expected a shape whose first side alone may be None"),
-        ((schema.array("a", "int8", (2, None)),), "expected a shape whose first side alone"),
+        ((schema.array("a", "int8", ()),), "expected a shape in which only the first side may be"),
+        ((schema.array("a", "int8", (2, None)),), "expected a shape in which only the first side"),
         ((schema.array("a", "int8", (0,)),), "expected sides of 1 to 2147483647"),
-        ((schema.array("a", "int8", (2**30, 2)),), "column 'a': an item has at most"),
+        ((schema.array("a", "int8", (2**30, 2)),), "column 'a': expected at most"),
         ((Field(name="x", kind="video"),), "expected a kind among image, mask, boxes"),
         ((Field(name="x", kind="label", dtype="int8"),), "expected dtype int64 of a label"),
         ((Field(name="x", kind="label", dtype="int64", shape=(1,)),), r"shape \(\) of kind"),
@@ -73,7 +73,7 @@ def test_rows_have_all_fields_and_no_others(tmp_path):
 
 
 def test_no_rows(tmp_path):
-    with pytest.raises(DatasetError, match="there is no sample to write to"):
+    with pytest.raises(DatasetError, match="expected at least one sample to write to"):
         write_dataset(tmp_path / "d", Schema((schema.label(),)), [])
 
 
@@ -98,7 +98,7 @@ def test_a_fault_of_the_rows_is_theirs(tmp_path):
 def test_overwriting_is_asked_for(tmp_path):
     only = Schema((schema.label(),))
     write_dataset(tmp_path / "d", only, [{"label": 1}])
-    with pytest.raises(UsageError, match="holds a dataset already"):
+    with pytest.raises(UsageError, match="already holds a dataset"):
         write_dataset(tmp_path / "d", only, [{"label": 2}])
     write_dataset(tmp_path / "d", only, [{"label": 2}], overwrite=True)
     with open_dataset(tmp_path / "d") as dataset:

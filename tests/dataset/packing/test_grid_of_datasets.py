@@ -81,7 +81,7 @@ def test_small_boxes_are_not_decoded_whole(dataset):
 )
 def test_a_box_outside_of_the_picture_is_refused(dataset, box):
     size = dataset.size("image", 0)
-    with pytest.raises(UsageError, match="is not inside its"):
+    with pytest.raises(UsageError, match="expected a box inside its"):
         dataset.decode_box("image", 0, box, np.empty(size[0] * size[1] * 3, np.uint8))
 
 
@@ -92,7 +92,7 @@ def test_what_has_a_grid_and_what_has_none_is_told(dataset, files):
     stored = [len(dataset.read("image", n)) + len(dataset.grid("image", n)) for n in range(8)]
     assert seen.fields["image"].gridded_bytes == sum(stored)
     (note,) = seen.notes
-    assert note.what.startswith("image: JPEG stored as it came")
+    assert note.what.startswith("image: JPEG stored unchanged")
     assert note.what.endswith("4 components")
     assert note.examples == ("row 8",)
 
@@ -107,8 +107,8 @@ def test_what_lies_behind_the_end_of_a_picture_is_kept(tmp_path, photographs, to
         (tmp_path / "s" / f"{number}.jpg").write_bytes(data)
     seen = pack(tmp_path / "s", tmp_path / "d", Options(workers=1)).manifest.statistics
     (note,) = seen.notes
-    assert note.what.startswith("image: JPEG stored as it came")
-    assert note.what.endswith("bytes behind its end, such as further pictures (MPO)")
+    assert note.what.startswith("image: JPEG stored unchanged")
+    assert note.what.endswith("bytes after its end, such as further images (MPO)")
     assert note.examples == ("0.jpg", "1.jpg")
     with open_dataset(tmp_path / "d") as opened:
         for number, data in enumerate(files):

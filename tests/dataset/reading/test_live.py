@@ -93,20 +93,18 @@ def test_every_kind_of_field(tmp_path, module):
         assert not dataset.gather("weight", np.arange(4), np.empty(4, np.float32))
         with pytest.raises(UsageError, match=r"ids 0 to 3, got 4"):
             dataset.read("weight", 4)
-        with pytest.raises(
-            UsageError, match=r"sizes of its pictures are not known before they are"
-        ):
+        with pytest.raises(UsageError, match=r"sizes of its images are not known before they are"):
             next(dataset.sizes("image"))
-        with pytest.raises(UsageError, match=r"how large 'image' is, is not known .* outputs.as_l"):
+        with pytest.raises(UsageError, match=r"the size of 'image' is not known .* outputs.as_l"):
             dataset.sizes_of("image", np.arange(2))
         with pytest.raises(UsageError, match="not known before its samples are made; pack it, to"):
             dataset.lengths("label")
-        with pytest.raises(UsageError, match=r"its samples lie in no file"):
+        with pytest.raises(UsageError, match=r"its samples are not in a file"):
             dataset.locate("image", 0)
         shown = describe(dataset, 2)
         assert shown["samples"][1]["fields"]["embedding"] == "int32 (2,): 1, 2"
         dataset.will_need(["image"], np.arange(4))
-    with pytest.raises(UsageError, match=r"is a live source: nothing is stored that could be veri"):
+    with pytest.raises(UsageError, match=r"got the live source .*, which stores nothing to veri"):
         verify(name)
 
 
@@ -130,7 +128,9 @@ def test_the_fingerprint_is_what_is_declared(module):
             found.append(dataset.fingerprint)
     assert found[0] == found[2]
     assert len(set(found)) == 3
-    with pytest.raises(DatasetError, match=rf"expected {found[1]}, as when the stream was opened"):
+    with pytest.raises(
+        DatasetError, match=rf"expected fingerprint {found[1]}, as when the stream was opened"
+    ):
         open_dataset(name + "Source", expected=found[1])
 
 
@@ -138,9 +138,15 @@ def test_the_fingerprint_is_what_is_declared(module):
     ("body", "reason"),
     [
         ("fields = None", "expected attributes `fields`, made by stoker.dataset.schema, and"),
-        ("fingerprint = ''", "a text of 1 to 1024 characters, got .* and ''"),
-        ("fields = (schema.image(),)", r"field 'image' has the shape .*; say how large it can be"),
-        ("fields = (schema.image(grid=True),)", "only packed pictures have grids or bands"),
+        ("fingerprint = ''", "text of 1 to 1024 characters, got .* and ''"),
+        (
+            "fields = (schema.image(),)",
+            r"field 'image' has the open shape .*; declare its largest size",
+        ),
+        (
+            "fields = (schema.image(grid=True),)",
+            "only packed images and masks can have grids or bands",
+        ),
         ("__len__ = lambda self: 0", "has no samples"),
         ("def __init__(self): raise OSError('no disk')", "making it failed with OSError: no disk"),
     ],
@@ -159,7 +165,7 @@ def test_a_class_that_declares_too_little(module, body, reason):
         ("{'mask': np.zeros((50, 9), np.uint8)}", r"at most \(40, 40\), got \(50, 9\)"),
         ("{'mask': b'text'}", "field 'mask': it is neither a JPEG nor a PNG"),
         ("{'text': b'0123456789'}", r"'text': expected a shape .* of at most \(9,\), got \(10,\)"),
-        ("{'boxes': {'xyxy': [[0, 0, 99, 1]], 'label': [0]}}", "outside of their picture"),
+        ("{'boxes': {'xyxy': [[0, 0, 99, 1]], 'label': [0]}}", "outside their image"),
         ("{'weight': 'heavy'}", "field 'weight': expected float32, got"),
         ("1 / 0", "id 1: ZeroDivisionError: division by zero"),
     ],

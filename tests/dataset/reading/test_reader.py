@@ -117,7 +117,9 @@ def test_usage_errors(folder):
     for wrong in (-1, 6):
         with pytest.raises(UsageError, match=f"has ids 0 to 5, got {wrong}"):
             dataset.read("image", wrong)
-    with pytest.raises(UsageError, match="field 'label' is of kind label, which has no height"):
+    with pytest.raises(
+        UsageError, match="field 'label' has kind label, but only an image or mask has a height"
+    ):
         dataset.size("label", 0)
     for out in (
         np.empty(10, np.uint8),
@@ -138,7 +140,9 @@ def test_opening_what_is_no_dataset(tmp_path, image_folder):
     (tmp_path / "file").touch()
     with pytest.raises(DatasetError, match="is a file, but a dataset is a folder"):
         open_dataset(tmp_path / "file")
-    with pytest.raises(DatasetError, match=r"has no manifest\.json: it is no dataset; make one by"):
+    with pytest.raises(
+        DatasetError, match=r"has no manifest\.json: it is not a dataset; make one with"
+    ):
         open_dataset(image_folder)
     (tmp_path / "half" / ".packing").mkdir(parents=True)
     with pytest.raises(DatasetError, match="was not packed to the end; run the same"):

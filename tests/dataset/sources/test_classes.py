@@ -36,7 +36,9 @@ def test_each_source_takes_the_numbers_of_the_list(tmp_path, image_folder):
 
 
 def test_a_class_that_the_list_lacks(tmp_path, image_folder):
-    message = "the source has classes that the list of 1 lacks: things; add them at its end"
+    message = (
+        "the source has classes that are missing in the list of 1: things; add them at its end"
+    )
     with pytest.raises(UsageError, match=message):
         pack(image_folder, tmp_path / "d", Options(workers=1, classes=("animals",)))
 
@@ -46,8 +48,8 @@ def test_lists_are_read_from_files(tmp_path):
     path.write_text("plants\n\n  red things \n", encoding="utf-8-sig")
     assert read_classes(path) == ("plants", "red things")
     for content, message in (
-        (b"a\nb\na\n", "classes.txt names 'a' twice; expected a class on each line"),
-        (b"\n", "classes.txt names none, or far too many; expected a class on each line"),
+        (b"a\nb\na\n", "classes.txt has 'a' twice; expected one class per line"),
+        (b"\n", "classes.txt has no class, or far too many; expected one class per line"),
         (b"\xff\n", "classes.txt is not UTF-8; convert it"),
     ):
         path.write_bytes(content)

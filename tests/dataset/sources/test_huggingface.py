@@ -188,10 +188,10 @@ def bad(tmp_path, rows, reason, columns=COLUMNS, write=write_stream, **options):
 @pytest.mark.parametrize("write", [write_stream, write_parquet])
 def test_bad_rows_are_named(tmp_path, rows, write):
     for column, value, reason in [
-        ("kind", None, r"/1: field 'kind': it is null, but a dataset has a value for every"),
+        ("kind", None, r"/1: field 'kind': expected a value, because a dataset has one for every"),
         ("kind", 7, r"/1: .*expected a class from 0 to 2, got 7"),
-        ("image", {"bytes": None, "path": "a.jpg"}, r"its picture lies in another file \(a.jpg\)"),
-        ("image", {"bytes": b"text", "path": None}, r"/1: .*it is no picture"),
+        ("image", {"bytes": None, "path": "a.jpg"}, r"its image is in another file \(a.jpg\)"),
+        ("image", {"bytes": b"text", "path": None}, r"/1: .*expected a JPEG, PNG"),
         ("tags", [1, None], r"field 'tags': a number in it is null"),
         ("grid", [[1, 2], [3]], r"field 'grid': its lists differ in length: \[1, 2\]"),
         ("grid", [[1, 2], [3, 4]], r"expected shape \(2, 3\), got \(2, 2\)"),
@@ -203,7 +203,7 @@ def test_bad_rows_are_named(tmp_path, rows, write):
 def test_columns_without_a_kind_are_named(tmp_path, rows):
     odd = COLUMNS.append(pa.field("when", pa.timestamp("s")))
     made = [{**row, "when": None} for row in rows]
-    reason = r"column 'when' of type timestamp\[s\] is no value that a dataset can hold; leave it"
+    reason = r"column 'when' of type timestamp\[s\] cannot be stored in a dataset; leave it"
     bad(tmp_path, made, reason, odd)
     write_stream(tmp_path / "a.arrow", made, odd)
     options = Options(workers=1, grid=False, fields={"when": "ignore"})
@@ -214,10 +214,15 @@ def test_columns_without_a_kind_are_named(tmp_path, rows):
         "--field nose=image: .* has no such column, only weight",
         fields={"nose": "image"},
     )
-    bad(tmp_path, rows, r"column 'caption' of type string is no label", fields={"caption": "label"})
+    bad(
+        tmp_path,
+        rows,
+        r"column 'caption' of type string cannot be label",
+        fields={"caption": "label"},
+    )
     twice = COLUMNS.append(pa.field("ta gs", pa.int8())).append(pa.field("ta-gs", pa.int8()))
     made = [{**row, "ta gs": 1, "ta-gs": 1} for row in rows]
-    bad(tmp_path, made, "two columns give the field 'ta_gs'; leave one out by", twice)
+    bad(tmp_path, made, "two columns give the field 'ta_gs'; leave one out with", twice)
 
 
 def test_files_that_do_not_go_together(tmp_path, rows):
@@ -230,25 +235,27 @@ def test_files_that_do_not_go_together(tmp_path, rows):
 
     write_stream(root / "a.arrow", rows)
     write_parquet(root / "a.parquet", rows)
-    refused("holds Arrow and Parquet files, which may be the same rows twice")
+    refused("has Arrow and Parquet files, which may be the same rows twice")
     (root / "a.parquet").unlink()
     write_stream(root / "b.arrow", [{"weight": 1.0}], pa.schema([("weight", pa.float32())]))
     refused("b.arrow has other columns than a.arrow: weight float; expected weight float, image")
     (root / "b.arrow").rename(root / "cache-b.arrow")
     (root / "a.arrow").unlink()
-    refused(r"holds no data, only files named cache-\*; check the path")
+    refused(r"has no data, only files named cache-\*; check the path")
     (root / "c.arrow").write_bytes(b"no arrow file at all")
-    refused("no file can be read:\n  c.arrow: it is no Arrow IPC file")
+    refused("none of its files can be read:\n  c.arrow: expected an Arrow IPC file")
     (root / "c.arrow").unlink()
     (root / "c.parquet").write_bytes(b"no parquet file at all")
-    refused("no file can be read:\n  c.parquet: it is no Parquet file", kind="huggingface")
+    refused(
+        "none of its files can be read:\n  c.parquet: expected a Parquet file", kind="huggingface"
+    )
 
 
 def test_a_damaged_file_keeps_the_rows_before_it(tmp_path, rows):
     write_stream(tmp_path / "a.arrow", rows)
     whole = (tmp_path / "a.arrow").read_bytes()
     (tmp_path / "a.arrow").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DatasetError, match=r"its record batch \d cannot be read: .*behind"):
+    with pytest.raises(DatasetError, match=r"its record batch \d cannot be read: .*after it"):
         pack(tmp_path / "a.arrow", tmp_path / "d", ONE)
     manifest = pack(
         tmp_path / "a.arrow", tmp_path / "d", Options(workers=1, grid=False, skip_bad=True)

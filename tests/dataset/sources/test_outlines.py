@@ -101,15 +101,27 @@ def test_later_shapes_lie_over_earlier_ones():
     ("segmentation", "message"),
     [
         ({"size": [4, 5], "counts": [20]}, "a run-length code is for 4x5 pixels .* has 4x4"),
-        ({"size": [4, 4], "counts": [15]}, "runs of 15 pixels in all, expected 16, none negative"),
-        ({"size": [4, 4], "counts": [18, -2]}, "runs of 16 pixels in all, expected 16, none neg"),
-        ({"size": [4, 4], "counts": "2~"}, "a compressed run-length code has no '~' there"),
-        ({"size": [4, 4], "counts": "o" * 40}, "a compressed run-length code has no 'o' there"),
+        (
+            {"size": [4, 4], "counts": [15]},
+            "expected non-negative runs of 16 pixels in total, got 15",
+        ),
+        (
+            {"size": [4, 4], "counts": [18, -2]},
+            "expected non-negative runs of 16 pixels in total, got 16",
+        ),
+        ({"size": [4, 4], "counts": "2~"}, "a compressed run-length code cannot have '~' there"),
+        (
+            {"size": [4, 4], "counts": "o" * 40},
+            "a compressed run-length code cannot have 'o' there",
+        ),
         ({"size": [4, 4], "counts": "2P"}, "a compressed run-length code ends within a number"),
         ({"counts": [16]}, "a segmentation is damaged: .*`size`"),
-        ([[1, 2, 3, 4]], "a polygon has 4 numbers, expected x and y of at least 3 corners"),
-        ([[1, 2, 3, 4, 5, 6, 7]], "a polygon has 7 numbers"),
-        ([[0, 0, 9, 0, 9, 9]], "a polygon reaches further out of its picture of 4x4 pixels"),
+        ([[1, 2, 3, 4]], "a polygon: expected x and y of at least 3 corners, got 4 numbers"),
+        (
+            [[1, 2, 3, 4, 5, 6, 7]],
+            "a polygon: expected x and y of at least 3 corners, got 7 numbers",
+        ),
+        ([[0, 0, 9, 0, 9, 9]], "a polygon extends further beyond its image of 4x4 pixels"),
         ("polygon", "a segmentation is damaged"),
     ],
 )

@@ -112,7 +112,9 @@ def test_splits_by_their_names(tmp_path):
         assert len(dataset) == len(rows) - 1000
         assert np.array_equal(dataset.read("x", 5), rows[1005])
         assert dataset.read("label", 5) == digits.target[1005]
-    with pytest.raises(UsageError, match="--split dev: no array has it in its name; there are x_t"):
+    with pytest.raises(
+        UsageError, match="--split dev: no array has it in its name; the arrays are x_t"
+    ):
         pack(tmp_path / "digits.npz", tmp_path / "e", Options(workers=1, split="dev"))
 
 
@@ -126,11 +128,14 @@ def test_one_array_alone(tmp_path, arrays):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"a": np.array([{}, 1], object)}, r"array 'a': it holds an array of object; expected num"),
-        ({"a": np.array(["x", "y"])}, r"array 'a': it holds an array of <U1; expected numbers"),
-        ({"a": np.array(1)}, r"array 'a': expected a row for each sample, got the shape \(\)"),
-        ({"a": np.zeros((0, 3))}, r"expected a row for each sample, got the shape \(0, 3\)"),
-        ({"a": np.zeros((4, 3), order="F")}, r"its columns lie one after the other \(Fortran ord"),
+        (
+            {"a": np.array([{}, 1], object)},
+            r"array 'a': expected an array of numbers, got one of object",
+        ),
+        ({"a": np.array(["x", "y"])}, r"array 'a': expected an array of numbers, got one of <U1"),
+        ({"a": np.array(1)}, r"array 'a': expected one row per sample, got the shape \(\)"),
+        ({"a": np.zeros((0, 3))}, r"expected one row per sample, got the shape \(0, 3\)"),
+        ({"a": np.zeros((4, 3), order="F")}, r"expected an array in C order, got Fortran ord"),
         ({"a": np.zeros(4), "b": np.zeros(5)}, "differ in their number of rows: a 4, b 5; leave"),
         ({"a": np.zeros(4), "as": np.zeros(4)}, "arrays 'a' and 'as' both give the field 'a'"),
     ],
@@ -148,13 +153,13 @@ def test_arrays_that_cannot_be(tmp_path, change, message):
         ({"images": "photo"}, "--field images=photo: expected one of image, mask, label, array"),
         (
             {"images": "mask"},
-            r"array 'images' is uint8 of rows of shape \(24, 32, 3\), so it",
+            r"array 'images' has dtype uint8 and rows of shape \(24, 32, 3\), so it",
         ),
         (
             {"weight": "label"},
-            r"array 'weight' is float64 of rows of shape \(\), so it is",
+            r"array 'weight' has dtype float64 and rows of shape \(\), so it cannot",
         ),
-        ({"images": "ignore", "weight": "ignore"}, "no array is left to be a field"),
+        ({"images": "ignore", "weight": "ignore"}, "no array is left as a field"),
     ],
 )
 def test_kinds_that_cannot_be(tmp_path, arrays, fields, message):
@@ -175,18 +180,18 @@ def test_files_that_cannot_be(tmp_path, arrays):
             pack(source, tmp_path / "d", Options(workers=1, kind="arrays", **options))
 
     (tmp_path / "a.npz").write_bytes(b"PK and so on")
-    fails("a.npz is no .npz archive that can be read: File is not a zip file", tmp_path / "a.npz")
+    fails("a.npz as an .npz archive: File is not a zip file", tmp_path / "a.npz")
     (tmp_path / "b.npy").write_bytes(b"no array")
-    fails("b.npy: it is no .npy file that can be read", tmp_path / "b.npy")
+    fails("b.npy: expected a readable .npy file", tmp_path / "b.npy")
     np.save(tmp_path / "c.npy", arrays["weight"])
     with open(tmp_path / "c.npy", "r+b") as file:
         file.truncate(200)
-    fails("its header says 192 bytes of data, but there are 72; it is damaged", tmp_path / "c.npy")
+    fails("expected 192 bytes of data, from its header, got 72; it is damaged", tmp_path / "c.npy")
     fails("e.npy does not exist; check the path", tmp_path / "e.npy")
     (tmp_path / "s").mkdir()
-    fails("has no .npy file; name files of plain bytes by --field FILE=", tmp_path / "s")
+    fails("has no .npy file; for files of plain bytes use --field FILE=", tmp_path / "s")
     (tmp_path / "s" / "x.bin").write_bytes(bytes(10))
-    fails("expected what a row of it is, such as image", tmp_path / "s", fields={"x.bin": "photo"})
+    fails("expected the form of a row, such as image", tmp_path / "s", fields={"x.bin": "photo"})
     message = r"expected a whole number of rows of 3 bytes \(uint8 of shape \(3,\)\), got 10 bytes"
     fails(message, tmp_path / "s", fields={"x.bin": "uint8[3]"})
 

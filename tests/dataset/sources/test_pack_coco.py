@@ -215,7 +215,7 @@ def test_what_is_wrong_with_annotations_is_named(tmp_path, coco):
     message = str(caught.value)
     for expected in (
         "8 of 8 samples of",
-        "astronaut.jpg: 2 boxes lie outside of its 150x200 pixels (height x width), or have a neg",
+        "astronaut.jpg: 2 boxes are outside of its 150x200 pixels (height x width), or have a neg",
         "annotation 5000: [10.0, 10.0, 5000.0, 5.0]",
         "pass --clip to clip them",
         "chelsea.jpg: annotation 4956: there is no category with the id 4",
@@ -225,7 +225,7 @@ def test_what_is_wrong_with_annotations_is_named(tmp_path, coco):
         ": its keypoint 0 at (-9.0,",
         "flower.jpg: a run-length code is for 1x1 pixels",
         "instances_val2017.json, annotation 77: there is no image with the id 4",
-        "an annotation with this id came before; remove one",
+        "an earlier annotation has the same id; remove one",
     ):
         assert expected in message
 
@@ -251,12 +251,15 @@ def test_boxes_are_clipped_on_request(tmp_path, coco):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d.pop("categories"), "holds no annotations as COCO writes them: .*`categories`"),
+        (lambda d: d.pop("categories"), "expected annotations in COCO's format: .*`categories`"),
         (lambda d: d["annotations"][3].update(bbox=[1, 2, 3]), r"`\$.annotations\[3\].bbox`"),
-        (lambda d: d.update(images=[]), "names no image or no category"),
-        (lambda d: d["images"].append(d["images"][2]), "image id 886 is there twice; remove one"),
-        (lambda d: d["categories"].append(d["categories"][0]), "category id 90 is there twice"),
-        (lambda d: d["images"][0].update(file_name="x.jpg"), r"x.jpg, the first image of .*, lies"),
+        (lambda d: d.update(images=[]), "expected images and categories, got none of one of them"),
+        (lambda d: d["images"].append(d["images"][2]), "image id 886 occurs twice; remove one"),
+        (lambda d: d["categories"].append(d["categories"][0]), "category id 90 occurs twice"),
+        (
+            lambda d: d["images"][0].update(file_name="x.jpg"),
+            r"x.jpg, the first image of .*, is in none",
+        ),
     ],
 )
 def test_files_that_cannot_be(tmp_path, coco, change, message):

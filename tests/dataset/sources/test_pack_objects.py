@@ -112,7 +112,7 @@ def module(tmp_path, monkeypatch, photographs, to_jpeg):
 
 
 def test_rows_of_every_kind_of_value(module):
-    with pytest.raises(UsageError, match=r"'note' is a object, which is no value of a field: exp"):
+    with pytest.raises(UsageError, match=r"'note' is a object, which cannot be a field: exp"):
         pack("my_rows:Rows", module / "d", ONE)
     report = pack("my_rows:Rows", module / "d", Options(workers=1, fields={"note": "ignore"}))
     assert report.kind == "python"
@@ -189,19 +189,19 @@ def test_rows_that_fail_are_named(module):
         pack("my_rows:Failing", module / "d", ONE)
     assert "2 of 6 samples of my_rows:Failing cannot be packed" in str(caught.value)
     assert "my_rows:Failing[2]: ValueError: no such photograph" in str(caught.value)
-    assert "my_rows:Failing[3]: it has no image, only label" in str(caught.value)
+    assert "my_rows:Failing[3]: its row has no image, only label" in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("name", "fields", "message"),
     [
-        ("my_rows:Random", {}, r"Random\[0\]: its 'value' is another one each time it is"),
+        ("my_rows:Random", {}, r"Random\[0\]: its 'value' differs each time it is"),
         ("my_rows:NUMBER", {}, "is a int: expected an object with rows by number"),
         ("my_rows:Absent", {}, "my_rows:Absent: AttributeError: module 'my_rows' has no attribute"),
         ("no_rows:Rows", {}, "no_rows:Rows: ModuleNotFoundError: No module named 'no_rows'; its"),
         ("my_rows:broken", {}, "my_rows:broken: RuntimeError: no data today"),
         ("my_rows:dictionary", {}, r"'boxes' is a dict of corners: expected boxes \(xyxy, xywh"),
-        ("my_rows:texts", {}, r"texts\[0\]: expected a dict of fields, or a picture and its label"),
+        ("my_rows:texts", {}, r"texts\[0\]: expected a dict of fields, or an image and its label"),
         ("my_rows:Pairs", {"x": "image"}, "--field x=image: rows of my_rows:Pairs have no such"),
     ],
 )

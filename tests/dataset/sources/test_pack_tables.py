@@ -100,7 +100,7 @@ def test_columns_of_parquet_become_what_their_types_say(tmp_path):
         "when": pa.array(range(rows), pa.timestamp("s")),
     }
     pq.write_table(pa.table(columns), tmp_path / "a.parquet")
-    with pytest.raises(UsageError, match=r"column 'when' is of type timestamp\[.*\], which is no"):
+    with pytest.raises(UsageError, match=r"column 'when' has type timestamp\[.*\], which cannot"):
         pack(tmp_path / "a.parquet", tmp_path / "d", ONE)
     pack(tmp_path / "a.parquet", tmp_path / "d", Options(workers=1, fields={"when": "ignore"}))
     with open_dataset(tmp_path / "d") as dataset:
@@ -148,9 +148,9 @@ def test_what_is_wrong_is_named_by_line(tmp_path, image_folder, listed):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"", "expected a header with a name for each column"),
+        (b"", "expected a header with a name per column"),
         (b"a,b\n", "has a header, but no rows"),
-        (b"a,a\n1,2\n", "two columns are called 'a'; rename one"),
+        (b"a,a\n1,2\n", "two columns are named 'a'; rename one"),
         (b"a;b\n1;2\n", "expected columns separated by ',', got 'a;b'; write it with ','"),
         (b"a\n\xff\n", "expected UTF-8, got the byte 0xff near line"),
         (b'a\n"b"c\n', "line 2: ',' expected after"),
@@ -167,9 +167,9 @@ def test_tables_that_cannot_be(tmp_path, text, message):
     ("fields", "message"),
     [
         ({"b": "int64"}, "--field b=...: .*a.csv has no such column; it has a"),
-        ({"a": "ignore"}, "no column is left to be a field"),
+        ({"a": "ignore"}, "no column is left as a field"),
         ({"a": "photo"}, "--field a=photo: expected a kind among image, mask, label, text, bytes"),
-        ({"a": "float32[3]"}, r"a CSV has no column of arrays, got a=float32\[3\]"),
+        ({"a": "float32[3]"}, r"expected a kind without a shape for a CSV, got a=float32\[3\]"),
     ],
 )
 def test_kinds_that_cannot_be(tmp_path, fields, message):
@@ -181,9 +181,9 @@ def test_kinds_that_cannot_be(tmp_path, fields, message):
 def test_files_that_are_no_tables(tmp_path):
     (tmp_path / "a.parquet").write_bytes(b"PAR1 and so on")
     (tmp_path / "b.parquet").write_bytes(b"PAR1" + bytes(100) + b"PAR1")
-    with pytest.raises(UsageError, match=r"b.parquet is no Parquet file, or is damaged: \w+"):
+    with pytest.raises(UsageError, match=r"b.parquet is not a Parquet file, or is damaged: \w+"):
         pack(tmp_path / "b.parquet", tmp_path / "d", Options(workers=1))
-    with pytest.raises(UsageError, match=r"a.parquet is no Parquet file, or is damaged"):
+    with pytest.raises(UsageError, match=r"a.parquet is not a Parquet file, or is damaged"):
         pack(tmp_path / "a.parquet", tmp_path / "d", ONE)
     with pytest.raises(UsageError, match=r"cannot read .*b.csv: No such file or directory"):
         pack(tmp_path / "b.csv", tmp_path / "d", Options(workers=1, kind="table"))

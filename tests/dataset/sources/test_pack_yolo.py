@@ -79,7 +79,7 @@ def test_boxes(tmp_path, yolo, photographs):
 
 def test_images_without_labels_are_counted(tmp_path, yolo):
     report = pack(yolo(LABELS) / "data.yaml", tmp_path / "d", Options(workers=1, split="val"))
-    assert report.ignored == {"images without a file of labels: taken as without objects": 1}
+    assert report.ignored == {"images without a file of labels: packed without objects": 1}
     with open_dataset(tmp_path / "d") as dataset:
         assert [len(items(dataset, "boxes", number)["label"]) for number in (0, 1)] == [0, 1]
 
@@ -163,8 +163,8 @@ def test_what_is_wrong_with_labels_is_named_by_line(tmp_path, yolo):
         "5 of 5 samples of",
         "labels/train/astronaut.txt: line 3: expected a class from 0 to 1, got 2",
         "labels/train/chelsea.txt: line 1: expected a class and 4 numbers of a box, or x and y of "
-        "at least 3 corners, got 3 numbers behind the class",
-        "labels/train/coffee.txt: line 2: its box lies outside of the image, or has a negative "
+        "at least 3 corners, got 3 numbers after the class",
+        "labels/train/coffee.txt: line 2: its box is outside of the image, or has a negative "
         "size: [0.7, 0.25, 1.1, 0.75]",
         "labels/train/rocket.txt: line 1: expected numbers, got '0 nought 0.5 0.25 0.5'",
         "labels/train/nobody.txt: there is no image of this name",
@@ -181,14 +181,14 @@ def test_what_is_wrong_with_labels_is_named_by_line(tmp_path, yolo):
 
 def test_lines_that_fit_neither_masks_nor_keypoints(tmp_path, yolo):
     root = yolo({"china": "0 0.5 0.5 0.25 0.5\n"})
-    with pytest.raises(DatasetError, match="it has a box, but no outline of which --masks could"):
+    with pytest.raises(DatasetError, match="expected an outline, from which --masks makes a mask"):
         pack(root, tmp_path / "d", Options(workers=1, split="val", masks="semantic"))
     (root / "data.yaml").write_text("val: images/val\nkpt_shape: [1, 3]\n")
     message = "expected a class, 4 numbers of a box and 3 of each of 1 keypoints, got 4 numbers"
     with pytest.raises(DatasetError, match=message):
         pack(root, tmp_path / "d", ONE)
     (root / "labels" / "val" / "china.txt").write_text("0 0.5 0.5 0.25 0.5 1.5 0.5 2\n")
-    with pytest.raises(DatasetError, match=r"keypoint 0 at \[1.5, 0.5\] lies outside of the image"):
+    with pytest.raises(DatasetError, match=r"keypoint 0 at \[1.5, 0.5\] is outside of the image"):
         pack(root, tmp_path / "d", ONE)
     (root / "labels" / "val" / "china.txt").write_text("0 0.5 0.5 0.25 0.5 0.5 0.5 3\n")
     with pytest.raises(DatasetError, match=r"expected a visibility of 0, 1 or 2, got 3"):
@@ -198,13 +198,13 @@ def test_lines_that_fit_neither_masks_nor_keypoints(tmp_path, yolo):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("{", "data.yaml is no YAML: while parsing"),
-        ("!!python/object/apply:os.system [ls]", "data.yaml is no YAML: could not determine"),
+        ("{", "data.yaml: expected YAML: while parsing"),
+        ("!!python/object/apply:os.system [ls]", "data.yaml: expected YAML: could not determine"),
         ("- 1", "data.yaml: expected names of splits and classes, got list"),
-        ("train: images/x\n", "images/x, the images that data.yaml names, is no folder; lists of"),
+        ("train: images/x\n", "images/x: expected a folder of images, from data.yaml; lists of"),
         ("train: images/train\nnames: {1: a}\n", r"expected classes 0, 1, ..., got \[1\]"),
         ("train: images/train\nkpt_shape: [17]\n", r"expected \[keypoints, 2 or 3\], got \[17\]"),
-        ("train: labels/train\n", "holds no picture in labels/train; check the path"),
+        ("train: labels/train\n", "has no image in labels/train; check the path"),
     ],
 )
 def test_descriptions_that_cannot_be(tmp_path, yolo, data, message):

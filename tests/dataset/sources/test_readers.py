@@ -86,21 +86,21 @@ def test_what_cannot_be_read_is_named(root):
     )
     os.mkfifo(root / "pipe.jpg")
     assert bad(root, WholeFile(found(root, "pipe.jpg"))) == (
-        "pipe.jpg: it cannot be read: it is no plain file"
+        "pipe.jpg: it cannot be read: it is not a regular file"
     )
     table = found(root, "table")
     assert bad(root, Extract(0, 50, 9), [Container(table)]) == (
-        "the item: table ends within it: expected 9 bytes at 50, got 2"
+        "the item: table is too short: expected 9 bytes at 50, got 2"
     )
     os.utime(root / "table", ns=(1, 1_700_000_000_000_000_001))
     old = SourceFile("table", table.size_bytes, 1_600_000_000_000_000_000)
     assert bad(root, Extract(0, 0, 4), [Container(old)]) == (
         "the item: table: it changed while it was packed: it was written at "
-        "2023-11-14T22:13:20.000000001 UTC, and before at 2020-09-13T12:26:40.000000000 UTC; "
-        "let it rest, and run the same command again"
+        "2020-09-13T12:26:40.000000000 UTC and again at 2023-11-14T22:13:20.000000001 UTC; "
+        "stop changing it, and run the same command again"
     )
     shorter = SourceFile("table", 51, 1_600_000_000_000_000_000)
-    assert "it changed while it was packed: it had 51 bytes, and has 52; let" in bad(
+    assert "it changed while it was packed: it had 51 bytes and now has 52; stop" in bad(
         root, Extract(0, 0, 4), [Container(shorter)]
     )
 

@@ -78,7 +78,7 @@ def test_a_tar_that_is_cut_short(tmp_path):
     assert next(members).name == "a.jpg"
     with pytest.raises(
         TarError,
-        match=r"at byte 1536: the archive ends inside a header: it is cut short",
+        match=r"at byte 1536: the archive ends inside a header: it is truncated",
     ):
         next(members)
     (tmp_path / "c.tar").write_bytes(whole[:2100])
@@ -95,13 +95,13 @@ def test_damage_is_named_by_its_byte(tmp_path):
     data = bytearray((tmp_path / "a.tar").read_bytes())
     data[1536 + 130] ^= 1
     (tmp_path / "a.tar").write_bytes(data)
-    broken(tmp_path / "a.tar", r"at byte 1536: there is no header of a tar, or its checksum")
+    broken(tmp_path / "a.tar", r"at byte 1536: expected a tar header with a valid checksum")
     (tmp_path / "b.tar").write_bytes(b"")
     broken(tmp_path / "b.tar", "at byte 0: it is empty")
     for name, mode in (("gzip", "w:gz"), ("bzip2", "w:bz2"), ("xz", "w:xz")):
         with tarfile.open(tmp_path / "c.tar", mode) as tar:
             tar.addfile(tarfile.TarInfo("a.txt"))
-        broken(tmp_path / "c.tar", f"it is compressed by {name}; decompress it first")
+        broken(tmp_path / "c.tar", f"it is compressed with {name}; decompress it first")
 
 
 def header(**fields) -> bytes:
@@ -120,8 +120,11 @@ def again(data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (header(type=tarfile.GNUTYPE_SPARSE), "the member 'a.bin' is sparse; store it whole"),
-        (header(type=b"Z"), "the member 'a.bin' is of the unknown type b'Z'; store plain files"),
+        (
+            header(type=tarfile.GNUTYPE_SPARSE),
+            "the member 'a.bin' is sparse; store it as a regular file",
+        ),
+        (header(type=b"Z"), "the member 'a.bin' has the unknown type b'Z'; store regular files"),
         (
             again(header()[:124] + b"00000x00000\0" + header()[136:]),
             "expected octal digits as a size, got b'00000x00000",
@@ -142,7 +145,7 @@ def again(data: bytes) -> bytes:
             header(type=tarfile.XHDTYPE, size=22)
             + b"22 GNU.sparse.major=1\n".ljust(512, b"\0")
             + header(),
-            "a member is sparse; store it whole",
+            "a member is sparse; store it as a regular file",
         ),
         (
             header(type=tarfile.XHDTYPE, size=5010)

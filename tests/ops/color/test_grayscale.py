@@ -22,6 +22,6 @@ def test_other_channels_are_refused():
     with pytest.raises(StateError) as caught:
         Grayscale().declare((State.fixed("image", "uint8", (8, 8, 4)),))
     assert str(caught.value) == (
-        "grayscale has no rule for image uint8[8x8x4]: expected an image of 1 (grey) or 3 channels "
+        "grayscale has no rule for image uint8[8x8x4]: expected an image of 1 (gray) or 3 channels "
         "(red, green, blue). Drop the other channels first"
     )

@@ -15,8 +15,8 @@ BROKEN = {
     "ChangesItsSource": "the image kernel changed its source",
     "WritesBeyondScratch": "the image kernel wrote outside of scratch: declare more bytes",
     "DrawsInSecret": "draw reads its key, but `random` is false",
-    "DrawsOnItsBoxes": "draw changed the boxes it looks at",
-    "LeavesAField": "it leaves a field as it was",
+    "DrawsOnItsBoxes": "draw changed the boxes that it reads",
+    "LeavesAField": "it does not write a field",
     "TakesAnyKind": "declare accepts a kind that no kernel has a rule for",
     "DeclaresAnotherSize": r"it declared image uint8\[5x5x3\], but out_size gives",
     "NotInPlace": "the image kernel gives other bytes in place",
@@ -55,13 +55,13 @@ def test_what_breaks_the_contract_is_found(broken_ops, name):
 
 def test_parameters_that_are_lost_on_the_way_are_found(broken_ops):
     with pytest.raises(
-        ContractError, match=r"made again of its plain parameters \{\} it is another"
+        ContractError, match=r"built again from its plain parameters \{\} it is another"
     ):
         check_op(broken_ops.ForgetsAParameter(by=2))
 
 
 def test_values_must_be_given_where_no_noise_fits(broken_ops):
-    with pytest.raises(StateError, match="has rules for array only: say what to try it on with va"):
+    with pytest.raises(StateError, match="has rules for array only: pass trial values with va"):
         check_op(broken_ops.ArraysOnly())
     check_op(broken_ops.ArraysOnly(), [[("array", np.arange(12.0).reshape(3, 4))]], rows=2)
 

@@ -113,13 +113,13 @@ def closes_over(name):
 @pytest.mark.parametrize(
     ("make_it", "said"),
     [
-        (lambda d: define(size=(1, 2)), "parameter 'size': expected a default that is a truth"),
+        (lambda d: define(size=(1, 2)), "parameter 'size': expected a default that is a bool"),
         (lambda d: define(record=1), "parameter 'record': .* that name is in use"),
-        (lambda d: define()(closes_over(3)), "a kernel may not close over variables"),
+        (lambda d: define()(closes_over(3)), "a kernel must not close over variables"),
         (lambda d: d.fog.rule("image"), "fog: rule for 'image': has one already"),
         (lambda d: d.fog.rule("video"), "rule for 'video': expected one of image, mask, array"),
         (lambda d: d.fog.rule("boxes"), r'fog: boxes go where @fog.rule\("forward"\) says'),
-        (lambda d: d.fog.draws(a=int), "fog: draws: .* it draws already"),
+        (lambda d: d.fog.draws(a=int), "fog: draws: .* it already draws"),
         (lambda d: d.wrong.draws(a=str), "wrong: draws: expected once the fields .* got {'a'"),
         (lambda d: d.wrong.draws(), "wrong: draws: .* got no field"),
     ],

@@ -64,7 +64,7 @@ def test_by_zero(dividing, name):
         assert details["file"] == __file__
     (text,) = told
     assert f"op '{name}': its {what} (" in text
-    assert "at sample 7, epoch 2, seed 5. A kernel raises nothing: it tests a divisor" in text
+    assert "at sample 7, epoch 2, seed 5. A kernel must not raise: test a divisor" in text
     place = re.search(r"divides by zero in (.*dividing_ops\.py):(\d+), at", text)
     assert code in linecache.getline(place[1], int(place[2]))
 

@@ -62,8 +62,8 @@ def test_nothing_is_imported_that_was_not_allowed(fresh_names):
     with pytest.raises(BuildError) as caught:
         lookup("this:Zen")
     assert str(caught.value) == (
-        "'this:Zen': code of module 'this' may not be imported here; the operator of the daemon "
-        "allows it with `op_modules = ['this']` in [daemon] (--op-module this)"
+        "'this:Zen': importing code from module 'this' is not allowed here; the operator of "
+        "the daemon allows it with `op_modules = ['this']` in [daemon] (--op-module this)"
     )
     assert "this" not in sys.modules
 
@@ -83,8 +83,8 @@ def test_submodules_are_allowed_with_their_package(fresh_names):
     ("name", "message"),
     [
         ("custom_ops:nothing", "'custom_ops:nothing': module 'custom_ops' has no 'nothing'"),
-        ("custom_ops:draw", "'custom_ops:draw' is no op: expected a class made of stoker.ops.Op"),
-        ("json:dumps", "'json:dumps' is no op: expected a class made of stoker.ops.Op"),
+        ("custom_ops:draw", "'custom_ops:draw': expected a subclass of stoker.ops.Op"),
+        ("json:dumps", "'json:dumps': expected a subclass of stoker.ops.Op"),
         ("a b:C", "'a b:C': expected `module:attribute`"),
         (":C", "':C': expected `module:attribute`"),
         ("os:", "'os:': expected `module:attribute`"),
@@ -127,7 +127,7 @@ def test_an_op_inside_a_function_is_refused_at_the_line_that_uses_it():
 def test_a_class_that_hides_behind_another_is_refused(custom_ops, monkeypatch):
     kept = custom_ops.PickACorner
     monkeypatch.setattr(custom_ops, "PickACorner", ops.Invert)
-    with pytest.raises(BuildError, match="custom_ops:PickACorner is something else"):
+    with pytest.raises(BuildError, match="custom_ops:PickACorner is not the object that is used"):
         reference(kept, "op 'pick_a_corner'")
 
 

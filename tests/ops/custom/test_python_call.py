@@ -319,7 +319,10 @@ def test_functions_are_imported_only_where_it_is_allowed(functions, fresh_names)
     ("call", "message"),
     [
         (lambda s: ops.python(lambda x: x, s.image), "is defined inside a function"),
-        (lambda s: ops.python("custom_functions:NOT_A_FUNCTION", s.image), "is no function"),
+        (
+            lambda s: ops.python("custom_functions:NOT_A_FUNCTION", s.image),
+            "expected a callable object",
+        ),
         (lambda s: ops.python("custom_functions:x", s.image), "has no 'x'"),
         (lambda s: ops.python("__main__:x", s.image), "a worker cannot import __main__"),
         (

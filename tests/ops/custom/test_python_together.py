@@ -159,10 +159,10 @@ def test_a_failure_is_the_samples(functions):
         ("only_one", ("image", "mask"), "generator", "gave ndarray, expected a tuple of 2 arrays"),
         ("too_few", ("image", "mask", "weights"), "none", "gave 2 of them, expected a tuple of 3"),
         ("forgets", ("image", "mask"), "none", "it gave two results for one row"),
-        ("flip_both", ("image",), "generator", "together=True is about 2 to 8 values, got 1"),
+        ("flip_both", ("image",), "generator", "together=True takes 2 to 8 values, got 1"),
         ("where_bright", ("weights", "image", "mask"), "none", "expected an image or mask first"),
         ("flip_both", ("image", "boxes"), "generator", "has no rule for boxes; it has rules for"),
-        ("where_bright", ("image",) * 9, "none", "together=True is about 2 to 8 values, got 9"),
+        ("where_bright", ("image",) * 9, "none", "together=True takes 2 to 8 values, got 9"),
         ("where_bright", ("image", "mask", "weights"), "none", "gave float32 of shape"),
     ],
 )

@@ -68,7 +68,7 @@ def test_a_picture_of_the_size_is_copied(run_op):
 
 
 def test_outside_of_a_pipeline_a_size_is_needed():
-    with pytest.raises(ParameterError, match="known in a pipeline alone; give size="):
+    with pytest.raises(ParameterError, match="known only in a pipeline; give size="):
         FitBucket().params()
     with pytest.raises(ParameterError, match="expected crop to be"):
         FitBucket((5, 5), crop="left")

@@ -270,8 +270,8 @@ def test_parameters_are_checked(make, message):
         (ops.Cutmix(), LABEL, "ops.one_hot(label, classes=...)"),
         (ops.Cutmix(), State.fixed("array", "float32", (2, 3, 4, 5)), "cutmix has no rule"),
         (ops.Cutmix(), VARIED, "values of one size"),
-        (ops.Mosaic(), LABEL, "one label or number says nothing of four pictures"),
-        (ops.Mosaic(), ONE_HOT, "one label or number says nothing of four pictures"),
+        (ops.Mosaic(), LABEL, "one label or number cannot describe four images"),
+        (ops.Mosaic(), ONE_HOT, "one label or number cannot describe four images"),
         (ops.Mosaic(), VARIED, "values of one size"),
         (ops.Mosaic(), State.fixed("bytes", "uint8", (9,)), "mosaic has no rule for a bytes"),
     ],
@@ -286,6 +286,6 @@ def test_boxes_that_have_no_rule_are_refused(boxes_state):
     with pytest.raises(StateError, match="a pasted box may hide any part of an object"):
         ops.Cutmix().mixed(boxes_state)
     other = State.ragged("boxes", (ItemField("relative_xyxy", "float32", 4),), 3)
-    with pytest.raises(StateError, match="mosaic takes boxes as xyxy, got relative_xyxy"):
+    with pytest.raises(StateError, match="mosaic: expected boxes as xyxy, got relative_xyxy"):
         ops.Mosaic().mixed(other)
     assert ops.Mixup().mixed(other).bound == (6, 4)

@@ -120,7 +120,9 @@ def test_pictures_have_no_bucket_of_a_length():
 
 
 def test_parameters_and_states_that_cannot_be():
-    with pytest.raises(ParameterError, match="the length is that of a sample's bucket, which is"):
+    with pytest.raises(
+        ParameterError, match="without a length it takes that of the sample's bucket, which is"
+    ):
         FitLength().params()
     with pytest.raises(ParameterError, match="keep"):
         FitLength(5, "middle")

@@ -264,7 +264,7 @@ def test_the_digest_says_every_choice(make_spec):
     assert sizes[0] != sizes[1]
     first = plan_of(sizes, Buckets(**base), 4)
     assert plan_of(swapped, Buckets(**base), 4).digest != first.digest
-    with pytest.raises(UsageError, match=r"the stream was made for bucket plan 0{32}, this"):
+    with pytest.raises(UsageError, match=r"the stream was made for bucket plan 0{32}, but this"):
         BucketOrder(make_spec(rows=60, buckets="0" * 32), first)
 
 
@@ -289,7 +289,7 @@ def test_excluded_samples_are_as_if_they_were_not_there(leftovers, seed):
     assert plan.digest != other.digest
     with pytest.raises(UsageError, match=f"id {excluded[0]} is in no bucket: the plan leaves it"):
         plan.locate(excluded[0])
-    with pytest.raises(UsageError, match="expected one from 0 to 69, got 70"):
+    with pytest.raises(UsageError, match="expected an id from 0 to 69, got 70"):
         plan.locate(70)
     with pytest.raises(UsageError, match="the dataset has no sample that is not left out"):
         make_plan(blocks, request, 4, np.arange(70))
@@ -343,7 +343,7 @@ def _merged_by_fractions(plan, sizes, batch) -> list[int]:
 @pytest.mark.parametrize(
     ("sizes", "request_fields", "batch", "message"),
     [
-        ([(100, 100)] * 3, {}, 4, "has 3 samples for batches of 4, so an epoch might have no step"),
+        ([(100, 100)] * 3, {}, 4, "has 3 samples for batches of 4, so an epoch could have no step"),
         ([], {}, 4, "buckets: the dataset has no sample"),
         ([(9, 9), (0, 7)], {}, 1, "the image of id 1 has 0x7 pixels; expected sides from 1"),
     ],
@@ -355,7 +355,9 @@ def test_datasets_that_have_no_plan(sizes, request_fields, batch, message):
 
 def test_too_many_sizes_are_refused():
     sides = np.array(list(itertools.product(range(1, 66), range(1, 66))), np.int32).T
-    with pytest.raises(UsageError, match="4225 different sizes, at most 4096 are allowed: use a"):
+    with pytest.raises(
+        UsageError, match="4225 different sizes, but at most 4096 are allowed: use a"
+    ):
         make_plan([tuple(sides)], Buckets(resize=False, divisor=1), 1)
 
 
@@ -382,16 +384,16 @@ def test_what_does_not_go_together(make_spec):
     request = Buckets(max_area=128**2, divisor=16, leftovers="drop")
     with pytest.raises(UsageError, match="'drop' leaves incomplete batches out, and drop_last=Fal"):
         make_order(make_spec, sizes, request, 4, tail="pad")
-    with pytest.raises(UsageError, match=r"order.block=4: buckets have an order of their own"):
+    with pytest.raises(UsageError, match=r"order.block=4: buckets have their own order"):
         make_order(make_spec, sizes, Buckets(max_area=128**2), 4, order={"block": 4})
     order = make_order(make_spec, sizes, request, 4)
     with pytest.raises(UsageError, match="step: expected one from 0 to 6 in epoch 0, got 7"):
         order.rows(0, 7, 0, 4)
     with pytest.raises(UsageError, match="rows: expected 0 <= lo <= hi <= 4, got 0 and 5"):
         order.rows(0, 0, 0, 5)
-    with pytest.raises(UsageError, match="an id: expected one from 0 to 29, got 30"):
+    with pytest.raises(UsageError, match="expected an id from 0 to 29, got 30"):
         order.find(0, 30)
-    with pytest.raises(UsageError, match="visit 31: the bucket of id 3 has 30 samples"):
+    with pytest.raises(UsageError, match=r"expected a visit of at most 30, .* of id 3, got 31"):
         order.find(0, 3, 31)
     with pytest.raises(UsageError, match="epoch: expected one from 0, got -1"):
         order.find(-1, 3)

@@ -176,18 +176,21 @@ def test_empty_and_absurd_images_are_named(picture):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, "give max_area, the most pixels of an output"),
+        ({}, "give max_area, the maximum pixels of an output"),
         ({"max_area": 0}, "max_area: expected an integer from 1 to 67108864, got 0"),
         ({"max_area": 1.5}, "max_area: expected an integer from 1 to 67108864, got 1.5"),
-        ({"max_area": 63 * 64}, "max_area=4032 is too small for any bucket: the least side is 64"),
+        (
+            {"max_area": 63 * 64},
+            "max_area=4032 is too small for any bucket: the smallest side is 64",
+        ),
         ({"max_area": 9999, "divisor": 0}, "divisor: expected an integer from 1 to 4096, got 0"),
         (
             {"max_area": 9999, "max_side": 63},
-            "no multiple of divisor=64 lies between min_side=None and max_side=63",
+            "no multiple of divisor=64 is between min_side=None and max_side=63",
         ),
         (
             {"max_area": 99999, "min_side": 65, "max_side": 127},
-            "no multiple of divisor=64 lies between min_side=65 and max_side=127",
+            "no multiple of divisor=64 is between min_side=65 and max_side=127",
         ),
         ({"max_area": 9999, "min_side": True}, "min_side: expected an integer from 1 to 65535"),
         ({"max_area": 9999, "resize": False}, "choose a size to resize to; with resize=False"),

@@ -168,7 +168,7 @@ def test_a_kept_length_is_that_of_a_multiple_or_the_greatest():
         ({"bounds": tuple(range(1, 300))}, "bounds: expected 1 to 256 lengths, got"),
         ({"bounds": (8, 8)}, r"bounds: expected ascending lengths, got \(8, 8\)"),
         ({"bounds": (0, 8)}, "bounds: expected an integer from 1 to 1048576, got 0"),
-        ({"bounds": (8, 9), "max_length": 9}, "max_length=9: with bounds the last of them is the"),
+        ({"bounds": (8, 9), "max_length": 9}, "max_length=9: the last bound is already the"),
         ({"multiple": 8, "longer": "cut"}, "longer: expected 'error' or 'truncate' or 'drop', got"),
         ({"multiple": 8, "constant": "pixels"}, "constant: expected 'rows' or 'tokens', got"),
         ({"multiple": 8, "leftovers": "lose"}, "leftovers: expected 'carry' or 'merge' or 'drop'"),
@@ -183,12 +183,16 @@ def test_requests_that_cannot_be(fields, message):
 @pytest.mark.parametrize(
     ("lengths", "fields", "message"),
     [
-        ([5, 9, 70, 71], {"bounds": (8, 64)}, "sequence of id 2 has the length 70; 2 are longer"),
+        ([5, 9, 70, 71], {"bounds": (8, 64)}, "sequence of id 2 has length 70; 2 are longer"),
         ([5, 2**20 + 1], {"multiple": 8}, "the sequence of id 1 .* 1 is longer than 1048576, the"),
-        ([5, -1], {"multiple": 8}, "the sequence of id 1 has the length -1; expected a length fro"),
+        ([5, -1], {"multiple": 8}, "the sequence of id 1 has length -1; expected a length fro"),
         ([9, 9], {"bounds": (8,), "longer": "drop"}, "dataset has no sample that is not left out"),
         ([], {"bounds": (8,)}, "the dataset has no sample$"),
-        ([9] * 3, {"bounds": (16,)}, "a batch is larger than every bucket: the fullest, 16, has 3"),
+        (
+            [9] * 3,
+            {"bounds": (16,)},
+            "a batch is larger than every bucket: the fullest one, 16, has 3",
+        ),
     ],
 )
 def test_datasets_that_have_no_plan(lengths, fields, message):
@@ -207,5 +211,5 @@ def test_what_is_no_request_is_refused():
     assert isinstance(request_from_bytes(good), LengthBuckets)
     assert isinstance(request_from_bytes(Buckets(max_area=999999).to_bytes()), Buckets)
     for data in (good.replace(b"lengths", b"length"), good.replace(b"64", b"4"), b'{"kind":1}'):
-        with pytest.raises(UsageError, match=r"this is no request for buckets|ascending"):
+        with pytest.raises(UsageError, match=r"expected a request for buckets|ascending"):
             request_from_bytes(data)

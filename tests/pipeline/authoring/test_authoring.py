@@ -142,10 +142,10 @@ def test_sites_name_the_users_line(toys):
 def test_outputs_are_checked(toys, photo):
     raises(r"test_authoring.py:\d+: <lambda>: a pipeline returns a dict .*got list", lambda s: [])
     raises(r"expected 1 to 256 outputs, got 0", lambda s: {})
-    raises(r"an output is named by text, got 3", lambda s: {3: s.image})
+    raises(r"expected the names of outputs to be strings, got 3", lambda s: {3: s.image})
     raises(r"the output name 'index' is reserved", lambda s: {"index": s.label})
     raises(
-        r"output 'image': expected a value made of the sample's fields, got int",
+        r"output 'image': expected a value made from the sample's fields, got int",
         lambda s: {"image": 3},
     )
     varied = {"image": State("image", "uint8", (None, None, 3), (9, 9, 3))}
@@ -160,10 +160,10 @@ def test_outputs_are_checked(toys, photo):
 
 def test_nested_outputs_are_refused(toys):
     raises(
-        r"output 'pair': outputs are not nested, got dict: .* such as 'pair.left'",
+        r"output 'pair': expected a value, got dict: outputs cannot be .* such as 'pair.left'",
         lambda s: {"pair": {"left": s.image}},
     )
-    raises(r"output 'pair': outputs are not nested, got tuple", lambda s: {"pair": (s.a, s.b)})
+    raises(r"output 'pair': expected a value, got tuple", lambda s: {"pair": (s.a, s.b)})
 
 
 def test_recursion_and_endless_loops_are_refused(toys):
@@ -185,8 +185,14 @@ def test_recursion_and_endless_loops_are_refused(toys):
 
     looped = pipeline(calls_itself)
     line = r"test_authoring.py:\d+: "
-    raises(line + "<lambda>: it calls itself without end", lambda s: {"x": forever(s.label)})
-    raises(line + "calls_itself: it calls itself without end", calls_itself)
+    raises(
+        line + "<lambda>: the function, or one of its helpers, calls itself without end",
+        lambda s: {"x": forever(s.label)},
+    )
+    raises(
+        line + "calls_itself: the function, or one of its helpers, calls itself without end",
+        calls_itself,
+    )
     raises(line + r"`if`s on values .* nested deeper than 16.* a function that calls itself",
            lambda s: {"x": until(s.label)})  # fmt: skip
     raises(line + r"the pipeline has more than \d+ steps", many)
@@ -210,12 +216,12 @@ def test_fields_are_checked(toys):
         lambda s: {"x": s.lable},
         label,
     )
-    raises(r"no field 'image'; it has: no field at all", lambda s: {"x": s.image})
+    raises(r"no field 'image'; it has: no fields", lambda s: {"x": s.image})
     odd = {"x": State.fixed("array", "complex64", (2,))}
     raises(
-        r"field 'x' is array complex64\[2\]: its dtype cannot be used", lambda s: {"x": s.x}, odd
+        r"field 'x' is array complex64\[2\]: its dtype is not supported", lambda s: {"x": s.x}, odd
     )
-    raises(r"a field is named by text, got 3", lambda s: {"x": s[3]})
+    raises(r"expected the name of a field as a string, got 3", lambda s: {"x": s[3]})
     raises(
         r"'stoker.hour': there are stoker.epoch, stoker.view, stoker.step, stoker.progress",
         lambda s: {"x": s["stoker.hour"]},
@@ -230,12 +236,12 @@ def test_values_are_checked(toys):
     )
     raises(r"field 'a' cannot be iterated over", lambda s: {"x": list(s.a)})
     raises(r"fields of a sample cannot be iterated over", lambda s: {"x": [*s]})
-    raises(r"field 'a' has no length yet: `.count` is how many", lambda s: {"x": len(s.a)})
-    raises(r"field 'a' cannot be indexed or cut: use an op", lambda s: {"x": s.a[:8]})
+    raises(r"field 'a' has no length yet: `.count` is the number", lambda s: {"x": len(s.a)})
+    raises(r"field 'a' cannot be indexed or sliced: use an op", lambda s: {"x": s.a[:8]})
     raises(r"field 'a' has no 'shape'; it has count, height, max", lambda s: {"x": s.a.shape})
     for number in (float, int, round, abs, [1, 2].__getitem__, lambda value: value**2):
         raises(
-            r"field 'a' is decided for each sample, so it is no number of Python's yet",
+            r"field 'a' differs per sample, so it has no Python value while",
             lambda s, number=number: {"x": number(s.a)},
         )
     raises(r"add: expected a field of the sample.*got str", lambda s: {"x": s.a + "b"})

@@ -233,8 +233,8 @@ def test_a_stacked_output_names_the_forms():
         (lambda x: outputs.pad(x, fill=float("nan")), "to be a finite number, got nan"),
         (lambda x: outputs.pad(x, fill=256), "for image .* an integer from 0 to 255, got 256"),
         (lambda x: outputs.pad(x, fill=0.5), "to be an integer from 0 to 255, got 0.5"),
-        (lambda x: outputs.pad(outputs.ragged(x)), "has one form, and this one is ragged"),
-        (lambda x: outputs.as_list(3), "as_list: expected a value made of the sample's fields"),
+        (lambda x: outputs.pad(outputs.ragged(x)), "expected a value without a form, got ragged"),
+        (lambda x: outputs.as_list(3), "as_list: expected a value made from the sample's fields"),
         (lambda x: ops.invert(outputs.pad(x)), r"a form \(pad\) says .* after all ops"),
     ],
 )
@@ -249,11 +249,11 @@ def test_forms_that_cannot_be(form, said):
     [
         (
             lambda sample: {"label": outputs.pad(sample.label)},
-            r"label int64\[\] is one number, which has no form \(pad\)",
+            r"label int64\[\] is one number, which cannot have a form \(pad\)",
         ),
         (
             lambda sample: {"boxes": outputs.as_list(sample.boxes)},
-            "boxes are delivered as values and offsets, and have no other form",
+            "boxes are delivered as values and offsets, and cannot have another form",
         ),
         (
             lambda sample: {
@@ -285,7 +285,7 @@ def test_a_padded_size_that_follows_from_pixels():
 
     said = refusal(define)
     assert "output 'image' is padded to the longest row of its batch" in said
-    assert "follows from a condition that reads pixels (mean)" in said
+    assert "depends on a condition that reads pixels (mean)" in said
     assert "test_forms.py:" in said
 
     def to_the_bound(sample):
@@ -310,8 +310,8 @@ def test_images_of_differing_channels_are_delivered_alone():
         return {"x": outputs.as_list(x), "y": outputs.as_list(ops.invert(x))}
 
     for define in (stacked, padded):
-        assert "deliver what comes of them by outputs.as_list, with no op behind" in refusal(define)
-    assert "the value can only be delivered, by outputs.as_list" in refusal(read)
+        assert "deliver the joined value by outputs.as_list, without a later op" in refusal(define)
+    assert "can only be delivered, by outputs.as_list" in refusal(read)
 
 
 def test_statistics_of_what_may_be_empty():
@@ -322,11 +322,17 @@ def test_statistics_of_what_may_be_empty():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"output": "none", "form": "pad"}, "form is given to 'none', which is no output"),
-        ({"output": "words", "form": "list", "fill": 3}, "only pad has a multiple, a fill and a"),
+        (
+            {"output": "none", "form": "pad"},
+            "form of 'none': expected the name of an output without",
+        ),
+        ({"output": "words", "form": "list", "fill": 3}, "only pad takes a multiple, a fill and a"),
         ({"output": "words", "form": "tower"}, "Invalid enum value 'tower'"),
         ({"output": "words", "form": "pad", "multiple": 0}, "Expected `int` >= 1"),
-        ({"output": "words", "form": "pad", "fill": 1e300}, "its fill 1e\\+300 is no number"),
+        (
+            {"output": "words", "form": "pad", "fill": 1e300},
+            "expected a finite fill up to .*, got 1e\\+300",
+        ),
     ],
 )
 def test_graph_data_that_cannot_be(change, said):
@@ -334,7 +340,7 @@ def test_graph_data_that_cannot_be(change, said):
     with pytest.raises(BuildError, match=said):
         Graph.from_data({**data, "forms": [change]})
     doubled = {**data, "forms": data["forms"] * 2}
-    with pytest.raises(BuildError, match="no output, or has one already"):
+    with pytest.raises(BuildError, match="expected the name of an output without another form"):
         Graph.from_data(doubled)
 
 
@@ -371,7 +377,10 @@ def test_what_forms_and_batch_ops_would_ask_of_each_other():
 
     states = {**STATES, "image": SAME}
     said = refusal(formed, states)
-    assert "output 'x': a batch op mixes rows of one shape, so it has no form (list)" in said
+    assert (
+        "output 'x': a batch op mixes rows of one shape, so the output cannot have a form (list)"
+        in said
+    )
     with pytest.raises(BuildError, match="a pipeline with batch ops cannot pad, since rows that"):
         bind(mixing(outputs.pad).graph(), states)
     bind(mixing(outputs.ragged).graph(), states)
@@ -393,5 +402,5 @@ def test_a_padded_size_that_follows_from_what_is_left_of_boxes():
         return {"image": outputs.pad(image), "boxes": boxes}
 
     states = {**STATES, "boxes": boxes}
-    assert "follows from how many boxes are left" in refusal(counted, states)
-    assert "follows from iou_crop, which looks at boxes" in refusal(looked_at, states)
+    assert "depends on the number of remaining boxes" in refusal(counted, states)
+    assert "depends on iou_crop, which reads boxes" in refusal(looked_at, states)

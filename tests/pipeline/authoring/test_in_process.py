@@ -158,7 +158,7 @@ def test_frames_are_checked(fields):
     image, mask = fields["image"], fields["mask"]
     with pytest.raises(UsageError, match=r"train: .* every list of frames, but image has 2, mask"):
         train({"image": [image] * 2, "mask": [mask] * 3, "label": 0})
-    with pytest.raises(UsageError, match=r"field 'mask': frames that share .* have one shape"):
+    with pytest.raises(UsageError, match=r"field 'mask': expected frames of one shape"):
         train({"image": [image] * 2, "mask": [mask, mask[:50]], "label": 0})
 
 

@@ -121,8 +121,8 @@ def test_two_calls_with_one_default_name(toys):
     assert message.count("conftest.py:") == 2
     for part in (
         "toy_flip: the default stream name 'toy_flip' is taken by the call at",
-        "If both calls shall make the same decision",
-        "if each shall decide for itself",
+        "If both calls should make the same decision",
+        "if each should decide for itself",
         "with scope('...')",
     ):
         assert part in message
@@ -154,9 +154,11 @@ def test_scope_and_stream_names_are_checked(toys):
 
     with pytest.raises(BuildError, match=r"scope: expected a name such as 'left'.*, got '/x'"):
         graph(scoped)
-    with pytest.raises(BuildError, match=r"a stream name is text .*'stoker/', got 'stoker/order'"):
+    with pytest.raises(
+        BuildError, match=r"expected a stream name that is a string .*'stoker/', got 'stoker/order'"
+    ):
         graph(lambda sample: toys.flip(sample.image, stream="stoker/order"))
-    with pytest.raises(BuildError, match=r"toy_scale draws nothing, so stream='x' has no meaning"):
+    with pytest.raises(BuildError, match=r"toy_scale draws nothing, so stream='x' has no effect"):
         graph(lambda sample: toys.Scale()(sample.image, stream="x"))
 
 

@@ -50,8 +50,8 @@ def test_programs_as_they_are_written_pass(plan):
     ("name", "what", "operands", "message"),
     [
         ("kernel", "of normalize", {"ranks": 8 * 2 + 3}, "its arrays have other ranks than image"),
-        ("kernel", "of normalize", {"into": 4}, "elements of array float16.* have not 4 bytes"),
-        ("kernel", "of normalize", {"item": 2}, "elements of image uint8.* have not 2 bytes"),
+        ("kernel", "of normalize", {"into": 4}, "elements of array float16.* do not have 4 bytes"),
+        ("kernel", "of normalize", {"item": 2}, "elements of image uint8.* do not have 2 bytes"),
         (
             "kernel",
             "image kernel of gaussian",
@@ -62,8 +62,8 @@ def test_programs_as_they_are_written_pass(plan):
         ("kernel", "mask kernel", {"src": 0}, "compiled for mask int32.*, value 0 is image uint8"),
         ("kernel", "of normalize", {"decision": 0}, "decision 0 is of random_resized_crop"),
         ("draw", "of gaussian_blur", {"decision": 9}, "there is no decision 9"),
-        ("kernel", "of gaussian_blur", {"bytes": 10**9}, "its scratch lies in bytes"),
-        ("kernel", "of gaussian_blur", {"at": -64}, "its scratch lies in bytes -64"),
+        ("kernel", "of gaussian_blur", {"bytes": 10**9}, "its scratch is in bytes"),
+        ("kernel", "of gaussian_blur", {"at": -64}, "its scratch is in bytes -64"),
     ],
 )
 def test_a_call_that_does_not_fit_is_refused(plan, name, what, operands, message):
@@ -74,7 +74,7 @@ def test_a_call_that_does_not_fit_is_refused(plan, name, what, operands, message
 def test_places_that_do_not_fit_are_refused(plan):
     program = write_program(plan)
     program.values[program.arena[0], 0] = plan.arena_bytes
-    with pytest.raises(TypeError, match=r"program: value \d+ lies in bytes"):
+    with pytest.raises(TypeError, match=r"program: value \d+ is in bytes"):
         prove(plan, program)
     program = write_program(plan)
     slot = next(row for row in program.code if row[0] == CODES["slot"])
@@ -85,7 +85,7 @@ def test_places_that_do_not_fit_are_refused(plan):
     line = line_of(blur, "kernel", "of gaussian_blur")
     source = blur.code[line, 1 + FORMS["kernel"].index("src")]
     blur.code[line, 1 + FORMS["kernel"].index("at")] = blur.values[source, 0]
-    with pytest.raises(TypeError, match="lies over what it reads or writes"):
+    with pytest.raises(TypeError, match="overlaps memory that it reads or writes"):
         prove(plan, blur)
 
 

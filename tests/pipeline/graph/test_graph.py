@@ -222,15 +222,15 @@ def nested(depth):
         ),
         (
             data_of(image(), draw([0], params={"p": 1.0}, varies=[["p", None, 0]]), apply(1, 0)),
-            "parameter 'p' of horizontal_flip varies: expected null in its place, got 1.0",
+            "parameter 'p' of horizontal_flip varies: expected null as its value, got 1.0",
         ),
         (
             data_of(image(), draw([0], params={"p": [None]}, varies=[["p", 1, 0]]), apply(1, 0)),
-            r"parameter 'p' of horizontal_flip varies: expected null in its place, got \[None\]",
+            r"parameter 'p' of horizontal_flip varies: expected null as its value, got \[None\]",
         ),
         (
             data_of(image(), draw([0], varies=[["q", 0, 0]]), apply(1, 0)),
-            "parameter 'q' of horizontal_flip varies: expected null in its place, got no such",
+            "parameter 'q' of horizontal_flip varies: expected null as its value, got no such",
         ),
         (nested(MAX_DEPTH + 1), "nested deeper than 16"),
         (nested(5000), "nested deeper than 16"),
@@ -245,7 +245,7 @@ def nested(depth):
                 },
                 outputs=[["x", 0]],
             ),
-            "inputs stand at the top level only",
+            "inputs are allowed only at the top level",
         ),
         (
             data_of(
@@ -262,7 +262,7 @@ def nested(depth):
         ),
         (
             {**data_of(image()), "unneeded": [{**CALL, "of": ["image"]}, {**CALL, "of": [1]}]},
-            "unneeded call 1 uses a call that is not before it",
+            "unneeded call 1 uses a call that does not precede it",
         ),
         ({**data_of(image()), "unneeded": [{**CALL, "of": [0.5]}]}, "unneeded"),
     ],
@@ -295,7 +295,7 @@ def test_versions_and_unknown_ops():
     old = Graph.from_data(data_of(image(), draw([0], version=9), apply(1, 0)))
     with pytest.raises(
         VersionError,
-        match=r"horizontal_flip: the pipeline was made for version 9, here is version 1\. .* anew",
+        match=r"horizontal_flip: the pipeline was made for version 9, this is version 1\. .* again",
     ):
         bind(old, states)
     unknown = Graph.from_data(data_of(image(), draw([0], op="horizontal_flop"), apply(1, 0)))

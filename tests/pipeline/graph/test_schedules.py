@@ -102,9 +102,11 @@ def test_in_process_frozen_and_without_pixels(fields):
         for epoch in range(3)
     ]
     assert frozen[0] == frozen[1] == frozen[2]  # a freeze holds the draw; the range still follows
-    with pytest.raises(UsageError, match=r"reads ctx.progress, so the length .* give total_epochs"):
+    with pytest.raises(UsageError, match=r"reads ctx.progress, so the length .* pass total_epochs"):
         train(fields, step=1)
-    with pytest.raises(UsageError, match=r"reads ctx.step, which this row does not say: give step"):
+    with pytest.raises(
+        UsageError, match=r"reads ctx.step, which this row does not have: pass step"
+    ):
         train(fields, progress=0.5)
 
 
@@ -209,7 +211,7 @@ def test_schedules_are_tried_when_a_stream_opens(fields):
     def endless(sample, ctx):
         return {"image": ops.invert(sample.image, p=ctx.progress)}
 
-    with pytest.raises(UsageError, match=r"reads ctx.progress, so the length .* give total_epochs"):
+    with pytest.raises(UsageError, match=r"reads ctx.progress, so the length .* pass total_epochs"):
         tried(endless.plan_for(fields), spec_of(total_epochs=None))
 
     @pipeline

@@ -120,7 +120,7 @@ def test_pixels_are_needed_for_conditions_on_them(toys, photo):
     plan = train.plan_for({"image": photo[0], "label": np.int64(1)})
     drawn = decide(plan, Row(1, 2, 3), {}, {"label": 1})
     assert [entry["op"] for entry in drawn] == ["toy_flip"]
-    with pytest.raises(UsageError, match="a condition reads a number made of pixels"):
+    with pytest.raises(UsageError, match="a condition reads a number computed from pixels"):
         decide(plan, Row(1, 2, 3), {}, {"label": 3})
 
 
@@ -133,8 +133,8 @@ def test_statistics_of_what_has_none(toys):
     def refused(body):
         with pytest.raises(
             BuildError,
-            match=r"test_statistics.py:\d+: mean: mean is that of an image, mask or array of "
-            r"uint8, uint16, int32, float32, got .*: ask for it before an op makes something else",
+            match=r"test_statistics.py:\d+: mean: expected an image, mask or array of "
+            r"uint8, uint16, int32, float32, got .*: ask for it before an op converts the levels",
         ):
             bind(pipeline(lambda sample: {"x": body(sample).mean()}).graph(), states)
 

@@ -168,7 +168,7 @@ def test_an_op_without_a_switch_that_does_something_was_applied(varied, photo):
 
 
 def test_units():
-    assert unit_of(ops.GaussianNoise(), "sigma") == "grey levels"
+    assert unit_of(ops.GaussianNoise(), "sigma") == "gray levels"
     assert unit_of(ops.GaussianBlur(), "sigma") == "px"
     assert unit_of(ops.Rotate(10), "angle") == "degrees"
     assert unit_of(ops.Brightness(), "factor") == ""

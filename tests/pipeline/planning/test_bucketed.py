@@ -93,9 +93,11 @@ def test_numbers_are_those_of_a_crop():
     assert made["crop_top"] + made["crop_left"] > 0
     with pytest.raises(BuildError, match="decision of horizontal_flip has no number 'top'"):
         flipped.plan_for({"image": PHOTO})
-    with pytest.raises(BuildError, match=r"top: expected the result of an op, which decided it"):
+    with pytest.raises(BuildError, match=r"top: expected the result of an op that decided it"):
         unmade.graph()
-    with pytest.raises(BuildError, match="crop_numbers: expected an image and what fit_bucket"):
+    with pytest.raises(
+        BuildError, match="crop_numbers: expected an image and the result of fit_bucket"
+    ):
         ops.crop_numbers(PHOTO, PHOTO)
 
 
@@ -143,7 +145,7 @@ def test_lists_fit_to_buckets_too():
 
 
 def test_without_buckets_it_is_refused():
-    with pytest.raises(BuildError, match="and there are no buckets: give buckets= to the Loader"):
+    with pytest.raises(BuildError, match="and there are no buckets: pass buckets= to the Loader"):
         fitted(sample())
     with pytest.raises(BuildError, match="there are no buckets"):
         aware.plan_for({"image": PHOTO})

@@ -130,7 +130,7 @@ def test_a_graph_holds_a_fold_as_one_apply(mixed):
     fold = next(node for node in data["nodes"] if node["node"] == "apply" and len(node["to"]) == 3)
     fold["results"] = 2
     with pytest.raises(
-        BuildError, match=r"one result for each of 3 values .* or one of all, got 2"
+        BuildError, match=r"one result for each of 3 values .* or one for all of them, got 2"
     ):
         Graph.from_data(data)
 
@@ -147,7 +147,9 @@ def test_an_op_of_one_value_makes_no_one_of_several():
     draw = next(node for node in data["nodes"] if node["node"] == "draw")
     draw.update(op="invert", params={"p": 1.0}, stream="s")
     fields = dict.fromkeys("ab", State.fixed("image", "uint8", (8, 8, 3)))
-    with pytest.raises(BuildError, match="invert makes no one value of 2"):
+    with pytest.raises(
+        BuildError, match="invert takes one value per result; it cannot merge 2 values into one"
+    ):
         bind(Graph.from_data(data), fields)
 
 
@@ -176,7 +178,7 @@ def test_a_call_is_refused_by_line():
 
     refused(r"stack on image uint8\[8x8x3\]: stack makes one", lambda s: ops.stack(s.image))
     refused(
-        r"stack on image uint8\[8x8x3\] and mask uint8\[8x8\]: stack takes values of one kind",
+        r"stack on image uint8\[8x8x3\] and mask uint8\[8x8\]: stack: expected values of one kind",
         lambda s: ops.stack(s.image, s.mask),
     )
     refused("random_blend: expected count", lambda s: ops.random_blend(s.image))

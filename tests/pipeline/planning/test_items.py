@@ -231,7 +231,7 @@ def test_branches_with_other_fields_are_refused():
             boxes = ops.track_visible(boxes)
         return {"boxes": boxes}
 
-    refused(define, "items of other fields do not join")
+    refused(define, "items with other fields cannot join")
 
 
 def test_boxes_of_no_picture_follow_the_first_image():
@@ -267,7 +267,7 @@ def test_boxes_with_the_mask_alone_check_that_image_and_mask_agree():
     fields = sample(1)
     for plan in (bound(define), bound(swapped)):
         run(Interpreter(plan), Row(0, 0, 0), fields)
-    with pytest.raises(SampleError, match="have one height and width"):
+    with pytest.raises(SampleError, match="expected one height and width"):
         run(Interpreter(plan), Row(0, 0, 0), {**fields, "mask": fields["mask"][:-1]})
 
 
@@ -281,7 +281,7 @@ def test_count_is_of_items():
     def define(sample):
         return {"n": sample.image.count}
 
-    refused(define, "count is that of boxes or keypoints, got image")
+    refused(define, "count: expected boxes or keypoints, got image")
 
 
 def test_converted_boxes_go_nowhere_else():
@@ -290,7 +290,7 @@ def test_converted_boxes_go_nowhere_else():
         image, boxes = ops.horizontal_flip(sample.image, boxes)
         return {"image": ops.resize(image, size=8), "boxes": boxes}
 
-    refused(define, "takes boxes as xyxy, got xywh: convert them after all other ops")
+    refused(define, "expected boxes as xyxy, got xywh: convert them after all other ops")
 
 
 def test_visible_needs_tracking():
@@ -344,7 +344,7 @@ class Greedy(Op):
 @pytest.mark.parametrize("engine", [Interpreter, compile_plan])
 def test_a_kernel_that_adds_items_is_caught(engine):
     plan = bound(lambda sample: {"boxes": Greedy()(sample.boxes)})
-    with pytest.raises(SampleError, match="returned 3 items for 2; it may keep or leave out"):
+    with pytest.raises(SampleError, match="returned 3 items for 2; it may keep or drop"):
         run(engine(plan), Row(0, 0, 0), sample(0, 2))
 
 
@@ -408,7 +408,7 @@ def test_in_process_outputs_can_be_given_again():
         ({"xy": [[np.nan, 5]]}, r"keypoints: expected finite coordinates, got \[nan, 5.0\] at 0"),
         (
             {"xyxy": [[0, 0, 1, 1], [-0.5, 5, 2, 9]], "label": [1, 2]},
-            r"boxes: expected places in a picture of \d+x\d+ pixels .* got \[-0.5, .* at 1; clip",
+            r"boxes: expected coordinates in an image of \d+x\d+ .* got \[-0.5, .* at 1; clip",
         ),
         ({"xyxy": [[1, 2, 3, 4]], "label": [1, 2]}, "label: expected 1 rows of numbers, one for"),
         ({"xyxy": [[1, 2, 3, 4]], "name": ["cat"]}, "name: expected 1 rows of numbers"),
@@ -450,7 +450,7 @@ def test_decisions_from_boxes_are_the_same_in_every_engine(engine):
         assert dry == plain.records()
         cropped += sum(entry["record"]["applied"] for entry in dry if "applied" in entry["record"])
     assert cropped > 30
-    with pytest.raises(UsageError, match=r"iou_crop at .* looks at boxes: give the records of"):
+    with pytest.raises(UsageError, match=r"iou_crop at .* reads boxes: give the records of"):
         decide(plan, row, {"image": size}, {"boxes": 3, "keypoints": 1})
 
 
@@ -511,7 +511,9 @@ def test_a_decision_from_boxes_needs_image_and_boxes():
         boxes = ops.convert_boxes(sample.boxes, form="xywh")
         return {"image": ops.resize(ops.iou_crop(sample.image, boxes)[0], size=8)}
 
-    refused(converted, "iou_crop takes boxes as xyxy, got xywh: convert them after all other ops")
+    refused(
+        converted, "iou_crop: expected boxes as xyxy, got xywh: convert them after all other ops"
+    )
 
     def elsewhere(sample):
         image = ops.resize(sample.image, size=32)

@@ -111,9 +111,9 @@ def state(*shape, bound=None, kind="image", dtype="uint8", items=()):
         (state(5, 5, 3, dtype="object"), "its dtype is one of bool, uint8"),
         (
             state(5, 5, 3, kind="picture"),
-            "a kernel makes image, mask, label, scalar, array, bytes, and",
+            "a kernel makes image, mask, label, scalar, array, bytes, but",
         ),
-        (state(5, 5, 3, items=(XYXY,)), "and no items. Correct its declare"),
+        (state(5, 5, 3, items=(XYXY,)), "but not items. Correct its declare"),
         (lambda given: (([given]), 0), r"expected \(states, scratch bytes\) with a tuple of one"),
         (lambda given: ((given, given), 0), "with a tuple of one state, got"),
         (lambda given: None, "with a tuple of one state, got None"),
@@ -171,14 +171,14 @@ def test_parameters_of_another_layout(params, message):
         ({"forward": staticmethod(stay), "items_declared": IMAGE}, "expected a state of boxes"),
         (
             {"forward": staticmethod(stay), "items_declared": State.ragged("boxes", (XYXY,), 8)},
-            "goes in, and all of it may stay",
+            "goes in, and all of it may remain",
         ),
         (
             {
                 "items": {"boxes": ItemsKernel(all_items)},
                 "items_declared": State.ragged("boxes", BOXES.items, 7),
             },
-            "goes in, and all of it may stay",
+            "goes in, and all of it may remain",
         ),
     ],
 )
@@ -193,7 +193,9 @@ def test_fields_whose_manifest_lies(bound):
     graph = Graph.from_data(
         {"version": 1, "nodes": [{"node": "input", "field": "x"}], "outputs": [["x", 0]]}
     )
-    with pytest.raises(BuildError, match=r"field 'x' is said to be .*the dataset's manifest is"):
+    with pytest.raises(
+        BuildError, match=r"field 'x': the manifest says .*the dataset's manifest is"
+    ):
         bind(graph, {"x": State("array", "uint8", (5, None), bound)})
 
 

@@ -236,7 +236,7 @@ def test_nothing_but_batch_ops_follows():
 
     for define in (op, instance, expression, statistic):
         message = refused(define)
-        assert "this reads what mixup (at " in message, define.__name__
+        assert "this reads the result of mixup (at " in message, define.__name__
         assert "Move this before it" in message
 
 
@@ -256,7 +256,7 @@ def test_branches_hold_batch_ops_alone():
     for define in (branch, other):
         message = refused(define)
         assert "are not one value that batch ops mix" in message
-        assert "Let the branches hold batch ops alone" in message
+        assert "Use only batch ops in the branches" in message
 
 
 def test_alternatives_read_rows_as_they_are_before_them(samples):
@@ -330,9 +330,9 @@ def test_one_order_for_all_values():
     def late(sample):
         return {"image": ops.mosaic(ops.mixup(sample.image))}
 
-    assert "batch ops stand in one order for all values, each once" in refused(crossed)
-    assert "batch ops stand in one order for all values, each once" in refused(twice)
-    assert "call it before mixup, and once" in refused(late)
+    assert "batch ops in one order for all values, each once" in refused(crossed)
+    assert "batch ops in one order for all values, each once" in refused(twice)
+    assert "call it before mixup, and only once" in refused(late)
 
 
 def test_pictures_of_one_call_are_of_one_size():
@@ -344,7 +344,7 @@ def test_pictures_of_one_call_are_of_one_size():
     def without(sample):
         return {"weight": ops.cutmix(sample.weight)}
 
-    assert "cutmix: values of one call are of one size" in refused(sizes)
+    assert "cutmix: expected values of one size in a call" in refused(sizes)
     assert "expected an image, mask or array of pixels among its values" in refused(without)
 
 
@@ -381,7 +381,7 @@ def test_a_batch_needs_samples_that_are_alike(samples):
     def mosaic(sample):
         return {"image": ops.mosaic(sample.image)}
 
-    with pytest.raises(UsageError, match="their ids are 0 to 1; give a list"):
+    with pytest.raises(UsageError, match="expected the ids 0 to 1; give a list"):
         mosaic.batch({3: samples[3], 9: samples[9]})
     same(both.batch({3: samples[3], 9: samples[9]}), both.batch(samples, [3, 9]))
 

@@ -381,12 +381,12 @@ def test_a_resize_of_two_sizes_is_not_joined_with_its_crop(interpret):
     ("op", "sizes", "message"),
     [
         (ops.RandomCrop(20), SIZES[0], "random_crop on field 'image' and field 'depth', image uint8"
-         r"\[60x84x3\] and mask uint8\[30x42\]: what random_crop decides is said in pixels, .*"
+         r"\[60x84x3\] and mask uint8\[30x42\]: random_crop decides in pixels, .*"
          "cannot take relative=True. Resize one of them first"),
         (ops.Elastic(), SIZES[0], "elastic .* cannot take relative=True"),
         (ops.GridMask(), SIZES[0], "grid_mask .* cannot take relative=True"),
         (ops.Rotate(9), SIZES[2], "rotate on field 'image' and field 'depth', .*40x90x3.*90x40.*: "
-         "with relative=True its values have sides of one ratio, up to the rounding of a side"),
+         "with relative=True, its values must have the same ratio of height to width"),
     ],
     ids=["random_crop", "elastic", "grid_mask", "rotate"],
 )  # fmt: skip
@@ -420,7 +420,7 @@ def test_the_remedy_is_named_where_there_is_one():
         bind(windows.graph(), fixed(*SIZES[0]))
     engine = Interpreter(bind(joint.graph(), free()))
     outs = [np.zeros(o.shape, o.dtype) for o in engine.plan.outputs]
-    with pytest.raises(SampleError, match=r"and 30x42\. If that is meant, call"):
+    with pytest.raises(SampleError, match=r"and 30x42\. If that is intended, call"):
         engine.run(Row(1, 2, 3), values(*SIZES[0]), outs)
 
 
@@ -429,8 +429,8 @@ def test_a_sample_of_two_ratios_is_a_bad_one(engine):
     plan = bind(called(ops.Rotate(20)).graph(), free())
     outs = [np.zeros(o.shape, o.dtype) for o in plan.outputs]
     message = (
-        "sample 2: .*rotate on field 'image' and field 'depth': with relative=True its values have "
-        "sides of one ratio, up to the rounding of a side, got 40x90 and 90x40"
+        "sample 2: .*rotate on field 'image' and field 'depth': with relative=True, expected the "
+        "same ratio of height to width up to rounding, got 40x90 and 90x40"
     )
     with pytest.raises(SampleError, match=message):
         engine(plan).run(Row(1, 2, 3), values(*SIZES[2]), outs)
@@ -445,7 +445,7 @@ def test_what_makes_one_of_several_is_refused(op):
         some = made if isinstance(made, tuple) else (made,)
         return {str(number): value for number, value in enumerate(some)}
 
-    with pytest.raises(BuildError, match=f"{op.name} .*leave relative=True out"):
+    with pytest.raises(BuildError, match=f"{op.name} .*remove relative=True"):
         bind(joint.graph(), fixed(*SIZES[0]))
 
 

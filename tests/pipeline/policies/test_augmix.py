@@ -106,7 +106,7 @@ def test_what_is_refused(image):
         with pytest.raises(BuildError, match=r"test_augmix.py:\d+: " + message):
             pipeline(lambda sample: {"image": body(sample)}).graph()
 
-    refused("augmix takes one image, got 2 values: .*no mask, boxes or keypoints are true to the",
+    refused("augmix takes one image, got 2 values: .*no mask, boxes or keypoints match the mix",
             lambda s: augmix(s.image, s.mask))  # fmt: skip
     refused("augmix: expected mixture_width to be an integer from 1 to 15, got 0",
             lambda s: augmix(s.image, mixture_width=0))  # fmt: skip

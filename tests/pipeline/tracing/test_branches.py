@@ -371,10 +371,13 @@ def parameter(sample):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (returns, r"an `if` on field 'is_night'.* holds break, .* a return out of a loop .* after"),
+        (
+            returns,
+            r"an `if` on field 'is_night'.* contains break, .* a return from a loop .* after",
+        ),
         (
             both_go_on,
-            r"an `if` on field 'is_night'.* whose branches may both go on: assign to a va",
+            r"an `if` on field 'is_night'.* whose branches may both continue: assign to",
         ),
         (
             other_fields,
@@ -400,7 +403,10 @@ def parameter(sample):
             r"output 'image': the result of horizontal_flip was made inside a branch of an",
         ),
         (sets_an_entry, r"a branch on field 'is_night'.* changes 'made' in place\. Every branch"),
-        (appends, r"changes 'made' in place.* assign a new one in the branch, such as \{\*\*old"),
+        (
+            appends,
+            r"changes 'made' in place.* assign a new object in the branch, such as \{\*\*old",
+        ),
         (changes_below, r"changes 'made' in place"),
         (extends, r"changes 'made' in place"),
         (changes_after_a_return, r"changes 'made' in place"),
@@ -433,7 +439,9 @@ class Named:
 
 def test_functions_know_their_own_names():
     """What a function of a module calls by its own name is what the module has under it."""
-    refused(r"calls_itself: it calls itself without end", calls_itself)
+    refused(
+        r"calls_itself: the function, or one of its helpers, calls itself without end", calls_itself
+    )
     marked = branching(counts_down)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(globals(), "counts_down", marked)
@@ -501,7 +509,7 @@ def test_joins_that_cannot_be(toys, varied):
     }
     refused(r"their shapes differ; give both branches one shape", arrays, states)
     halves = states | {"b": State.fixed("array", "float16", (3,))}
-    refused(r"float32 and float16 do not join|float16 and float32 do not join", arrays, halves)
+    refused(r"float32 and float16 cannot join|float16 and float32 cannot join", arrays, halves)
 
 
 def test_sizes_join_to_a_bound(toys, varied, photo, rows, both):

@@ -69,8 +69,8 @@ def test_a_wrong_command_line_is_exit_code_2(stoker, arguments, message):
         ),
         (
             ["serve", "--address", "tcp://0.0.0.0:1"],
-            "stoker: address 'tcp://0.0.0.0:1': tcp:// comes with a later version of Stoker; use"
-            " ipc:///path\n",
+            "stoker: address 'tcp://0.0.0.0:1': tcp:// is not supported in this version of "
+            "Stoker; use ipc:///path\n",
         ),
         (
             ["serve", "--log-level", "loud"],

@@ -125,7 +125,7 @@ def texts(tmp_path_factory):
 
 def test_sequences_are_planned_by_length(texts, run, tmp_path):
     flags = (texts, "--lengths", "text", "--bound", 8, "--bound", 32, "--batch-size", 2)
-    with pytest.raises(UsageError, match=r"id 6 has the length 60; 2 are longer than 32, the long"):
+    with pytest.raises(UsageError, match=r"id 6 has length 60; 2 are longer than 32, the long"):
         run(buckets, *flags)
     found = json.loads(run(buckets, *flags, "--longer", "drop", "--json"))
     assert found["excluded"] == [6, 8]

@@ -29,7 +29,10 @@ def test_the_path_of_an_address():
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("tcp://h:1", "address 'tcp://h:1': tcp:// comes with a later version of Stoker; use"),
+        (
+            "tcp://h:1",
+            "address 'tcp://h:1': tcp:// is not supported in this version of Stoker; use",
+        ),
         ("/run/s", "address '/run/s': expected ipc:// and the absolute path of a socket, such as"),
         ("ipc://run/s", "address 'ipc://run/s': expected ipc:// and the absolute path"),
         ("ipc:///run/", "address 'ipc:///run/': expected ipc:// and the absolute path"),
@@ -47,7 +50,10 @@ def test_a_path_that_the_system_does_not_take():
     assert socket_path("ipc://" + longest) == longest
     with pytest.raises(UsageError) as caught:
         socket_path(f"ipc://{longest}y")
-    assert f"{longest}y.fd has a path of 108 bytes, the system allows 107" in caught.value.message
+    assert (
+        f"{longest}y.fd has a path of 108 bytes, but the system allows only 107"
+        in caught.value.message
+    )
 
 
 def test_modes_do_not_depend_on_the_umask(folder):
@@ -96,7 +102,7 @@ def test_a_file_in_the_way_is_left_alone(folder, make_config):
     with pytest.raises(UsageError) as caught:
         Daemon(make_config())
     assert caught.value.message == (
-        f"{folder}/run/s.sock exists and is no socket; remove it or choose another address"
+        f"{folder}/run/s.sock exists and is not a socket; remove it or choose another address"
     )
     assert (folder / "run" / "s.sock").read_text() == "precious"
     assert os.listdir(folder / "run") == ["s.sock"]
@@ -120,7 +126,7 @@ def test_a_folder_that_cannot_be_made(folder, make_config):
         Daemon(make_config(daemon__address=f"ipc://{folder}/file/s.sock"))
     assert caught.value.message == (
         f"address 'ipc://{folder}/file/s.sock': {folder}/file/s.sock.lock: Not a directory;"
-        " choose a folder that can be written"
+        " choose a writable folder"
     )
 
 
@@ -132,7 +138,7 @@ def test_groups():
         group_number("nobody-has-this-group")
     assert caught.value.message == (
         "daemon.socket_group: there is no group 'nobody-has-this-group' on this host; create it"
-        " or name another"
+        " or choose another"
     )
 
 

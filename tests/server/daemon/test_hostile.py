@@ -31,11 +31,11 @@ def bystander(connect):
 
 
 GARBAGE = [
-    (b"", "this is no message: "),
-    (b"\xc1", "this is no message: "),
-    (b"\x93\x01", "this is no message: "),
-    (b"\x91" * 2000, "this is no message: "),
-    (b"\xdd\xff\xff\xff\xff", "this is no message: "),
+    (b"", "expected a msgpack message: "),
+    (b"\xc1", "expected a msgpack message: "),
+    (b"\x93\x01", "expected a msgpack message: "),
+    (b"\x91" * 2000, "expected a msgpack message: "),
+    (b"\xdd\xff\xff\xff\xff", "expected a msgpack message: "),
     (b"\x80", "expected an envelope [version, token, records]"),
     (b"\x93\x09\xc4\x00\x90", "expected wire version 1, got 9; use the same release of Stoker"),
     (b"\x93\x01\xc4\x03abc\x90", "expected a token of 0 or 16 bytes"),
@@ -48,8 +48,8 @@ GARBAGE = [
     (codec.encode(b"", [messages.AskStatus()]), "expected HELLO alone as the first message"),
     (
         codec.encode(b"t" * 16, [messages.AskStatus()]),
-        "this token names no session of this connection: the session ended, or the connection was"
-        " lost; connect anew with HELLO",
+        "this token belongs to no session on this connection: the session ended, or the connection"
+        " was lost; connect again with HELLO",
     ),
 ]
 
@@ -95,7 +95,7 @@ def test_large_garbage_is_refused_at_its_first_wrong_byte(connect, bystander, en
     client = connect()
     client.dealer.send(data)
     error = client.receive(messages.Error)
-    start = "a message of more than 65536 bytes carries OPEN alone: "
+    start = "expected OPEN alone in a message of more than 65536 bytes: "
     assert error.message.startswith(start)
     assert message in error.message
 
@@ -124,10 +124,12 @@ def test_a_second_hello_is_refused(connect, bystander):
     client = connect().hello()
     client.send(messages.Hello(1, 1, "again"), token=b"")
     error = client.receive(messages.Error)
-    assert error.message == "expected one HELLO a connection, got a second one"
+    assert error.message == "expected one HELLO per connection, got a second one"
     client.send(messages.Hello(1, 1, "again"))
     error = client.receive(messages.Error)
-    assert error.message == "HELLO is the first record of a connection and carries no token"
+    assert (
+        error.message == "expected HELLO only as the first record of a connection, without a token"
+    )
 
 
 def test_two_hellos_in_a_row_make_one_session(daemon, connect):
@@ -144,7 +146,7 @@ def test_the_token_of_another_connection_is_worth_nothing(connect, bystander):
     thief = connect()
     thief.token = bystander.token
     thief.send(messages.Release([(0, 0)]), messages.Close())
-    assert "names no session of this connection" in thief.receive(messages.Error).message
+    assert "belongs to no session on this connection" in thief.receive(messages.Error).message
 
 
 def test_a_client_of_another_wire_version_is_told(connect, bystander):
@@ -157,11 +159,11 @@ def test_a_client_of_another_wire_version_is_told(connect, bystander):
 
 
 SIDE_GARBAGE = [
-    (b"\xc1garbage", "this is no message: "),
+    (b"\xc1garbage", "expected a msgpack message: "),
     (codec.encode_packet(messages.Attached()), "expected Attach, got Attached"),
     (
         codec.encode_packet(messages.Attach(b"t" * 16)),
-        "this token names no session, or was used before; connect anew with HELLO",
+        "this token belongs to no session, or was used before; connect again with HELLO",
     ),
     (bytes(codec.MAX_PACKET_BYTES + 1), "expected one packet of at most 65536 bytes"),
 ]
@@ -222,7 +224,7 @@ def test_many_half_open_connections_lock_nobody_out(daemon, connect, bystander):
             sock.connect(bystander.path + ".fd")
         connect().hello().attach().open()
         error = codec.decode_packet(idle[0].recv(65536))
-        assert error.message == "more than 64 connections wait for Attach"
+        assert error.message == "more than 64 connections are waiting for Attach"
         assert idle[0].recv(65536) == b""
         assert len(daemon.daemon._side._half_open) <= sidesocket.MAX_HALF_OPEN
     finally:
@@ -267,7 +269,7 @@ def test_another_user_is_refused(daemon, connect, bystander, monkeypatch):
     error, _ = client.packet()
     assert error.code == "usage"
     assert error.message == (
-        "user 4242 may not use this daemon: only its own user, root, and members of"
+        "user 4242 may not use this daemon: only its own user, root and members of"
         " daemon.socket_group may; join that group, or set it"
     )
     assert daemon.counter("refused_connections_total") == 1

@@ -71,7 +71,7 @@ def test_health(serving):
 def test_a_stopping_daemon_is_not_ready_and_a_hanging_one_not_alive(serving):
     get = serving(snapshot(ready=False, now=time.monotonic() - 60))
     status, text = get("/livez")
-    assert (status, text.startswith("the loop hangs since 60.")) == (503, True)
+    assert (status, text.startswith("the loop has been hanging for 60.")) == (503, True)
     assert get("/readyz") == (503, "shutting down\n")
 
 

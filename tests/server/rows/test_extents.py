@@ -224,5 +224,7 @@ def test_sizes_of_fields(dataset):
     sizes = dataset.sizes_of("image", ids)
     assert sizes.tolist() == [list(dataset.size("image", int(number))) for number in ids]
     assert dataset.sizes_of("words", ids).tolist() == [[3, 1], [0, 1], [4, 1], [3, 1]]
-    with pytest.raises(UsageError, match=r"field 'label' is \(\) of every sample; ask its schema"):
+    with pytest.raises(
+        UsageError, match=r"field 'label' has shape \(\) in every sample; use its schema"
+    ):
         dataset.sizes_of("label", ids)

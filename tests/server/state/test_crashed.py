@@ -154,7 +154,7 @@ def test_more_than_a_few_stop_the_stream(lone):
     assert not lone.errors(token)
     crashes.crash(row=9, sample=40)
     (error,) = lone.errors(token)
-    assert "8 others are replaced already; leave all of them out by exclude=" in error.message
+    assert "8 others are already replaced; leave all of them out with exclude=" in error.message
 
 
 def test_a_cursor_says_what_is_replaced(make_rig):
@@ -176,6 +176,6 @@ def test_what_a_client_may_not_say(lone):
     lone.run(token, granted=1)
     Crashes(lone).crash(row=0, sample=49)
     lone.send(token, Seek(2, 0, 0, list(range(8))))
-    assert "at most 8 samples of a stream are replaced, this would be 9" in (
+    assert "at most 8 samples of a stream can be replaced, this would be 9" in (
         lone.errors(token)[-1].message
     )

@@ -163,7 +163,7 @@ def test_runs_count_up(rig):
         rig.send(token, Seek(run, 1, 1))
         error = rig.errors(token)[-1]
         assert (error.code, error.run) == ("protocol", None)
-        assert error.message == f"SEEK: expected a run above 4, got {run}; runs count up"
+        assert error.message == f"SEEK: expected a run above 4, got {run}; runs must increase"
     rig.work()
     assert places(rig, token) == [(0, 0)]
 

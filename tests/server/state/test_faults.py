@@ -436,7 +436,7 @@ def test_workers_that_die_before_any_row_stop_the_stream(lone):
             replace(lone, number + 1)
     (error,) = lone.errors(token)
     assert error.code == "stream_stopped"
-    assert "5 workers in a row died before they began any row of the stream" in error.message
+    assert "5 workers in a row died before they started any row of the stream" in error.message
     assert "the last: signal 11" in error.message
 
 
@@ -449,7 +449,7 @@ def test_a_stream_that_hangs_workers_as_they_open_it_stops(lone):
     assert not lone.errors(token)
     lone.tick(61)
     lone.die(2, begun=False)
-    assert "2 workers in a row died before they began any row" in lone.errors(token)[0].message
+    assert "2 workers in a row died before they started any row" in lone.errors(token)[0].message
 
 
 def test_a_stream_that_kills_busy_workers_as_they_open_it_stops(lone):
@@ -551,7 +551,7 @@ def test_a_worker_that_does_not_come_up_is_killed(make_rig):
     rig = make_rig(workers=1, worker_start_s=20)
     rig.tick(0)
     (kill,) = of(rig.tick(20.5), ins.KillWorker)
-    assert kill == ins.KillWorker(1, "not up after 20 s")
+    assert kill == ins.KillWorker(1, "not ready after 20 s")
     rig.up(1)
     assert rig.counters()["workers_up"] == 0
     rig.do(ev.WorkerDown, 1, "signal 9", False)

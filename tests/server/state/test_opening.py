@@ -49,7 +49,7 @@ def refused(rig, make_open, **changes):
         ),
         ({"pipeline": ""}, "usage", "expected a pipeline by name or as an object, got neither"),
         ({"graph": b"{}"}, "usage", "expected a pipeline by name or as an object, got both"),
-        ({"group": "sweep"}, "usage", "group 'sweep': this version serves groups of one"),
+        ({"group": "sweep"}, "usage", "group 'sweep': this version has only groups of one"),
         ({"rank": 2, "world_size": 2}, "usage", "rank: expected one from 0 to world_size - 1 = 1"),
         (
             {"batch_size": 2, "rank": 0, "world_size": 3},
@@ -57,7 +57,7 @@ def refused(rig, make_open, **changes):
             "rank 0 of 3 has no row: a global batch has 2 rows",
         ),
         ({"batch_size": 2**24, "views": 2}, "usage", "at most 16777216 rows in a batch"),
-        ({"exclude": b"123"}, "usage", "exclude: expected 8 bytes for each id, got 3 bytes"),
+        ({"exclude": b"123"}, "usage", "exclude: expected 8 bytes per id, got 3 bytes"),
         ({"exclude": ids(4, 3)}, "usage", "exclude: expected ids from 0, ascending, every id once"),
     ],
 )
@@ -77,8 +77,8 @@ def test_the_only_dataset_needs_no_name(rig, make_open):
 def test_without_a_name_there_must_be_one_dataset(make_rig, make_open, datasets):
     code, message = refused(make_rig(datasets=datasets), make_open, dataset="")
     assert code == "usage"
-    assert "without a name, exactly one is expected; this daemon has " in message
-    assert message.endswith("'a', 'b'" if datasets else "none")
+    assert "expected the name of a dataset, because this daemon has " in message
+    assert ("'a', 'b', not" if datasets else "none, not") in message
 
 
 def test_many_names_are_not_all_listed(make_rig, make_open):
@@ -228,7 +228,7 @@ def test_excluded_samples_are_in_the_spec_and_reach_workers_and_builders(rig, ma
 def test_an_exclude_list_of_another_dataset(rig, make_open):
     rig.end(rig.open())
     message = refused(rig, make_open, exclude=ids(50))[1]
-    assert "has 50 samples, ids 0 to 49; the list names 50: is it of another" in message
+    assert "has 50 samples, ids 0 to 49; the list names 50: does it belong to another" in message
     message = refused(rig, make_open, exclude=ids(*range(50)))[1]
     assert "the list names all 50 samples" in message
 
@@ -353,7 +353,8 @@ def test_who_asks_for_draw_records_of_nothing_gets_none(rig, make_result):
     [
         (
             {"drawn": DRAWN * 2, "params_bytes": 5},
-            "params=True: the draw records of this pipeline do not fit a batch: params: a decision",
+            "params=True: the draw records of this pipeline do not fit a batch: params: "
+            "expected distinct decision names",
         ),
         (
             {"drawn": (Drawn("n" * 300, "op", 0, ()),), "params_bytes": 1},
@@ -365,7 +366,7 @@ def test_who_asks_for_draw_records_of_nothing_gets_none(rig, make_result):
                 "params_bytes": 5,
                 "outputs": (Output("params", "uint8", (1,)),),
             },
-            "output 'params': the name is taken or reserved",
+            "output 'params': the name is reserved or used twice",
         ),
     ],
 )

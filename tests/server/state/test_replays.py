@@ -64,7 +64,10 @@ def test_a_second_one_and_one_without_a_stream_are_refused(rig):
     token = rig.open()
     started(rig.send(token, ASK))
     (error,) = refusals(rig.send(token, ASK), token)
-    assert error.message == "replay: one is under way; a session has one at a time"
+    assert (
+        error.message
+        == "replay: expected one at a time per session, got a second one; wait for the first"
+    )
     bare = rig.hello()
     (error,) = refusals(rig.send(bare, ASK), bare)
     assert (error.request, error.code) == (2, "protocol")
@@ -80,7 +83,7 @@ def test_replays_wait_for_each_other(make_rig):
         assert not of(rig.send(token, ASK), ins.StartReplay)
     assert rig.counters()["replays"] == 4
     (error,) = refusals(rig.send(tokens[2], ASK), tokens[2])
-    assert "one is under way" in error.message
+    assert "expected one at a time per session" in error.message
     third = started(rig.do(ev.ReplayEnded, first, 1))
     fourth = started(rig.do(ev.ReplayFailed, second, "sample", "bad", {}))
     sent = [of(rig.do(ev.ReplayEnded, number, 1), ins.SendReplay) for number in (third, fourth)]

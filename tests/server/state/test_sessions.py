@@ -20,7 +20,7 @@ def refusal(said):
 def test_another_wire_version_is_refused(rig, low, high):
     record = refusal(rig.do(ev.Greeted, b"peer", b"t" * 16, Hello(low, high, "old")))
     assert record.code == "version"
-    assert f"speaks wire version 1, the client {low} to {high}" in record.message
+    assert f"supports wire version 1, the client {low} to {high}" in record.message
     assert "use the same release of Stoker on both sides" in record.message
     assert rig.counters()["sessions"] == 0
 
@@ -36,7 +36,7 @@ def test_sessions_are_bounded(make_rig):
     rig.hello(attach=False)
     record = refusal(rig.do(ev.Greeted, b"peer", b"t" * 16, Hello(1, 1, "third")))
     assert record.code == "resource"
-    assert "has 2 sessions, the most it takes" in record.message
+    assert "has 2 sessions, its limit" in record.message
 
 
 def test_a_session_without_lifeline_ends(rig):
@@ -66,7 +66,7 @@ def test_nothing_but_close_before_the_lifeline(rig, make_open):
     assert [(e.code, e.request, e.run) for e in errors] == [("protocol", 9, None)] + [
         ("protocol", 0, None)
     ] * 4
-    assert errors[0].message == "OPEN came before the lifeline is up; attach first"
+    assert errors[0].message == "OPEN came before the lifeline was up; attach first"
     assert ins.EndSession(token) in rig.send(token, Close())
 
 
@@ -76,7 +76,7 @@ def test_records_before_opened(rig):
     assert [e.message for e in rig.errors(token)] == [
         "SEEK came before OPENED; open a stream first",
         "CREDIT came before OPENED; open a stream first",
-        "HELLO came twice; a session has one",
+        "expected one HELLO per session, got a second one",
     ]
     assert rig.counters()["stale_releases_total"] == 3
 
@@ -88,7 +88,7 @@ def test_open_comes_once(rig, make_open):
         rig.send(token, make_open(request=2))
         (error,) = rig.errors(token)
         assert (error.code, error.request) == ("protocol", 2)
-        assert "OPEN came twice" in error.message
+        assert "expected one OPEN per session" in error.message
 
 
 def test_records_after_close_are_not_looked_at(rig):

@@ -102,14 +102,14 @@ def test_there_is_one_spare(pool):
 
 def test_no_transition_out_of_order(pool):
     slot = pool.take()
-    with pytest.raises(RuntimeError, match="slot 0 is filling, expected ready"):
+    with pytest.raises(RuntimeError, match="slot 0: expected state ready, got filling"):
         pool.lease(slot, b"a")
     slot.writers = 1
-    with pytest.raises(RuntimeError, match="slot 0 is complete and has 1 writers"):
+    with pytest.raises(RuntimeError, match="slot 0: expected no writers of a complete slot, got 1"):
         pool.complete(slot)
-    with pytest.raises(RuntimeError, match="slot 1 is free, expected filling"):
+    with pytest.raises(RuntimeError, match="slot 1: expected state filling, got free"):
         pool.complete(pool.slots[1])
-    with pytest.raises(RuntimeError, match="slot 1 is free, expected filling"):
+    with pytest.raises(RuntimeError, match="slot 1: expected state filling, got free"):
         pool.retire(pool.slots[1])
-    with pytest.raises(RuntimeError, match="slot 1 is free, expected ready"):
+    with pytest.raises(RuntimeError, match="slot 1: expected state ready, got free"):
         pool.void(pool.slots[1])

@@ -66,7 +66,7 @@ def test_faults_and_deaths_are_typed_errors(rig, request_of):
     one.supervisor.start_replay(request_of(id=10**6))
     failed = one.wait(ReplayFailed)
     assert (failed.replay, failed.code) == (5, "usage")
-    assert "an id: expected one from 0 to 9, got 1000000" in failed.message
+    assert "expected an id from 0 to 9, got 1000000" in failed.message
     one.supervisor.start_replay(request_of())
     assert "died (killed by SIGSEGV)" in one.wait(ReplayFailed).message
     one.supervisor.start_replay(request_of())

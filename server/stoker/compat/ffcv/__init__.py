@@ -1,10 +1,10 @@
 """FFCV scripts on Stoker: replace `ffcv` by `stoker.compat.ffcv` in the import lines.
 
-`DatasetWriter`, fields, decoders, `Loader`, `OrderOption`, the common transforms, and operations
-of your own by FFCV's contract (`Operation`, `State`, `AllocationQuery`, `generate_code`). What is
-loaded is a Stoker dataset, a row's draws belong to (stream, seed, epoch, sample id), and no global
-generator is read or written. Everything runs in the process of the script: threads decode, and
-operations are compiled by numba. What is there and what differs: docs/guides/coming-from-ffcv.md.
+It has `DatasetWriter`, fields, decoders, `Loader`, `OrderOption`, the common transforms, and the
+contract for the user's own operations (`Operation`, `State`, `AllocationQuery`, `generate_code`).
+It loads a Stoker dataset, a row's draws belong to (stream, seed, epoch, sample id), and no global
+generator is read or written. Everything runs in the script's process: threads decode, and numba
+compiles operations. docs/guides/coming-from-ffcv.md says what is supported and what differs.
 """
 
 from stoker.compat.ffcv.loader import Loader, OrderOption

@@ -1,10 +1,10 @@
-"""What `np.random` means inside an operation: draws that belong to the rows of the batch.
+"""The meaning of `np.random` inside an operation: draws that belong to the rows of the batch.
 
-Row i has a key (`keys[i]`, five uint64) and a count of the draws it made (`counts[i]`, int64);
-draw k of a row is draw k of its key (`stoker.rng.draws`). An array whose first side is the batch
-takes the values of row i from row i; an array or a number for a single row takes them from that
-row; an order of values belongs to a single row. So a row's values depend on nothing but its key,
-whatever else is in the batch. Nothing global is read or written. Plain Python here; compiled by
+Row i has a key (`keys[i]`, five uint64) and the number of draws it has made (`counts[i]`, int64);
+draw k of a row is draw k of its key (`stoker.rng.draws`). In an array whose first side is the
+batch, the values of row i are drawn from row i. An array or a number for a single row is drawn from
+that row, and a permutation belongs to a single row. So a row's values depend only on its key, not
+on the rest of the batch. Nothing global is read or written. Plain Python here; compiled by
 `stoker.jit`.
 """
 
@@ -19,11 +19,11 @@ from stoker.rng.streams import Key
 UNIFORM: Final = 0
 NORMAL: Final = 1
 INTEGER: Final = 2
-NO_ROWS: Final = "np.random: the first side of what is drawn is not the number of rows of the batch"
-SIZES: Final = "np.random.choice: there must be as many probabilities as values"
+NO_ROWS: Final = "np.random: expected an array whose first side is the number of rows of the batch"
+SIZES: Final = "np.random.choice: expected as many probabilities as values"
 ONE_VALUE: Final = (
-    "np.random: one value has one order; the operation is given one row at a time here, so rows "
-    "cannot change places: set is_batch_op = True on its class if mixing rows is what it is for"
+    "np.random: expected several values to reorder, got one; the operation gets one row at a time "
+    "here, so it cannot reorder rows: set is_batch_op = True on its class if it should mix rows"
 )
 
 
@@ -35,7 +35,7 @@ def key_at(keys: Any, row: int) -> Key:
 
 @kernel
 def _per_row(rows: int, out: Any) -> int:
-    """Return how many values of an array each row draws."""
+    """Return the number of values of an array that each row draws."""
     if rows == 1:
         return int(out.size)
     if out.shape[0] != rows:
@@ -45,7 +45,7 @@ def _per_row(rows: int, out: Any) -> int:
 
 @kernel(twin="stoker.compat.ffcv.draws_compiled:members")
 def members(a: Any) -> np.ndarray:
-    """Return the values that `np.random.choice` takes `a` for: 0 to a - 1, or its own."""
+    """Return the values that `a` means in `np.random.choice`: 0 to a - 1, or its elements."""
     return np.arange(a) if isinstance(a, int | np.integer) else np.asarray(a)
 
 
@@ -88,14 +88,14 @@ def many_integers(keys: Any, counts: Any, low: Any, high: Any, size: Any) -> Any
 
 @kernel
 def many_members(keys: Any, counts: Any, a: Any, _: Any, size: Any) -> Any:
-    """Some values, each as likely."""
+    """Some of the values, all equally likely."""
     values = members(a)
     return np.take(values, many_integers(keys, counts, 0, values.size, size))
 
 
 @kernel
 def many_weighted(keys: Any, counts: Any, a: Any, p: Any, size: Any) -> Any:
-    """Some values, of given probabilities."""
+    """Some of the values, with given probabilities."""
     values, chances = members(a), members(p)
     points = many_uniform(keys, counts, 0.0, 1.0, size)
     out, flat = np.empty(points.size, values.dtype), points.reshape(points.size)
@@ -106,7 +106,7 @@ def many_weighted(keys: Any, counts: Any, a: Any, p: Any, size: Any) -> Any:
 
 @kernel
 def weighted(point: float, values: Any, p: Any) -> Any:
-    """Return the value that a number in [0, 1) falls to."""
+    """Return the value for a number in [0, 1), by probabilities."""
     if p.size != values.size:
         raise ValueError(SIZES)
     rest, last = point * p.sum(), 0
@@ -142,20 +142,20 @@ def one_normal(keys: Any, counts: Any, loc: Any, scale: Any) -> Any:
 
 @kernel
 def one_member(keys: Any, counts: Any, a: Any, _: Any) -> Any:
-    """One of some values, for the first row."""
+    """One of the values, for the first row."""
     values = members(a)
     return values[one_integer(keys, counts, 0, values.size)]
 
 
 @kernel
 def one_weighted(keys: Any, counts: Any, a: Any, p: Any) -> Any:
-    """One of some values, of given probabilities, for the first row."""
+    """One of the values, with given probabilities, for the first row."""
     return weighted(one_uniform(keys, counts, 0.0, 1.0), members(a), members(p))
 
 
 @kernel
 def order(keys: Any, counts: Any, count: int) -> Any:
-    """Return 0 to count - 1 in an order that the first row draws (Fisher and Yates)."""
+    """Return 0 to count - 1 in an order drawn by the first row (Fisher and Yates)."""
     found, key = np.arange(count), key_at(keys, 0)
     for last in range(count - 1, 0, -1):
         other = integers(key, counts[0], last + 1)
@@ -181,7 +181,7 @@ def batch_shuffle(keys: Any, counts: Any, x: Any) -> None:
 
 @kernel
 def row_permutation(keys: Any, counts: Any, x: Any) -> Any:
-    """As `batch_permutation`, where a function is given one row at a time."""
+    """Like `batch_permutation`, for a function that gets one row at a time."""
     values = members(x)
     if len(values) == 1:
         raise ValueError(ONE_VALUE)
@@ -190,7 +190,7 @@ def row_permutation(keys: Any, counts: Any, x: Any) -> Any:
 
 @kernel
 def row_shuffle(keys: Any, counts: Any, x: Any) -> None:
-    """As `batch_shuffle`, where a function is given one row at a time."""
+    """Like `batch_shuffle`, for a function that gets one row at a time."""
     if len(x) == 1:
         raise ValueError(ONE_VALUE)
     batch_shuffle(keys, counts, x)

@@ -19,7 +19,7 @@ def key_at(keys, row):  # type: ignore[no-untyped-def]
 
 
 def members(a: Any) -> np.ndarray:
-    """The values that an int or an array stands for; numba has the form below instead."""
+    """The values of an int or an array; in numba, the overload below."""
     raise NotImplementedError
 
 

@@ -1,11 +1,11 @@
-"""An operation of FFCV's as a function of one array: a step of a Stoker pipeline, in workers.
+"""An FFCV operation as a function of one array: a step of a Stoker pipeline, in workers.
 
     CORNER = OperationFunction(PickACorner())            # at the top level of my_ops.py
 
     image = ops.python("my_ops:CORNER", image, size=16)  # in a pipeline
 
-It draws from the row's own key, on one core, and is compiled by each process that runs it. A draw
-is that of `Loader` with the same key.
+It draws from the row's own key, uses one core, and is compiled by each process that runs it. With
+the same key it draws the same values as in `Loader`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class OperationFunction:
     """Call an operation on one sample: `function(array, rng) -> array`.
 
     Args:
-        operation: works on arrays; made ready when it is first called on arrays of a form.
+        operation: works on arrays; prepared at the first call with each shape and dtype.
     """
 
     def __init__(self, operation: Operation) -> None:
         if operation.is_batch_op:
             raise BuildError(
-                f"{type(operation).__name__} mixes the rows of a batch; in a pipeline it would get "
-                "one row at a time"
+                f"{type(operation).__name__} mixes the rows of a batch, but in a pipeline it would "
+                "get one row at a time; use a batch op of stoker.ops instead"
             )
         self._operation = operation
         self._steps: dict[tuple[tuple[int, ...], str], LineStep] = {}
@@ -39,7 +39,7 @@ class OperationFunction:
 
         Args:
             array: the sample's value.
-            rng: the generator that `ops.python` hands over; the row's key is read from it.
+            rng: the generator from `ops.python`; the row's key is read from it.
 
         Raises:
             BuildError: the operation cannot run on arrays of this form.
@@ -56,7 +56,7 @@ class OperationFunction:
 
 
 def _key_words(rng: np.random.Generator) -> np.ndarray:  # noqa: TID251
-    """Return the words of the key that a generator was made of, (1, 5) uint64."""
+    """Return the words of the key that a generator was made from, (1, 5) uint64."""
     philox = rng.bit_generator.state["state"]
     seed, stream = (int(word) for word in philox["key"])
     counter = sum(int(word) << 64 * place for place, word in enumerate(philox["counter"])) + 1

@@ -20,7 +20,7 @@ from stoker.protocol.errors import BuildError
 from stoker.rng.streams import make_key, stream_key
 
 MIN_PART: Final = 16
-"""Rows that one thread decodes at a time, at least."""
+"""Fewest rows that one thread decodes at a time."""
 TensorStep = tuple[str, Callable[..., Any]]
 Begun = tuple[np.ndarray, list["Future[None]"]]
 
@@ -44,12 +44,12 @@ class Line:
         Args:
             dataset: the dataset.
             field: the field.
-            operations: the pipeline; None: decoder and `ToTensor` as the field's kind asks.
+            operations: the pipeline; None: a decoder and `ToTensor`, by the field's kind.
             streams: id of an operation -> its stream, over all fields of a loader: one operation
                 in two pipelines makes the same decision in both.
 
         Raises:
-            BuildError: an operation cannot run where it stands.
+            BuildError: an operation cannot run at its place.
         """
         from stoker.compat.ffcv.transforms.ops import ToTensor  # noqa: PLC0415 - loads torch
 
@@ -71,7 +71,7 @@ class Line:
             state = self._add(operation, state)
 
     def begin(self, rows: BatchRows, threads: ThreadPoolExecutor, workers: int) -> Begun:
-        """Let threads read the field of some rows; returns at once."""
+        """Start to read the field of some rows in threads; returns at once."""
         count, state = len(rows.ids), self._reading.state
         value = self._pool.take((count, *state.shape), state.dtype)
         part = max(MIN_PART, -(-count // (2 * workers)))
@@ -79,7 +79,7 @@ class Line:
         return value, [threads.submit(self._reading.fill, rows, *p, value) for p in parts]
 
     def batch(self, begun: Begun, rows: BatchRows) -> Any:
-        """Return the field's batch, as far as another thread than the script's may make it."""
+        """Return the field's batch, as far as it may be computed outside the script's thread."""
         value: Any = begun[0]
         for done in begun[1]:
             done.result()
@@ -90,9 +90,9 @@ class Line:
         return value
 
     def finish(self, value: Any, rows: BatchRows) -> Any:
-        """Return what is left to do on the thread of the script: from the first module that draws.
+        """Do the rest of the work on the script's thread: from the first module that draws on.
 
-        Torch's global generator is the script's too, so it may only be seeded, and put back, while
+        The script uses torch's global generator too, so it may be seeded and restored only while
         the script waits.
         """
         for stream, function in self._tensor_steps[self._later :]:
@@ -119,8 +119,8 @@ class Line:
             return step.after
         if allocation is not None:
             raise BuildError(
-                f"{name}: an operation on tensors gets no memory from the loader; let its function "
-                "make what it returns"
+                f"{name}: expected no AllocationQuery from an operation on tensors; let its "
+                "function allocate its result"
             )
         whole = self._later == len(self._tensor_steps)
         self._tensor_steps.append((self._stream(operation), operation.generate_code()))
@@ -129,7 +129,7 @@ class Line:
         return after
 
     def _stream(self, operation: Operation) -> str:
-        """Return the name of an operation's stream: the field, its class, and how often before."""
+        """Return the name of an operation's stream: field, class, and a number if it repeats."""
         if id(operation) not in self._streams:
             base = f"{self.field}/{type(operation).__name__}"
             taken = set(self._streams.values())

@@ -1,9 +1,9 @@
 """`Loader`: batches of a Stoker dataset through FFCV's pipelines, in the script's process.
 
-The order is Stoker's (docs/contracts/order.md), a row's draws belong to (stream, seed, epoch,
+The order is Stoker's (docs/contracts/order.md), and a row's draws belong to (stream, seed, epoch,
 sample id), so an epoch has the same bytes for any number of workers. One thread runs ahead by
 `batches_ahead` batches; `num_workers` threads decode for it. A batch belongs to the script for as
-long as it holds it.
+long as the script holds it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.server.settings.cgroup import cores
 
 BLOCK: Final = 4096
-"""Samples whose neighbourhood `QUASI_RANDOM` keeps together."""
+"""Block of samples that `QUASI_RANDOM` keeps together."""
 
 
 class OrderOption(enum.Enum):
@@ -49,20 +49,20 @@ class Loader:
 
     Args:
         fname: folder of a Stoker dataset.
-        batch_size: rows of a batch, of each rank.
-        num_workers: threads; -1 for as many as there are cores, which are also the most that are
-            used: threads that share a core spin against each other.
-        os_cache: has no meaning here: files are mapped.
-        order: of an epoch.
-        distributed: this process is a rank of a torch.distributed job and gets its part.
-        seed: of order and draws; None: one is drawn, see `seed`.
-        indices: which samples; by default all.
+        batch_size: rows of a batch, per rank.
+        num_workers: threads; -1 for one per core, which is also the maximum: threads that share a
+            core spin against each other.
+        os_cache: has no effect here: files are mapped.
+        order: the order of an epoch.
+        distributed: whether this process is a rank of a torch.distributed job and gets its part.
+        seed: seed of order and draws; None: a random one, see `seed`.
+        indices: the samples to use; by default all.
         pipelines: field -> list of operations; a field with None is left out, a field that is not
             named is decoded to a tensor.
-        custom_fields: refused unless empty: the dataset knows its fields.
+        custom_fields: must be empty: the dataset already has its fields.
         drop_last: leave out the last batch if it is not full.
-        batches_ahead: how many batches are made ahead of use.
-        recompile: has no meaning here.
+        batches_ahead: how many batches are computed ahead of use.
+        recompile: has no effect here.
 
     Attributes:
         seed: the seed in use.
@@ -90,9 +90,15 @@ class Loader:
         recompile: bool = False,
     ) -> None:
         if custom_fields:
-            raise UsageError("custom_fields: a Stoker dataset knows its fields; leave it out")
+            raise UsageError(
+                "custom_fields: expected none, because a Stoker dataset has its own fields; leave "
+                "it out"
+            )
         if distributed and not drop_last:
-            raise UsageError("distributed: expected drop_last=True, so that ranks stay in step")
+            raise UsageError(
+                "distributed: expected drop_last=True, so that all ranks have the same number of "
+                "batches"
+            )
         if batch_size < 1 or batches_ahead < 1:
             raise UsageError(
                 f"expected batch_size and batches_ahead from 1, got {batch_size}, {batches_ahead}"
@@ -133,7 +139,7 @@ class Loader:
     def begin(
         self, epoch: int, step: int, threads: ThreadPoolExecutor
     ) -> tuple[BatchRows, list[Begun]]:
-        """Let threads read one batch of this rank; returns at once."""
+        """Start to read one batch of this rank in threads; returns at once."""
         start, stop = positions(self._spec, step)
         low, high = rank_rows(stop - start, self._rank, self._ranks)
         end = min(start + high, len(self._chosen))
@@ -142,7 +148,7 @@ class Loader:
         return rows, [line.begin(rows, threads, self._workers) for line in self._lines]
 
     def batch(self, rows: BatchRows, begun: list[Begun]) -> list[Any]:
-        """Compute a batch that was begun, as far as another thread than the script's may.
+        """Compute a started batch, as far as possible outside the script's thread.
 
         Raises:
             SampleError: a sample cannot be decoded.
@@ -151,18 +157,18 @@ class Loader:
         return [line.batch(one, rows) for line, one in pairs]
 
     def finish(self, rows: BatchRows, values: list[Any]) -> tuple[Any, ...]:
-        """Return a batch as the script gets it; called on its thread."""
+        """Finish a batch on the script's thread."""
         pairs = zip(self._lines, values, strict=True)
         return tuple(line.finish(value, rows) for line, value in pairs)
 
     @property
     def workers(self) -> int:
-        """How many threads decode."""
+        """Number of threads that decode."""
         return self._workers
 
     @property
     def batches_ahead(self) -> int:
-        """How many batches are made ahead of use."""
+        """Number of batches that are computed ahead of use."""
         return self._ahead
 
     def _build(self, pipelines: dict[str, Sequence[Any] | None]) -> list[Line]:
@@ -181,7 +187,7 @@ class Loader:
 
 
 class _Epoch:
-    """One epoch on its way: a thread computes batches and hands them over in order."""
+    """One running epoch: a thread computes batches and passes them on in order."""
 
     def __init__(self, loader: Loader, epoch: int) -> None:
         self._loader = loader
@@ -219,11 +225,11 @@ class _Epoch:
                     if self._stop.is_set():
                         return
                     del item
-            except BaseException as error:  # handed to the script's thread
+            except BaseException as error:  # raised again in the script's thread
                 self._ready.put(error)
 
     def _computed(self, threads: ThreadPoolExecutor) -> Iterator[tuple[BatchRows, list[Any]]]:
-        """Yield batches; while one is computed, the next is read."""
+        """Yield batches; while one is computed, the next one is read."""
         steps = len(self._loader)
         begun = self._loader.begin(self._epoch, 0, threads)
         for step in range(steps):
@@ -237,5 +243,5 @@ class _Epoch:
 def _rank_of_job() -> tuple[int, int]:
     torch = sys.modules.get("torch")
     if torch is None or not torch.distributed.is_initialized():
-        raise UsageError("distributed=True: torch.distributed is not initialised in this process")
+        raise UsageError("distributed=True: torch.distributed is not initialized in this process")
     return torch.distributed.get_rank(), torch.distributed.get_world_size()

@@ -1,9 +1,9 @@
-"""Batch memory that is used again once nobody holds an array on it.
+"""Batch memory that is reused once nobody holds an array on it.
 
-An array that is handed out lives on a block of a pool; every view of it and every tensor made of
-it keeps that array alive. When the last of them is gone, its block goes back. So memory is
-touched for the first time only once, and a batch that a script keeps is never overwritten.
-Any thread may take and give back.
+An array from the pool is on one of its blocks; every view of it and every tensor made from it keeps
+that array alive. When the last of them is gone, its block returns to the pool. So each page of
+memory is touched for the first time only once, and a batch that a script keeps is never
+overwritten. Any thread may take and return blocks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 MAX_FREE: Final = 8
-"""Blocks of one size that are kept while nobody uses them."""
+"""Maximum number of unused blocks that are kept per size."""
 
 
 class Pool:
@@ -39,5 +39,5 @@ class Pool:
         return array
 
     def _give_back(self, block: bytearray) -> None:
-        # Run by the collector, on any thread at any moment: append is atomic and takes no lock.
+        # The garbage collector may run this in any thread at any time: append needs no lock.
         self._free[len(block)].append(block)

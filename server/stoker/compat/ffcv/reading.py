@@ -1,7 +1,7 @@
 """The first step of a field's pipeline: from rows of a dataset to a batch in memory.
 
-A reading fills part of a batch; several threads fill parts of one batch at a time, each with tools
-of its own. Pictures that an op crops or resizes are computed by a Stoker pipeline of that one op.
+A reading fills part of a batch. Several threads fill parts of one batch at the same time, each with
+its own tools. Images that an op crops or resizes are computed by a Stoker pipeline of that one op.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Reading(Protocol):
     """Fills batches of one field.
 
     Attributes:
-        state: of one row.
+        state: the state of one row.
     """
 
     state: State
@@ -42,13 +42,13 @@ class Reading(Protocol):
 
 
 class StoredReading:
-    """Values of one size that are copied as they are stored, many at a time; see `Reading`."""
+    """Values of one size that are copied unchanged, many at a time; see `Reading`."""
 
     def __init__(self, dataset: Dataset, field: str, shape: tuple[int, ...], dtype: str) -> None:
         """Map the field's column in every file.
 
         Raises:
-            BuildError: the values are not of one size.
+            BuildError: the values differ in size.
         """
         self.state = array_state(shape, dtype)
         files = dataset.manifest.files
@@ -85,7 +85,7 @@ class BytesReading:
 
 
 class PipelineReading:
-    """Pictures as a Stoker pipeline makes them; see `Reading`."""
+    """Images computed by a Stoker pipeline; see `Reading`."""
 
     def __init__(
         self, dataset: Dataset, field: str, define: Callable[[Any], Any], name: str
@@ -125,7 +125,7 @@ def _stored(dataset: Dataset, file: DataFile, field: str, shape: tuple[int, ...]
     """Return a file's values of a field, (rows, *shape), without a copy.
 
     Raises:
-        BuildError: they are not of one size.
+        BuildError: they differ in size.
     """
     declared = next(f for f in dataset.schema.fields if f.name == field)
     dtype = np.dtype(np.uint8 if declared.dtype == "bool" else declared.dtype)

@@ -1,19 +1,19 @@
-"""From the function of an operation to one that draws from its rows and can be compiled.
+"""Rewrite the function of an operation, so that it draws from its rows and can be compiled.
 
 The function's syntax tree is read from its source file and changed in four ways:
 
-- It gains two first parameters, the keys of the rows and how much each has drawn, and, unless it
-  takes them, a last one for the sample ids.
+- It gains two first parameters, the keys of the rows and the number of draws of each, and, unless
+  it has it already, a last one for the sample ids.
 - A call of a function of `np.random` becomes a call of `stoker.compat.ffcv.draws` with those.
 - An assignment to an item, `array[i] = values`, becomes `stoker.compat.ffcv.assigning.assign`,
   which copies faster.
-- What it closes over become globals: numba runs a loop over a `prange` that is closed over on one
-  core, and over a global one on all.
+- Closure variables become globals: numba runs a loop over a `prange` from a closure on one core,
+  but over a global one on all cores.
 
-What cannot be kept to a row is refused by name: functions of `np.random` that have no such form,
-Python's `random`, and helper functions that draw. Lines and file stay the user's. Runs once for an
-operation, in the script's process, on code that the script has imported; nothing received comes
-here.
+Randomness that cannot be bound to a row raises an error that names it: functions of `np.random`
+without such a form, Python's `random`, and helper functions that draw. Lines and file stay the
+user's. Runs once per operation, in the script's process, on code that the script has imported;
+nothing received from elsewhere comes here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ASSIGN: Final = "_stoker_assign"
 KEYS, COUNTS, INDICES = "_stoker_keys", "_stoker_counts", "_stoker_indices"
 UNIFORM: Final = ("low", 0.0), ("high", 1.0), ("size", None)
 NORMAL: Final = ("loc", 0.0), ("scale", 1.0), ("size", None)
-# name -> which draw, and its parameters with their defaults
+# name -> kind of draw, and its parameters with their defaults
 DRAWS: Final[dict[str, tuple[str, tuple[tuple[str, Any], ...]]]] = {
     "random": ("uniform", (("size", None),)),
     "random_sample": ("uniform", (("size", None),)),
@@ -49,7 +49,7 @@ DRAWS: Final[dict[str, tuple[str, tuple[tuple[str, Any], ...]]]] = {
     "randint": ("integer", (("low", ...), ("high", None), ("size", None))),
 }
 SIDES: Final = {"rand": "uniform", "randn": "normal"}
-"""Functions whose arguments are the sides of what comes out."""
+"""Functions whose arguments are the sides of the result."""
 ONE: Final = {
     "uniform": draws.one_uniform,
     "normal": draws.one_normal,
@@ -69,9 +69,9 @@ ORDERS: Final = {
     "permutation": (draws.row_permutation, draws.batch_permutation),
     "shuffle": (draws.row_shuffle, draws.batch_shuffle),
 }
-"""Functions of one argument that belong to one row, and their forms for batch ops."""
+"""Functions of one argument that draw from one row, and their forms for batch ops."""
 COMPILED: Final = (*ONE.values(), *MANY.values(), *(f for pair in ORDERS.values() for f in pair))
-"""All that a rewritten function may call."""
+"""All functions that a rewritten function may call."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class Rewritten:
     """A function as `function(keys, counts, batch, dst, indices)`.
 
     Attributes:
-        function: plain Python; its globals are its own.
-        by_row: whether it must be given one row at a time: it draws single numbers, or in a loop.
+        function: plain Python, with its own globals.
+        by_row: whether it must get one row at a time: it draws single numbers, or in a loop.
         draws: whether it draws at all.
     """
 
@@ -93,12 +93,12 @@ def rewrite(function: Callable[..., Any], what: str, *, mixes: bool = False) -> 
     """Rewrite the function of an operation.
 
     Args:
-        function: what `generate_code` returned.
+        function: the result of `generate_code`.
         what: the operation, for messages.
-        mixes: whether it is a batch op, which is given all rows at once.
+        mixes: whether it is a batch op, which gets all rows at once.
 
     Raises:
-        BuildError: its source cannot be found, or it draws from what belongs to no row.
+        BuildError: its source cannot be found, or it draws from something that belongs to no row.
     """
     plain = _plain(function, what)
     tree, first_line = _tree(plain, what)
@@ -127,7 +127,7 @@ def draws_globally(value: object) -> bool:
 
 
 def _plain(function: Callable[..., Any], what: str) -> FunctionType:
-    inner = getattr(function, "py_func", function)  # a numba dispatcher has it
+    inner = getattr(function, "py_func", function)  # a numba dispatcher has this attribute
     if not isinstance(inner, FunctionType) or inner.__name__ == "<lambda>":
         raise BuildError(
             f"{what}: generate_code must return a function made with `def`, got {function!r}"
@@ -141,7 +141,7 @@ def _tree(function: FunctionType, what: str) -> tuple[ast.FunctionDef, int]:
         (tree,) = ast.parse(textwrap.dedent("".join(lines))).body
     except (OSError, SyntaxError, ValueError):
         raise BuildError(
-            f"{what}: the source of {function.__qualname__} cannot be found; operations are "
+            f"{what}: cannot find the source of {function.__qualname__}; operations are "
             "rewritten from their source, so put it into a file"
         ) from None
     if not isinstance(tree, ast.FunctionDef):
@@ -172,7 +172,7 @@ def _is_none(node: ast.expr) -> bool:
 
 
 def _is_constant(node: ast.expr) -> bool:
-    """Whether an index is `...` or `None`, which is no number."""
+    """Whether an index is `...` or `None`, and not a number."""
     return isinstance(node, ast.Constant) and not isinstance(node.value, int)
 
 
@@ -200,15 +200,15 @@ class _Visitor(ast.NodeTransformer):
         self._loops = 0
 
     def visit_For(self, node: ast.For) -> Any:
-        """Note that draws inside stand in a loop."""
+        """Note that draws inside are in a loop."""
         return self._loop(node)
 
     def visit_While(self, node: ast.While) -> Any:
-        """Note that draws inside stand in a loop."""
+        """Note that draws inside are in a loop."""
         return self._loop(node)
 
     def visit_Call(self, node: ast.Call) -> Any:
-        """Replace a call of `np.random`; look into the helpers that are called."""
+        """Replace a call of `np.random`; check called helper functions."""
         value = self._value(node.func)
         if isinstance(node.func, ast.Attribute | ast.Name) and draws_globally(value):
             node.args = [self.visit(argument) for argument in node.args]
@@ -218,7 +218,7 @@ class _Visitor(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> Any:
-        """Replace an assignment to an item or to a part that whole numbers name."""
+        """Replace an assignment to an item or to a part that is indexed by integers."""
         self.generic_visit(node)
         target = node.targets[0]
         if len(node.targets) > 1 or not isinstance(target, ast.Subscript):
@@ -233,11 +233,11 @@ class _Visitor(ast.NodeTransformer):
         return ast.copy_location(ast.Expr(call), node)
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
-        """Refuse any other use of global randomness."""
+        """Raise for any other use of global randomness."""
         return self._other_use(node)
 
     def visit_Name(self, node: ast.Name) -> Any:
-        """Refuse any other use of global randomness."""
+        """Raise for any other use of global randomness."""
         return self._other_use(node)
 
     def _loop(self, node: Any) -> Any:
@@ -249,11 +249,11 @@ class _Visitor(ast.NodeTransformer):
 
     def _other_use(self, node: Any) -> Any:
         if draws_globally(self._value(node)):
-            raise self._fault(node, f"{ast.unparse(node)} cannot be handed on: call it where it is")
+            raise self._fault(node, f"{ast.unparse(node)} cannot be passed on: call it directly")
         return self.generic_visit(node)
 
     def _value(self, node: ast.expr) -> Any:
-        """Return what a name or an attribute of a module stands for; None where it is unknown."""
+        """Return the value of a name or of a module's attribute; None if it is unknown."""
         if isinstance(node, ast.Name):
             return None if node.id in self._local else self._names.get(node.id)
         if isinstance(node, ast.Attribute):
@@ -267,12 +267,14 @@ class _Visitor(ast.NodeTransformer):
         if getattr(value, "__self__", None) is not np.random.mtrand._rand or name not in known:
             raise self._fault(
                 node,
-                f"{ast.unparse(node.func)} has no form that belongs to a row; there are np.random: "
-                f"{', '.join(known)}",
+                f"{ast.unparse(node.func)} cannot be drawn per row; supported functions of "
+                f"np.random: {', '.join(known)}",
             )
         self.draws = True
         if any(isinstance(a, ast.Starred) for a in node.args) and name not in SIDES:
-            raise self._fault(node, f"{ast.unparse(node)}: write its arguments out")
+            raise self._fault(
+                node, f"{ast.unparse(node)}: expected explicit arguments, got a starred one"
+            )
         if name in ORDERS:
             self.by_row = True
             return self._called(ORDERS[name][self._mixes], [self._named(node, name, ("x",))["x"]])
@@ -302,31 +304,35 @@ class _Visitor(ast.NodeTransformer):
             or len(node.args) > len(parameters)
             or not given.keys() >= set(parameters[:least])
         ):
-            raise self._fault(node, f"{ast.unparse(node)}: arguments that {name} does not take")
+            raise self._fault(
+                node, f"{ast.unparse(node)}: the arguments do not match the parameters of {name}"
+            )
         return {name: value for name, value in given.items() if not _is_none(value)}
 
     def _chosen(self, node: ast.Call, name: str) -> tuple[str, list[ast.expr], ast.expr | None]:
-        """Return the kind of a choice, its values and probabilities, and the size, if any."""
+        """Return the kind of a choice, its values and probabilities, and its size, if any."""
         given = self._named(node, name, CHOICE)
         again = given.get("replace", ast.Constant(value=True))
         if not isinstance(again, ast.Constant) or again.value is not True:
             raise self._fault(
                 node,
-                f"{ast.unparse(node)}: a choice without replacement belongs to no row; for one row"
-                " take the first values of np.random.permutation(a)",
+                f"{ast.unparse(node)}: a choice without replacement cannot be drawn per row; for "
+                "one row take the first values of np.random.permutation(a)",
             )
         kind = "weighted" if "p" in given else "member"
         return kind, [given["a"], given.get("p", ast.Constant(None))], given.get("size")
 
     def _arguments(self, node: ast.Call, name: str) -> tuple[str, list[ast.expr], ast.expr | None]:
-        """Return the kind of a draw, its two numbers, and the size of what comes out, if any."""
+        """Return the kind of a draw, its two numbers, and the size of its result, if any."""
         low, high = ast.Constant(0.0), ast.Constant(1.0)
         if name in SIDES:
             sides = ast.Tuple(list(node.args), ast.Load()) if node.args else None
             return SIDES[name], [low, high], sides
         kind, parameters = DRAWS[name]
         if name == "randint" and any(keyword.arg == "dtype" for keyword in node.keywords):
-            raise self._fault(node, f"{ast.unparse(node)}: dtype is int64; leave it out and cast")
+            raise self._fault(
+                node, f"{ast.unparse(node)}: the dtype is always int64; leave it out and cast"
+            )
         given = self._named(node, name, [p for p, _ in parameters], int(name == "randint"))
         size = given.get("size")
         numbers = [given.get(p, ast.Constant(d)) for p, d in parameters if p != "size"]
@@ -335,7 +341,7 @@ class _Visitor(ast.NodeTransformer):
         return kind, numbers or [low, high], size
 
     def _check_helper(self, node: ast.Call, value: Any) -> None:
-        """Refuse a helper function that draws: it could not know for which row."""
+        """Raise for a helper function that draws: it could not know for which row."""
         inner = getattr(value, "py_func", value)
         if not isinstance(inner, FunctionType) or inner.__module__.startswith(("numba", "numpy")):
             return
@@ -346,9 +352,9 @@ class _Visitor(ast.NodeTransformer):
                 if draws_globally(looker._value(used)):
                     raise self._fault(
                         node,
-                        f"{ast.unparse(node.func)} draws random numbers ({ast.unparse(used)}), and "
-                        "cannot know for which row: draw in the operation's own function and hand "
-                        "the numbers over",
+                        f"{ast.unparse(node.func)} draws random numbers ({ast.unparse(used)}), but "
+                        "cannot know for which row: draw in the operation's own function and pass "
+                        "the numbers on",
                     )
 
     def _fault(self, node: ast.AST, message: str) -> BuildError:

@@ -1,12 +1,12 @@
-"""One operation of a field's pipeline, made ready: rewritten, tried, compiled.
+"""One operation of a field's pipeline, prepared: rewritten, tried, compiled.
 
-An operation is tried on noise when the loader is built, so that what cannot run is told then, with
-the user's line: a function that raises, gives another shape or dtype than declared, gives two
-results for one row, or lets a row depend on its neighbours. The trial runs the plain Python form
-first (machine code that writes beyond an array would not say so) and the compiled form after.
+An operation is tried on noise when the loader is built, so that faults are found then, with the
+user's line: a function that raises, returns another shape or dtype than declared, returns two
+results for one row, or makes a row depend on its neighbors. The trial runs the plain Python form
+first (machine code that writes beyond an array would not report it) and the compiled form after it.
 
 A step runs on one thread at a time. Parallel machine code runs in numba's threads, one loop of the
-process at a time: not every threading layer of numba allows two.
+process at a time, because not every threading layer of numba allows two.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ prange = numba.prange
 
 
 class BatchRows(NamedTuple):
-    """Which rows a batch holds: all that their draws depend on, besides the stream.
+    """The rows of a batch: everything that their draws depend on, besides the stream.
 
     Attributes:
-        seed: of the stream.
+        seed: seed of the stream.
         epoch: from 0.
         ids: (B,) int64, sample ids.
     """
@@ -61,7 +61,7 @@ class LineStep:
 
     Attributes:
         name: field and operation, for messages.
-        after: the state that comes out.
+        after: the state after it.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class LineStep:
 
         Args:
             operation: the operation.
-            before: the state that goes in.
-            name: what to call it in messages.
-            stream: name of the stream it draws from.
-            alone: run on one core, whatever the operation asks for.
+            before: the state before it.
+            name: its name in messages.
+            stream: name of the stream that it draws from.
+            alone: run on one core, even if the operation asks for several.
 
         Raises:
-            BuildError: it cannot run, or cannot keep to its rows; names it and says why.
+            BuildError: it cannot run, or mixes rows; the message names it and the reason.
         """
         self.name = name
         self._stream = stream
@@ -104,7 +104,7 @@ class LineStep:
         """Return the operation's result on a batch whose rows have these keys.
 
         Args:
-            batch: (B, *shape) of the state that goes in; may be written to.
+            batch: (B, *shape) of the state before it; may be written to.
             keys: (B, 5) uint64, the words of each row's key.
             ids: (B,) int64, sample ids.
         """
@@ -125,8 +125,8 @@ class LineStep:
             return self._as_declared(self._run(keys, counts, batch, dst, ids))
         if isinstance(dst, tuple):
             raise BuildError(
-                f"{self.name}: an operation that draws single numbers, or in a loop, may ask for "
-                "one memory only: draw arrays with one value for each row, before the loop"
+                f"{self.name}: an operation that draws single numbers, or in a loop, may request "
+                "only one AllocationQuery: draw arrays with one value per row, before the loop"
             )
         out = dst
         if not self._queries:
@@ -135,7 +135,7 @@ class LineStep:
         return self._as_declared(out)
 
     def _as_declared(self, result: Any) -> np.ndarray:
-        """Machine code cannot store float16: an operation may give its bits as uint16."""
+        """View uint16 bits as float16, because machine code cannot store float16."""
         half = isinstance(result, np.ndarray) and result.dtype == np.uint16
         array: np.ndarray = result
         return array.view(np.float16) if half and self.after.dtype == np.float16 else array
@@ -153,8 +153,8 @@ class LineStep:
         again = self._tried(value, everyone, range(TRIAL_ROWS))
         if again.tobytes() != first.tobytes():
             raise BuildError(
-                f"{self.name} cannot be used: it gave two results for the same rows, so it keeps "
-                "something from call to call, or draws from something else than np.random"
+                f"{self.name} cannot be used: it returned two results for the same rows, so it "
+                "keeps state between calls, or draws from something other than np.random"
             )
         if self._batch_op:
             return
@@ -162,32 +162,32 @@ class LineStep:
             among = self._tried(value, everyone, others)
             if among[others.index(0)].tobytes() != first[0].tobytes():
                 raise BuildError(
-                    f"{self.name} cannot be used: what it gives for a row depends on the other "
-                    "rows of the batch, so a sample would depend on its neighbours. Read row i "
-                    "for row i only; or, if mixing rows is what it is for, set is_batch_op = True "
+                    f"{self.name} cannot be used: its result for a row depends on the other "
+                    "rows of the batch, so a sample would depend on its neighbors. Read only row i "
+                    "for row i; or, if it should mix rows, set is_batch_op = True "
                     "on its class"
                 )
 
     def _tried(self, value: np.ndarray, everyone: BatchRows, places: Sequence[int]) -> np.ndarray:
-        """Run on some rows of the trial."""
+        """Run it on some rows of the trial."""
         chosen = np.array(places)
         rows = everyone._replace(ids=everyone.ids[chosen])
         try:
             return self(value[chosen], rows)
         except StokerError:
             raise
-        except Exception as error:  # whatever the user's function or numba raises
+        except Exception as error:  # the user's function and numba may raise anything
             where = _user_line(error, self._code)
             raise BuildError(
                 f"{where}{self.name} fails on {self._before}: {type(error).__name__}: "
                 f"{reason(error)}. It declared "
-                f"{self.after}{self._memory()}. Check that the sides of what it reads and of what "
-                "it writes agree, odd sizes too: -n // 2 is one more than n // 2 where n is odd"
+                f"{self.after}{self._memory()}. Check that the sides of its input and its "
+                "output agree, also for odd sizes: -n // 2 is -(n // 2) - 1 if n is odd"
             ) from error
 
     def _memory(self) -> str:
         shapes = ", ".join(str(query.shape) for query in self._queries)
-        return f" and asked for memory of shape {shapes}" if shapes else ""
+        return f" and requested memory of shape {shapes}" if shapes else ""
 
     def _check_result(self, result: Any) -> None:
         shape = tuple(np.shape(result))[1:]
@@ -197,8 +197,8 @@ class LineStep:
             np.dtype(self.after.dtype),
         ):
             raise BuildError(
-                f"{self.name} gave {dtype} of shape {shape} for each row, but it declared "
-                f"{self.after}: correct declare_state_and_memory, or what the function returns"
+                f"{self.name} returned {dtype} of shape {shape} per row, but it declared "
+                f"{self.after}: correct declare_state_and_memory, or the result of the function"
             )
 
     def _compile(self) -> None:
@@ -213,7 +213,7 @@ class LineStep:
 
 
 def _loop(run: Any, keys: Any, counts: Any, batch: Any, dst: Any, indices: Any, out: Any) -> None:
-    """Call a function for one row after the other, or for many at a time."""
+    """Call a function for each row, one after the other or in parallel."""
     for i in prange(batch.shape[0]):
         j = i + 1
         result = run(keys[i:j], counts[i:j], batch[i:j], dst[i:j], indices[i:j])
@@ -234,7 +234,7 @@ def _declared(operation: Operation, before: State, name: str) -> tuple[State, Al
         after, allocation = operation.declare_state_and_memory(before)
     except StokerError:
         raise
-    except Exception as error:  # whatever the user's method raises
+    except Exception as error:  # the user's method may raise anything
         raise BuildError(
             f"{name}: declare_state_and_memory failed on {before} with {type(error).__name__}: "
             f"{error}"
@@ -260,7 +260,7 @@ def _generated(operation: Operation, name: str) -> Callable[..., Any]:
 
 
 def _quiet() -> Any:
-    """NumPy warns where machine code wraps or divides in silence."""
+    """Silence NumPy's warnings: machine code wraps and divides without any."""
     return np.errstate(all="ignore")
 
 

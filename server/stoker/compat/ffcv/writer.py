@@ -1,4 +1,4 @@
-"""`DatasetWriter`: an indexable dataset as a Stoker dataset."""
+"""`DatasetWriter`: write an indexable dataset as a Stoker dataset."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class DatasetWriter:
     """Writes samples, in this process.
 
     Args:
-        fname: folder of the dataset; a dataset that is there is replaced.
+        fname: folder of the dataset; an existing dataset is replaced.
         fields: name -> field, in the order of a sample's parts.
-        page_size: has no meaning here.
-        num_workers: has no meaning here; `stoker pack` writes in parallel.
+        page_size: has no effect here.
+        num_workers: has no effect here; `stoker pack` writes in parallel.
     """
 
     def __init__(
@@ -42,18 +42,18 @@ class DatasetWriter:
         """Write the samples of a dataset with `__len__` and `__getitem__`.
 
         Args:
-            dataset: gives a tuple with a value for each field.
-            indices: which samples; by default all.
-            chunksize: has no meaning here.
-            shuffle_indices: refused: the loader shuffles, and reads any order as fast.
+            dataset: returns a tuple with a value per field for each index.
+            indices: the samples to write; by default all.
+            chunksize: has no effect here.
+            shuffle_indices: must be False: the loader shuffles, and reads every order equally fast.
 
         Raises:
             UsageError: a sample has another number of parts, or a part does not fit its field.
         """
         if shuffle_indices:
             raise UsageError(
-                "shuffle_indices: a dataset keeps the order of its source; leave it out, and load "
-                "with OrderOption.RANDOM"
+                "shuffle_indices: expected False, because a dataset keeps the order of its source; "
+                "leave it out, and load with OrderOption.RANDOM"
             )
         chosen = range(len(dataset)) if indices is None else indices
         schema = Schema(tuple(field.declare(name) for name, field in self._fields.items()))

@@ -1,4 +1,4 @@
 """The packed format: schema, manifest, Arrow files, cells, fingerprints and statistics.
 
-It imports `images` and knows no source and no reader. No numba, no pyarrow.
+It imports `images`, but no source and no reader. It uses neither numba nor pyarrow.
 """

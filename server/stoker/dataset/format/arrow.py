@@ -1,11 +1,11 @@
 """Arrow IPC files of one record batch, written so that every buffer is aligned to 64 bytes.
 
 A file is: magic, schema message, record batch message, body, end of stream, footer, magic. The
-lengths of all buffers are known before the first byte is written, so the place of each is plain
+lengths of all buffers are known before the first byte is written, so their places are plain
 arithmetic, the reader gets them from the manifest, and no Arrow library is needed to read or write.
-No nulls (validity buffers have length 0), no dictionaries, no compression.
+There are no nulls (validity buffers have length 0), no dictionaries and no compression.
 
-Column types are written as text, the same in the manifest: `large_binary`, `large_utf8`,
+Column types are written as text, here and in the manifest: `large_binary`, `large_utf8`,
 `fixed_size_binary[N]`, a NumPy number name (`int64`; `bool` is stored as `uint8`), a number with a
 fixed shape (`float32[3,4]`, an Arrow fixed_size_list), or a number with a free first side
 (`float32[?,4]`, an Arrow large_list of the numbers in row-major order).
@@ -38,14 +38,14 @@ _FIXED = re.compile(r"fixed_size_binary\[([1-9][0-9]*)\]")
 
 @dataclass(frozen=True)
 class ColumnType:
-    """A column type, taken apart.
+    """A parsed column type.
 
     Attributes:
         layout: "fixed" (every item has `item_bytes`) or "variable" (with an offsets buffer).
-        dtype: number type of the items, "uint8" for binary.
+        dtype: element type of the items, "uint8" for binary.
         inner: shape below a free first side, or the whole shape of a fixed item.
-        item_bytes: bytes of one item of shape `inner`. Offsets count numbers, not items.
-        form: what Arrow calls it.
+        item_bytes: bytes of one item of shape `inner`. Offsets count elements, not items.
+        form: the name of the type in Arrow.
     """
 
     layout: Literal["fixed", "variable"]
@@ -56,10 +56,10 @@ class ColumnType:
 
 
 def parse_type(text: str) -> ColumnType:
-    """Take a column type apart.
+    """Parse a column type.
 
     Raises:
-        ValueError: there is no such column type.
+        ValueError: the text is not a column type.
     """
     if text == "large_binary":
         return ColumnType("variable", "uint8", (), 1, "large_binary")
@@ -70,7 +70,7 @@ def parse_type(text: str) -> ColumnType:
     number = _NUMBER.fullmatch(text)
     if number is None or number[1] not in ITEM_BYTES:
         raise ValueError(
-            f"expected a column type such as large_binary, int64, float32[3], got {text!r}"
+            f"expected a column type such as large_binary, int64 or float32[3], got {text!r}"
         )
     sides = (number[2] or "").split(",") if number[2] else []
     if sides and sides[0] == "?":
@@ -86,13 +86,13 @@ def _sized(
 ) -> ColumnType:
     count = math.prod(inner)
     if count > MAX_LIST:
-        raise ValueError(f"an item has at most {MAX_LIST} numbers, got the shape {inner}")
+        raise ValueError(f"expected at most {MAX_LIST} elements in an item, got the shape {inner}")
     return ColumnType(layout, dtype, inner, ITEM_BYTES[dtype] * count, form)
 
 
 @dataclass(frozen=True)
 class PlacedBuffer:
-    """Where one column lies in the file: (offset, length) in bytes; `offsets` if it has such."""
+    """The place of one column in the file: (offset, length) in bytes, of offsets and data."""
 
     offsets: tuple[int, int] | None
     data: tuple[int, int]
@@ -100,11 +100,11 @@ class PlacedBuffer:
 
 @dataclass(frozen=True)
 class FilePlan:
-    """A file of one record batch before its body is written.
+    """The layout of a file of one record batch, made before its body is written.
 
     Attributes:
         head: the bytes before the body, a multiple of 64 long.
-        places: where each column lies, in order.
+        places: the place of each column, in order.
         tail: the bytes after the body.
         size_bytes: size of the whole file.
     """
@@ -165,7 +165,7 @@ def _up(value: int) -> int:
 
 
 def _message(kind: int, header: Table, body_bytes: int, start: int) -> bytes:
-    """Return an encapsulated message that, written at `start`, ends at a multiple of 64."""
+    """Return an encapsulated message that ends at a multiple of 64 if written at `start`."""
     message = encode(
         Table({0: _VERSION, 1: Scalar("B", kind), 2: header, 3: Scalar("q", body_bytes)})
     )

@@ -1,7 +1,8 @@
-"""One value of one field -> what is stored, and what is hashed.
+"""Convert one value of one field to a cell: its stored bytes and its hashed bytes.
 
-The hashed bytes of a value are its stored bytes; of a picture in bands they are its pixels. Pixels
-come after their height and width (two unsigned 32-bit integers), because they do not tell them.
+The hashed bytes of a value are its stored bytes, except for an image or mask in bands: there they
+are its pixels. Before pixels, their height and width are hashed (two unsigned 32-bit integers),
+because pixels alone do not determine them.
 """
 
 import io
@@ -43,12 +44,12 @@ class Cell:
         data: bytes of the field's own column.
         sides: values of its side columns, in order.
         prefix: bytes that are hashed before the rest.
-        items: first side of the value: height, or how many items a free first side has.
-        width: of a picture, else 0.
-        encoding: of a picture's bytes, else "raw".
-        notes: what the owner should know.
-        content: what is hashed in place of `data`, if that is not it.
-        came_bytes: of a JPEG that was rewritten on a grid, how many bytes it had before.
+        items: first side of the value: the height, or the number of items of a free first side.
+        width: width of an image or mask, otherwise 0.
+        encoding: encoding of an image or mask, otherwise "raw".
+        notes: remarks for the dataset's owner.
+        content: the bytes that are hashed instead of `data`, if they differ from it.
+        came_bytes: size of the original file, for a JPEG that was rewritten on a grid.
     """
 
     data: bytes | memoryview
@@ -63,12 +64,12 @@ class Cell:
 
     @property
     def hashed(self) -> bytes | memoryview:
-        """What is hashed behind `prefix`."""
+        """The bytes that are hashed after `prefix`."""
         return self.data if self.content is None else self.content
 
 
 class FieldError(CodecError):
-    """A value does not fit its field; `field` and `reason` are what its text is made of."""
+    """A value does not fit its field; its text consists of `field` and `reason`."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"field {field!r}: {reason}")
@@ -81,19 +82,21 @@ def make_cells(
     scratch: Scratches,
     make: "Callable[[Field, Value, Scratches], Cell] | None" = None,
 ) -> dict[str, Cell]:
-    """Convert the values of a row; boxes and keypoints are checked against their pictures.
+    """Convert the values of a row; boxes and keypoints are checked against their image.
 
     Args:
-        fields: what is converted.
-        row: a value for each.
+        fields: the fields to convert.
+        row: a value for each field.
         scratch: memory.
-        make: converts all but boxes and keypoints; None: `make_cell`.
+        make: converts all values except boxes and keypoints; None means `make_cell`.
 
     Raises:
         FieldError: a value does not fit its field.
     """
     cells: dict[str, Cell] = {}
-    for field in sorted(fields, key=lambda field: field.items is not UNSET):  # pictures first
+    for field in sorted(
+        fields, key=lambda field: field.items is not UNSET
+    ):  # images and masks first
         try:
             if field.items is UNSET:
                 cells[field.name] = (make or make_cell)(field, row[field.name], scratch)
@@ -108,10 +111,10 @@ def make_cells(
 
 
 def make_cell(field: Field, value: Value, scratch: Scratches) -> Cell:
-    """Convert a value of any kind but boxes and keypoints to what is stored.
+    """Convert a value of any kind except boxes and keypoints to its cell.
 
     Raises:
-        CodecError: the value does not fit its field, or is a picture that cannot be decoded.
+        CodecError: the value does not fit its field, or is an image or mask that cannot be decoded.
     """
     if field.is_picture:
         if field.encoding == "raw":
@@ -161,15 +164,15 @@ def _banded(field: Field, value: Value, scratch: Scratches) -> Cell:
 def _check_file(field: Field) -> None:
     if not field.fits_files:
         raise CodecError(
-            f"expected {field.dtype} pixels, got the bytes of a picture, which is read as uint8 of "
-            "3 channels, or as a mask of uint8"
+            f"expected {field.dtype} pixels, got the bytes of an image file, which is read as "
+            "uint8 with 3 channels, or as a mask of uint8"
         )
 
 
 def _file(value: Value) -> bytes:
     if not isinstance(value, bytes | bytearray | memoryview):
         raise CodecError(
-            f"expected the bytes of a picture or its pixels, got {type(value).__name__}"
+            f"expected the bytes of an image file, or pixels, got {type(value).__name__}"
         )
     return bytes(value)
 

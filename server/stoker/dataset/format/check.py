@@ -1,8 +1,8 @@
-"""Checks that a manifest can be obeyed: every row, buffer and name it tells of can exist.
+"""Checks of a manifest: every row, buffer and name in it must be possible.
 
-Done once per opening, O(files * columns). After it, the reader may add an offset of the manifest to
-the address of a map without a further thought; offsets *inside* the data (of items of differing
-length) are checked per sample.
+Done once per opening, in O(files * columns). After it, the reader may add an offset from the
+manifest to the address of a map without further checks; offsets *inside* the data (of items that
+differ in length) are checked per sample.
 """
 
 import re
@@ -23,10 +23,10 @@ _FINGERPRINT = re.compile(r"(content|stat):[0-9a-f]{32}")
 
 
 def check_manifest(folder: Path, manifest: Manifest) -> None:
-    """Check a manifest by itself.
+    """Check a manifest, without looking at its files.
 
     Raises:
-        DatasetError: a part of it cannot be.
+        DatasetError: a part of it is impossible.
         VersionError: it has a kind or an encoding that only a newer Stoker knows.
     """
     _check_fields(folder, manifest)
@@ -40,7 +40,10 @@ def check_manifest(folder: Path, manifest: Manifest) -> None:
         )
     refers = any(field.referenced for field in manifest.schema.fields)
     if (manifest.source is UNSET) == refers or refers != manifest.fingerprint.startswith("stat:"):
-        raise damaged(folder, "references, a source and a fingerprint stat:<32 hex> go together")
+        raise damaged(
+            folder,
+            "expected references, a source and a fingerprint stat:<32 hex> together or not at all",
+        )
     row = 0
     for file in manifest.files:
         if file.first_row != row or not 1 <= file.rows <= MAX_ROWS_PER_FILE:
@@ -55,7 +58,7 @@ def check_manifest(folder: Path, manifest: Manifest) -> None:
         except ValueError as error:
             raise damaged(folder, f"{file.name}: {error}") from None
     if row != manifest.rows or not 1 <= row <= MAX_ROWS:
-        raise damaged(folder, f"expected {manifest.rows} rows in all, got {row} in its files")
+        raise damaged(folder, f"expected {manifest.rows} rows in total, got {row} in its files")
 
 
 def _check_fields(folder: Path, manifest: Manifest) -> None:
@@ -77,7 +80,7 @@ def _check_fields(folder: Path, manifest: Manifest) -> None:
 
 
 def check_files(folder: Path, manifest: Manifest) -> None:
-    """Check that every file is there and has its size.
+    """Check that every file exists and has the right size.
 
     Raises:
         DatasetError: a file is missing, unreadable, or has another size.
@@ -89,21 +92,21 @@ def check_files(folder: Path, manifest: Manifest) -> None:
         except OSError as error:
             raise DatasetError(
                 f"dataset {folder}: cannot read its file {file.name}: {error.strerror}; restore "
-                "it, or "
-                "pack the dataset again",
+                "it, or pack the dataset again",
                 dataset=str(folder),
             ) from None
         if size != file.size_bytes:
             raise DatasetError(
                 f"dataset {folder}: {file.name} has {size} bytes, but the manifest says "
-                f"{file.size_bytes}; it was cut or changed: restore it, or pack the dataset again",
+                f"{file.size_bytes}; it was truncated or changed: restore it, or pack the dataset "
+                "again",
                 dataset=str(folder),
             )
 
 
 def _check_file(manifest: Manifest, file: DataFile) -> None:
     if not _NAME.fullmatch(file.name):
-        raise ValueError("expected a plain file name that ends in .arrow")
+        raise ValueError("expected a plain file name that ends with .arrow")
     for name, text in manifest.schema.columns():
         place = file.columns.get(name)
         if place is None:
@@ -125,7 +128,8 @@ def _check_place(name: str, text: str, place: ColumnPlace, file: DataFile) -> No
         raise ValueError(f"column {name!r}: expected {file.rows + 1} offsets")
     if place.data.length % ITEM_BYTES[kind.dtype]:
         raise ValueError(
-            f"column {name!r}: {place.data.length} bytes are no whole number of {kind.dtype}"
+            f"column {name!r}: expected a multiple of the size of {kind.dtype}, got "
+            f"{place.data.length} bytes"
         )
     _check_extent(f"offsets of column {name!r}", place.offsets, file.size_bytes)
 

@@ -1,13 +1,13 @@
-"""Pictures made smaller or stored in another way on request, before they are packed.
+"""Optional conversions of images and masks before they are packed.
 
-- `resize`: a picture whose shorter side is longer than that is made smaller, both sides alike;
-  images by Pillow's Lanczos filter, masks by the nearest pixel (no new value). Boxes and keypoints
-  move with the picture they belong to.
-- `quality`: images are stored as JPEG of that quality, with halved colour (4:2:0).
+- `resize`: an image or mask whose shorter side is longer than that is scaled down with its aspect
+  ratio: images by Pillow's Lanczos filter, masks by the nearest pixel (no new value). Boxes and
+  keypoints are scaled with the image they belong to.
+- `quality`: images are stored as JPEG of that quality, with halved chroma (4:2:0).
 - `raw`: images are stored as pixels, upright.
 
-Without `quality` or `raw`, what was resized is stored as PNG: nothing is lost that was not asked to
-be. What was done is noted, and stands in the manifest. Runs in workers.
+Without `quality` or `raw`, resized images are stored as PNG, so that nothing else is lost. Each
+conversion is recorded as a note in the manifest. Runs in workers.
 """
 
 import io
@@ -29,12 +29,12 @@ from stoker.protocol.errors import UsageError
 from stoker.protocol.items import COORDINATES
 
 _MAX_SIDE = 2**16 - 1
-"""Longest side of a JPEG."""
+"""Longest possible side of a JPEG, in pixels."""
 Size = tuple[int, int]
 
 
 class Conversion(msgspec.Struct, frozen=True):
-    """What is to be done; None and False: nothing."""
+    """The conversions to do; None and False mean none."""
 
     resize: int | None = None
     quality: int | None = None
@@ -42,18 +42,18 @@ class Conversion(msgspec.Struct, frozen=True):
 
     @property
     def is_any(self) -> bool:
-        """Whether anything is to be done."""
+        """Whether there is any conversion to do."""
         return self != Conversion()
 
 
 @dataclass
 class Converted:
-    """The values of a row as they are to be stored.
+    """The values of a row after conversion.
 
     Attributes:
         values: by field.
-        sizes: (height, width) of each picture before, after orientation.
-        notes: field -> what was done to its picture.
+        sizes: (height, width) of each image or mask before conversion, after orientation.
+        notes: field -> what was done to its image or mask.
     """
 
     values: dict[str, Value]
@@ -62,10 +62,10 @@ class Converted:
 
 
 def check_conversion(conversion: Conversion) -> None:
-    """Check what the user asked for.
+    """Check the user's conversion options.
 
     Raises:
-        UsageError: it cannot be done.
+        UsageError: an option is out of bounds, or options contradict each other.
     """
     resize, quality = conversion.resize, conversion.quality
     if resize is not None and not 1 <= resize <= _MAX_SIDE:
@@ -73,11 +73,13 @@ def check_conversion(conversion: Conversion) -> None:
     if quality is not None and not 1 <= quality <= 100:
         raise UsageError(f"--quality: expected 1 to 100, got {quality}")
     if quality is not None and conversion.raw:
-        raise UsageError("--quality and --raw exclude each other: raw pixels are no JPEG")
+        raise UsageError(
+            "--quality and --raw exclude each other: raw pixels are not JPEG; leave one of them out"
+        )
 
 
 def encoding_after(conversion: Conversion, encoding: str) -> str:
-    """Return how images are stored that came in an encoding."""
+    """Return the stored encoding of images that arrive in an encoding."""
     if conversion.raw:
         return "raw"
     pixels_stay = conversion.resize is not None and encoding == "raw"
@@ -87,10 +89,10 @@ def encoding_after(conversion: Conversion, encoding: str) -> str:
 def convert(
     fields: Sequence[Field], values: Mapping[str, Value], wish: Conversion, scratch: Scratches
 ) -> Converted:
-    """Convert the pictures of a row, and move what lies in them.
+    """Convert the images and masks of a row, and scale the boxes and keypoints in them.
 
     Raises:
-        FieldError: a picture cannot be decoded, or an item's value is no number.
+        FieldError: an image or mask cannot be decoded, or an item's value is not numeric.
     """
     done = Converted(dict(values))
     new: dict[str, Size] = {}
@@ -110,14 +112,14 @@ def convert(
 
 
 def _convert_picture(one: Field, done: Converted, wish: Conversion, scratch: Scratches) -> Size:
-    """Convert a picture in place, and return its size."""
+    """Convert an image or mask in place, and return its size."""
     value = done.values[one.name]
     if not one.fits_files:
         assert isinstance(value, np.ndarray)
         if smaller((value.shape[0], value.shape[1]), wish.resize) != value.shape[:2]:
             raise CodecError(
-                f"--resize makes uint8 images of 3 channels and uint8 masks smaller, this is "
-                f"{one.dtype} of shape {value.shape}; make it smaller before it is packed"
+                f"--resize scales uint8 images of 3 channels and uint8 masks, but this is "
+                f"{one.dtype} of shape {value.shape}; scale it down before packing it"
             )
         done.sizes[one.name] = value.shape[0], value.shape[1]
         return done.sizes[one.name]
@@ -132,10 +134,10 @@ def _convert_picture(one: Field, done: Converted, wish: Conversion, scratch: Scr
         pixels = np.asarray(picture)
         notes.append(f"made smaller, to a shorter side of {wish.resize}")
     if one.kind == "image" and wish.quality is not None:
-        notes.append(f"coded anew as JPEG of quality {wish.quality}, with loss")
+        notes.append(f"re-encoded as JPEG of quality {wish.quality}, with loss")
         done.values[one.name] = _as_jpeg(pixels, wish.quality)
     elif target != size or (one.kind == "image" and wish.raw):
-        done.values[one.name] = pixels.copy()  # they may lie in scratch memory
+        done.values[one.name] = pixels.copy()  # they may be in scratch memory
     else:
         return size
     done.notes[one.name] = tuple(notes)
@@ -143,7 +145,7 @@ def _convert_picture(one: Field, done: Converted, wish: Conversion, scratch: Scr
 
 
 def smaller(size: Size, resize: int | None) -> Size:
-    """Return a size whose shorter side is at most `resize`, in the same proportion."""
+    """Return a size with the same aspect ratio whose shorter side is at most `resize`."""
     short = min(size)
     if resize is None or short <= resize:
         return size
@@ -152,7 +154,7 @@ def smaller(size: Size, resize: int | None) -> Size:
 
 
 def _pixels(one: Field, value: Value, scratch: Scratches) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return a picture's pixels, and notes of what had to be done to read it."""
+    """Return the pixels of an image or mask, and notes about its decoding."""
     if isinstance(value, np.ndarray):
         tail = one.shape[2:]
         if value.dtype != one.dtype or value.ndim < 2 or value.shape[2:] != tail:
@@ -160,7 +162,7 @@ def _pixels(one: Field, value: Value, scratch: Scratches) -> tuple[np.ndarray, t
         check_pixels(*value.shape[:2])
         return np.ascontiguousarray(value), ()
     if not isinstance(value, bytes | bytearray | memoryview):
-        raise CodecError(f"expected the bytes of a picture, got {type(value).__name__}")
+        raise CodecError(f"expected the bytes of an image file, got {type(value).__name__}")
     picture = inspect_picture(bytes(value), one.kind, scratch, bool(one.keeps_orientation))
     shape = (picture.height, picture.width, *((3,) if one.kind == "image" else ()))
     return scratch.pixels.take(int(np.prod(shape))).reshape(shape), picture.notes
@@ -169,8 +171,8 @@ def _pixels(one: Field, value: Value, scratch: Scratches) -> tuple[np.ndarray, t
 def _as_jpeg(pixels: np.ndarray, quality: int) -> bytes:
     if max(pixels.shape[:2]) > _MAX_SIDE:
         raise CodecError(
-            f"it has {pixels.shape[0]}x{pixels.shape[1]} pixels, but a JPEG's sides end at "
-            f"{_MAX_SIDE}; make it smaller, or leave out --quality"
+            f"it has {pixels.shape[0]}x{pixels.shape[1]} pixels, but a JPEG's sides have at most "
+            f"{_MAX_SIDE}; scale it down, or leave out --quality"
         )
     out = io.BytesIO()
     Image.fromarray(pixels).save(out, "JPEG", quality=quality, subsampling="4:2:0")

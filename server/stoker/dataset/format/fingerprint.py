@@ -1,9 +1,10 @@
-"""The fingerprint of a packed dataset: its content and schema alone, not how it was cut or written.
+"""The fingerprint of a packed dataset: a hash of its content and schema only.
 
-Row digest: BLAKE2b-128 over the fields in schema order, each as the length of its hashed bytes
-(unsigned 64-bit, little-endian) and those bytes (`format.cells`). Fingerprint: BLAKE2b-128
-over the length (again 64-bit) and bytes of the schema's canonical form, the number of rows
-(64-bit), and the row digests in row order. Specified with a vector in docs/contracts/dataset.md.
+It does not depend on how the rows were cut into files or written. Row digest: BLAKE2b-128 over the
+fields in schema order, each as the length of its hashed bytes (unsigned 64-bit, little-endian) and
+those bytes (`format.cells`). Fingerprint: BLAKE2b-128 over the length (again 64-bit) and bytes of
+the schema's canonical form, the number of rows (64-bit), and the row digests in row order.
+Specified with a vector in docs/contracts/dataset.md.
 """
 
 import hashlib
@@ -43,9 +44,9 @@ def dataset_fingerprint(
     Args:
         fields: the finished fields, in order.
         rows: number of rows.
-        digests: their row digests, in row order, in pieces of any size.
-        files: of an index: the files of its source.
-        level: what it depends on: `content`, `stat` (of an index), or what was `declared`.
+        digests: the row digests, in row order, in pieces of any size.
+        files: for an index: the files of its source.
+        level: what the hash covers: `content`, `stat` (for an index), or a `declared` fingerprint.
     """
     about: dict[str, Canonical] = {
         "version": VERSION,
@@ -62,9 +63,9 @@ def dataset_fingerprint(
 
 
 def _described(field: Field) -> dict[str, Canonical]:
-    """Return what a field means; a field that is not ragged has no `items`.
+    """Return the hashed description of a field; one that is not ragged has no `items`.
 
-    That an orientation is kept counts where a file's bytes are hashed; pixels say it themselves.
+    A kept orientation counts only if the bytes of files are hashed; pixels already include it.
     """
     described: dict[str, Canonical] = {
         "name": field.name,

@@ -1,10 +1,10 @@
-"""A writer of FlatBuffers, as small as Arrow's metadata needs.
+"""A small writer of FlatBuffers, sufficient for Arrow's metadata.
 
 Arrow describes its files by FlatBuffers. Stoker writes them itself, because pyarrow aligns buffers
 to 8 bytes and the reader wants 64, and because the bytes of a dataset must not depend on the
 version of a library. Objects are written front to back, a parent before its children; every table
-begins at a multiple of 8 bytes and follows its own vtable, nothing is shared. So equal input gives
-equal bytes.
+begins at a multiple of 8 bytes and follows its own vtable, and nothing is shared. So equal input
+gives equal bytes.
 
 Source: https://flatbuffers.dev/internals/ (little-endian; offsets are unsigned 32-bit, forward).
 """
@@ -18,7 +18,7 @@ MAX_BYTES = 2**31 - 1
 
 @dataclass(frozen=True)
 class Scalar:
-    """A number that lies in the table itself; `code` is its `struct` letter."""
+    """A number stored in the table itself; `code` is its `struct` letter."""
 
     code: str
     value: int
@@ -26,7 +26,7 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: slot number -> its value; slots left out have their default."""
+    """A table: slot number -> its value; missing slots have their default."""
 
     fields: Mapping[int, "Scalar | Table | Text | Tables | Structs"]
 
@@ -54,7 +54,7 @@ class Structs:
 
 
 def encode(root: Table) -> bytes:
-    """Return the FlatBuffer whose root is this table."""
+    """Return the FlatBuffer with this table as its root."""
     out = bytearray(4)
     struct.pack_into("<I", out, 0, _write(out, root))
     return bytes(out)
@@ -92,7 +92,7 @@ def _table(out: bytearray, table: Table) -> int:
 
 
 def _places(table: Table) -> tuple[list[int], int]:
-    """Place the fields in the table, the widest first, so that all are aligned."""
+    """Place the fields in the table, widest first, so that all are aligned."""
     places = [0] * (max(table.fields, default=-1) + 1)
     sizes = {
         slot: struct.calcsize("<" + value.code) if isinstance(value, Scalar) else 4

@@ -1,8 +1,8 @@
-"""A row of an index: where its pictures, arrays and bytes lie, and its numbers themselves.
+"""A row of an index: references to its images, masks, arrays and bytes, and its scalar values.
 
-Runs in packing workers. An **index** is a dataset whose large values stay in the source's files;
-its columns of them hold **references**: four unsigned 32-bit words, the file's number, the length
-in bytes, and the offset in bytes, low word first.
+Runs in packing workers. An **index** is a dataset whose large values stay in the source's files.
+Their columns hold **references**: four unsigned 32-bit words, the file's number, the length in
+bytes, and the offset in bytes, low word first.
 """
 
 import math
@@ -31,9 +31,9 @@ def index_cells(
     """Return the cells of a row of an index.
 
     Args:
-        fields: of the index.
-        located: for each field where it lies, or its value.
-        extract: reads what lies at a place.
+        fields: the fields of the index.
+        located: for each field the place of its value, or the value itself.
+        extract: reads the bytes at a place.
         scratch: memory.
 
     Raises:
@@ -70,7 +70,7 @@ def _reference(field: Field, place: Extract, extract: Callable[[Extract], bytes]
 
 
 def _items(field: Field, size_bytes: int) -> int:
-    """Return how many items the first side has."""
+    """Return the length of the first side."""
     return size_bytes // (
         ITEM_BYTES[field.dtype] * math.prod(side or 1 for side in field.shape[1:])
     )

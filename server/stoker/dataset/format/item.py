@@ -1,9 +1,9 @@
-"""One sample of a source before it is read: its name, its size, and where each value comes from.
+"""One sample of a source before it is read: its name, its size, and the places of its values.
 
-Items are made by scanning, written to a listing, and read by workers, so they are plain data. A
-value is a whole file, a range of bytes of a container, a row of one, a mask to be painted, or given
-in place. Whatever changes the bytes that are written must stand in the item or in its scan's
-containers: they are the key under which finished work is kept.
+Items are made by scanning, written to a listing, and read by workers, so they are plain data. The
+place of a value is a whole file, a range of bytes of a container, a row of one, outlines to paint a
+mask from, or the value itself. Everything that changes the written bytes must be part of the item
+or of its scan's containers, because they are the key under which finished work is kept.
 """
 
 from typing import Any
@@ -24,11 +24,11 @@ class Container(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         file: the file.
-        dtype: of the array that an extract is, as NumPy writes it with byte order (`<f4`); empty
-            where extracts are plain bytes.
-        shape: of that array.
-        member: of an archive (zip) that the file is, which is inflated before it is read; else
-            empty.
+        dtype: dtype of the array that an extract is, in NumPy's notation with byte order (`<f4`);
+            empty if extracts are plain bytes.
+        shape: shape of that array.
+        member: name of a member, if the file is an archive (zip); the member is inflated before it
+            is read. Otherwise empty.
     """
 
     file: SourceFile
@@ -44,7 +44,7 @@ class WholeFile(msgspec.Struct, frozen=True, array_like=True, tag="file"):
 
 
 class Extract(msgspec.Struct, frozen=True, array_like=True, tag="extract"):
-    """`size_bytes` bytes from `offset` on of the scan's container of that number."""
+    """`size_bytes` bytes, from `offset` on, of the scan's container of that number."""
 
     container: int
     offset: int
@@ -58,11 +58,11 @@ class Given(msgspec.Struct, frozen=True, array_like=True, tag="given"):
 
 
 class Outlines(msgspec.Struct, frozen=True, array_like=True, tag="outlines"):
-    """A mask made of shapes that are painted one over another, see `sources.outlines`.
+    """A mask that is painted from shapes, later ones on top; see `sources.outlines`.
 
     Attributes:
         shapes: (value, segmentation as JSON).
-        relative: whether polygons are in parts of the picture's width and height, not in pixels.
+        relative: whether polygons are relative to the image's width and height, not in pixels.
     """
 
     shapes: tuple[tuple[int, bytes], ...]
@@ -70,7 +70,7 @@ class Outlines(msgspec.Struct, frozen=True, array_like=True, tag="outlines"):
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True, tag="record"):
-    """Row `number` of a container that a reader of its own understands, with all its fields."""
+    """Row `number` of a container with its own reader; the row has all fields."""
 
     container: int
     number: int
@@ -83,11 +83,11 @@ class Item(msgspec.Struct, frozen=True, array_like=True):
     """One sample of a source.
 
     Attributes:
-        name: what people call it, such as the path of its first file; stored as its source.
-        size_bytes: what reading it costs, for the cut and for progress.
-        places: where its values come from, one for each field in their order; or a single `Record`
-            where a row is read whole.
-        size: (height, width) that its pictures must have, after orientation; None: any.
+        name: a readable name, such as the path of its first file; stored as its source.
+        size_bytes: the cost of reading it, for cutting and for progress.
+        places: the places of its values, one per field in their order; or a single `Record` if a
+            row is read as a whole.
+        size: (height, width) that its images and masks must have, after orientation; None: any.
     """
 
     name: str
@@ -97,7 +97,7 @@ class Item(msgspec.Struct, frozen=True, array_like=True):
 
 
 def item_of_files(files: tuple[SourceFile, ...], *given: object) -> Item:
-    """Return an item of whole files, which come first, and values given in place."""
+    """Return an item of whole files, which come first, and of given values."""
     places: list[ValueSource] = [WholeFile(file) for file in files]
     places += [Given(value) for value in given]
     return Item(files[0].path, sum(file.size_bytes for file in files), tuple(places))

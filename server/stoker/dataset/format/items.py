@@ -1,9 +1,9 @@
-"""Boxes and keypoints of one sample -> what is stored; other formats are converted here.
+"""Convert the boxes and keypoints of one sample to their stored form, from several formats.
 
-Stored are records of 32-bit words (`stoker.protocol.ragged`) with float32 coordinates in pixels of
-the picture they belong to: boxes as (left, top, right, bottom), keypoints as (x, y); the first
-pixel covers 0 to 1. What cannot be is refused when it is written, so that no op has to wonder:
-numbers that are not finite, boxes of negative size, and anything outside of its picture.
+They are stored as records of 32-bit words (`stoker.protocol.ragged`) with float32 coordinates in
+pixels of the image they belong to: boxes as (left, top, right, bottom), keypoints as (x, y). The
+first pixel covers 0 to 1. Impossible items raise when they are written, so that ops need no such
+checks: numbers that are not finite, boxes of negative size, and items outside their image.
 """
 
 from collections.abc import Mapping
@@ -31,13 +31,13 @@ def items_of(field: Field, value: object, size: Size | None) -> np.ndarray:
     Args:
         field: boxes or keypoints.
         value: a dict of arrays of n rows: the coordinates under the name of their format (boxes:
-            xyxy, xywh or cxcywh; keypoints: xy; in pixels, or with `relative_` before it in parts
-            of width and height), and every other field of an item; or, where an item has no
-            other fields, the coordinates alone, in pixels, xyxy or xy.
-        size: (height, width) of the picture they belong to; None: they belong to none.
+            xyxy, xywh or cxcywh; keypoints: xy; in pixels, or with the prefix `relative_` as parts
+            of width and height), and every other field of an item; or, if an item has no other
+            fields, only the coordinates, in pixels, as xyxy or xy.
+        size: (height, width) of the image they belong to, or None.
 
     Raises:
-        CodecError: the value does not fit its field, or an item cannot be.
+        CodecError: the value does not fit its field, or an item is impossible.
     """
     assert field.items is not UNSET
     native, width = COORDINATES[field.kind]
@@ -78,7 +78,7 @@ def _coordinates(form: str, value: object, width: int, size: Size | None) -> np.
         raise CodecError(f"{form}: expected finite numbers, got {_first(array, _unfinite(array))}")
     if form.startswith(RELATIVE):
         if size is None:
-            raise CodecError(f"{form}: they belong to no picture, so they cannot be relative to it")
+            raise CodecError(f"{form}: they belong to no image, so they cannot be relative to one")
         array = array * np.array([size[1], size[0]] * (width // 2), np.float64)
     form = form.removeprefix(RELATIVE)
     if form == "xywh":
@@ -89,7 +89,7 @@ def _coordinates(form: str, value: object, width: int, size: Size | None) -> np.
 
 
 def _check(kind: str, at: np.ndarray, size: Size | None) -> None:
-    """Refuse items that cannot be; they are xyxy or xy in pixels now."""
+    """Reject impossible items; by now they are xyxy or xy in pixels."""
     if not np.isfinite(at).all():
         raise CodecError(f"a coordinate does not fit float32: {_first(at, _unfinite(at))}")
     if kind == "boxes":
@@ -97,20 +97,20 @@ def _check(kind: str, at: np.ndarray, size: Size | None) -> None:
         if negative.any():
             raise CodecError(
                 f"a box has a negative size: (left, top, right, bottom) {_first(at, negative)}; "
-                "give its corners in order"
+                "give the corners in that order"
             )
     if size is not None:
         most = np.array([size[1], size[0]] * (at.shape[1] // 2), np.float32)
         outside = np.any((at < 0) | (at > most), axis=1)
         if outside.any():
             raise CodecError(
-                f"{kind} lie outside of their picture of {size[0]}x{size[1]} pixels (height x "
+                f"{kind} are outside their image of {size[0]}x{size[1]} pixels (height x "
                 f"width): {_first(at, outside)}; clip them or leave them out"
             )
 
 
 def _check_classes(field: Field, columns: Mapping[str, np.ndarray]) -> None:
-    """Refuse labels that have no name, where the field has names of its classes."""
+    """Reject labels without a name, if the field has names for its classes."""
     part = field.class_part
     if part is None or field.classes is None:
         return

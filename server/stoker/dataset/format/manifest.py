@@ -1,13 +1,13 @@
 """The manifest: the one file that makes a folder of Arrow files a dataset. Format version 1.
 
-`manifest.json` holds the schema, the fingerprint, statistics and, per Arrow file, its first row,
-size, content hash and the place of every buffer; so a reader needs no Arrow library and no pass
-over the data. It is written last, to a temporary name, flushed and renamed: a folder without it is
-no dataset.
+`manifest.json` holds the schema, the fingerprint, statistics and, for each Arrow file, its first
+row, size, content hash and the place of every buffer; so a reader needs no Arrow library and no
+pass over the data. It is written last, to a temporary name, flushed and renamed: a folder without
+it is not a dataset.
 
-Nothing in it is trusted: its size is bounded, it carries a checksum of itself, types are checked on
-reading, and every offset is checked against the sizes of the files (`format.check`). Fields
-may be added within a version and are ignored by older readers; they count in the checksum.
+Nothing in it is trusted: its size is bounded, it carries its own checksum, types are checked on
+reading, and every offset is checked against the sizes of the files (`format.check`). Fields may be
+added within a version; older readers ignore them, but they count in the checksum.
 """
 
 import os
@@ -37,12 +37,12 @@ class Extent(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
     @property
     def end(self) -> int:
-        """The first byte behind it."""
+        """The offset of the first byte after it."""
         return self.offset + self.length
 
 
 class ColumnPlace(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where a column lies in its file; `offsets` (rows + 1 int64) if its items differ in length."""
+    """The place of a column in its file; `offsets` (rows + 1 int64) if items differ in length."""
 
     data: Extent
     offsets: Extent | None = None
@@ -57,7 +57,7 @@ class DataFile(msgspec.Struct, frozen=True, kw_only=True):
         rows: number of rows.
         size_bytes: size of the file.
         digest: BLAKE2b-128 of the file, 32 hex digits.
-        columns: where each column lies.
+        columns: the place of each column.
     """
 
     name: str
@@ -69,18 +69,18 @@ class DataFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FieldStatistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of a field over all rows; sides in pixels, after orientation.
+    """Statistics of a field over all rows; sides in pixels, after orientation.
 
     Attributes:
         data_bytes: stored bytes.
-        height, width: (smallest, largest, mean) of pictures.
-        turned: pictures whose EXIF orientation is not 1.
-        per_class: how often each class is there, as a row's label or as that of an item, where
+        height, width: (smallest, largest, mean) of images or masks.
+        turned: number of images or masks whose EXIF orientation is not 1.
+        per_class: number of occurrences of each class, as a row's label or an item's label, if
             classes have names.
-        gridded: JPEGs that were rewritten on a grid.
-        by_rows: those of them whose grid has rows alone: narrow pictures.
-        came_bytes: bytes of those with a grid as they came.
-        gridded_bytes: as they are stored, grids included.
+        gridded: number of JPEGs that were rewritten on a grid.
+        by_rows: how many of those have a grid of rows only, because they are narrow.
+        came_bytes: original bytes of the JPEGs with a grid.
+        gridded_bytes: their stored bytes, including grids.
     """
 
     data_bytes: int
@@ -95,7 +95,7 @@ class FieldStatistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class Note(msgspec.Struct, frozen=True):
-    """Something that packing did to files and that their owner should know."""
+    """Something that packing did to files and that their owner should know about."""
 
     what: str
     count: int
@@ -103,7 +103,7 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):
-    """Statistics of a dataset: per field, notes, and what was left out as bad."""
+    """Statistics of a dataset: per field, notes, and the bad samples that were left out."""
 
     fields: dict[str, FieldStatistics] = {}
     notes: tuple[Note, ...] = ()
@@ -112,15 +112,15 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """Of an index: the source that is read in place, and how it was scanned.
+    """For an index: the source that is read in place, and how it was scanned.
 
     Attributes:
-        name: as it was named: a path or a pattern, absolute.
-        kind: of the source, a name in `sources.kinds.KINDS`.
-        fields: NAME -> KIND, as the user said.
+        name: the user's name for it, a path or a pattern, made absolute.
+        kind: kind of the source, a name in `sources.kinds.KINDS`.
+        fields: NAME -> KIND, from the user.
         skip_bad: whether bad samples were left out.
         root: the folder that files are relative to.
-        files: those that are read, in order; references count them from 0.
+        files: the files that are read, in order; references count them from 0.
     """
 
     name: str
@@ -132,7 +132,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The manifest's records; see the module."""
+    """The content of the manifest; see the module docstring."""
 
     format: str = FORMAT
     version: int = contracts.MANIFEST
@@ -146,7 +146,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest atomically and durably: all of it is there afterwards, or nothing new."""
+    """Write the manifest atomically and durably: either all of it or nothing."""
     data = msgspec.to_builtins(manifest)
     data["checksum"] = canonical_digest(data)
     text = msgspec.json.format(msgspec.json.encode(data), indent=1) + b"\n"
@@ -169,11 +169,11 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read a manifest, checking its form, version and checksum, but no offset yet.
+    """Read a manifest and check its form, version and checksum, but no offsets.
 
     Raises:
         DatasetError: there is none, or it is damaged.
-        VersionError: it is of a newer format.
+        VersionError: it has a newer format.
     """
     data = _parse(folder)
     _check_version(folder, data)
@@ -227,9 +227,12 @@ def _missing(folder: Path) -> DatasetError:
     elif not folder.is_dir():
         what = f"{folder} is a file, but a dataset is a folder, the one that `stoker pack` wrote"
     elif (folder / WORK).is_dir():
-        what = f"{folder} was not packed to the end; run the same `stoker pack` again to go on"
+        what = f"{folder} was not packed to the end; run the same `stoker pack` again to continue"
     else:
-        what = f"{folder} has no {NAME}: it is no dataset; make one by `stoker pack {folder} DEST`"
+        what = (
+            f"{folder} has no {NAME}: it is not a dataset; make one with "
+            f"`stoker pack {folder} DEST`"
+        )
     return DatasetError(what, dataset=str(folder))
 
 

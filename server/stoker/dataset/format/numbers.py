@@ -1,4 +1,4 @@
-"""Numbers of a user's -> numbers of a declared dtype, without losing what they mean."""
+"""Convert the user's numbers to a declared dtype, without changing their meaning."""
 
 import numpy as np
 
@@ -8,10 +8,10 @@ from stoker.dataset.limits import CodecError
 def exactly(dtype: str, value: object) -> np.ndarray:
     """Return numbers as an array of a dtype.
 
-    Integers must fit it exactly, floats may be rounded; nothing else changes its kind.
+    Integers must fit exactly, floats may be rounded; no other conversion is allowed.
 
     Raises:
-        CodecError: they are no numbers of that kind, or do not fit.
+        CodecError: the values are not numbers of that kind, or do not fit.
     """
     given = np.asarray(value)
     if given.size == 0 and given.dtype == np.float64:  # an empty list

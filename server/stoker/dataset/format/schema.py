@@ -1,6 +1,6 @@
-"""The schema of a dataset: which fields its samples have, and how each lies in columns.
+"""The schema of a dataset: which fields its samples have, and the columns of each field.
 
-A **field** is one column of the same name and, where its kind needs them, side columns
+A **field** is one column of the same name and, if its kind needs them, side columns
 (`image.height`, `image.width`, `image.orientation`), so that planning never opens a file. The row
 columns `stoker.digest` and `stoker.source` belong to no field. Specified in
 docs/contracts/dataset.md; a new encoding or side column needs no new format version.
@@ -29,13 +29,13 @@ from stoker.protocol.items import MAX_FIELDS as MAX_ITEM_FIELDS
 KINDS = ("image", "mask", "boxes", "keypoints", "label", "scalar", "array", "bytes")
 ENCODINGS = ("raw", "jpeg", "png", "encoded", "bands")
 UPRIGHT = ("raw", "bands")
-"""Encodings that hold pixels upright; the others may ask to be turned."""
+"""Encodings whose pixels are upright; the others may have an EXIF orientation."""
 PICTURES = ("image", "mask")
 PIXELS = {"image": ("uint8", "float32"), "mask": ("uint8", "uint16", "int32")}
-"""dtypes of pixels; others than uint8 lie raw or in bands."""
+"""dtypes of pixels; those other than uint8 are stored raw or in bands."""
 MAX_CHANNELS = 4
 CLASS_PARTS = {"boxes": "label", "keypoints": "keypoint"}
-"""Kind -> the part of an item whose values may have names."""
+"""Kind -> the field of an item whose values may have names."""
 MAX_FIELDS = 256
 MAX_SIDE = 2**31 - 1
 DIGEST = "stoker.digest"
@@ -57,11 +57,11 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class Items(msgspec.Struct, frozen=True, kw_only=True):
-    """What an item of a ragged field is.
+    """The items of a ragged field.
 
     Attributes:
         of: the image or mask whose pixels the coordinates count; None if they belong to none.
-        fields: of an item, the coordinates first; see `stoker.protocol.ragged`.
+        fields: the fields of an item, the coordinates first; see `stoker.protocol.ragged`.
     """
 
     of: str | None
@@ -73,22 +73,22 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: an identifier.
-        kind: what the field means; decides how ops treat it.
-        encoding: how the bytes are stored: `jpeg`, `png`, `encoded` (one of the two, told by
-            signature), `bands` (see `stoker.dataset.images.bands`), or `raw`.
-        dtype: of the decoded value.
-        shape: of the decoded value; None where rows differ. Images (H, W, 3), or of 1 to 4 channels
-            where they are raw or in bands; masks (H, W).
+        kind: the meaning of the field; decides how ops treat it.
+        encoding: how the bytes are stored: `jpeg`, `png`, `encoded` (one of the two, recognized by
+            its signature), `bands` (see `stoker.dataset.images.bands`), or `raw`.
+        dtype: dtype of the decoded value.
+        shape: shape of the decoded value; None for sides that differ between rows. Images are
+            (H, W, 3), or have 1 to 4 channels if raw or in bands; masks are (H, W).
         bound: the largest extent of each side over all rows.
-        classes: names of the values 0, 1, ... of a label, of a mask, of the `label` of boxes and of
-            the `keypoint` of keypoints, if they have such.
-        class_ids: the numbers that the source has for these classes, -1 where it has none; for
-            people, and for writing results back.
+        classes: names of the values 0, 1, ... of a label, of a mask, of the `label` of boxes or of
+            the `keypoint` of keypoints, if they have names.
+        class_ids: the source's numbers for these classes, -1 if it has none; for people, and for
+            writing results back.
         side: the field's side columns.
-        items: of boxes and keypoints: what an item is; its shape is (None, words of an item).
-        referenced: of an index: whether the column holds references into the source's files.
-        keeps_orientation: of a picture: whether its pixels are meant as they are stored, whatever
-            EXIF says; else they are turned upright.
+        items: for boxes and keypoints: their items; the shape is then (None, words of an item).
+        referenced: for an index: whether the column holds references into the source's files.
+        keeps_orientation: for an image or mask: whether its pixels are used as stored and EXIF is
+            ignored; otherwise they are turned upright.
     """
 
     name: str
@@ -106,12 +106,12 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_picture(self) -> bool:
-        """Whether rows have a height and a width of their own (image and mask)."""
+        """Whether it is an image or mask, whose rows have their own height and width."""
         return self.kind in PICTURES
 
     @property
     def fits_files(self) -> bool:
-        """Whether a picture's pixels are what a JPEG or PNG of it is read as."""
+        """Whether the pixels of an image or mask have the form of a decoded JPEG or PNG."""
         return self.dtype == "uint8" and self.shape[2:] in ((), (3,))
 
     @property
@@ -121,18 +121,18 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def grid_column(self) -> str | None:
-        """Name of the side column of the grids of its JPEGs, if it has one."""
+        """Name of the side column with the grids of its JPEGs, if it has one."""
         name = f"{self.name}.grid"
         return name if any(side.name == name for side in self.side) else None
 
     @property
     def has_parts(self) -> bool:
-        """Whether a box of a picture may be decoded without the rest."""
+        """Whether a box of an image or mask can be decoded without the rest."""
         return self.grid_column is not None or self.encoding == "bands"
 
     @property
     def class_part(self) -> ItemField | None:
-        """The part of an item that `classes` name the values of, if there is one."""
+        """The field of an item whose values are named by `classes`, if there is one."""
         if self.items is UNSET or self.classes is None:
             return None
         name = CLASS_PARTS[self.kind]
@@ -140,7 +140,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def column_type(self) -> str:
-        """Column type of the field's own column."""
+        """The type of the field's own column."""
         if self.referenced:
             return REFERENCE_TYPE
         if self.is_picture or self.kind == "bytes":
@@ -178,14 +178,14 @@ def image(
     dtype: str = "uint8",
     channels: int = 3,
 ) -> Field:
-    """Declare an image field: (H, W, C); sizes are found when rows are written.
+    """Declare an image field: (H, W, C); sizes are determined when rows are written.
 
     Args:
         name: an identifier.
         encoding: raw, jpeg, png, encoded for either of the two, or bands.
         grid: whether JPEGs are rewritten, with the same pixels, so that crops decode faster.
         dtype: uint8; or float32 for images of floats, raw or in bands, see `stoker.ops.to_float`.
-        channels: C, 1 to 4; 3 unless images are raw or in bands.
+        channels: C, 1 to 4; must be 3 unless images are raw or in bands.
     """
     field = _picture(name, "image", encoding, dtype, channels)
     return with_grid(field) if grid else field
@@ -199,44 +199,45 @@ def with_grid(field: Field) -> Field:
     """
     if not may_have_grid(field):
         raise UsageError(
-            f"field {field.name!r}: only images that may be JPEGs have grids, got a {field.kind} "
-            f"of encoding {field.encoding}; leave grid out"
+            f"field {field.name!r}: only images that may be JPEGs can have grids, got a "
+            f"{field.kind} of encoding {field.encoding}; leave grid out"
         )
     side = Side(f"{field.name}.grid", "large_binary")
     return msgspec.structs.replace(field, side=(*field.side, side))
 
 
 def bounded(field: Field, *sides: int, fixed: bool = False) -> Field:
-    """Return a field of samples that are not known yet, and how large they can be.
+    """Return a field of samples that are not known yet, with a bound on their size.
 
     Args:
-        field: whose first sides are open: pictures, arrays, boxes, keypoints, bytes.
-        sides: the largest extent of each open side: height and width of a picture, else a number.
-        fixed: whether every sample has just that size.
+        field: a field with open first sides: image, mask, array, boxes, keypoints or bytes.
+        sides: the largest extent of each open side: height and width of an image or mask, otherwise
+            one length.
+        fixed: whether every sample has exactly that size.
 
     Raises:
-        UsageError: the field has another number of open sides, or a side is no number from 1.
+        UsageError: the field has another number of open sides, or a side is not an integer from 1.
     """
     count = sum(side is None for side in field.shape)
     if len(sides) != count or not all(type(side) is int and side >= 1 for side in sides):
         raise UsageError(
-            f"field {field.name!r} has {count} open sides, so expected as many numbers from 1, got "
-            f"{sides}"
+            f"field {field.name!r} has {count} open sides, so expected as many integers from 1, "
+            f"got {sides}"
         )
     bound = (*sides, *(side or 0 for side in field.shape[count:]))
     return msgspec.structs.replace(field, bound=bound, shape=bound if fixed else field.shape)
 
 
 def referenced(field: Field) -> Field:
-    """Return the field as an index has it: large values stay where they are."""
+    """Return the field as in an index, where large values stay in the source's files."""
     return msgspec.structs.replace(field, referenced=True) if field.kind in REFERABLE else field
 
 
 def keep_orientation(field: Field) -> Field:
-    """Return an image or mask whose pixels are meant as they are stored, whatever EXIF says.
+    """Return an image or mask field whose pixels are used as stored, ignoring EXIF.
 
     Raises:
-        UsageError: the field is no picture.
+        UsageError: the field is not an image or mask.
     """
     kept = msgspec.structs.replace(field, keeps_orientation=True)
     _check_orientation(kept)
@@ -244,37 +245,37 @@ def keep_orientation(field: Field) -> Field:
 
 
 def may_have_grid(field: Field) -> bool:
-    """Whether a field is of images that may be JPEGs."""
+    """Whether a field holds images that may be JPEGs."""
     return field.kind == "image" and field.encoding in ("jpeg", "encoded")
 
 
 def mask(name: str = "mask", encoding: str = "encoded", *, dtype: str = "uint8") -> Field:
-    """Declare a mask field: (H, W); sizes are found when rows are written.
+    """Declare a mask field: (H, W); sizes are determined when rows are written.
 
     Args:
         name: an identifier.
-        encoding: encoded or png for files as they come, bands for rows of them compressed so that
-            crops decode faster, or raw.
+        encoding: encoded or png to keep files as they are, bands for compressed bands of rows, so
+            that crops decode faster, or raw.
         dtype: uint8; or uint16 or int32, raw or in bands.
     """
     return _picture(name, "mask", encoding, dtype)
 
 
 def encoded_as(field: Field, encoding: str) -> Field:
-    """Return an image or mask that is stored in another encoding."""
+    """Return an image or mask field that is stored in another encoding."""
     model = _picture(field.name, field.kind, encoding)
     return msgspec.structs.replace(field, encoding=encoding, side=model.side)
 
 
 def label(name: str = "label", classes: tuple[str, ...] | None = None) -> Field:
-    """Declare a label: an int64, with the names of its values if there are such."""
+    """Declare a label: an int64, with the names of its values if they have names."""
     return Field(name=name, kind="label", dtype="int64", classes=classes)
 
 
 def with_classes(
     field: Field, classes: Sequence[str], class_ids: Sequence[int] | None = None
 ) -> Field:
-    """Return a label, mask, boxes or keypoints whose values have names; see `Field`."""
+    """Return a label, mask, boxes or keypoints field whose values have names; see `Field`."""
     ids = UNSET if class_ids is None else tuple(class_ids)
     return msgspec.structs.replace(field, classes=tuple(classes), class_ids=ids)
 
@@ -285,7 +286,7 @@ def scalar(name: str, dtype: str = "float32") -> Field:
 
 
 def array(name: str, dtype: str, shape: tuple[int | None, ...]) -> Field:
-    """Declare an array; its first side may be None: it then differs from row to row."""
+    """Declare an array; its first side may be None if it differs between rows."""
     return Field(name=name, kind="array", dtype=dtype, shape=shape)
 
 
@@ -297,11 +298,11 @@ def blob(name: str) -> Field:
 def boxes(
     name: str = "boxes", fields: Mapping[str, str] | None = None, of: str | None = "image"
 ) -> Field:
-    """Declare boxes, any number for each sample.
+    """Declare boxes, any number per sample.
 
     Args:
         name: an identifier.
-        fields: what each box has besides its coordinates: name -> dtype, or dtype[n] for n numbers.
+        fields: other fields of each box: name -> dtype, or dtype[n] for n values.
         of: the image or mask whose pixels the coordinates count; None if they belong to none.
     """
     return _ragged(name, "boxes", fields or {}, of)
@@ -310,7 +311,7 @@ def boxes(
 def keypoints(
     name: str = "keypoints", fields: Mapping[str, str] | None = None, of: str | None = "image"
 ) -> Field:
-    """Declare keypoints, any number for each sample; the arguments are those of `boxes`."""
+    """Declare keypoints, any number per sample; the arguments are those of `boxes`."""
     return _ragged(name, "keypoints", fields or {}, of)
 
 
@@ -347,16 +348,16 @@ def check_schema(schema: Schema) -> None:
     """Check names, kinds, types and shapes, and that no column is named twice.
 
     Raises:
-        UsageError: a field cannot be; the message names it.
+        UsageError: a field is impossible; the message names it.
     """
     if not 1 <= len(schema.fields) <= MAX_FIELDS:
-        raise UsageError(f"a schema has 1 to {MAX_FIELDS} fields, got {len(schema.fields)}")
+        raise UsageError(f"expected 1 to {MAX_FIELDS} fields in a schema, got {len(schema.fields)}")
     for field in schema.fields:
         _check_field(field)
     seen: set[str] = set()
     for name, kind in schema.columns():
         if name in seen:
-            raise UsageError(f"column {name!r} is named twice; choose another name for one")
+            raise UsageError(f"column {name!r} is named twice; choose another name for one of them")
         seen.add(name)
         column_type(name, kind)
     for field in schema.fields:
@@ -364,16 +365,16 @@ def check_schema(schema: Schema) -> None:
             picture = schema.field(field.items.of)
             if picture is None or not picture.is_picture:
                 raise UsageError(
-                    f"field {field.name!r}: its coordinates are said to count pixels of "
-                    f"{field.items.of!r}, which is no image or mask; give of= another name, or None"
+                    f"field {field.name!r}: expected the name of an image or mask, whose pixels "
+                    f"its coordinates count, got {field.items.of!r}; give of= another name, or None"
                 )
 
 
 def column_type(name: str, kind: str) -> ColumnType:
-    """Take the type of a column apart.
+    """Parse the type of a column.
 
     Raises:
-        UsageError: there is no such type; the message names the column.
+        UsageError: the type is invalid; the message names the column.
     """
     try:
         return parse_type(kind)
@@ -388,7 +389,9 @@ def _check_field(field: Field) -> None:
 
     expect(bool(_NAME.fullmatch(field.name)), "an identifier as its name", field.name)
     referable = field.kind in REFERABLE and field.encoding != "bands" and field.grid_column is None
-    expect(not field.referenced or referable, "a value that lies in a file as it is", field.kind)
+    expect(
+        not field.referenced or referable, "a value that is stored unchanged in a file", field.kind
+    )
     expect(field.kind in KINDS, f"a kind among {', '.join(KINDS)}", field.kind)
     expect(field.encoding in ENCODINGS, f"one of {', '.join(ENCODINGS)}", field.encoding)
     expect(field.dtype in ITEM_BYTES, f"a dtype among {', '.join(ITEM_BYTES)}", field.dtype)
@@ -418,7 +421,7 @@ def _check_field(field: Field) -> None:
         expect((field.dtype, field.shape) == ("uint8", (None,)), "uint8 (None,)", field.shape)
     if field.kind == "array":
         fits = len(field.shape) >= 1 and None not in field.shape[1:]
-        expect(fits, "a shape whose first side alone may be None", field.shape)
+        expect(fits, "a shape in which only the first side may be None", field.shape)
     expect((field.items is not UNSET) == (field.kind in COORDINATES), "items", field.items)
     if field.items is not UNSET:
         _check_items(field, field.items.fields)
@@ -427,14 +430,15 @@ def _check_field(field: Field) -> None:
 def _check_orientation(field: Field) -> None:
     if field.keeps_orientation and not field.is_picture:
         raise UsageError(
-            f"field {field.name!r}: only pictures have an orientation to keep, got a {field.kind}"
+            f"field {field.name!r}: only an image or mask has an orientation to keep, got a "
+            f"{field.kind}"
         )
 
 
 def _check_classes(field: Field, expect: Callable[[bool, str, object], None]) -> None:
     if field.classes is not None:
         named = field.kind in ("label", "mask") or field.class_part is not None
-        expect(named, "classes of a label, a mask, or labels of items", field.classes)
+        expect(named, "classes only for a label, a mask, or labels of items", field.classes)
     if field.class_ids is not UNSET:
         as_many = field.classes is not None and len(field.class_ids) == len(field.classes)
         expect(as_many, "a number for each class", field.class_ids)

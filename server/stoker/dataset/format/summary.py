@@ -1,6 +1,6 @@
-"""Running statistics of rows, of one file or of all; two summaries add up to that of both.
+"""Running statistics of rows, of one file or of all; two summaries can be merged.
 
-Sums are integers, so the result depends on the rows alone, not on how they were cut into files.
+Sums are integers, so the result depends on the rows only, not on how they were cut into files.
 """
 
 import msgspec
@@ -26,18 +26,18 @@ class SideSummary(msgspec.Struct):
         self.total += value
 
     def merge(self, other: "SideSummary") -> None:
-        """Count all of another's values."""
+        """Add the values of another summary."""
         self.low, self.high = min(self.low, other.low), max(self.high, other.high)
         self.total += other.total
 
 
 class FieldSummary(msgspec.Struct):
-    """What was seen of one field: bytes, sides, encodings, turned pictures, rows per class.
+    """Statistics of one field: bytes, sides, encodings, turned images, rows per class.
 
-    Of JPEGs also how many have a grid, how many of these are cut by rows alone, and the bytes of
-    these before, and with their grids.
+    For JPEGs also: how many have a grid, how many of those are cut by rows only, and the bytes of
+    those before rewriting and with their grids.
 
-    `height` of a field that is no picture counts the first side of its items.
+    For a field that is not an image or mask, `height` counts the first side of its values.
     """
 
     data_bytes: int = 0
@@ -61,7 +61,7 @@ class FieldSummary(msgspec.Struct):
                 self.gridded_bytes += len(cell.data) + len(side)
 
     def merge(self, other: "FieldSummary") -> None:
-        """Add another's counts."""
+        """Add the counts of another summary."""
         self.data_bytes += other.data_bytes
         self.height.merge(other.height)
         self.width.merge(other.width)
@@ -77,7 +77,7 @@ class FieldSummary(msgspec.Struct):
 
 
 class Summary(msgspec.Struct):
-    """What was seen of all fields, notes with examples, and bad rows with (files, reason)."""
+    """Statistics of all fields, notes with examples, and bad rows as (files, reason)."""
 
     rows: int = 0
     fields: dict[str, FieldSummary] = {}
@@ -86,18 +86,18 @@ class Summary(msgspec.Struct):
     bad_examples: list[tuple[str, str]] = []
 
     def note(self, what: str, source: str) -> None:
-        """Count something that the owner should know of one file."""
+        """Count a note for the dataset's owner about one file."""
         count, examples = self.notes.get(what, (0, []))
         self.notes[what] = (count + 1, [*examples, source][:MAX_EXAMPLES])
 
     def add_bad(self, source: str, reason: str, limit: int) -> None:
-        """Count a bad row; the first `limit` are named."""
+        """Count a bad row; the first `limit` rows are listed."""
         self.bad += 1
         if len(self.bad_examples) < limit:
             self.bad_examples.append((source, reason))
 
     def merge(self, other: "Summary", limit: int) -> None:
-        """Add another's counts; the first `limit` bad rows are named."""
+        """Add the counts of another summary; the first `limit` bad rows are listed."""
         self.rows += other.rows
         for name, field in other.fields.items():
             self.fields.setdefault(name, FieldSummary()).merge(field)
@@ -109,7 +109,7 @@ class Summary(msgspec.Struct):
 
 
 def finish_field(field: Field, seen: FieldSummary) -> Field:
-    """Complete a declared field by what its rows were: encoding, fixed sides, bound."""
+    """Complete a declared field from its rows: encoding, fixed sides, bound."""
     if field.is_picture:
         tail = tuple(side for side in field.shape[2:] if side is not None)
         sides = (seen.height, seen.width)
@@ -130,7 +130,7 @@ def finish_field(field: Field, seen: FieldSummary) -> Field:
 
 
 def statistics(fields: tuple[Field, ...], summary: Summary) -> Statistics:
-    """Return the manifest's statistics of everything that was seen."""
+    """Return the statistics for the manifest."""
     return Statistics(
         fields={
             field.name: _field(field, summary.fields[field.name], summary.rows) for field in fields

@@ -1,12 +1,12 @@
-"""Pictures in bands of rows, each compressed by LZ4: a crop decodes only the bands it touches.
+"""Images in bands of rows, each compressed by LZ4: a crop decodes only the bands it touches.
 
 Lossless, and much cheaper to decode than PNG: made for masks, whose rows are long runs. The bytes:
 "band", the rows of a band and the number of bands; for each band the end of its bytes, counted
 from the end of this table, and their CRC-32 (all unsigned 32-bit, little-endian); then the bands:
-LZ4 blocks, or the pixels as they are where LZ4 makes them no smaller. The last band may have fewer
-rows. Specified in docs/contracts/dataset.md. Sizes come from side columns; whatever disagrees with
-them is damage. LZ4 may write other bytes in other versions, so digests of a dataset are those of
-the pixels. Runs in workers and when packing; keeps nothing.
+LZ4 blocks, or plain pixels if LZ4 does not make them smaller. The last band may have fewer rows.
+Specified in docs/contracts/dataset.md. Sizes come from side columns; bytes that disagree with them
+are damaged. Other versions of LZ4 may write other bytes, so digests of a dataset cover the pixels.
+Runs in workers and when packing; keeps no state.
 """
 
 import struct
@@ -20,14 +20,14 @@ from stoker.dataset.limits import CodecError
 
 SIGNATURE = b"band"
 BAND_BYTES = 2**15
-"""Bytes of pixels of a band, at least a row: few enough that a crop wastes little of the bands at
-its ends, enough that a call of the codec costs less than its work."""
+"""Bytes of pixels in a band, at least a row: small enough that a crop decodes few extra rows at its
+ends, large enough that a call of the codec costs less than its work."""
 _HEAD = struct.Struct("<4sII")
 _LEVEL = 9
 
 
 def encode_bands(pixels: np.ndarray) -> bytes:
-    """Encode `(H, W)` or `(H, W, C)` pixels of any dtype, their numbers little-endian."""
+    """Encode `(H, W)` or `(H, W, C)` pixels of any dtype, stored little-endian."""
     pixels = _bytes_of(np.ascontiguousarray(pixels, pixels.dtype.newbyteorder("<")))
     line = pixels.shape[1]
     rows = min(max(BAND_BYTES // line, 1), pixels.shape[0])
@@ -42,16 +42,16 @@ def decode_bands(
     out: np.ndarray,
     box: tuple[int, int, int, int] | None = None,
 ) -> None:
-    """Decode a picture, or a box of it, to its place.
+    """Decode an image, or a box of it, into `out`.
 
     Args:
-        data: what `encode_bands` made; of it only the bands that the box touches are read.
-        out: `(H, W)` or `(H, W, C)` of the dtype that was encoded, contiguous.
-        box: (top, left, height, width) inside of the picture; None for all of it. Only the box is
+        data: the bytes from `encode_bands`; only the bands that the box touches are read.
+        out: `(H, W)` or `(H, W, C)` of the encoded dtype, contiguous.
+        box: (top, left, height, width) inside the image; None for all of it. Only the box is
             written.
 
     Raises:
-        CodecError: the bytes are damaged, or of a picture of another size.
+        CodecError: the bytes are damaged, or the image has another size.
     """
     view = memoryview(data)
     rows, ends, checksums, bands = _parts(view, out.shape[0])
@@ -86,12 +86,12 @@ def _compressed(pixels: np.ndarray) -> bytes:
 def _parts(
     view: memoryview, height: int
 ) -> tuple[int, tuple[int, ...], tuple[int, ...], memoryview]:
-    """Return the rows of a band, ends and checksums, and the bytes of the bands, which agree."""
+    """Return the rows per band, ends, checksums and bytes of the bands, after checks."""
     if len(view) < _HEAD.size:
         raise CodecError("it is truncated")
     found, rows, count = _HEAD.unpack_from(view)
     if found != SIGNATURE or rows < 1 or count != -(-height // rows):
-        raise CodecError(f"its head is not that of a picture of {height} rows in bands")
+        raise CodecError(f"expected the head of an image of {height} rows in bands, got another")
     start = _HEAD.size + 8 * count
     if len(view) < start:
         raise CodecError("its table of bands is truncated")
@@ -112,5 +112,5 @@ def _pixels(data: memoryview, checksum: int, size_bytes: int) -> np.ndarray:
     except lz4.block.LZ4BlockError as error:
         raise CodecError(f"a band is damaged: {error}") from None
     if len(plain) != size_bytes:
-        raise CodecError(f"a band has {len(plain)} bytes of pixels, expected {size_bytes}")
+        raise CodecError(f"expected {size_bytes} bytes of pixels in a band, got {len(plain)}")
     return np.frombuffer(plain, np.uint8)

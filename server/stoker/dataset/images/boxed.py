@@ -1,6 +1,6 @@
-"""A box of a gridded JPEG, decoded to its place: splice, decode the small file, copy the box.
+"""Decode a box of a gridded JPEG to its place: splice, decode the small file, copy the box.
 
-Runs in workers, on one thread for each scratch. Its pixels are those of a whole decode; see
+Runs in workers, in one thread per scratch memory. The pixels equal those of a whole decode; see
 docs/contracts/jpeg-grid.md.
 """
 
@@ -11,11 +11,11 @@ from stoker.dataset.images.jpeg import Splicer
 from stoker.dataset.images.orientation import oriented, stored_box, upright_size
 
 WORTH = 0.9
-"""A window of more than this part of the picture is decoded whole: no copies, no bookkeeping."""
+"""If the window is a larger part of the image than this, the whole image is decoded instead."""
 
 
 class BoxScratch:
-    """Memory of one thread: for pictures to be turned, spliced files, and windows of pixels."""
+    """Memory of one thread: for turning images, for spliced files, and for windows of pixels."""
 
     def __init__(self) -> None:
         self.turned = Scratch()
@@ -32,19 +32,19 @@ def decode_boxed(
     out: np.ndarray,
     scratch: BoxScratch,
 ) -> bool:
-    """Decode a box to its place in `out`; False if it is most of the picture, and nothing is done.
+    """Decode a box to its place in `out`; False, without decoding, for most of the image.
 
     Args:
         data: the stored file.
         grid: its grid, the side column's bytes.
         size: (height, width), upright.
         orientation: EXIF orientation, 1..8.
-        box: (top, left, height, width), upright, inside the picture.
+        box: (top, left, height, width), upright, inside the image.
         out: (H, W, 3) uint8; only the box is written.
         scratch: memory.
 
     Raises:
-        CodecError: the file is damaged, or its grid is that of another picture.
+        CodecError: the file is damaged, or the grid belongs to another image.
     """
     stored = upright_size(*size, orientation)
     inner = stored_box(box, stored, orientation)

@@ -1,11 +1,11 @@
-"""Decoder contract v1: stored bytes of a picture -> pixels, the same everywhere.
+"""Decoder contract v1: decode an image or mask to the same pixels everywhere.
 
-JPEG by libjpeg-turbo with islow DCT and fancy upsampling (simplejpeg's defaults), strictly: what
-the decoder warns of (truncation above all) is an error. It writes straight into the caller's
-memory; a picture that EXIF turns is decoded into scratch and copied upright. PNG as
-`images.png` says. Sizes are known beforehand from side columns; a file that decodes to
-another size is damaged. Runs in workers; knows nothing of datasets. docs/contracts/decoder.md is
-the specification.
+JPEGs are decoded by libjpeg-turbo with islow DCT and fancy upsampling (simplejpeg's defaults),
+strictly: warnings of the decoder (truncation above all) are errors. It writes directly into the
+caller's memory; an image that EXIF turns is decoded into scratch memory and copied upright. For PNG
+see `images.png`. Sizes are known beforehand from side columns; a file that decodes to another size
+is damaged. Runs in workers and does not depend on datasets. docs/contracts/decoder.md is the
+specification.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ CHANNELS = {"image": 3, "mask": 1}
 
 
 class Scratch:
-    """Memory for pictures on their way to being turned; grows to the largest, never shrinks."""
+    """Memory for images before they are turned; grows to the largest one and never shrinks."""
 
     def __init__(self) -> None:
         self._memory = np.empty(0, np.uint8)
@@ -34,7 +34,7 @@ class Scratch:
 
 
 def signature(data: bytes | memoryview) -> str | None:
-    """Tell the encoding by the first bytes: "jpeg", "png" or None."""
+    """Return the encoding by the first bytes: "jpeg", "png" or None."""
     view = memoryview(data)
     if view[:3] == JPEG_SIGNATURE:
         return "jpeg"
@@ -57,13 +57,13 @@ def decode_picture(
         size: (height, width) after orientation.
         orientation: EXIF orientation, 1..8.
         out: flat uint8 memory, at least height * width * channels long.
-        scratch: memory for pictures that must be turned.
+        scratch: memory for images that must be turned.
 
     Returns:
         A contiguous view of `out`: (H, W, 3) for images, (H, W) for masks.
 
     Raises:
-        CodecError: the bytes are damaged, of another encoding, or of another size.
+        CodecError: the bytes are damaged, or have another encoding or size.
     """
     shape = (*size, 3) if kind == "image" else size
     total = size[0] * size[1] * CHANNELS[kind]
@@ -83,10 +83,10 @@ def decode_picture(
 
 
 def read_jpeg_size(data: bytes | memoryview) -> tuple[int, int]:
-    """Read (height, width) as stored from the header, applying the pixel limit.
+    """Read (height, width) as stored from the header, and apply the pixel limit.
 
     Raises:
-        CodecError: the header is damaged, or the picture too large.
+        CodecError: the header is damaged, or the image is too large.
     """
     try:
         height, width, _, _ = simplejpeg.decode_jpeg_header(data)
@@ -99,17 +99,17 @@ def read_jpeg_size(data: bytes | memoryview) -> tuple[int, int]:
 def decode_jpeg(
     data: bytes | memoryview, kind: str, expected: tuple[int, int], memory: np.ndarray
 ) -> np.ndarray:
-    """Decode a JPEG as it lies in the file, straight into `memory`: (H, W, 3) uint8.
+    """Decode a JPEG as stored, directly into `memory`: (H, W, 3) uint8.
 
     Raises:
-        CodecError: the file is damaged, has another size, or is meant as a mask.
+        CodecError: the file is damaged, has another size, or should be a mask.
     """
     if kind == "mask":
         raise CodecError(
             "it is a JPEG, which changes values, but a mask holds exact class indices; use PNG "
             "masks"
         )
-    try:  # at most `memory` is written, so the size need not be read before
+    try:  # only `memory` is written, so the size need not be read first
         pixels: np.ndarray = simplejpeg.decode_jpeg(data, buffer=memory)
     except ValueError as error:
         _check_size(read_jpeg_size(data), expected)
@@ -124,5 +124,5 @@ def _check_size(found: tuple[int, ...], expected: tuple[int, int]) -> None:
 
 
 def _plain(error: ValueError) -> str:
-    """Return the decoder's words without the name of its function."""
+    """Return the decoder's message without the name of its function."""
     return str(error).rpartition("(): ")[2]

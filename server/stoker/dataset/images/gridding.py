@@ -1,7 +1,7 @@
-"""JPEGs on their way into a dataset: rewritten on a grid, and proved to show the same pixels.
+"""Rewriting of JPEGs on a grid before they are packed, with a check that the pixels stay the same.
 
-What is rewritten is decoded once more and compared with the original, byte for byte. A file that
-cannot be rewritten is stored as it came, with a note for its owner.
+The rewritten file is decoded again and compared with the original's pixels, byte for byte. A file
+that cannot be rewritten is stored unchanged, with a note for its owner.
 """
 
 from dataclasses import replace
@@ -15,11 +15,11 @@ from stoker.dataset.limits import CodecError
 
 
 def with_grid(picture: Picture, scratch: Scratches) -> Picture:
-    """Return the picture rewritten on a grid, or as it came with a note.
+    """Return the image rewritten on a grid, or unchanged with a note.
 
     Args:
-        picture: an image as it was inspected; only JPEGs are rewritten.
-        scratch: memory; `scratch.pixels` still holds the picture's pixels.
+        picture: an inspected image; only JPEGs are rewritten.
+        scratch: memory; `scratch.pixels` still holds the image's pixels.
     """
     if picture.encoding != "jpeg":
         return picture
@@ -32,11 +32,11 @@ def with_grid(picture: Picture, scratch: Scratches) -> Picture:
     again = scratch.again.take(pixels.size)
     decode_picture(made.data, "image", size, picture.orientation, again, scratch.turned)
     if not np.array_equal(pixels, again):
-        return _as_it_came(picture, "decoders repair it in ways of their own")
+        return _as_it_came(picture, "decoders repair it in different ways")
     grid = made.grid.to_bytes()
     return replace(picture, data=made.data, grid=grid, came_bytes=len(picture.data))
 
 
 def _as_it_came(picture: Picture, why: str) -> Picture:
-    note = f"JPEG stored as it came, so that crops of it are no faster: {why}"
+    note = f"JPEG stored unchanged, so its crops are not faster: {why}"
     return replace(picture, notes=(*picture.notes, note))

@@ -1,8 +1,8 @@
-"""A picture's file, looked at before it is packed: decoded once, so that what is stored decodes.
+"""Inspection of an image file before it is packed: decoded once, so that every stored file decodes.
 
-Files are stored as they came. Only what the decoder contract does not know (BMP, GIF, TIFF, WebP,
-..., 16-bit masks that fit 8 bits) is turned into PNG without loss, with a note for the owner. A
-file that cannot be decoded, or would lose by it, is refused with its reason.
+Files are stored unchanged. Only formats outside the decoder contract (BMP, GIF, TIFF, WebP, ...,
+and 16-bit masks that fit 8 bits) are converted to PNG without loss, with a note for the owner. A
+file that cannot be decoded, or would lose information, is rejected with the reason.
 """
 
 from dataclasses import dataclass
@@ -22,16 +22,16 @@ from stoker.dataset.limits import MAX_FILE_BYTES, MAX_SCANS, CodecError
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture as it will be stored.
+    """An image or mask as it will be stored.
 
     Attributes:
         data: the bytes to store.
         encoding: "jpeg" or "png".
         height, width: in pixels, after orientation.
-        orientation: EXIF orientation, 1..8; 1 where it is kept.
-        notes: what its owner should know, such as that it was re-encoded.
-        grid: of a JPEG that was rewritten for crops, else empty.
-        came_bytes: of such a JPEG, how many bytes it had before.
+        orientation: EXIF orientation, 1..8; 1 if the orientation is kept.
+        notes: remarks for its owner, for example that it was re-encoded.
+        grid: the grid of a JPEG that was rewritten for crops, otherwise empty.
+        came_bytes: for such a JPEG, the size of the original file.
     """
 
     data: bytes
@@ -45,14 +45,14 @@ class Picture:
 
 
 def picture_size(data: bytes, keep: bool = False) -> tuple[int, int]:
-    """Return (height, width) of a picture's file, without decoding it.
+    """Return (height, width) of an image file, without decoding it.
 
     Args:
         data: the file's bytes.
-        keep: as it is stored; else after orientation.
+        keep: whether the size is that of the stored pixels; otherwise after orientation.
 
     Raises:
-        CodecError: it is no picture that Stoker knows, or damaged.
+        CodecError: it is not an image in a known format, or is damaged.
     """
     encoding = signature(data)
     if encoding is None:
@@ -62,13 +62,13 @@ def picture_size(data: bytes, keep: bool = False) -> tuple[int, int]:
 
 
 def inspect_picture(data: bytes, kind: str, scratch: "Scratches", keep: bool = False) -> Picture:
-    """Look at a picture's file and decode it once.
+    """Inspect an image file and decode it once.
 
     Args:
         data: the file's bytes.
         kind: "image" or "mask".
         scratch: memory; `scratch.pixels` then holds the pixels.
-        keep: take the pixels as they are stored; else they are turned upright, as EXIF says.
+        keep: use the pixels as stored; otherwise they are turned upright by EXIF.
 
     Raises:
         CodecError: it cannot be stored; the text says why.
@@ -110,11 +110,11 @@ def _stored_size(data: bytes, encoding: str) -> tuple[int, int]:
 
 
 class Scratches:
-    """The memories that inspecting needs, reused from file to file.
+    """The memories that inspection needs, reused from file to file.
 
     Attributes:
-        pixels: the picture that was inspected last.
-        turned: for pictures on their way to being turned.
+        pixels: the pixels of the last inspected image.
+        turned: for images before they are turned.
         again: for a second decoding.
     """
 

@@ -1,7 +1,7 @@
 """EXIF orientation: found in a file's header, applied by NumPy views.
 
-Orientation is the tag 0x0112 of the first image directory in a JPEG's first `Exif` segment or in a
-PNG's `eXIf` chunk. Whatever is absent, damaged or out of 1..8 counts as 1, as in viewers. XMP is
+The orientation is the tag 0x0112 of the first image directory in a JPEG's first `Exif` segment or
+in a PNG's `eXIf` chunk. A missing, damaged or out-of-range value counts as 1, as in viewers. XMP is
 not read. Source of the values: CIPA DC-008 (Exif 2.32), 4.6.4, tag Orientation.
 """
 
@@ -12,8 +12,8 @@ import numpy as np
 from stoker.dataset.images.png import SIGNATURE as PNG_SIGNATURE
 from stoker.dataset.images.png import DamagedPngError, chunks
 
-KEPT = "EXIF orientation kept: its pixels lie as they are stored"
-"""The note for the owner of such a picture."""
+KEPT = "EXIF orientation kept: the pixels are used as stored"
+"""The note for the owner of such an image."""
 _TAG = 0x0112
 _MAX_ENTRIES = 4096
 _EXIF = b"Exif\0\0"
@@ -22,7 +22,7 @@ _START_OF_SCAN, _APP1 = 0xDA, 0xE1
 
 
 def find_orientation(data: bytes | memoryview) -> int:
-    """Return the orientation (1..8) that the header of a JPEG or PNG asks for."""
+    """Return the orientation (1..8) in the header of a JPEG or PNG."""
     view = memoryview(data)
     try:
         exif = _png_exif(view) if view[:8] == PNG_SIGNATURE else _jpeg_exif(view)
@@ -32,7 +32,7 @@ def find_orientation(data: bytes | memoryview) -> int:
 
 
 def oriented(pixels: np.ndarray, orientation: int) -> np.ndarray:
-    """Return the view of stored pixels (h, w, ...) that shows them upright.
+    """Return an upright view of stored pixels (h, w, ...).
 
     Its shape is (w, h, ...) for orientations 5 to 8.
     """
@@ -46,7 +46,7 @@ def oriented(pixels: np.ndarray, orientation: int) -> np.ndarray:
 
 
 def laid_back(pixels: np.ndarray, orientation: int) -> np.ndarray:
-    """Return the view of upright pixels that lies as they were stored; undoes `oriented`."""
+    """Return a view of upright pixels in their stored orientation; the inverse of `oriented`."""
     return oriented(pixels, {6: 8, 8: 6}.get(orientation, orientation))
 
 
@@ -58,7 +58,7 @@ def upright_size(height: int, width: int, orientation: int) -> tuple[int, int]:
 def stored_box(
     box: tuple[int, int, int, int], size: tuple[int, int], orientation: int
 ) -> tuple[int, int, int, int]:
-    """Return where a box of the upright picture lies in the stored one.
+    """Return the box of the stored image for a box of the upright image.
 
     Args:
         box: (top, left, height, width), upright.
@@ -85,7 +85,7 @@ def _png_exif(view: memoryview) -> memoryview | None:
 
 
 def _jpeg_exif(view: memoryview) -> memoryview | None:
-    """Walk the segments up to the first scan; each step moves on, so the walk ends."""
+    """Walk the segments up to the first scan; each step moves forward, so it ends."""
     place = 2
     while place + 4 <= len(view):
         if view[place] != 0xFF:

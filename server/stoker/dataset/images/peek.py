@@ -1,7 +1,7 @@
-"""The size and orientation of a picture from the start of its file, without decoding it.
+"""The size and orientation of an image from the start of its file, without decoding it.
 
-What is found is what `inspect_picture` finds for a picture that is whole. Only JPEGs and PNGs: what
-is read in place is decoded as it lies.
+For an intact image the result equals that of `inspect_picture`. Only JPEGs and PNGs, because files
+that are read in place are decoded unchanged.
 """
 
 import struct
@@ -18,7 +18,7 @@ _START_OF_SCAN, _MARGIN = 0xDA, 512
 
 
 class Peeked(NamedTuple):
-    """What is known of a picture: its encoding, its upright size, its EXIF orientation."""
+    """The encoding, upright size and EXIF orientation of an image."""
 
     encoding: str
     height: int
@@ -29,13 +29,13 @@ class Peeked(NamedTuple):
 def peek_picture(
     size_bytes: int, kind: str, read: Callable[[int], bytes], keep: bool = False
 ) -> Peeked:
-    """Look at a picture.
+    """Read the header of an image file.
 
     Args:
-        size_bytes: of its file.
+        size_bytes: size of the file.
         kind: "image" or "mask".
-        read: gives so many bytes from the file's start.
-        keep: take the picture as it is stored; else upright.
+        read: returns the given number of bytes from the file's start.
+        keep: whether the orientation is ignored; otherwise the size is the upright one.
 
     Raises:
         CodecError: it is neither a JPEG nor a PNG, its header is damaged, or it is too large.
@@ -48,7 +48,7 @@ def peek_picture(
             "read in place; pack the source, which turns it into PNG"
         )
     if encoding == "png":
-        # The orientation may stand behind the pixels, so a PNG is read whole.
+        # The orientation may come after the pixels, so a PNG is read whole.
         data = head if len(head) == size_bytes else read(size_bytes)
         header = read_png_header(data)
         check_png_kind(header, kind)
@@ -63,7 +63,7 @@ def peek_picture(
 
 
 def _has_header(head: bytes) -> bool:
-    """Whether the start of a JPEG goes beyond the header of its first scan."""
+    """Whether the start of a JPEG includes the header of its first scan."""
     place = 2
     while place + _MARGIN <= len(head):
         if head[place] != 0xFF:

@@ -1,13 +1,14 @@
-"""PNG, read strictly: the chunk walk with its checksums is ours, inflating is Pillow's.
+"""PNG, read strictly: Stoker walks the chunks and compares checksums, Pillow inflates.
 
-Pillow forgives some damage and applies limits that are global to the process. So before Pillow sees
-a file, the chunks are walked, the checksum of each critical one is compared and the pixel limit is
-applied to the header; the plugin is then used directly, which touches none of Pillow's globals.
+Pillow tolerates some damage and applies limits that are global to the process. So before Pillow
+gets a file, the chunks are walked, the checksum of each critical one is compared, and the pixel
+limit is applied to the header. Pillow's plugin is then used directly, which touches no Pillow
+globals.
 
-What the pixels are (decoder contract v1): an image is what `convert("RGB")` gives once transparency
-is dropped: palettes applied, grey copied to three channels, alpha left out. A mask is what
-`numpy.asarray` gives: palette indices, grey levels, 0 and 1 for one bit. 16 bits per channel are
-refused, and so are masks of more than one channel.
+The pixels (decoder contract v1): an image is the result of `convert("RGB")` after transparency is
+dropped: palettes applied, gray copied to three channels, alpha left out. A mask is the result of
+`numpy.asarray`: palette indices, gray levels, 0 and 1 for one bit. 16 bits per channel are
+rejected, and so are masks of more than one channel.
 """
 
 import io
@@ -22,7 +23,7 @@ from PIL import Image, PngImagePlugin
 from stoker.dataset.limits import CodecError, check_pixels
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_COLOURS = {0: "grey", 2: "RGB", 3: "palette", 4: "grey with alpha", 6: "RGB with alpha"}
+_COLOURS = {0: "gray", 2: "RGB", 3: "palette", 4: "gray with alpha", 6: "RGB with alpha"}
 _CRITICAL = 0x20
 
 
@@ -32,7 +33,7 @@ class DamagedPngError(CodecError):
 
 @dataclass(frozen=True)
 class PngHeader:
-    """What the header chunk says: sides in pixels, bits per channel, colour type of the format."""
+    """The header chunk: sides in pixels, bits per channel, the format's color type."""
 
     height: int
     width: int
@@ -41,12 +42,12 @@ class PngHeader:
 
     @property
     def has_alpha(self) -> bool:
-        """Whether the pixels have an alpha channel (a palette's transparency not counted)."""
+        """Whether the pixels have an alpha channel (a palette's transparency does not count)."""
         return self.colour in (4, 6)
 
 
 def chunks(view: memoryview) -> Iterator[tuple[bytes, memoryview]]:
-    """Walk the chunks: (name, body); checks that each is complete, and critical ones' checksums.
+    """Yield all chunks as (name, body); check that each is complete, and critical checksums.
 
     Raises:
         DamagedPngError: the file ends early, or a checksum differs.
@@ -70,14 +71,14 @@ def chunks(view: memoryview) -> Iterator[tuple[bytes, memoryview]]:
 
 
 def read_png_header(data: bytes | memoryview) -> PngHeader:
-    """Read the header and check the whole file's structure and the pixel limit.
+    """Read the header; check the structure of the whole file and the pixel limit.
 
     Raises:
         CodecError: the file is damaged or too large.
     """
     view = memoryview(data)
     if view[:8] != SIGNATURE:
-        raise DamagedPngError("it does not begin as a PNG does")
+        raise DamagedPngError("expected the signature of a PNG")
     header = None
     for index, (name, body) in enumerate(chunks(view)):
         if index == 0:
@@ -87,7 +88,7 @@ def read_png_header(data: bytes | memoryview) -> PngHeader:
 
 
 def frames_of(data: bytes | memoryview) -> int:
-    """Return how many frames a PNG has: more than one if it is animated (APNG's chunk acTL)."""
+    """Return the number of frames of a PNG; several if it is animated (APNG's chunk acTL)."""
     for name, body in chunks(memoryview(data)):
         if name == b"acTL" and len(body) == 8:
             return max(int.from_bytes(body[:4], "big"), 1)
@@ -96,36 +97,36 @@ def frames_of(data: bytes | memoryview) -> int:
 
 def _header(name: bytes, body: memoryview) -> PngHeader:
     if name != b"IHDR" or len(body) != 13:
-        raise DamagedPngError("its first chunk is no header")
+        raise DamagedPngError("expected a header as its first chunk")
     width, height, depth, colour = struct.unpack_from(">IIBB", body)
     if colour not in _COLOURS or depth not in (1, 2, 4, 8, 16):
-        raise DamagedPngError(f"its header has colour type {colour} and {depth} bits")
+        raise DamagedPngError(f"its header has an invalid color type {colour} with {depth} bits")
     check_pixels(height, width)
     return PngHeader(height, width, depth, colour)
 
 
 def check_png_kind(header: PngHeader, kind: str) -> None:
-    """Check that such a PNG can be of that kind.
+    """Check that a PNG can be used for that kind.
 
     Raises:
         CodecError: it has 16 bits per channel, or is a mask of several channels.
     """
     if header.depth == 16:
         raise CodecError(
-            "it has 16 bits per channel, but Stoker's pictures have 8; convert it to 8 bits first"
+            "it has 16 bits per channel, but Stoker's images have 8; convert it to 8 bits first"
         )
     if kind == "mask" and header.colour not in (0, 3):
         raise CodecError(
-            f"it is {_COLOURS[header.colour]}, but a mask has one channel of class indices (grey "
-            "or palette); map its colours to indices first"
+            f"it is {_COLOURS[header.colour]}, but a mask has one channel of class indices (gray "
+            "or palette); map its colors to indices first"
         )
 
 
 def decode_png(data: bytes | memoryview, kind: str, expected: tuple[int, int]) -> np.ndarray:
-    """Decode a PNG as it lies in the file: (H, W, 3) of kind image, (H, W) of kind mask, uint8.
+    """Decode a PNG as stored: (H, W, 3) for an image, (H, W) for a mask, uint8.
 
     Raises:
-        CodecError: the file is damaged, cannot be of that kind, or has another size.
+        CodecError: the file is damaged, cannot be used for that kind, or has another size.
     """
     header = read_png_header(data)
     check_png_kind(header, kind)
@@ -143,7 +144,7 @@ def decode_png(data: bytes | memoryview, kind: str, expected: tuple[int, int]) -
 
 
 def mask_values(picture: Image.Image) -> np.ndarray:
-    """Return a picture's values as they are; one bit gives 0 and 1."""
+    """Return the unchanged values of a decoded file; one bit gives 0 and 1."""
     values: np.ndarray = np.asarray(picture)
     if values.dtype != np.bool_:
         return values

@@ -1,8 +1,8 @@
-"""Pictures in other formats than JPEG and PNG -> PNG, without loss, when packing.
+"""Convert image files in other formats than JPEG and PNG to PNG, without loss, when packing.
 
-Pillow's plugin for the format is used directly, by the file's signature; its pixel limit is
-replaced by ours, checked on the header before a pixel is decoded. Several frames, more than 8 bits
-per channel and floats are refused: none of them has one obvious picture of 8 bits.
+Pillow's plugin for the format is chosen by the file's signature and used directly; Stoker's pixel
+limit replaces Pillow's and is checked on the header before a pixel is decoded. Several frames, more
+than 8 bits per channel and floats are rejected, because they do not give one obvious 8-bit image.
 """
 
 import io
@@ -39,7 +39,7 @@ _MASK_MODES = ("1", "L", "P")
 
 
 def is_deep_mask(data: bytes) -> bool:
-    """Tell whether this is a grey PNG of 16 bits; as a mask it may still hold small values."""
+    """Whether this is a gray PNG of 16 bits; as a mask it may still hold small values."""
     if data[:8] != SIGNATURE:
         return False
     header = read_png_header(data)
@@ -47,18 +47,18 @@ def is_deep_mask(data: bytes) -> bool:
 
 
 def transcode(data: bytes, kind: str, keep: bool = False) -> tuple[bytes, tuple[str, ...]]:
-    """Turn a file into a PNG of 8 bits with the same pixels.
+    """Convert a file to a PNG of 8 bits with the same pixels.
 
     Args:
         data: the file's bytes.
         kind: "image" or "mask".
-        keep: leave the pixels as they are stored; else they are turned upright, as EXIF says.
+        keep: leave the pixels as stored; otherwise they are turned upright by EXIF.
 
     Returns:
-        The PNG, and notes that say what was done.
+        The PNG, and notes about the conversion.
 
     Raises:
-        CodecError: it is no picture that Stoker knows, is damaged, or would lose.
+        CodecError: it is not an image in a known format, is damaged, or would lose information.
     """
     name, opener = _format(data)
     try:
@@ -85,7 +85,7 @@ def transcode(data: bytes, kind: str, keep: bool = False) -> tuple[bytes, tuple[
 
 
 def _orientation(picture: ImageFile.ImageFile) -> int:
-    """Return how EXIF turns a picture that is not loaded yet: Pillow turns a TIFF by loading it."""
+    """Return the EXIF orientation of an image before loading, because loading turns a TIFF."""
     value = picture.getexif().get(ExifTags.Base.Orientation, 1)
     return value if value in range(1, 9) else 1
 
@@ -97,9 +97,7 @@ def _format(data: bytes) -> tuple[str, Callable[[io.BytesIO], ImageFile.ImageFil
         if data.startswith(start) and (name != "WebP" or data[8:12] == b"WEBP"):
             return name, opener
     raise CodecError(
-        f"it is no picture: it begins with {data[:8].hex(' ')}, as no JPEG, PNG, BMP, GIF, TIFF, "
-        "WebP or "
-        "PNM does"
+        f"expected a JPEG, PNG, BMP, GIF, TIFF, WebP or PNM, but it begins with {data[:8].hex(' ')}"
     )
 
 
@@ -119,14 +117,12 @@ def _mask_pixels(picture: Image.Image, name: str) -> np.ndarray:
     if picture.mode not in ("I;16", "I;16B", "I"):
         raise CodecError(
             f"it is a {name} of mode {picture.mode}, but a mask has one channel of class indices "
-            "(grey or "
-            "palette); map its colours to indices first"
+            "(gray or palette); map its colors to indices first"
         )
     values = np.asarray(picture)
     if values.min() < 0 or values.max() > 255:
         raise CodecError(
-            f"its values reach from {values.min()} to {values.max()}, but a mask's fit 0 to 255; "
-            "map them to "
-            "class indices first"
+            f"its values reach from {values.min()} to {values.max()}, but a mask's values must be "
+            "0 to 255; map them to class indices first"
         )
     return values.astype(np.uint8)

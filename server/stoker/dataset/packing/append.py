@@ -1,13 +1,13 @@
-"""Adding samples to a packed dataset: its files stay, new ones come behind them.
+"""Adding samples to a packed dataset: its files stay, new ones follow after them.
 
-What is there is told by name (the column `stoker.source`): a sample whose name the dataset has is
-left alone, whatever became of it since. The result is what packing everything at once would give,
-in this order: what was there, then what is new, in the order of its source. So its fingerprint is
-that of packing at once wherever the new samples come behind the old, as with further tars; in a
-folder, new files lie among the old.
+Existing samples are recognized by name (the column `stoker.source`): a sample whose name is in the
+dataset is left alone, even if it has changed since. The result equals packing everything at once in
+this order: the existing samples, then the new ones in the order of their source. So its fingerprint
+is that of packing at once if the new samples come after the old ones in the source, as with further
+tar files; in a folder, new files are in between the old ones.
 
-Fields must be stored as they are there. Classes that are new to a label are added behind those that
-are there, and the source's numbers are changed to fit.
+Fields must be stored as in the existing dataset. New classes of a label are appended to the
+existing ones, and the source's numbers are changed to match.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,27 +29,27 @@ _FILES = ("jpeg", "png", "encoded")
 
 
 class Base:
-    """A dataset that is added to.
+    """A dataset that samples are added to.
 
     Attributes:
-        manifest: as it is.
-        names: of its samples.
+        manifest: its current manifest.
+        names: names of its samples.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Read it.
+        """Read the dataset.
 
         Raises:
             DatasetError: there is none, or it is damaged.
-            UsageError: its samples have no names, or lie in the files of a source.
+            UsageError: its samples have no names, or are in the files of a source.
         """
         with open_folder(folder) as dataset:
             self.manifest: Manifest = dataset.manifest
             named = any(side.name == SOURCE for side in dataset.schema.side)
             if dataset.manifest.source is not UNSET or dataset.path != folder or not named:
                 raise UsageError(
-                    f"{folder} cannot be added to: only a dataset that `stoker pack` wrote knows "
-                    "which samples it has; pack everything anew"
+                    f"{folder} cannot be added to: only a dataset written by `stoker pack` has the "
+                    "names of its samples; pack everything again"
                 )
             self.names = {dataset.source(number) for number in range(len(dataset))}
 
@@ -59,24 +59,24 @@ class Base:
         return 1 + max(int(file.name.partition("-")[0]) for file in self.manifest.files)
 
     def records(self) -> list[ShardRecord]:
-        """Return records of what is there, as if it had just been packed."""
+        """Return records of the existing files, as if they had just been packed."""
         files = [ShardRecord(file, Summary()) for file in self.manifest.files]
         return [ShardRecord(None, _summary(self.manifest)), *files]
 
     def join(self, fields: Sequence[Field]) -> tuple[Field, ...]:
-        """Return the fields of both, as they are declared.
+        """Return the declared fields of both.
 
         Args:
-            fields: of the source, as they are to be stored.
+            fields: the source's fields, in their stored encodings.
 
         Raises:
-            UsageError: they are not those of the dataset.
+            UsageError: they do not match those of the dataset.
         """
         there = {field.name: field for field in self.manifest.schema.fields}
         if there.keys() != {field.name for field in fields}:
             raise UsageError(
-                f"expected the fields that are there, {', '.join(there)}, got "
-                f"{', '.join(field.name for field in fields)}; name them by --field"
+                f"expected the fields of the dataset, {', '.join(there)}, got "
+                f"{', '.join(field.name for field in fields)}; name them with --field"
             )
         by_name = {field.name: field for field in fields}
         return tuple(_joined(old, by_name[name]) for name, old in there.items())
@@ -84,7 +84,7 @@ class Base:
     def new(
         self, items: Sequence[Item], fields: Sequence[Field], joined: Sequence[Field]
     ) -> "NewItems":
-        """Return the items that are not there, with places and classes as the dataset has them."""
+        """Return the new items, with places and classes as in the dataset."""
         order = [next(i for i, f in enumerate(fields) if f.name == one.name) for one in joined]
         classes = [_numbers(fields[place], one) for place, one in zip(order, joined, strict=True)]
         numbers = [number for number, item in enumerate(items) if item.name not in self.names]
@@ -92,7 +92,7 @@ class Base:
 
 
 class NewItems(Sequence[Item]):
-    """Some of the items of a source, their places in the order of the dataset's fields."""
+    """Some of the items of a source, with places in the order of the dataset's fields."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class NewItems(Sequence[Item]):
         order: Sequence[int],
         classes: Sequence[dict[int, int]],
     ) -> None:
-        """Take the items, the numbers of those that are meant, and how their places change."""
+        """Select items by number; `order` and `classes` say how their places change."""
         self._items, self._numbers, self._order, self._classes = items, numbers, order, classes
 
     def __len__(self) -> int:
@@ -138,18 +138,18 @@ class NewItems(Sequence[Item]):
 
 
 _ELSEWHERE = (
-    "the classes differ from those that are there, and the source's own files hold their numbers; "
-    "pack everything anew"
+    "the classes differ from those of the dataset, and the source's own files hold their numbers; "
+    "pack everything again"
 )
 
 
 def _joined(old: Field, new: Field) -> Field:
-    """Return a field that holds the values of both, as it is declared.
+    """Return a field for the values of both, as declared.
 
     Raises:
         UsageError: there is none.
     """
-    same: Callable[[Field], object] = lambda field: (  # noqa: E731 - what must agree, in one place
+    same: Callable[[Field], object] = lambda field: (  # noqa: E731 - all that must agree
         field.kind,
         "file" if field.encoding in _FILES else field.encoding,
         field.dtype,
@@ -161,8 +161,9 @@ def _joined(old: Field, new: Field) -> Field:
     plain = old.kind == "label" and old.class_ids is UNSET and new.class_ids is UNSET
     if same(old) != same(new) or (old.classes != new.classes and not plain):
         raise UsageError(
-            f"field {old.name!r} is stored as {_shown(old)} there, and would be as {_shown(new)}; "
-            "give the options that the dataset was packed with, or pack everything anew"
+            f"field {old.name!r} is stored as {_shown(old)} in the dataset, but would be "
+            f"{_shown(new)}; use the options that the dataset was packed with, or pack everything "
+            "again"
         )
     if (old.classes is None) != (new.classes is None):
         raise UsageError(f"field {old.name!r}: {_ELSEWHERE}")
@@ -180,7 +181,7 @@ def _shown(field: Field) -> str:
 
 
 def _numbers(new: Field, joined: Field) -> dict[int, int]:
-    """Return how the numbers of a source's classes change; empty if they do not."""
+    """Return the new numbers of a source's classes; empty if they stay the same."""
     if new.classes is None or joined.classes is None:
         return {}
     places = {number: joined.classes.index(name) for number, name in enumerate(new.classes)}
@@ -188,7 +189,7 @@ def _numbers(new: Field, joined: Field) -> dict[int, int]:
 
 
 def _summary(manifest: Manifest) -> Summary:
-    """Return what was seen of a dataset's rows, as far as it decides what becomes of more."""
+    """Return a summary of a dataset's rows, as far as appending needs it."""
     seen = manifest.statistics
     return Summary(
         rows=manifest.rows,

@@ -1,10 +1,10 @@
-"""Writing a dataset: from rows, or from files that packing finished.
+"""Writing a dataset: from rows, or from files that packing has finished.
 
-A dataset grows in its own folder: finished files lie beside a folder `.packing` of temporary ones,
-and nothing can be opened until the manifest, written last, names them. So a dataset that is
-overwritten stays readable until its successor is whole; files that the new manifest does not name
-are then removed. One writer at a time: a lock on the folder, which ends with its holder's process,
-refuses a second.
+A dataset grows in its own folder: finished files are next to a folder `.packing` of temporary
+files, and nothing can be opened until the manifest, written last, names them. So a dataset that is
+being overwritten stays readable until its successor is complete; files that are not in the new
+manifest are then removed. There is one writer at a time: a lock on the folder, which ends with the
+process that holds it, rejects a second one.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ _OURS = re.compile(r"[0-9]{5,}-[0-9a-f]{8}\.arrow")
 
 @dataclass(frozen=True)
 class Cut:
-    """Where rows are cut into files: at so many rows or bytes, whichever comes first."""
+    """Where rows are cut into files: after this many rows or bytes, whichever comes first."""
 
     rows: int = MAX_ROWS_PER_FILE
     data_bytes: int = MAX_FILE_BYTES
@@ -64,14 +64,14 @@ def write_dataset(
     """Write rows as a dataset.
 
     Args:
-        dest: folder of the dataset; made if it is missing.
+        dest: folder of the dataset; created if it is missing.
         schema: its fields, made by `schema.image`, `schema.label` and so on.
         rows: for each sample, a value per field: bytes (encoded pictures, bytes), arrays, scalars.
         cut: where rows are cut into files.
-        overwrite: replace a dataset that is there.
+        overwrite: replace an existing dataset.
 
     Raises:
-        UsageError: the schema cannot be, a row misses a field, or there is a dataset already.
+        UsageError: the schema is invalid, a row lacks a field, or there is already a dataset.
         DatasetError: a value does not fit its field, or there are no rows.
         ResourceError: the disk is full.
     """
@@ -109,7 +109,7 @@ def write_dataset(
 
 
 def with_row_columns(schema: Schema, source: bool) -> Schema:
-    """Return the schema with the columns of the rows themselves: digest, and source if asked."""
+    """Return the schema with the row columns: digest and, if requested, source."""
     side = [Side(DIGEST, DIGEST_TYPE)]
     if source:
         side.append(Side(SOURCE, SOURCE_TYPE))
@@ -118,7 +118,7 @@ def with_row_columns(schema: Schema, source: bool) -> Schema:
 
 @contextlib.contextmanager
 def disk_errors(folder: Path) -> Iterator[None]:
-    """Turn faults of the disk inside the block into typed errors.
+    """Turn disk errors inside the block into typed errors.
 
     Raises:
         ResourceError: the disk, or the user's share of it, is full.
@@ -135,14 +135,14 @@ def disk_errors(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def open_work(folder: Path, overwrite: bool) -> Iterator[Path]:
-    """Make and lock the work folder of a dataset that is about to be written.
+    """Create and lock the work folder of a dataset that will be written.
 
     Raises:
-        UsageError: there is a dataset already, or another writer, or the place cannot be written.
+        UsageError: there is already a dataset or another writer, or the folder is not writable.
     """
     if (folder / NAME).exists() and not overwrite:
         raise UsageError(
-            f"{folder} holds a dataset already; choose another place, or pass --overwrite to "
+            f"{folder} already holds a dataset; choose another place, or pass --overwrite to "
             "replace it"
         )
     work = folder / WORK
@@ -158,7 +158,9 @@ def open_work(folder: Path, overwrite: bool) -> Iterator[Path]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise _taken(folder) from None
-        if os.fstat(descriptor).st_nlink == 0:  # its holder finished between our open and our lock
+        if (
+            os.fstat(descriptor).st_nlink == 0
+        ):  # its holder finished between the open and the lock here
             raise _taken(folder)
         yield work
     finally:
@@ -166,13 +168,11 @@ def open_work(folder: Path, overwrite: bool) -> Iterator[Path]:
 
 
 def _taken(folder: Path) -> UsageError:
-    return UsageError(
-        f"another process is writing {folder} just now; wait for it, or choose another place"
-    )
+    return UsageError(f"another process is writing {folder}; wait for it, or choose another place")
 
 
 def clear(work: Path) -> None:
-    """Remove what an earlier writer left in the work folder, but not the lock."""
+    """Remove everything from the work folder except the lock."""
     for path in work.iterdir():
         if path.name != "lock":
             path.unlink()
@@ -184,16 +184,16 @@ def commit(
     records: list[ShardRecord],
     source: Source | UnsetType = UNSET,
 ) -> Manifest:
-    """Make finished files a dataset: finish the schema, take the fingerprint, write the manifest.
+    """Make finished files a dataset: complete the schema, hash, write the manifest.
 
     Args:
-        folder: of the dataset.
-        schema: as it was declared.
-        records: of the finished files, in order.
-        source: of an index: the source that is read in place.
+        folder: folder of the dataset.
+        schema: the declared schema.
+        records: records of the finished files, in order.
+        source: for an index: the source that is read in place.
 
     Raises:
-        DatasetError: there is no row.
+        DatasetError: there are no rows.
     """
     total = Summary()
     files: list[DataFile] = []
@@ -203,7 +203,9 @@ def commit(
             first = files[-1].first_row + files[-1].rows if files else 0
             files.append(msgspec.structs.replace(record.file, first_row=first))
     if not files:
-        raise DatasetError(f"there is no sample to write to {folder}; check the source")
+        raise DatasetError(
+            f"expected at least one sample to write to {folder}, got none; check the source"
+        )
     fields = tuple(finish_field(field, total.fields[field.name]) for field in schema.fields)
     manifest = Manifest(
         fingerprint=dataset_fingerprint(

@@ -1,12 +1,12 @@
-"""Sources read in place: the index of a source, found, made, and made again when it is out of date.
+"""Sources read in place: find the index of a source, and make it if it is missing or out of date.
 
-An **index** is a small dataset whose pictures, arrays and bytes stay in the source's files
-(`format.index_cells`). It lies in the folder of caches, under a name made of the source's
-path; nothing is ever written beside the source. It is out of date as soon as the source has another
-file, size or time of change, and is then made again as it was asked for at first. One process makes
-it, others wait.
+An **index** is a small dataset whose images, masks, arrays and bytes stay in the source's files
+(`format.index_cells`). It is in the cache folder, under a name derived from the source's path;
+nothing is ever written next to the source. It is out of date as soon as a file of the source is
+added, removed, or has another size or modification time; it is then made again with the original
+options. One process makes it, others wait.
 
-Runs in builders and commands; workers open what these have made.
+Runs in builders and commands; workers open the finished indexes.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from stoker.protocol.errors import DatasetError, ResourceError, UsageError, Vers
 
 
 def index_folder(source: str | os.PathLike[str]) -> Path:
-    """Return the folder of a source's index, whether it is there or not."""
+    """Return the folder of a source's index, which may not exist."""
     path = os.path.join(os.path.realpath(os.path.dirname(os.path.abspath(source))), "")
     name = hashlib.blake2b(os.fsencode(path + os.path.basename(os.fspath(source).rstrip("/"))))
     return cache_root() / "indexes" / name.hexdigest()[:32]
@@ -40,11 +40,11 @@ def can_be_in_place(source: str | os.PathLike[str]) -> bool:
 
 
 def current_index(source: str | os.PathLike[str]) -> Path:
-    """Return the folder of a source's index, which is made if it is missing or out of date.
+    """Return the folder of a source's index; make the index if it is missing or out of date.
 
     Raises:
         UsageError: the source cannot be read in place.
-        DatasetError: samples are bad (all are named).
+        DatasetError: samples are bad (all are listed).
         ResourceError: the disk is full.
     """
     folder = index_folder(source)
@@ -60,11 +60,11 @@ def make_index(
     options: Options,
     progress: Callable[[Progress], None] | None = None,
 ) -> PackReport:
-    """Make the index of a source, also where there is one.
+    """Make the index of a source, even if it exists.
 
     Raises:
         UsageError: the source cannot be read in place.
-        DatasetError: samples are bad (all are named).
+        DatasetError: samples are bad (all are listed).
         ResourceError: the disk is full.
     """
     folder = index_folder(source)
@@ -82,7 +82,7 @@ def _make(
 
 
 def _is_current(folder: Path) -> bool:
-    """Whether there is an index, and its source has the files that it says."""
+    """Whether there is an index, and its source still has the same files."""
     manifest = _manifest(folder)
     if manifest is None or manifest.source is UNSET:
         return False
@@ -97,7 +97,7 @@ def _is_current(folder: Path) -> bool:
 
 
 def _options(folder: Path) -> Options:
-    """Return how the index was made that is there; in one process, as builders have one."""
+    """Return the options of the existing index; with one process, because builders have one."""
     manifest = _manifest(folder)
     if manifest is None or manifest.source is UNSET:
         return Options(kind=AUTO, workers=1)
@@ -110,24 +110,24 @@ def _manifest(folder: Path) -> Manifest | None:
         return None
     try:
         return read_manifest(folder)
-    except (DatasetError, VersionError):  # damaged, or of a newer Stoker: made again
+    except (DatasetError, VersionError):  # damaged, or of a newer Stoker: make it again
         return None
 
 
 @contextlib.contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    """Hold the right to make an index; waits for whoever makes it.
+    """Hold the right to make an index; waits while another process makes it.
 
     Raises:
-        ResourceError: the folder of caches cannot be written.
+        ResourceError: the cache folder is not writable.
     """
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise ResourceError(
-            f"cannot write an index to {folder.parent}: {error.strerror}; name another folder of "
-            "caches by [daemon] cache_root, or by XDG_CACHE_HOME",
+            f"cannot write an index to {folder.parent}: {error.strerror}; choose another cache "
+            "folder with [daemon] cache_root or XDG_CACHE_HOME",
             path=str(folder.parent),
         ) from None
     try:

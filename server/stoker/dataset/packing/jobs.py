@@ -1,7 +1,7 @@
 """Work that packing and verifying give to other processes: plain functions on plain data.
 
-A job is the name of a function in `JOBS` and its argument in JSON form; so is its result. The same
-functions run in process when one worker is asked for. They report progress as (rows, bytes) done.
+A job is the name of a function in `JOBS` and its argument in JSON form; its result is JSON too. The
+same functions run in process if there is only one worker. They report progress as (rows, bytes).
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """The listing of a source's items: written by the packing process, read by workers.
 
-Each item is a length (32 bits, little-endian) and so many bytes of MessagePack, which keeps numbers
-as they are (JSON knows no NaN) and bytes without escaping.
+Each item is a length (32 bits, little-endian) and that many bytes of MessagePack, which keeps
+numbers exactly (JSON has no NaN) and bytes without escaping.
 """
 
 import struct
@@ -16,7 +16,7 @@ _LENGTH = struct.Struct("<I")
 
 
 def listed(item: Item) -> bytes:
-    """Return an item as it stands in a listing."""
+    """Return an item in the form of a listing."""
     data = msgspec.msgpack.encode(item)
     return _LENGTH.pack(len(data)) + data
 

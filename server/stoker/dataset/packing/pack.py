@@ -1,13 +1,13 @@
 """Packing a source: scan, cut, pack the pieces in parallel, commit.
 
 The source is scanned into a listing in its final order. It is cut into files by the sizes of its
-items alone, so neither the number of workers nor their timing moves a byte. Each finished file has
-a record in the work folder, keyed by the digest of its part of the listing (paths, sizes, times): a
-later run keeps every file whose key and content still fit, and redoes the rest. The manifest comes
-last.
+items alone, so neither the number of workers nor their timing changes a byte. Each finished file
+has a record in the work folder, keyed by the digest of its part of the listing (paths, sizes,
+times): a later run keeps every file whose key and content still match, and redoes the rest. The
+manifest is written last.
 
-Bad items (unreadable, no pictures, without partner, of different sizes) are all collected and
-named; then packing fails, or with `skip_bad` goes on without them.
+All bad items (unreadable, not an image, without partner, of different sizes) are collected and
+listed; then packing fails, or with `skip_bad` continues without them.
 """
 
 import contextlib
@@ -60,29 +60,28 @@ class Options:
     """How to pack.
 
     Attributes:
-        kind: of the source, a name in `sources.kinds.KINDS`; "auto" recognises it by its look.
-        workers: processes; None for one per usable processor.
-        overwrite: replace a dataset that is there, once the new one is whole.
+        kind: kind of the source, a name in `sources.kinds.KINDS`; "auto" recognizes it.
+        workers: number of processes; None for one per usable processor.
+        overwrite: replace an existing dataset, once the new one is complete.
         skip_bad: leave bad items out instead of failing.
-        fields: NAME -> KIND of fields, where the source does not say it: for parallel folders,
+        fields: NAME -> KIND of fields that the source does not declare: for parallel folders,
             folder name -> "image" or "mask".
-        images: folder of the pictures, where paths in the source are not relative to itself.
-        classes: names of the classes of labels, in the order of their numbers; empty: those that
-            are found, in alphabetical order.
-        split: which part of the source, if it has several, such as "train".
+        images: folder of the images, if paths in the source are not relative to the source.
+        classes: names of the classes of labels, in the order of their numbers; empty: the classes
+            that are found, in alphabetical order.
+        split: which part of the source to use, if it has several, such as "train".
         masks: what is painted from outlines of objects, "semantic" or "instance"; empty: no mask.
-        clip: clip boxes to their picture, and leave out keypoints outside of it, instead of calling
-            the sample bad.
-        conversion: what is done to pictures before they are stored: made smaller, coded with loss,
-            stored as raw pixels.
+        clip: clip boxes to their image and leave out keypoints outside of it, instead of treating
+            the sample as bad.
+        conversion: conversions of images and masks before they are stored.
         cut: where rows are cut into files; None: about 64 pieces of 4 MiB to 1 GiB.
-        max_bad: how many bad items are named.
+        max_bad: how many bad items are listed.
         grid: rewrite JPEGs on a grid, with the same pixels, so that crops decode faster.
-        append: add samples to the dataset that is there, see `stoker.dataset.packing.append`.
-        in_place: make an index: pictures, arrays and bytes stay in the source's files.
-        orientation: of pictures that EXIF turns: "apply" it, so that they are upright, or "keep"
-            their pixels as they are stored.
-        bands: store masks in compressed bands of rows in place of their files; the same classes.
+        append: add samples to an existing dataset, see `stoker.dataset.packing.append`.
+        in_place: make an index: images, masks, arrays and bytes stay in the source's files.
+        orientation: for images that EXIF turns: "apply" it, so that they are upright, or "keep"
+            their pixels as stored.
+        bands: store masks in compressed bands of rows instead of their files; the same classes.
     """
 
     kind: str = AUTO
@@ -107,7 +106,7 @@ class Options:
 
 @dataclass
 class Progress:
-    """How far packing is; given to the callback, the same object each time."""
+    """The progress of packing; the callback gets the same object each time."""
 
     rows_total: int
     bytes_total: int
@@ -117,14 +116,14 @@ class Progress:
 
 @dataclass(frozen=True)
 class PackReport:
-    """What packing did.
+    """The result of packing.
 
     Attributes:
-        manifest: of the dataset.
-        kind: of the source, as found.
-        ignored: what was left out of the source, with counts.
-        resumed_rows: rows that an earlier run had finished.
-        seconds: how long it took.
+        manifest: the manifest of the dataset.
+        kind: the kind of the source.
+        ignored: what was ignored in the source, with counts.
+        resumed_rows: number of rows that an earlier run had finished.
+        seconds: duration of the run.
     """
 
     manifest: Manifest
@@ -143,14 +142,14 @@ def pack(
     """Pack a source as a dataset.
 
     Args:
-        source: a path, of any kind that `stoker.dataset.sources.kinds` names.
-        dest: folder of the dataset; made if it is missing.
+        source: a path, of any kind in `stoker.dataset.sources.kinds`.
+        dest: folder of the dataset; created if it is missing.
         options: how to pack.
-        progress: is called now and then, in this thread.
+        progress: called now and then, in this thread.
 
     Raises:
-        UsageError: the source is of no such kind, or the place is taken.
-        DatasetError: items are bad (all are named), or nothing is left.
+        UsageError: the source has no known kind, or the place is taken.
+        DatasetError: items are bad (all are listed), or nothing is left.
         ResourceError: the disk is full.
         DataError: a worker process died.
     """
@@ -190,21 +189,25 @@ def pack(
 
 def _base(folder: Path, options: Options) -> Base:
     if options.overwrite or options.in_place:
-        raise UsageError("--append adds to a dataset; leave --overwrite out")
+        raise UsageError(
+            "--append adds to a dataset, so it excludes --overwrite; leave --overwrite out"
+        )
     return Base(folder)
 
 
 def _stored(scan: Scan, options: Options) -> tuple[Field, ...]:
-    """Return a source's fields in the encodings in which they are to be stored."""
+    """Return a source's fields with their stored encodings."""
     check_conversion(options.conversion)
     if options.orientation not in (APPLY, KEEP):
         raise UsageError(f"--orientation: expected apply or keep, got {options.orientation!r}")
     if options.in_place:
         if options.orientation == KEEP:
-            raise UsageError("an index applies the EXIF orientation; to keep it, pack the source")
+            raise UsageError(
+                "an index always applies the EXIF orientation; to keep it, pack the source"
+            )
         if not scan.in_place:
             raise UsageError(
-                f"{scan.root}: this source ({scan.kind}) cannot be read in place, only tars and "
+                f"{scan.root}: this source ({scan.kind}) cannot be read in place, only tar and "
                 "Arrow files can; pack it"
             )
         return tuple(map(referenced, scan.fields))
@@ -224,7 +227,7 @@ def _stored(scan: Scan, options: Options) -> tuple[Field, ...]:
 
 
 def _source(name: str, scan: Scan, options: Options) -> Source | UnsetType:
-    """Return what an index says of its source."""
+    """Return the description of the source in an index."""
     if not options.in_place:
         return UNSET
     return Source(
@@ -254,7 +257,7 @@ def _request(options: Options) -> Request:
 def _check_places(source: Path, folder: Path) -> None:
     if source.is_dir() and folder.resolve().is_relative_to(source.resolve()):
         raise UsageError(
-            f"the dataset {folder} would lie in its own source {source}; choose another place"
+            f"the dataset {folder} would be inside its own source {source}; choose another place"
         )
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file, but a dataset is a folder; choose another place")
@@ -293,7 +296,7 @@ def _run(
 
 
 def _scan_record(scan: Scan, options: Options) -> ShardRecord:
-    """Return what scanning found to be bad, in the form of a file without rows."""
+    """Return the bad items of the scan, as the record of a file without rows."""
     summary = Summary()
     for path, reason in scan.bad:
         summary.add_bad(path, reason, options.max_bad)

@@ -1,9 +1,8 @@
-"""Packs one file of a dataset: reads its items, judges each, writes the Arrow file and its record.
+"""Packs one file of a dataset: reads its items, checks each, writes the Arrow file and its record.
 
-Runs in a worker process. What it writes depends on its items alone. An item that cannot be stored
-is left out and named in the record; the packing process decides what that means. The record
-(`00007.json` in the work folder, renamed into place after the file) is what a later run resumes
-from.
+Runs in a worker process. The output depends on the items alone. An item that cannot be stored is
+left out and listed in the record; the packing process decides what follows. A later run resumes
+from the record (`00007.json` in the work folder, renamed into place after the file).
 """
 
 import os
@@ -28,7 +27,7 @@ from stoker.dataset.sources.opening import open_reader
 
 
 class ShardJob(msgspec.Struct, frozen=True, kw_only=True):
-    """What to pack.
+    """The work of packing one file.
 
     Attributes:
         index: number of the file.
@@ -36,8 +35,8 @@ class ShardJob(msgspec.Struct, frozen=True, kw_only=True):
         dest, work: folders of the dataset and of temporary files.
         listing: file of items, see `stoker.dataset.packing.listing`.
         offset: where this job's items begin in it, in bytes.
-        count: how many items.
-        size_bytes: what reading them costs, in bytes.
+        count: number of items.
+        size_bytes: the cost of reading them, in bytes.
         key: digest of everything that the result depends on.
     """
 
@@ -53,7 +52,7 @@ class ShardJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptRecord(msgspec.Struct, frozen=True):
-    """A shard's record as it lies in the work folder, under the key of what it was made from."""
+    """A shard's record in the work folder, with the key of its input."""
 
     key: str
     record: ShardRecord
@@ -74,7 +73,7 @@ def pack_shard(argument: Any, report: Any) -> Any:
 
 
 def keep_record(work: Path, index: int, kept: KeptRecord) -> None:
-    """Write a record into the work folder, whole or not at all."""
+    """Write a record into the work folder atomically."""
     temporary = work / f"{index:05d}.{os.getpid()}.record"
     temporary.write_bytes(msgspec.json.encode(kept))
     os.replace(temporary, work / f"{index:05d}.json")
@@ -98,7 +97,7 @@ def _pack(job: ShardJob, report: Any) -> ShardRecord:
 
 
 def _cells(recipe: Recipe, item: Item, reader: Reader, scratch: Scratches) -> dict[str, Cell]:
-    """Return what is stored of an item."""
+    """Return the cells of an item."""
     fields, converted = recipe.schema.fields, Converted({})
     try:
         if recipe.in_place:
@@ -124,7 +123,7 @@ def _cells(recipe: Recipe, item: Item, reader: Reader, scratch: Scratches) -> di
 
 
 def _check_sizes(recipe: Recipe, item: Item, sizes: Mapping[str, tuple[int, int]]) -> None:
-    """Check the sizes (height, width) of an item's pictures, after orientation if it is applied."""
+    """Check the sizes (height, width) of an item's images, after orientation if applied."""
     fields = recipe.schema.fields
     pictures = [field for field in fields if field.is_picture]
     if not pictures:

@@ -1,4 +1,4 @@
-"""Cuts a scanned source into the files that will be packed, and writes the listing they read from.
+"""Cut a scanned source into the files to pack, and write the listing for their jobs.
 
 The cut depends on the source alone (order and sizes of its items), never on workers or time.
 """
@@ -25,11 +25,11 @@ _PIECES = 64
 _SMALLEST = 4 * 2**20
 _FEWEST = 4096
 _WRITER = 5
-"""Version of what `pack_shard` writes: a change makes files kept from older runs unfit."""
+"""Version of the output of `pack_shard`: after a change, files kept from older runs are redone."""
 
 
 def default_cut(items: Iterable[Item]) -> Cut:
-    """Cut into about 64 files, to have work for many workers, but of 4 MiB to 1 GiB."""
+    """Cut into about 64 files of 4 MiB to 1 GiB, so that there is work for many workers."""
     total = sum(item.size_bytes for item in items)
     return Cut(data_bytes=min(MAX_FILE_BYTES, max(_SMALLEST, total // _PIECES)))
 
@@ -41,7 +41,7 @@ def index_cut(items: Sequence[Item]) -> Cut:
 
 @dataclass(frozen=True)
 class Destination:
-    """Where a dataset grows: its folder, the folder of temporary files, the first file's number."""
+    """Where a dataset is written: its folder, the temporary folder, the first file's number."""
 
     dest: Path
     work: Path
@@ -50,7 +50,7 @@ class Destination:
 
 @dataclass(frozen=True)
 class How:
-    """What the user asked for that is the same for all files."""
+    """The user's options that are the same for all files."""
 
     conversion: Conversion
     max_bad: int

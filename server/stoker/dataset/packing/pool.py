@@ -1,8 +1,8 @@
-"""Runs jobs in worker processes, each started clean by exec, and gives back results as they come.
+"""Run jobs in worker processes, each started clean by exec, and yield results as they finish.
 
-No fork of a process that may have threads, no second import of the user's main module, no pickle:
-jobs and answers are JSON lines on pipes. A worker that dies ends the run with an error that says
-which job it had. However the run ends, by result, error or interrupt, no worker is left.
+There is no fork of a process that may have threads, no second import of the user's main module, and
+no pickle: jobs and answers are JSON lines on pipes. A worker that dies ends the run with an error
+that names its job. However the run ends (by result, error or interrupt), no worker is left.
 """
 
 import os
@@ -53,12 +53,12 @@ def run_jobs(jobs: Sequence[Job], workers: int, report: Report) -> Generator[tup
     """Run jobs and yield (number, result in JSON form) as they finish.
 
     Args:
-        jobs: what to do; taken in order.
-        workers: how many processes at most; 1 runs all in this one.
-        report: is told of progress, as (rows, bytes) done since the last call.
+        jobs: the jobs, started in order.
+        workers: maximum number of processes; 1 runs all jobs in this one.
+        report: receives progress, as (rows, bytes) done since the last call.
 
     Raises:
-        StokerError: what a job raised.
+        StokerError: a job raised it.
         DataError: a worker died.
     """
     if workers <= 1 or len(jobs) <= 1:
@@ -132,6 +132,5 @@ def _died(worker: _Worker, jobs: Sequence[Job]) -> DataError:
     how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit status {code}"
     return DataError(
         f"a worker process ended {how} while {jobs[worker.job].what}; run the same command again "
-        "(finished "
-        "work is kept), with --workers 1 to see more, and check the memory of the machine"
+        "(finished work is kept), with --workers 1 for more details, and check the machine's memory"
     )

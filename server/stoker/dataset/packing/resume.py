@@ -1,6 +1,6 @@
-"""What an earlier run of packing left behind: kept where it still fits, removed where it does not.
+"""Files that an earlier run of packing left behind: kept if they still match, otherwise removed.
 
-A file fits if its record has the key of the job (its items are as they were) and its content has
+A file matches if its record has the key of the job (its items have not changed) and its content has
 the record's hash. Everything else in the work folder is removed; files in the dataset's own folder
 are left to `commit`, because an older dataset may still be read from there.
 """
@@ -19,7 +19,7 @@ _PIECE = 2**20
 
 
 def kept_records(folder: Path, work: Path, jobs: Sequence[ShardJob]) -> dict[int, ShardRecord]:
-    """Return the records of finished files that still fit, by number; remove all others."""
+    """Return the records of finished files that still match, by number; remove all others."""
     found = {}
     for job in jobs:
         kept = _read(work / f"{job.index:05d}.json")

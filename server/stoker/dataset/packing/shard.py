@@ -1,9 +1,9 @@
 """Writing one Arrow file of a dataset, row by row, in bounded memory.
 
-Columns grow separately, and an Arrow file holds them one after the other; so the data of columns of
-differing length is spooled to unnamed temporary files, which vanish with the process. `finish`
-writes the file under a temporary name, hashing as it goes, flushes it, and renames it to a name
-that begins with its number and its hash: a file that has such a name is whole.
+Columns grow separately, but an Arrow file holds them one after the other; so the data of columns is
+spooled to unnamed temporary files, which vanish with the process. `finish` writes the file under a
+temporary name, hashing at the same time, flushes it, and renames it to a name that begins with its
+number and its hash: a file with such a name is complete.
 """
 
 import hashlib
@@ -32,14 +32,14 @@ _PIECE = 2**20
 
 
 class ShardRecord(msgspec.Struct, frozen=True):
-    """A finished file (None if no row was good), and what was seen of its rows."""
+    """A finished file (None if no row was good), and the summary of its rows."""
 
     file: DataFile | None
     summary: Summary
 
 
 class _Spool:
-    """A column on its way: data in order, and offsets in numbers if items differ in length."""
+    """A column being collected: its data, and offsets in elements if items differ in length."""
 
     def __init__(self, kind: ColumnType, folder: Path) -> None:
         self.kind = kind
@@ -66,7 +66,7 @@ class ShardWriter:
             folder: where the finished file goes.
             work: where temporary files go, on the same file system.
             schema: columns to write.
-            limit: how many bad rows are named in the summary.
+            limit: how many bad rows are listed in the summary.
         """
         self._folder = folder
         self._work = work
@@ -85,7 +85,7 @@ class ShardWriter:
 
     @property
     def rows(self) -> int:
-        """Rows so far."""
+        """Number of rows so far."""
         return self.summary.rows
 
     def add(self, cells: Mapping[str, Cell], source: str) -> None:
@@ -110,7 +110,7 @@ class ShardWriter:
         self.summary.add_bad(source, reason, self._limit)
 
     def finish(self, index: int) -> ShardRecord:
-        """Write the file, durably, and return its record; no file without a row."""
+        """Write the file durably and return its record; without rows there is no file."""
         if self.rows == 0:
             return ShardRecord(None, self.summary)
         columns = [(name, s.kind, s.data_bytes) for name, s in self._spools.items()]

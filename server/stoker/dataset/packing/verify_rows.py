@@ -1,4 +1,4 @@
-"""Verifies a range of rows: decodes every picture and compares every row's digest.
+"""Verify a range of rows: decode every image and compare every row's digest.
 
 Runs in a worker process. A row is bad if a field cannot be read or decoded, or if its content no
 longer has the digest that it was packed with.
@@ -21,7 +21,7 @@ from stoker.protocol.errors import SampleError
 
 
 class RowsJob(msgspec.Struct, frozen=True):
-    """Rows `start` to `stop` of the dataset at `path`; the first `limit` bad ones are named."""
+    """Rows `start` to `stop` of the dataset at `path`; the first `limit` bad ones are listed."""
 
     path: str
     start: int
@@ -39,7 +39,7 @@ class BadRow(msgspec.Struct, frozen=True):
 
 
 class RowsResult(msgspec.Struct, frozen=True):
-    """How many rows are bad, and the first of them."""
+    """The number of bad rows, and the first of them."""
 
     bad: int
     rows: list[BadRow]
@@ -69,7 +69,7 @@ def _largest(fields: tuple[Field, ...]) -> int:
 
 
 def _faults(dataset: Dataset, number: int, out: np.ndarray) -> tuple[list[BadRow], int]:
-    """Return what is wrong with a row, and the bytes that were looked at."""
+    """Return the faults of a row, and the number of bytes that were checked."""
     faults: list[BadRow] = []
     cells: list[Cell] = []
     for field in dataset.schema.fields:
@@ -86,7 +86,7 @@ def _faults(dataset: Dataset, number: int, out: np.ndarray) -> tuple[list[BadRow
 
 
 def _cell(dataset: Dataset, field: Field, number: int, out: np.ndarray) -> Cell:
-    """Return a field's cell; `out` is memory for the picture, which is decoded."""
+    """Return a field's cell; `out` is memory for decoding an image."""
     value = dataset.read(field.name, number)
     if field.referenced:
         if field.is_picture:

@@ -1,9 +1,10 @@
 """A worker process of packing and verifying: `python -m stoker.dataset.packing.worker PARENT`.
 
-Reads jobs as JSON lines from its standard input, one at a time, and answers on its first standard
-output: `["progress", rows, bytes]`, then `["result", data]` or `["error", code, message, details]`.
-Anything else that is printed goes to standard error. It ends with its input, and the kernel ends it
-with its parent; interrupts are the parent's to handle.
+Reads jobs as JSON lines from its standard input, one at a time, and answers on its original
+standard output: `["progress", rows, bytes]`, then `["result", data]` or
+`["error", code, message, details]`. Anything else that is printed goes to standard error. It ends
+with its input, and the kernel ends it with its parent; it ignores interrupts, which the parent
+handles.
 """
 
 import ctypes
@@ -26,7 +27,7 @@ def main() -> None:
     """Serve jobs until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != int(sys.argv[1]):  # the parent died before it was watched
+    if os.getppid() != int(sys.argv[1]):  # the parent died before the kernel watched it
         return
     answers = os.dup(1)
     os.dup2(2, 1)

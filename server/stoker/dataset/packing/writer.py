@@ -22,7 +22,7 @@ RowValues = Mapping[str, Value]
 
 
 class Indexable(Protocol):
-    """Rows by number, as a `torch.utils.data.Dataset` has them."""
+    """Rows by number, as in a `torch.utils.data.Dataset`."""
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -44,23 +44,23 @@ def write(
     """Write rows of Python objects as a dataset.
 
     Args:
-        path: folder of the dataset; made if it is missing.
+        path: folder of the dataset; created if it is missing.
         fields: made by `stoker.dataset.schema`: image, mask, boxes, keypoints, label, scalar,
             array and blob.
-        rows: anything that gives rows one after the other, or has a length and rows by number. A
-            row is a dict with a value for every field: image and mask the bytes of a file, or
-            pixels (H, W, 3) and (H, W) uint8; boxes and keypoints as `format.items` says;
-            blob bytes; all others numbers or arrays.
-        overwrite: replace a dataset that is there, once the new one is whole.
+        rows: an iterable of rows, or an object with a length and rows by number. A row is a dict
+            with a value for every field: for an image or mask the bytes of a file, or pixels
+            (H, W, 3) or (H, W) uint8; for boxes and keypoints see `format.items`; for a blob
+            bytes; for all others numbers or arrays.
+        overwrite: replace an existing dataset, once the new one is complete.
         cut: where rows are cut into files.
 
     Returns:
-        The manifest of what was written.
+        The manifest of the new dataset.
 
     Raises:
-        UsageError: the fields cannot be, a row has other fields, or there is a dataset already.
-        DatasetError: a value does not fit its field (the message names row and field), or there is
-            no row.
+        UsageError: the fields are invalid, a row has other fields, or there is already a dataset.
+        DatasetError: a value does not fit its field (the message names row and field), or there
+            are no rows.
         ResourceError: the disk is full.
     """
     return write_dataset(path, Schema(tuple(fields)), _in_order(rows), cut=cut, overwrite=overwrite)
@@ -71,4 +71,4 @@ def _in_order(rows: Any) -> Iterator[RowValues]:
         return (rows[index] for index in range(len(rows)))
     if hasattr(rows, "__iter__") and not isinstance(rows, Mapping):
         return iter(rows)
-    raise UsageError(f"expected rows one after the other, or by number, got {type(rows).__name__}")
+    raise UsageError(f"expected an iterable of rows, or rows by number, got {type(rows).__name__}")

@@ -1,5 +1,5 @@
 """Samples of a dataset in O(1): maps of files, columns, decoding; live sources.
 
-Workers and users run it. It imports `format` and `images`, and nothing of packing. No pyarrow, no
-numba.
+Runs in workers and in user processes. It imports `format` and `images`, but nothing of packing, and
+neither pyarrow nor numba.
 """

@@ -1,9 +1,9 @@
-"""Samples that are stored as they are used, all of one shape: where each lies in the mapped files.
+"""Find the addresses of samples that are stored as they are used, with one shape.
 
-Compiled code reads such samples in place, by address, so whatever it must be able to believe is
-checked here: every file once, when it is first needed, row by row. A row whose offsets or sizes are
-damaged has no address; whoever reads it on its own is told what is wrong with it. After `MAX_HELD`
-files all are let go; what was found stays valid. Belongs to one thread.
+Compiled code reads such samples in place, by address, so everything that it relies on is checked
+here: each file once, when it is first needed, row by row. A row with damaged offsets or sizes has
+no address; reading it on its own raises the error. After `MAX_HELD` files all maps are released;
+addresses found earlier stay valid. Belongs to one thread.
 """
 
 import math
@@ -21,7 +21,7 @@ MAX_HELD: Final = 256
 
 
 def is_alike(field: Field) -> bool:
-    """Whether a field is stored as it is used, with one shape for all samples."""
+    """Whether a field is stored in the form in which it is used, with one shape."""
     return (
         None not in field.shape
         and field.encoding == "raw"
@@ -32,12 +32,12 @@ def is_alike(field: Field) -> bool:
 
 @dataclass(frozen=True)
 class Located:
-    """Where samples lie.
+    """The addresses of samples.
 
     Attributes:
         addresses: (fields, n) int64.
         columns: dtype and shape of the samples of each field.
-        held: what keeps the memory mapped.
+        held: an object that keeps the memory mapped.
     """
 
     addresses: np.ndarray
@@ -51,12 +51,12 @@ class AlikeFields:
     def __init__(
         self, files: ColumnFiles, first_rows: Sequence[int], fields: Sequence[Field]
     ) -> None:
-        """Prepare; no file is mapped yet.
+        """Prepare; maps no file yet.
 
         Args:
-            files: of the dataset.
-            first_rows: of each file.
-            fields: which ones.
+            files: the files of the dataset.
+            first_rows: the first row of each file.
+            fields: the fields to find.
         """
         self._files = files
         self._fields = fields
@@ -70,7 +70,7 @@ class AlikeFields:
         self._let_go()
 
     def locate(self, ids: np.ndarray) -> Located | None:
-        """Return where samples lie; None if one is damaged.
+        """Return the addresses of samples; None if one is damaged.
 
         Args:
             ids: (n,) int64, each at least 0 and less than the number of samples.
@@ -96,10 +96,12 @@ class AlikeFields:
         count = len(self._first_rows)
         self._held: list[np.ndarray] = []
         self._known = np.zeros(count, bool)
-        self._origins = np.zeros((len(self._fields), count), np.int64)  # where sample 0 would lie
+        self._origins = np.zeros(
+            (len(self._fields), count), np.int64
+        )  # the address of sample 0, as if it were in this file
 
     def _add(self, index: int) -> None:
-        """Map a file, and check all its rows."""
+        """Map a file and check all its rows."""
         first = int(self._first_rows[index])
         row = self._files.row(first)
         good = np.ones(row.file.rows, bool)
@@ -116,13 +118,13 @@ class AlikeFields:
 def _checked(
     field: Field, columns: Columns, shape: tuple[int, ...], size_bytes: int, good: np.ndarray
 ) -> np.ndarray:
-    """Return the memory of a file's column; clear `good` where a row is not as expected."""
+    """Return the memory of a file's column; clear `good` for rows that are not as expected."""
     column = columns[field.name]
     if isinstance(column, FixedColumn):
         if field.dtype == "bool":
             good &= (column.items.reshape(len(good), -1) <= 1).all(1)
         return column.items
-    assert isinstance(column, VariableColumn), "is_alike refuses references"
+    assert isinstance(column, VariableColumn), "is_alike excludes references"
     size = size_bytes // column.step
     firsts = size * np.arange(len(good))
     good &= (column.offsets[:-1] == firsts) & (column.offsets[1:] == firsts + size)

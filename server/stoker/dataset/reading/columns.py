@@ -1,8 +1,8 @@
-"""The columns of a dataset's files, mapped on first use and kept among the `max_maps` used last.
+"""The columns of a dataset's files, mapped on first use; the `max_maps` last used are kept.
 
-A row is found by bisection over the files' first rows: O(log files), nothing per sample in memory.
-Views that were taken keep their map alive when its file leaves the cache. Threads may share this:
-the cache changes under a lock, and a row holds on to its columns whatever the cache does.
+A row is found by bisection over the files' first rows: O(log files), with nothing per sample in
+memory. Existing views keep their map alive when its file leaves the cache. Threads may share this:
+the cache changes under a lock, and a row holds its columns independently of the cache.
 """
 
 import bisect
@@ -30,13 +30,13 @@ class FixedColumn:
     start: int
 
     def place(self, row: int) -> int:
-        """Return the byte of the file at which an item begins."""
+        """Return the offset of an item in the file, in bytes."""
         return self.start + row * self.items.strides[0]
 
 
 @dataclass(frozen=True)
 class VariableColumn:
-    """A column of items of differing length; offsets count numbers of `step` bytes."""
+    """A column of items that differ in length; offsets count elements of `step` bytes."""
 
     data: memoryview
     offsets: np.ndarray
@@ -55,13 +55,13 @@ class VariableColumn:
         return self.data[first:stop]
 
     def place(self, row: int) -> int:
-        """Return the byte of the file at which an item begins."""
+        """Return the offset of an item in the file, in bytes."""
         return self.start + self.step * int(self.offsets[row])
 
 
 @dataclass(frozen=True)
 class ReferenceColumn:
-    """A column of references to values that lie in the files of a source."""
+    """A column of references to values in the files of a source."""
 
     items: np.ndarray
     sources: SourceFiles
@@ -77,7 +77,7 @@ class ReferenceColumn:
         return memoryview(self.sources.read(number, offset, size_bytes))
 
     def will_need(self, row: int) -> None:
-        """Have an item's bytes read from storage, without waiting for them.
+        """Start to read an item's bytes from storage, without waiting for them.
 
         Raises:
             ValueError: its reference is damaged.
@@ -87,21 +87,23 @@ class ReferenceColumn:
         self.sources.will_need(number, offset, size_bytes)
 
     def sizes_bytes(self) -> np.ndarray:
-        """Return how many bytes each item has, as its reference says, (rows,) int64."""
+        """Return the size of each item in bytes, from its reference, (rows,) int64."""
         return self.items[:, 1].astype(np.int64)
 
     def file_name(self, row: int) -> str:
-        """Return the path of the file that an item lies in."""
+        """Return the path of the file that holds an item."""
         return self.sources.name(self._reference(row)[0])
 
     def place(self, row: int) -> int:
-        """Return the byte of its file at which an item begins."""
+        """Return the offset of an item in its file, in bytes."""
         return self._reference(row)[2]
 
     def _reference(self, row: int) -> tuple[int, int, int]:
         number, size_bytes, low, high = self.items[row].tolist()
         if number >= len(self.sources):
-            raise ValueError(f"its reference to file {number} of {len(self.sources)} is damaged")
+            raise ValueError(
+                f"its reference is damaged: expected a file below {len(self.sources)}, got {number}"
+            )
         return number, size_bytes, high << 32 | low
 
 
@@ -142,7 +144,7 @@ class ColumnFiles:
         self._closed = False
 
     def close(self) -> None:
-        """Drop the maps; views that were taken stay valid."""
+        """Drop the maps; existing views stay valid."""
         self._closed = True
         with self._lock:
             self._mapped.clear()
@@ -159,12 +161,14 @@ class ColumnFiles:
         if columns is None:
             columns = self._map(index)
         else:
-            with contextlib.suppress(KeyError):  # another thread evicted it: our reference holds
+            with contextlib.suppress(
+                KeyError
+            ):  # another thread evicted it: this reference keeps it
                 self._mapped.move_to_end(index)
         return FileRow(self._files[index], columns, number - self._first_rows[index])
 
     def by_file(self, numbers: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, Columns]]:
-        """Part rows by their files: (their places in `numbers`, rows of the file, its columns).
+        """Group rows by file: (their places in `numbers`, rows of the file, its columns).
 
         Raises:
             ClosedError: the dataset was closed.

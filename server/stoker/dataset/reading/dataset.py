@@ -1,8 +1,8 @@
-"""What every dataset answers: samples by id, sizes before decoding, images decoded.
+"""The interface of every dataset: samples by id, sizes before decoding, decoded images.
 
-`PackedDataset` (packed.py) reads mapped files, `LiveDataset` (live.py) asks the user's class; both
-share the decoding here. Runs in workers and in user processes, also after a fork; threads may share
-a Dataset. Imports no pyarrow, numba or torch.
+`PackedDataset` (packed.py) reads mapped files, `LiveDataset` (live.py) asks a user-defined class;
+both share the decoding here. Runs in workers and in user processes, also after a fork; threads may
+share a Dataset. Imports no pyarrow, numba or torch.
 """
 
 import math
@@ -56,11 +56,11 @@ class Dataset(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of files; views that were handed out stay valid. Closing twice is allowed."""
+        """Close the files; existing views stay valid. Idempotent."""
 
     @abstractmethod
     def size(self, field: str, sample_id: int) -> tuple[int, int]:
-        """Return (height, width) of a picture after EXIF orientation, without reading it.
+        """Return (height, width) of an image or mask after EXIF orientation, without reading it.
 
         Raises:
             UnknownNameError: there is no such field.
@@ -69,9 +69,9 @@ class Dataset(ABC):
 
     @abstractmethod
     def sizes(self, field: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (widths, heights) of all pictures in the order of their ids, file by file.
+        """Yield (widths, heights) of an image or mask in the order of ids, file by file.
 
-        They are those of `size`: read-only views of the files, from which no picture is read.
+        They equal those of `size`: read-only views of the files; no image is read.
 
         Raises:
             UnknownNameError: there is no such field.
@@ -80,14 +80,14 @@ class Dataset(ABC):
 
     @abstractmethod
     def lengths(self, field: str) -> Iterator[np.ndarray]:
-        """Yield how long a field of every sample is, in the order of their ids, file by file.
+        """Yield the lengths of a field in the order of ids, file by file.
 
-        No value is read: lengths follow from offsets. A field that is one whole number says the
-        length itself.
+        No value is read: lengths follow from offsets. The value of an integer field is the length
+        itself.
 
         Args:
-            field: an array, of which the first side counts, bytes, boxes or keypoints; or a label
-                or scalar of whole numbers.
+            field: an array, of which the first side counts, bytes, boxes or keypoints; or an
+                integer label or scalar.
 
         Raises:
             UnknownNameError: there is no such field.
@@ -96,7 +96,7 @@ class Dataset(ABC):
 
     @abstractmethod
     def orientation(self, field: str, sample_id: int) -> int:
-        """Return the EXIF orientation (1..8) of a picture's stored bytes.
+        """Return the EXIF orientation (1..8) of the stored bytes of an image or mask.
 
         Raises:
             UnknownNameError: there is no such field.
@@ -105,11 +105,11 @@ class Dataset(ABC):
 
     @abstractmethod
     def read(self, field: str, sample_id: int) -> memoryview | np.ndarray | np.generic:
-        """Return a field as it is stored, without a copy.
+        """Return a field in its stored form, without a copy.
 
         Returns:
-            The file's bytes (encoded pictures, bytes), an array (raw pictures (H, W, 3) or (H, W),
-            arrays), or a NumPy scalar (label, scalar). All read-only.
+            The file's bytes (encoded images, masks, and bytes), an array (raw images (H, W, C), raw
+            masks (H, W), arrays), or a NumPy scalar (label, scalar). All read-only.
 
         Raises:
             UnknownNameError: there is no such field.
@@ -123,34 +123,35 @@ class Dataset(ABC):
 
         Raises:
             UnknownNameError: there is no such field.
-            UsageError: there is no such sample_id, or the field's values lie in the dataset itself.
+            UsageError: there is no such id, or the field's values are in the dataset itself.
         """
 
     @abstractmethod
     def grid(self, field: str, sample_id: int) -> memoryview | None:
-        """Return the grid of a picture, a side column's bytes; None if it has none.
+        """Return the grid of an image as bytes of a side column; None if it has none.
 
         Raises:
             UnknownNameError: there is no such field.
-            UsageError: the field is no picture, or there is no such id.
+            UsageError: the field is not an image or mask, or there is no such id.
             SampleError: the grid is damaged.
         """
 
     def decode(self, field: str, sample_id: int, out: np.ndarray) -> np.ndarray:
-        """Decode a picture, upright, into the caller's memory.
+        """Decode an image or mask, upright, into the caller's memory.
 
         Args:
             field: an image or mask.
             sample_id: the sample's id.
-            out: flat, contiguous, writable uint8 array of at least as many bytes as the pixels.
+            out: flat, contiguous, writable uint8 array with at least as many bytes as the pixels.
 
         Returns:
             A contiguous view of `out`: (H, W, C) for images, (H, W) for masks.
 
         Raises:
             UnknownNameError: there is no such field.
-            UsageError: the field is no picture, there is no such sample_id, or `out` is too small.
-            SampleError: the stored bytes are damaged; details name dataset, sample_id, field, file,
+            UsageError: the field is not an image or mask, there is no such id, or `out` is too
+                small.
+            SampleError: the stored bytes are damaged; details name dataset, id, field, file,
                 offset and reason.
         """
         spec = self._picture(field)
@@ -178,23 +179,23 @@ class Dataset(ABC):
         box: tuple[int, int, int, int],
         out: np.ndarray,
     ) -> np.ndarray:
-        """Decode a box of a picture to its place in the caller's memory.
+        """Decode a box of an image or mask to its place in the caller's memory.
 
-        Outside of the box the pixels mean nothing. A picture in bands and a JPEG with a grid are
-        decoded only as far as needed; any other picture is decoded whole.
+        Outside of the box the pixels are undefined. Data in bands and a JPEG with a grid are
+        decoded only as far as needed; anything else is decoded whole.
 
         Args:
             field: an image or mask.
             sample_id: the sample's id.
-            box: (top, left, height, width) in pixels of the upright picture, inside it.
+            box: (top, left, height, width) in pixels of the upright image, inside it.
             out: as for `decode`.
 
         Returns:
-            As `decode`: the view of the whole picture.
+            As `decode`: the view of the whole image.
 
         Raises:
             UnknownNameError: there is no such field.
-            UsageError: as for `decode`, or the box is not inside the picture.
+            UsageError: as for `decode`, or the box is not inside the image.
             SampleError: as for `decode`.
         """
         spec = self._picture(field)
@@ -206,8 +207,8 @@ class Dataset(ABC):
         top, left, height, width = box
         if not (0 <= top < top + height <= size[0] and 0 <= left < left + width <= size[1]):
             raise UsageError(
-                f"field {field!r} of id {sample_id}: box {box} is not inside its "
-                f"{size[0]}x{size[1]} pixels"
+                f"field {field!r} of id {sample_id}: expected a box inside its {size[0]}x{size[1]} "
+                f"pixels, got {box}"
             )
         data = self.read(field, sample_id)
         assert isinstance(data, memoryview)
@@ -222,11 +223,11 @@ class Dataset(ABC):
         return target if done else self.decode(field, sample_id, out)
 
     def check_grid(self, field: str, sample_id: int) -> None:
-        """Check that the grid of a picture, if it has one, is one of its file.
+        """Check that the grid of an image, if it has one, belongs to its file.
 
         Raises:
             UnknownNameError: there is no such field.
-            UsageError: the field is no picture, or there is no such id.
+            UsageError: the field is not an image or mask, or there is no such id.
             SampleError: the grid is damaged.
         """
         grid, data = self.grid(field, sample_id), self.read(field, sample_id)
@@ -241,26 +242,28 @@ class Dataset(ABC):
 
     @abstractmethod
     def sizes_of(self, field: str, ids: np.ndarray) -> np.ndarray:
-        """Return how large a field of many samples is, without reading it.
+        """Return the sizes of a field of many samples, without reading it.
 
         Args:
-            field: an image or mask, or one whose first side differs from row to row.
+            field: an image or mask, or a field whose first side differs between rows.
             ids: (n,) int64, each at least 0 and less than the number of samples.
 
         Returns:
-            (n, 2) int64: height and width after EXIF orientation; of others the first side, and 1.
+            (n, 2) int64: height and width after EXIF orientation; for other fields the first side,
+            and 1.
 
         Raises:
             UnknownNameError: there is no such field.
-            UsageError: the field has one size, which its schema says.
+            UsageError: the field has one size, which is in its schema.
         """
 
     @abstractmethod
     def alike(self, fields: Sequence[str]) -> AlikeFields | None:
-        """Return what finds samples of many ids at once, for code that reads them in place.
+        """Return an object that finds many samples at once, for code that reads them in place.
 
         Returns:
-            None unless all these fields are stored as they are used, with one shape each.
+            None unless all these fields are stored in the form in which they are used, with one
+            shape.
 
         Raises:
             UnknownNameError: there is no such field.
@@ -268,15 +271,15 @@ class Dataset(ABC):
 
     @abstractmethod
     def gather(self, field: str, ids: np.ndarray, out: np.ndarray) -> bool:
-        """Copy numbers of many samples, if there is one of them, or one array, in each.
+        """Copy the numbers or arrays of many samples at once, if all have one shape.
 
         Args:
-            field: of numbers or arrays.
+            field: a field of numbers or arrays.
             ids: (n,) int64, each at least 0 and less than the number of samples.
             out: (n, ...) of the field's dtype and shape.
 
         Returns:
-            False if they are not stored so: read them one by one.
+            False if they are not stored that way: read them one by one.
 
         Raises:
             UnknownNameError: there is no such field.
@@ -284,10 +287,10 @@ class Dataset(ABC):
 
     @abstractmethod
     def will_need(self, fields: Sequence[str], ids: np.ndarray) -> None:
-        """Have the bytes of samples read from storage, without waiting for them.
+        """Start to read the bytes of samples from storage, without waiting for them.
 
         Args:
-            fields: of any kind; those whose items are small and of equal size are left out.
+            fields: fields of any kind; those with small items of equal size are skipped.
             ids: (n,) int64, each at least 0 and less than the number of samples.
 
         Raises:
@@ -296,7 +299,7 @@ class Dataset(ABC):
 
     @abstractmethod
     def source(self, sample_id: int) -> str | None:
-        """Return the path of the file that the sample came from, if the dataset knows it.
+        """Return the path of the sample's original file, if the dataset has it.
 
         Raises:
             UsageError: there is no such id.
@@ -305,7 +308,7 @@ class Dataset(ABC):
 
     @abstractmethod
     def digest(self, sample_id: int) -> bytes:
-        """Return the digest of the sample's content as it was packed, 16 bytes.
+        """Return the digest of the sample's content from packing, 16 bytes.
 
         Raises:
             UsageError: there is no such id.
@@ -313,7 +316,7 @@ class Dataset(ABC):
 
     @abstractmethod
     def locate(self, field: str, sample_id: int) -> tuple[DataFile, int]:
-        """Return the file that holds a sample's field, and the byte at which it begins there.
+        """Return the file that holds a sample's field, and its offset there in bytes.
 
         Raises:
             UnknownNameError: there is no such field.
@@ -339,13 +342,13 @@ class Dataset(ABC):
         field = self._field(name)
         if not field.is_picture:
             raise UsageError(
-                f"field {name!r} is of kind {field.kind}, which has no height and width and is not "
-                "decoded; use read()"
+                f"field {name!r} has kind {field.kind}, but only an image or mask has a height and "
+                "width and can be decoded; use read()"
             )
         return field
 
     def _checked_size(self, spec: Field, sample_id: int) -> tuple[tuple[int, int], int]:
-        """Return size and orientation, which the file could have wrong."""
+        """Return size and orientation after checks, because the file may be damaged."""
         size, turn = self.size(spec.name, sample_id), self.orientation(spec.name, sample_id)
         fits = 1 <= size[0] <= spec.bound[0] and 1 <= size[1] <= spec.bound[1]
         if not fits or not 1 <= turn <= 8:
@@ -356,7 +359,7 @@ class Dataset(ABC):
     def _raw_picture(self, spec: Field, data: memoryview, sample_id: int) -> np.ndarray:
         size, _ = self._checked_size(spec, sample_id)
         if size[0] * size[1] * pixel_bytes(spec) != len(data):
-            what = f"{len(data)} bytes are no picture of {size[0]}x{size[1]} pixels"
+            what = f"expected an image of {size[0]}x{size[1]} pixels, got {len(data)} bytes"
             raise self._sample_error(spec.name, sample_id, what)
         return np.frombuffer(data, spec.dtype).reshape(*size, *spec.shape[2:])
 
@@ -365,7 +368,8 @@ class Dataset(ABC):
         items = np.frombuffer(data, np.uint8 if spec.dtype == "bool" else spec.dtype)
         count, rest = divmod(items.size, math.prod(inner))
         if rest or count > spec.bound[0] or spec.shape[0] not in (None, count):
-            what = f"{items.size} numbers are no array of shape {spec.shape} up to {spec.bound}"
+            want = f"{spec.shape} up to {spec.bound}"
+            what = f"expected an array of shape {want}, got {items.size} numbers"
             raise self._sample_error(spec.name, sample_id, what)
         shaped = items.reshape(count, *inner)
         return shaped.astype(np.bool_) if spec.dtype == "bool" else shaped

@@ -1,4 +1,4 @@
-"""A dataset in plain data, for people and programs: `stoker ls` shows it, `--json` prints it."""
+"""A dataset described by plain data, which `stoker ls` shows and `--json` prints."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _SHOWN = 8
 
 
 def describe(dataset: Dataset, samples: int) -> dict[str, Any]:
-    """Return fields, statistics, files and the first samples, JSON-able."""
+    """Return fields, statistics, files and the first samples, JSON-serializable."""
     manifest = dataset.manifest
     shown = range(min(samples, len(dataset)))
     return {

@@ -1,4 +1,4 @@
-"""Live sources: samples that a user's class makes when they are asked for, without packing.
+"""Live sources: samples that a user-defined class makes on demand, without packing.
 
     class Photos:
         fields = (schema.bounded(schema.image(), 1024, 1024), schema.label())
@@ -7,15 +7,15 @@
         def __len__(self): ...
         def __getitem__(self, index): return {"image": jpeg_bytes, "label": 3}
 
-The class is named `module:Class` by the operator's configuration or on the user's own command line,
-imported by that name and made without arguments, once in every worker. What it returns is checked
-as when packing. Nothing can be known of a sample before it is made: so `fields` tell the bounds,
-and the fingerprint is what the class declares: it must be changed with anything that a sample
-depends on, for the law holds only as long as equal fingerprints mean equal samples.
+The class is named `module:Class` by the operator's configuration or on the user's own command line.
+It is imported by that name and instantiated without arguments, once in every worker. Its results
+are checked as when packing. Nothing is known about a sample before it is made, so `fields` declare
+the bounds, and the class declares the fingerprint. The fingerprint must be changed with anything
+that a sample depends on, because the law holds only if equal fingerprints mean equal samples.
 
-A sample that cannot be made follows the bad-sample policy; an OSError is tried again, then ends the
-stream, since another try might go well. Pillow says by an OSError too that a file is damaged, but
-without a number of the system's: that is a bad sample like any other.
+A sample that cannot be made follows the bad-sample policy. An OSError is retried and then ends the
+stream, since a later try might succeed. Pillow also raises OSError for a damaged file, but without
+a system error number: that is a bad sample like any other.
 """
 
 import threading
@@ -45,7 +45,7 @@ def open_live(name: str) -> "LiveDataset":
     """Open the live source `module:Class`.
 
     Raises:
-        DatasetError: it cannot be imported or made, or does not declare what it must.
+        DatasetError: it cannot be imported or made, or lacks a declaration.
     """
     try:
         source = resolve(name, trusted=True)()
@@ -61,7 +61,7 @@ def open_live(name: str) -> "LiveDataset":
 
 
 class LiveDataset(Dataset):
-    """A dataset whose samples a user's class makes; made by `open_live`."""
+    """A dataset whose samples a user-defined class makes; created by `open_live`."""
 
     def __init__(self, name: str, source: Any, manifest: Manifest) -> None:
         super().__init__(Path(name), manifest)
@@ -69,67 +69,69 @@ class LiveDataset(Dataset):
         self._own = threading.local()
 
     def size(self, field: str, sample_id: int) -> tuple[int, int]:
-        """Return (height, width) of a picture after EXIF orientation; makes the sample."""
+        """Return (height, width) of an image or mask after EXIF orientation; makes the sample."""
         self._picture(field)
         cell = self._cells(sample_id)[field]
         return cell.items, cell.width
 
     def sizes(self, field: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Refuse: sizes are not known before the samples are made.
+        """Raise: sizes are not known before the samples are made.
 
         Raises:
             UsageError: always.
         """
         raise UsageError(
-            f"live source {self.path}: the sizes of its pictures are not known before they are "
+            f"live source {self.path}: the sizes of its images are not known before they are "
             "made; pack it, to plan by sizes"
         )
 
     def lengths(self, field: str) -> Iterator[np.ndarray]:
-        """Refuse: lengths are not known before the samples are made.
+        """Raise: lengths are not known before the samples are made.
 
         Raises:
             UsageError: always.
         """
         raise UsageError(
-            f"live source {self.path}: how long {field!r} is, is not known before its samples are "
+            f"live source {self.path}: the length of {field!r} is not known before its samples are "
             "made; pack it, to plan by lengths"
         )
 
     def sizes_of(self, field: str, ids: np.ndarray) -> np.ndarray:
-        """Refuse: sizes are not known before the samples are made.
+        """Raise: sizes are not known before the samples are made.
 
         Raises:
             UsageError: always.
         """
         raise UsageError(
-            f"live source {self.path}: how large {field!r} is, is not known before its samples are "
-            "made, so no batch can be padded to its longest row; pack it, or deliver the output by "
-            "outputs.as_list or outputs.ragged"
+            f"live source {self.path}: the size of {field!r} is not known before its samples are "
+            "made, so no batch can be padded to its longest row; pack it, or deliver the output "
+            "with outputs.as_list or outputs.ragged"
         )
 
     def close(self) -> None:
         """Do nothing: no file is open."""
 
     def reference(self, field: str, sample_id: int) -> bytes:
-        """Refuse: a live source holds no references.
+        """Raise: a live source holds no references.
 
         Raises:
             UsageError: always.
         """
-        raise UsageError(f"field {field!r} of dataset {self.path} holds values, no references")
+        raise UsageError(
+            f"field {field!r} of dataset {self.path} holds values, not references; use read()"
+        )
 
     def grid(self, field: str, sample_id: int) -> None:
-        """Return None: images are as they were made."""
+        """Return None: images are as the class made them."""
         self._picture(field)
 
     def orientation(self, field: str, sample_id: int) -> int:
-        """Return the EXIF orientation (1..8) of a picture's bytes."""
+        """Return the EXIF orientation (1..8) of the bytes of an image or mask."""
         spec = self._picture(field)
         return 1 if spec.encoding in UPRIGHT else int(self._cells(sample_id)[field].sides[2])
 
     def read(self, field: str, sample_id: int) -> memoryview | np.ndarray | np.generic:
-        """Return a field as it was made; see `Dataset.read`."""
+        """Return a field as the class made it; see `Dataset.read`."""
         spec = self._field(field)
         cell = self._cells(sample_id)[field]
         data = memoryview(cell.data)
@@ -153,21 +155,21 @@ class LiveDataset(Dataset):
         """Do nothing: there is nothing to read ahead."""
 
     def source(self, sample_id: int) -> str | None:
-        """Return None: samples come from no file that is known."""
+        """Return None: samples come from no known file."""
         return None
 
     def digest(self, sample_id: int) -> bytes:
-        """Return the digest of the sample's content as it is made now, 16 bytes."""
+        """Return the digest of the sample's current content, 16 bytes."""
         cells = self._cells(sample_id)
         return row_digest([cells[field.name] for field in self.schema.fields])
 
     def locate(self, field: str, sample_id: int) -> tuple[DataFile, int]:
-        """Refuse: samples lie in no file.
+        """Raise: samples are not in a file.
 
         Raises:
             UsageError: always.
         """
-        raise UsageError(f"live source {self.path}: its samples lie in no file")
+        raise UsageError(f"live source {self.path}: its samples are not in a file")
 
     def _whereabouts(self, field: str, sample_id: int) -> tuple[str, int]:
         return str(self.path), 0
@@ -220,9 +222,9 @@ class LiveDataset(Dataset):
 
 
 def _is_of_pillow(error: OSError) -> bool:
-    """Whether an error is Pillow's own word on the content of a file.
+    """Whether Pillow itself raised an error, about the content of a file.
 
-    What storage or a network says while Pillow reads is raised elsewhere, or has a number.
+    An error of storage or network while Pillow reads is raised elsewhere, or has an errno.
     """
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     module = str(frame.f_globals.get("__name__"))
@@ -230,7 +232,7 @@ def _is_of_pillow(error: OSError) -> bool:
 
 
 def _cell(field: Field, value: Value, scratch: Scratches) -> Cell:
-    """Return a cell as `make_cell` does, but without decoding a picture's file: reading does."""
+    """Return a cell like `make_cell`, but without decoding an image file: reading does that."""
     if not isinstance(value, bytes) or field.encoding not in ("encoded", "jpeg", "png"):
         return make_cell(field, value, scratch)
     keep = bool(field.keeps_orientation)
@@ -252,10 +254,10 @@ def _check_bound(field: Field, cell: Cell) -> None:
 
 
 def _manifest(name: str, source: Any) -> Manifest:
-    """Return what a manifest would say of a live source.
+    """Return the manifest of a live source.
 
     Raises:
-        DatasetError: the class does not declare what it must.
+        DatasetError: the class lacks a declaration.
     """
     fields: Any = getattr(source, "fields", None)
     declared: Any = getattr(source, "fingerprint", None)
@@ -263,7 +265,7 @@ def _manifest(name: str, source: Any) -> Manifest:
     if not good or not isinstance(declared, str) or not 1 <= len(declared) <= MAX_FINGERPRINT:
         raise DatasetError(
             f"live source {name}: expected attributes `fields`, made by stoker.dataset.schema, and "
-            f"`fingerprint`, a text of 1 to {MAX_FINGERPRINT} characters, got {fields!r} and "
+            f"`fingerprint`, text of 1 to {MAX_FINGERPRINT} characters, got {fields!r} and "
             f"{declared!r}",
             dataset=name,
         )
@@ -285,14 +287,16 @@ def _manifest(name: str, source: Any) -> Manifest:
 
 
 def _finished(field: Field) -> Field:
-    """Return a field with its bound, which must be given where its shape is open."""
+    """Return a field with its bound, which must be declared if its shape is open."""
     if field.grid_column is not None or field.encoding == "bands":
-        raise UsageError(f"field {field.name!r}: only packed pictures have grids or bands")
+        raise UsageError(
+            f"field {field.name!r}: only packed images and masks can have grids or bands"
+        )
     if len(field.bound) == len(field.shape):
         return field
     if None in field.shape:
         raise UsageError(
-            f"field {field.name!r} has the shape {field.shape}; say how large it can be, by "
+            f"field {field.name!r} has the open shape {field.shape}; declare its largest size with "
             "schema.bounded(field, ...)"
         )
     return msgspec.structs.replace(field, bound=tuple(side or 0 for side in field.shape))

@@ -3,8 +3,8 @@
 `mmap.mmap` keeps a duplicate of the descriptor for as long as the map lives, so a thousand files
 would be a thousand descriptors per process. Here the descriptor is closed as soon as the file is
 mapped. The map lives as long as any view of it: views (memoryviews, arrays) refer to the exporting
-object, and its finalizer unmaps. A file that is cut while it is mapped makes reads behind its end
-fatal (SIGBUS): datasets are replaced by renaming, never written in place.
+object, and its finalizer unmaps. If a file is truncated while it is mapped, reads behind its end
+are fatal (SIGBUS): therefore datasets are replaced by renaming, never written in place.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""How much memory the pixels of an image take, and whether the caller's memory suffices."""
+"""The memory that the pixels of an image need, and a check of the caller's memory."""
 
 import math
 
@@ -17,7 +17,7 @@ def require_memory(field: Field, sample_id: int, size: tuple[int, int], out: np.
     """Return the bytes that an image of (height, width) needs.
 
     Raises:
-        UsageError: `out` is not flat, contiguous uint8 memory of at least so many bytes.
+        UsageError: `out` is not flat, contiguous uint8 memory of at least this size.
     """
     needed = size[0] * size[1] * pixel_bytes(field)
     flat = out.dtype == np.uint8 and out.ndim == 1 and out.flags.c_contiguous

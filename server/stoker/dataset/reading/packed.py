@@ -1,6 +1,6 @@
-"""Reading a packed dataset: O(1), zero-copy, nothing kept per sample.
+"""Reading a packed dataset: O(1), zero-copy, with nothing kept per sample.
 
-`open_folder` reads and checks the manifest, and that the files are there; the files are mapped when
+`open_folder` reads and checks the manifest, and checks that the files exist; they are mapped when
 they are first used (`reading.columns`). `read` returns read-only views of a map, which stay valid
 after `close`. Imports no pyarrow, numba or torch.
 """
@@ -36,8 +36,8 @@ def open_folder(folder: Path, max_maps: int = MAX_MAPS) -> "PackedDataset":
     """Open the dataset in a folder that holds a manifest.
 
     Args:
-        folder: what `stoker pack` wrote, or the index of a source read in place.
-        max_maps: how many files are mapped at once, at most.
+        folder: the folder that `stoker pack` wrote, or the index of a source read in place.
+        max_maps: maximum number of files that are mapped at once.
 
     Raises:
         DatasetError: it is missing or damaged.
@@ -88,7 +88,7 @@ class PackedDataset(Dataset):
         if spec.is_picture or not (spec.shape or np.dtype(spec.dtype).kind in "iu"):
             raise UsageError(
                 f"field {field!r} of dataset {self.path} ({spec.kind} {spec.dtype}) has no length: "
-                "expected an array, bytes, boxes, keypoints, or a whole number that says a length"
+                "expected an array, bytes, boxes, keypoints, or an integer that is a length"
             )
         for file in self.manifest.files:
             column = self._files.row(file.first_row).columns[field]
@@ -126,7 +126,9 @@ class PackedDataset(Dataset):
         row = self._row(sample_id)
         column = row.columns[self._field(field).name]
         if not isinstance(column, ReferenceColumn):
-            raise UsageError(f"field {field!r} of dataset {self.path} holds values, no references")
+            raise UsageError(
+                f"field {field!r} of dataset {self.path} holds values, not references; use read()"
+            )
         return bytes(column.items[row.number].tobytes())
 
     def grid(self, field: str, sample_id: int) -> memoryview | None:
@@ -152,7 +154,9 @@ class PackedDataset(Dataset):
                 continue
             column = columns[field]
             if not isinstance(column, VariableColumn):
-                raise UsageError(f"field {field!r} is {spec.shape} of every sample; ask its schema")
+                raise UsageError(
+                    f"field {field!r} has shape {spec.shape} in every sample; use its schema"
+                )
             inner = math.prod(side or 1 for side in spec.shape[1:])
             found[places, 0] = (column.offsets[rows + 1] - column.offsets[rows]) // inner
         return found
@@ -183,7 +187,7 @@ class PackedDataset(Dataset):
                 column = columns[name]
                 if isinstance(column, VariableColumn):
                     for row in rows.tolist():
-                        with contextlib.suppress(ValueError):  # whoever reads it will be told
+                        with contextlib.suppress(ValueError):  # reading it will raise
                             will_need(column.item(row))
                 elif isinstance(column, ReferenceColumn):
                     for row in rows.tolist():
@@ -235,11 +239,11 @@ class PackedDataset(Dataset):
             raise self._sample_error(name, sample_id, str(error)) from None
 
     def _whereabouts(self, field: str, sample_id: int) -> tuple[str, int]:
-        """Return the file that a value lies in, and the byte at which it begins there."""
+        """Return the file that holds a value, and its offset there in bytes."""
         row = self._row(sample_id)
         column = row.columns[field]
         if isinstance(column, ReferenceColumn):
-            with contextlib.suppress(ValueError):  # a damaged reference lies in the index
+            with contextlib.suppress(ValueError):  # a damaged reference is in the index
                 return column.file_name(row.number), column.place(row.number)
             return row.file.name, 0
         return row.file.name, column.place(row.number)

@@ -1,10 +1,10 @@
-"""The files of a source that is read in place, held to what they were when they were indexed.
+"""The files of a source that is read in place, which must stay as they were when indexed.
 
-Bytes are read, not mapped: such a file belongs to others, and one that is cut while it is mapped
-would kill the process. Size and time of change are compared at every read, so a file that is
-written to is noticed before its bytes are used; one that was replaced goes on as it was for whoever
-has it open. Descriptors are kept among the `MAX_OPEN` used last. Runs in workers; threads may share
-it.
+Bytes are read, not mapped: other programs own such a file, and truncating it while it is mapped
+would kill this process. Size and modification time are compared at every read, so a file that is
+written to is noticed before its bytes are used. If a file is replaced, processes that have it open
+continue with the old one. The `MAX_OPEN` last used descriptors are kept. Runs in workers; threads
+may share it.
 """
 
 import os
@@ -26,7 +26,7 @@ class SourceFiles:
     """The files of a source, by number."""
 
     def __init__(self, root: Path, files: Sequence[SourceFile]) -> None:
-        """Name the files; they are opened when they are first read."""
+        """Take the files; each is opened when it is first read."""
         self._root, self._files = root, files
         self._open: OrderedDict[int, int] = OrderedDict()
         self._lock = threading.Lock()
@@ -52,12 +52,12 @@ class SourceFiles:
             self._check(number, self._descriptor(number))
         if len(data) != size_bytes:
             raise self._changed(
-                number, f"it ends within its bytes {offset} to {offset}+{size_bytes}"
+                number, f"expected {size_bytes} bytes from byte {offset} on, but it ends before"
             )
         return data
 
     def will_need(self, number: int, offset: int, size_bytes: int) -> None:
-        """Have a range of bytes read from storage, without waiting for it.
+        """Start to read a range of bytes from storage, without waiting for it.
 
         Raises:
             DatasetError: the file is gone or has changed.
@@ -70,7 +70,7 @@ class SourceFiles:
             )
 
     def close(self) -> None:
-        """Close all files. Closing twice is allowed."""
+        """Close all files. Idempotent."""
         with self._lock:
             self._closed = True
             for descriptor in self._open.values():
@@ -78,7 +78,7 @@ class SourceFiles:
             self._open.clear()
 
     def _tried(self, number: int, use: Callable[[int], Found]) -> Found:
-        """Open and use a file; what storage refuses may go well in another try."""
+        """Open and use a file; an error of storage may disappear in another try."""
         last: OSError | None = None
         for _ in range(TRIES):
             try:
@@ -104,7 +104,7 @@ class SourceFiles:
         return descriptor
 
     def _check(self, number: int, descriptor: int) -> None:
-        """Compare a file with what was indexed, after its bytes were read."""
+        """Compare a file with its entry in the index, after its bytes were read."""
         status, file = os.fstat(descriptor), self._files[number]
         if (status.st_size, status.st_mtime_ns) != (file.size_bytes, file.mtime_ns):
             raise self._changed(
@@ -125,6 +125,6 @@ class SourceFiles:
         path = self._root / self._files[number].path
         return DatasetError(
             f"the source file {path} changed while it is read in place: {what}; put it back, or "
-            "open the dataset anew, which is then another one",
+            "open the dataset again, which makes it another dataset",
             file=str(path),
         )

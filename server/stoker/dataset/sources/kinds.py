@@ -1,7 +1,7 @@
-"""The kinds of sources, and how one is told from another.
+"""The kinds of sources, and how they are recognized.
 
-A kind is recognised by names and first bytes alone. The first in this table that knows a source
-takes it, so what is special stands before what is general.
+A kind is recognized by names and first bytes alone. The first kind in this table that recognizes a
+source is used, so special kinds come before general ones.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,11 +50,11 @@ class SourceKind:
     """A kind of source.
 
     Attributes:
-        knows: whether a path that exists, or a pattern, looks like one.
-        scan: scans it.
-        takes: what of a request it listens to; anything else is refused.
+        knows: whether an existing path, or a pattern, looks like this kind.
+        scan: the scan function.
+        takes: the options of a request that it supports; others are rejected.
         files: lists its files and the folder that they are relative to, if it can be read in place.
-        alone: whether pictures in its folder mean that the folder may be of another kind.
+        alone: whether images in its folder mean that the folder may have another kind.
     """
 
     knows: Callable[[Path], bool]
@@ -81,11 +81,11 @@ KINDS: Mapping[str, SourceKind] = {
 
 
 def scan_source(source: str, kind: str, request: Request) -> Scan:
-    """Scan a source of that kind, or find out its kind.
+    """Scan a source of a given kind, or recognize its kind first.
 
     Raises:
-        UsageError: there is no such kind or no such source, it is of no kind, or what was asked for
-            means nothing for its kind.
+        UsageError: there is no such kind or source, its kind is not recognized, or an option does
+            not apply to its kind.
     """
     if kind != AUTO:
         if kind not in KINDS:
@@ -96,12 +96,12 @@ def scan_source(source: str, kind: str, request: Request) -> Scan:
         if not Path(source).exists() and not is_pattern(source):
             raise UsageError(f"{source} does not exist; check the path")
         raise UsageError(
-            f"{source} is no source that `stoker pack` knows by its look; expected a folder of "
-            f"pictures, or name what it is: --kind {'|'.join(KINDS)}"
+            f"{source}: the kind of this source is not recognized; expected a folder of "
+            f"images, or name its kind: --kind {'|'.join(KINDS)}"
         )
     if KINDS[found].alone and has_pictures(Path(source)):
         raise UsageError(
-            f"{source} holds pictures, but also files of the kind {found}; say which to pack: "
+            f"{source} has images, but also files of the kind {found}; choose which to pack: "
             f"--kind {found}, or --kind folder"
         )
     return _scan(found, Path(source), request)
@@ -119,7 +119,7 @@ def _scan(name: str, path: Path, request: Request) -> Scan:
     for attribute, flag in _FLAGS.items():
         if getattr(request, attribute) and attribute not in KINDS[name].takes:
             raise UsageError(
-                f"--{flag} says nothing about {path}, a source of the kind {name}; leave it out, "
-                "or name another --kind"
+                f"--{flag} does not apply to {path}, a source of the kind {name}; leave it out, "
+                "or choose another --kind"
             )
     return KINDS[name].scan(path, request)

@@ -1,4 +1,4 @@
-"""Opens the reader that a recipe names; runs in workers."""
+"""Open the reader of a recipe; runs in workers."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping

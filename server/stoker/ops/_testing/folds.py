@@ -1,7 +1,7 @@
-"""What the op contract promises of folds, as a test; `check_op` calls it.
+"""Tests of what the op contract promises for folds; `check_op` calls them.
 
-Every kernel of a fold runs over several values of noise, with margins round all of its memory and
-with two paints below it, and must give what the plain form gives.
+Every kernel of a fold runs over several noise values, with margins around all of its memory and
+with two paints below it, and must give the result of the plain form.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ Hold = Callable[[bool, Op, str], None]
 
 
 def check_folds(op: Op, hold: Hold, rows: int) -> None:
-    """Prove the folds of an op; it may have none.
+    """Prove the folds of an op, if it has any.
 
     Args:
         op: the op.
         hold: `hold(good, op, what)` raises the error of a broken contract.
-        rows: how many rows are tried.
+        rows: the number of rows to try.
     """
     for kind in op.folds:
         tried = [
@@ -56,7 +56,7 @@ def check_folds(op: Op, hold: Hold, rows: int) -> None:
 
 
 def accepted(op: Op, state: State) -> int:
-    """Return the greatest number of values of a state that a fold takes; 0: none."""
+    """Return the maximum number of values of a state that a fold takes; 0: none."""
     most = 0
     for count in COUNTS:
         try:
@@ -88,7 +88,7 @@ def _check_row(op: Op, state: State, count: int, key: int, hold: Hold) -> None:
             got.tobytes() == expected.tobytes(),
             op,
             f"the {kind} fold gives other bytes than its plain form for {count} values of {shape} "
-            f"and key {key}, or reads what nobody wrote",
+            f"and key {key}, or reads memory that nobody wrote",
         )
 
 

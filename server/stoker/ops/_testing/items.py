@@ -1,8 +1,7 @@
-"""What the op contract promises of boxes and keypoints, as a test; `check_op` calls it.
+"""Tests of what the op contract promises for boxes and keypoints; `check_op` calls them.
 
-Where the pixels go is the truth: every pixel of a mask gets a number of its own, and the place in
-the source that `forward` says for the middle of an output pixel must lie in the very pixel that the
-mask kernel took.
+The pixels decide: every pixel of a mask gets its own number, and the source point that `forward`
+gives for the center of an output pixel must be inside the pixel that the mask kernel took.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ SIZES: Final = ((24, 33), (61, 40), (90, 90), (37, 81))
 FIRST: Final = 1000
 """Number of the first pixel: above the fills that a test would choose."""
 EDGE: Final = 1e-3
-"""Nearer than this to a pixel's edge a place says nothing."""
+"""A point closer than this to a pixel's edge proves nothing."""
 PAINT: Final = 0xA5A5A5A5
 
 Hold = Callable[[bool, Op, str], None]
@@ -34,12 +33,12 @@ Decision = tuple[Any, Any, tuple[int, int, int, int]]
 
 
 def check_items(op: Op, hold: Hold, rows: int) -> None:
-    """Prove the rules of an op for boxes and keypoints; it may have none.
+    """Prove the rules of an op for boxes and keypoints, if it has any.
 
     Args:
         op: the op.
         hold: `hold(good, op, what)` raises the error of a broken contract.
-        rows: how many rows are tried.
+        rows: the number of rows to try.
     """
     seen, tried = 0, 0
     for key in range(rows):
@@ -56,7 +55,7 @@ def check_items(op: Op, hold: Hold, rows: int) -> None:
 
 
 def decide(op: Op, size: tuple[int, int], key: int) -> Decision:
-    """Return what an op decides for an image of that size; `key` makes a key of its own."""
+    """Return an op's decision for an image of that size; `key` makes its own key."""
     params = np.zeros(1, machine_record(op.parameters))
     params[0] = op.params()[()]
     record = np.zeros(1, machine_record(op.record))
@@ -67,7 +66,7 @@ def decide(op: Op, size: tuple[int, int], key: int) -> Decision:
 
 
 def looked_at_by(op: Op, size: tuple[int, int], number: int) -> tuple[np.ndarray, ...]:
-    """Return what `draw` gets besides sizes: random items, none of them for every fourth number."""
+    """Return the extra arguments of `draw`: random items, none for every fourth number."""
     return (_items(_state(op.draws_from), size, number),) if op.draws_from else ()
 
 
@@ -80,7 +79,7 @@ def _check_forward(op: Op, decided: Decision, hold: Hold) -> None:
 
 
 def _compare_pixels(op: Op, decided: Decision) -> tuple[int, str] | None:
-    """Return how many pixels agree, and the first that does not; None: there is no mask kernel."""
+    """Return how many pixels agree, and the first that does not; None without a mask kernel."""
     size = decided[2][:2]
     mask = np.arange(FIRST, FIRST + size[0] * size[1], dtype=np.int32).reshape(size)
     try:
@@ -98,15 +97,15 @@ def _compare_pixels(op: Op, decided: Decision) -> tuple[int, str] | None:
 def compare_places(
     numbers: Sequence[float], size: tuple[int, int], moved: np.ndarray
 ) -> tuple[int, str]:
-    """Compare where points come to lie with where numbered pixels went.
+    """Compare the mapped points with the places where numbered pixels went.
 
     Args:
         numbers: from `forward`.
         size: of the source, whose pixels are numbered from `FIRST` on, row by row.
-        moved: what the mask kernel made of it; lower numbers are fill.
+        moved: the mask kernel's result; lower numbers are fill.
 
     Returns:
-        How many pixels were compared, and what is wrong with the first that disagrees, or "".
+        The number of pixels compared, and what is wrong with the first that disagrees, or "".
     """
     middle = np.indices(moved.shape) + 0.5
     u, v, seen = places(inverse(numbers), middle[1], middle[0])
@@ -125,7 +124,7 @@ def compare_places(
 
 
 def places(numbers: Sequence[float], x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return x, y and whether there is such a place, of points under a map; by NumPy."""
+    """Return x, y and whether the point is finite, of points under a map; with NumPy."""
     a, b, c, d, e, f, g, h, i = numbers
     z = g * x + h * y + i
     seen = z > 0
@@ -136,13 +135,13 @@ def places(numbers: Sequence[float], x: np.ndarray, y: np.ndarray) -> tuple[np.n
 def _check_kernel(
     op: Op, kind: str, kernel: ItemsKernel, decided: Decision, hold: Hold, key: int
 ) -> None:
-    """The kernel writes what it says, no more, changes nothing else, and is the same compiled."""
+    """Check that the kernel writes what it reports, changes nothing else, and compiles alike."""
     what = f"the {kind} kernel"
     params, record, sizes = decided
     state = _state(kind)
     after = op.declare_items(state)
     src = _items(state, sizes[:2], key)
-    given, told = src.copy(), (params.tobytes(), record.tobytes())
+    given, before = src.copy(), (params.tobytes(), record.tobytes())
     results = []
     more = (visible_word(state),) if kernel.visible else ()
     for run in (kernel.run, compiled(kernel.run)):
@@ -151,7 +150,7 @@ def _check_kernel(
         hold(0 <= count <= len(src), op, f"{what} returns {count} for {len(src)} items")
         hold(bool((dst[count:] == PAINT).all()), op, f"{what} writes more items than it says")
         hold(np.array_equal(src, given), op, f"{what} changed its source")
-        same = (params.tobytes(), record.tobytes()) == told
+        same = (params.tobytes(), record.tobytes()) == before
         hold(same, op, f"{what} changed its parameters or its record")
         results.append(dst[:count].tobytes())
     hold(results[0] == results[1], op, f"{what}, compiled, gives other items")
@@ -164,7 +163,7 @@ def _state(kind: str) -> State:
 
 
 def _items(state: State, size: tuple[int, ...], key: int) -> np.ndarray:
-    """Return random items of an image of that size; for every fourth key none."""
+    """Return random items of an image of that size; none for every fourth key."""
     noise = np.random.default_rng(key)  # noqa: TID251 - of its own
     count = 0 if key % 4 == 3 else int(noise.integers(1, 21))
     at = noise.uniform(0, 1, (count, 2, 2)) * [size[1], size[0]]

@@ -1,4 +1,4 @@
-"""Memory between painted margins: what a kernel writes outside of its own is seen afterwards.
+"""Memory between painted margins, to detect writes of a kernel outside of its own memory.
 
 For the contract tests of ops and for the guarded engine.
 """
@@ -20,11 +20,11 @@ class PaintedMemory:
     """Bytes between painted margins.
 
     Attributes:
-        name: what they are, for messages.
+        name: what the bytes are, for messages.
         whole: margins and bytes, one dimension of uint8.
-        start: where in `whole` the bytes begin; their address is a multiple of `ALIGN`.
-        size: how many there are.
-        paint: what everything was painted with.
+        start: index in `whole` where the bytes begin; their address is a multiple of `ALIGN`.
+        size: the number of bytes.
+        paint: the initial value of all bytes.
     """
 
     name: str
@@ -46,7 +46,7 @@ class PaintedMemory:
         return PaintedMemory(name, whole, start, size, paint)
 
     def fault(self) -> str | None:
-        """Say where a margin was written to, if it was."""
+        """Return a description of the write to a margin, if there was one."""
         before = np.flatnonzero(self.whole[: self.start] != self.paint)
         after = np.flatnonzero(self.whole[self.start + self.size :] != self.paint)
         if before.size:

@@ -1,4 +1,4 @@
-"""What the ops of one family share: base classes, mixins and kernels that know about parameters.
+"""The parts that ops of one family share: base classes, mixins and kernels that read parameters.
 
-Ops import it; it imports `contract` and `kernels`, and never an op. No numba.
+Ops import it; it imports `contract` and `kernels`, but never an op. No numba.
 """

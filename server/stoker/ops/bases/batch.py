@@ -1,15 +1,16 @@
-"""Batch ops: what reads other rows than its own. The contract of mixup, cutmix and mosaic.
+"""Batch ops, which read other rows than their own: the contract of mixup, cutmix and mosaic.
 
-A batch op draws as every op does, from the row's own key. What it draws may name another row: a
-member of the row's group, or samples of the dataset. A **group** is `GROUP` neighbouring rows of
-the global batch, beginning at a multiple of `GROUP`; the last one of a batch may be smaller. Groups
-do not depend on ranks, chunks or workers, so neither does a partner.
+A batch op draws as every op does, from the row's own key. Its draws may name another row: a
+member of the row's group, or samples of the dataset. A **group** is `GROUP` neighboring rows of
+the global batch, starting at a multiple of `GROUP`; the last one of a batch may be smaller. Groups
+do not depend on ranks, chunks or workers, so partners do not either.
 
 A decision is drawn without knowing the other rows; `resolve` completes its record once they are
-known. A row whose partner cannot be had (it pads the batch, its sample is bad and masked, or the
-row is alone in its group) is left as it is: its record says `applied` 0.
+known. A row whose partner is not available (the partner pads the batch, its sample is bad and
+masked, or the row is alone in its group) stays unchanged: its record has `applied` 0.
 
-All is computed from finished rows: a batch op follows all other ops, and only batch ops follow it.
+Everything is computed from finished rows: a batch op follows all other ops, and only batch ops
+follow it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from stoker.ops.kernels.means import Tools
 GROUP: Final = 8
 """Rows of a group."""
 OFFSETS: Final = 420
-"""Least common multiple of 1 to 7: a whole number below it is uniform modulo each of them."""
+"""Least common multiple of 1 to 7: an integer below it is uniform modulo each of them."""
 FLOATS: Final = ("float16", "float32", "float64")
 
 
@@ -36,13 +37,13 @@ class BatchOp(Op):
     """Base of the batch ops.
 
     Class attributes:
-        others: how many other rows it reads.
-        of_dataset: whether these are samples drawn from the dataset, computed as rows of their own;
-            else there is one, of the row's group.
+        others: the number of other rows it reads.
+        of_dataset: whether these are samples drawn from the dataset, computed as separate rows;
+            otherwise there is one, of the row's group.
         needs_picture: whether a call without an image, mask or array of pixels is refused.
 
-    A record has the fields `applied`; `offset` or, of samples of the dataset, `words`; and what
-    `resolve` completes.
+    A record has the fields `applied`; `offset` or, for samples of the dataset, `words`; and those
+    that `resolve` completes.
     """
 
     others: ClassVar[int] = 1
@@ -52,7 +53,7 @@ class BatchOp(Op):
     kernels: ClassVar[dict[str, Kernel]] = {}
 
     def mixed(self, state: State) -> State:
-        """Return the state that comes out.
+        """Return the state of the result.
 
         Raises:
             StateError: there is no rule for the kind, dtype or shape.
@@ -64,8 +65,8 @@ class BatchOp(Op):
 
         Args:
             record: (1,), of the op's dtype.
-            size: height and width in pixels of the pictures; (0, 0) where there are none.
-            ids: of the samples that the other rows show.
+            size: height and width in pixels of the images; (0, 0) if there are none.
+            ids: ids of the samples that the other rows show.
         """
         raise NotImplementedError
 
@@ -77,42 +78,42 @@ class BatchOp(Op):
         record: Any,
         tools: Tools,
     ) -> int:
-        """Write what becomes of one value of a row.
+        """Write the result for one value of a row.
 
         Args:
-            state: of the value before.
+            state: the state of the value before.
             sources: the row's own value, then those of the other rows, contiguous; of boxes and
-                keypoints only the items that there are.
-            dst: where to, of the state that comes out; of no source's memory.
+                keypoints only the existing items.
+            dst: the destination, in the state of the result; it does not overlap a source.
             record: a resolved record; `applied` is 1.
-            tools: how numbers are computed.
+            tools: the arithmetic to use.
 
         Returns:
-            How many items were written, of boxes and keypoints; else 0.
+            The number of items written, for boxes and keypoints; else 0.
         """
         raise NotImplementedError
 
 
 def partner(member: int, offset: int, size: int) -> int:
-    """Return which other member of a group an offset in [0, OFFSETS) names; each is as likely.
+    """Return the other group member for an offset in [0, OFFSETS); all are equally likely.
 
     Args:
-        member: the row's place in its group, from 0.
-        offset: what was drawn.
-        size: rows of the group, at least 2.
+        member: the row's index in its group, from 0.
+        offset: the drawn number.
+        size: the number of rows of the group, at least 2.
     """
     return (member + 1 + offset % (size - 1)) % size
 
 
 def tile_ids(words: Sequence[int], rows: int) -> list[int]:
-    """Return the ids that 64-bit words name in a dataset: the upper half of word * rows."""
+    """Return the dataset ids that 64-bit words select: the upper half of word * rows."""
     return [int(word) * rows >> 64 for word in words]
 
 
 def picture_size(state: State) -> tuple[int, int] | None:
     """Return height and width of a value with pixels; None for one without.
 
-    An image is (H, W, C), a mask (H, W). An array of three sides is (C, H, W) where the first side
+    An image is (H, W, C), a mask (H, W). An array of three sides is (C, H, W) if the first side
     is at most 4 and the last is not, else (H, W, C); one of two sides is (H, W).
     """
     if state.items or len(state.shape) not in (2, 3) or not state.is_fixed:
@@ -123,7 +124,7 @@ def picture_size(state: State) -> tuple[int, int] | None:
 def grid(state: State) -> tuple[int, int, int]:
     """Return (planes, height, width) of a value with pixels of a fixed size.
 
-    Planes lie one after the other: the channels of (C, H, W), 1 of all else.
+    Planes follow each other: the channels of (C, H, W), one plane for everything else.
     """
     sides = state.bound
     planar = state.kind == "array" and len(sides) == 3 and sides[0] <= MAX_CHANNELS < sides[2]
@@ -139,7 +140,7 @@ def require_fixed(op: str, state: State) -> None:
     """Refuse images, masks and arrays whose size differs from row to row.
 
     Raises:
-        StateError: naming op and state.
+        StateError: names op and state.
     """
     if not state.items and not state.is_fixed:
         remedy = "Resize or crop it first, so that all rows have one size"
@@ -150,7 +151,7 @@ def require_weights(op: str, state: State) -> None:
     """Refuse labels and numbers that have no weighted mean.
 
     Raises:
-        StateError: naming op and state.
+        StateError: names op and state.
     """
     if state.dtype not in FLOATS:
         remedy = "Turn class numbers into vectors first: ops.one_hot(label, classes=...)"

@@ -1,8 +1,8 @@
-"""What blurs with a window of a drawn size share: the size, and an image with its border.
+"""The parts that blurs with a window of drawn size share: the size, and an image with its border.
 
-Draws: 0 applied if uniform < p; 1 the window's side, each odd number of its range as likely. A
-kernel reads the image from scratch, extended by half a window on every side, so that no loop over
-pixels asks where the image ends.
+Draws: 0 applied if uniform < p; 1 the window's side, all odd numbers of its range equally likely. A
+kernel reads the image from scratch, extended by half a window on every side, so that the loops over
+pixels need no checks at the edges.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ def bordered(src: Any, radius: int, reflect: int, scratch: Any) -> Any:
         src: `(H, W, C)`, uint8 or float32.
         radius: pixels on every side.
         reflect: 1 to mirror at the outermost pixel, 0 to repeat it.
-        scratch: at least `bordered_bytes` bytes, of floats four times as many.
+        scratch: at least `bordered_bytes` bytes, for floats four times as many.
     """
     height, width, channels = src.shape
     tall, wide = height + 2 * radius, width + 2 * radius
@@ -53,10 +53,10 @@ def bordered(src: Any, radius: int, reflect: int, scratch: Any) -> Any:
 
 
 def plain_shifts(src: np.ndarray, size: int, mode: str) -> np.ndarray:
-    """Return `(size * size, H, W, C)`: what the window holds at every pixel, with NumPy.
+    """Return `(size * size, H, W, C)`: the values of the window at every pixel, with NumPy.
 
-    `mode` is numpy.pad's: reflect or edge. Where the window is longer than the image it mirrors
-    again and again.
+    `mode` is numpy.pad's: reflect or edge. If the window is longer than the image, it mirrors
+    repeatedly.
     """
     radius = size // 2
     wide = np.pad(src, ((radius, radius), (radius, radius), (0, 0)), mode)  # type: ignore[call-overload]

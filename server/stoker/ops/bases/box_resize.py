@@ -1,8 +1,8 @@
-"""A box of image and mask resized to a fixed size: what an op does once it has drawn the box.
+"""A box of image and mask resized to a fixed size: the part of an op after it has drawn the box.
 
-Images are filtered as `stoker.ops.resize` filters them, masks take the nearest class. Nothing
-outside of the box is read. The op's record is `BOX_RECORD`; its run-time parameters have `height`
-and `width` of the result, and `interpolation`.
+Images are filtered as in `stoker.ops.resize`, masks take the nearest class. Nothing outside of the
+box is read. The op's record is `BOX_RECORD`; its run-time parameters contain `height` and `width`
+of the result, and `interpolation`.
 """
 
 from typing import Any, Final
@@ -69,13 +69,13 @@ def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 @kernel
 def box_out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
-    """Return the size that the parameters say: `Op.out_size`."""
+    """Return the size given by the parameters: `Op.out_size`."""
     return int(params["height"]), int(params["width"])
 
 
 @kernel
 def box_forward(params: Any, record: Any, sizes: Any) -> Any:
-    """Return where points come to lie: `Op.forward`."""
+    """Return the map of points: `Op.forward`."""
     top, left, height, width = box_of(record)
     x, y = sizes[3] / width, sizes[2] / height
     return scaled(x, y, -left * x, -top * y)

@@ -1,4 +1,4 @@
-"""What conversions between colour spaces share: three channels in, three out; no randomness."""
+"""The parts that color space conversions share: three channels in, three out; no randomness."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from stoker.ops.contract.rules import refuse, require_pixels
 
 @dataclass(frozen=True)
 class ColourSpaceOp(Op):
-    """Base of conversions between colour spaces; it has no parameters and keeps every state."""
+    """Base of conversions between color spaces; it has no parameters and keeps every state."""
 
     rescale = staticmethod(keep_record)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         self.require_kinds(states)
         require_pixels(self.name, states, floats=True)
         for state in states:

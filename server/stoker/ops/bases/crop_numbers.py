@@ -1,4 +1,4 @@
-"""Numbers about a crop as values of a pipeline: what generative models are told of their input."""
+"""Numbers about a crop as values of a pipeline, which generative models take as input."""
 
 from typing import Any
 
@@ -7,23 +7,23 @@ from stoker.protocol.errors import BuildError
 
 
 def crop_numbers(before: Value, after: Value) -> dict[str, Any]:
-    """Return where a crop lies in the picture, as SDXL's micro-conditioning has it.
+    """Return the place of a crop in the image, in the form of SDXL's micro-conditioning.
 
     Args:
-        before: the image or mask that `fit_bucket` or `random_resized_crop` was given first.
-        after: what that op made of it.
+        before: the first image or mask that `fit_bucket` or `random_resized_crop` was called with.
+        after: the op's result for it.
 
     Returns:
-        `original_height` and `original_width` of the picture in pixels, `crop_top` and `crop_left`
-        in pixels of the picture as it was resized, floor(x + 1/2): int64 values, each of which may
-        be an output.
+        `original_height` and `original_width` of the image in pixels, `crop_top` and `crop_left`
+        in pixels of the resized image, floor(x + 1/2): int64 values, each of which may be an
+        output.
 
     Raises:
-        BuildError: called without values of a pipeline, or `after` is no result of such an op.
+        BuildError: called without values of a pipeline, or `after` is not a result of such an op.
     """
     if not isinstance(before, Value) or not isinstance(after, Value):
         raise BuildError(
-            "crop_numbers: expected an image and what fit_bucket made of it, got "
+            "crop_numbers: expected an image and the result of fit_bucket for it, got "
             f"{type(before).__name__} and {type(after).__name__}"
         )
     tracer = after.tracer

@@ -1,4 +1,4 @@
-"""What crops to a fixed size share: the parameter `size`, and states of that size."""
+"""The parts that crops to a fixed size share: the parameter `size`, and states of that size."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from stoker.ops.contract.rules import require_pixels
 
 @kernel
 def asked_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
-    """Return the size of the window, whatever that of the image is."""
+    """Return the size of the window, for any image size."""
     return int(params["height"]), int(params["width"])
 
 

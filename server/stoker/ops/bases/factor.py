@@ -1,4 +1,4 @@
-"""What brightness, contrast and saturation share: a factor drawn from a range, with probability p.
+"""A factor drawn from a range, with probability p: the base of brightness, contrast, saturation.
 
 Draws: 0 applied if uniform < p; 1 the factor, uniform in its range. A factor of 1 changes nothing.
 """
@@ -14,7 +14,7 @@ from stoker.ops.contract import checks
 from stoker.rng.draws import bernoulli, uniform_range
 
 MOST: Final = 17.0
-"""Greatest factor, color_jitter's too: every sum stays in int32."""
+"""Maximum factor, also of color_jitter: every sum stays in int32."""
 
 
 @kernel

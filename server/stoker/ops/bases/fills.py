@@ -1,7 +1,7 @@
-"""The parameters `fill` and `mask_fill`, which ops share that write what no source pixel gives.
+"""The parameters `fill` and `mask_fill` of ops that write pixels which no source pixel gives.
 
-A mixin beside `Op`: the op has the two fields, this has their check, their run-time form and what
-they demand of states. A level or class for all of an op's kinds is decided here and nowhere else.
+A mixin next to `Op`: the op has the two fields, this has their check, their run-time form and
+their requirements on states. Levels and classes for all kinds of an op are handled only here.
 """
 
 from typing import Any, ClassVar, Final
@@ -21,7 +21,7 @@ class Fills:
 
     Attributes:
         name: the op's name.
-        fill: level, or one for each channel; a whole number for images of uint8.
+        fill: level, or one for each channel; an integer for images of uint8.
         mask_fill: class number.
     """
 
@@ -34,7 +34,7 @@ class Fills:
         """The fill as a tuple: one level, or one for each channel.
 
         Raises:
-            ParameterError: it is none.
+            ParameterError: it is invalid.
         """
         return checks.levels(self.name, "fill", self.fill)
 
@@ -53,10 +53,10 @@ class Fills:
         return (self.mask_fill,), fill_levels(self.levels)
 
     def require_fills(self, states: tuple[State, ...]) -> None:
-        """Refuse fills that an image has not the channels for, or a mask not the range.
+        """Refuse fills that do not fit an image's channels or a mask's range.
 
         Raises:
-            StateError: naming fill and state.
+            StateError: names fill and state.
         """
         require_fill(self.name, states, self.levels, self.mask_fill)
 
@@ -64,10 +64,10 @@ class Fills:
 def require_fill(
     op: str, states: tuple[State, ...], fill: tuple[float, ...], mask_fill: int
 ) -> None:
-    """Refuse fills that an image has not the channels or the dtype for, or a mask not the range.
+    """Refuse fills that do not fit an image's channels or dtype, or a mask's range.
 
     Raises:
-        StateError: naming fill and state.
+        StateError: names fill and state.
     """
     for state in states:
         if state.kind == "image" and len(fill) not in (1, state.shape[2]):

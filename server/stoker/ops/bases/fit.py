@@ -26,7 +26,7 @@ from stoker.ops.kernels.taps import tap_bound
 
 @kernel
 def scaled(side: int, given: int, other: int) -> int:
-    """Return the length of a side where `other` becomes `given`; at least 1."""
+    """Return the length of a side if `other` becomes `given`; at least 1."""
     return max(given * side // other, 1)
 
 
@@ -42,8 +42,8 @@ def fit_long(height: int, width: int, size: int) -> tuple[int, int]:
 def fit_short(height: int, width: int, size: int, max_size: int) -> tuple[int, int]:
     """Return the size whose shorter side is `size`; the longer at most `max_size`.
 
-    Where the longer side would exceed it, it is `max_size`, and the other one is scaled once more,
-    from its rounded size, as torchvision does.
+    If the longer side would exceed it, it becomes `max_size`, and the other one is scaled once
+    more, from its rounded size, as in torchvision.
     """
     short, long = min(height, width), max(height, width)
     new_short, new_long = size, scaled(long, size, short)
@@ -84,11 +84,11 @@ FIT_FLOATS: Final = {"image": Kernel(run_floats, _plain_image)}
 
 
 def table_most(size_in: int, size_out: int, bicubic: int, itemsize: int) -> int:
-    """Return bytes that no tap table exceeds, for sources and outputs up to these sizes.
+    """Return a number of bytes that no tap table exceeds, for sizes up to these.
 
-    `itemsize` are the bytes of a weight, and of all else that an output pixel has.
+    `itemsize` is the number of bytes of a weight, and of everything else per output pixel.
 
-    `size_out * tap_bound` has no greatest value at the greatest output, because taps become fewer;
+    `size_out * tap_bound` is not greatest at the greatest output, because the taps become fewer;
     it is at most 2 * radius * (size_in + size_out) + 4 * size_out.
     """
     taps = 2 * (2 if bicubic else 1) * (size_in + size_out) + 4 * size_out
@@ -98,7 +98,7 @@ def table_most(size_in: int, size_out: int, bicubic: int, itemsize: int) -> int:
 def fit_scratch(state: State, size: tuple[int, int], interpolation: str) -> int:
     """Return scratch bytes for every source up to the state's bound and output up to `size`.
 
-    It never falls when a bound grows.
+    It never decreases when a bound grows.
     """
     need = nearest_bytes(size[1])
     if state.kind != "image" or interpolation == "nearest":
@@ -124,14 +124,14 @@ def short_state(state: State, sizes: tuple[int, int], max_size: int) -> State:
 
 
 def short_most(state: State, size: int, max_size: int) -> tuple[int, int]:
-    """Return the greatest sides after `fit_short` of any source up to the state's bound."""
+    """Return the maximum sides after `fit_short` for any source up to the state's bound."""
     return min(state.bound[0] * size, max_size), min(state.bound[1] * size, max_size)
 
 
 def check_max(op: str, size: int, max_size: object) -> int:
-    """Return a greatest long side.
+    """Return a maximum for the longer side.
 
     Raises:
-        ParameterError: it is no integer from `size` to the greatest side.
+        ParameterError: it is not an integer from `size` to the greatest side.
     """
     return checks.integer(op, "max_size", max_size, size, checks.MAX_SIDE)

@@ -1,4 +1,4 @@
-"""What horizontal_flip and vertical_flip share: whether to mirror, with probability p.
+"""The base of horizontal_flip and vertical_flip: whether to mirror, with probability p.
 
 Draw 0 decides: flipped if uniform < p. The record's `flip` is 0 or 1.
 """
@@ -37,9 +37,9 @@ def swapped(state: State, kept: bool, swaps: bool) -> State:
     """Return the state of a value whose sides are swapped in some rows or in all.
 
     Args:
-        state: what goes in.
-        kept: whether there are rows whose sides stay.
-        swaps: whether there are rows whose sides are swapped.
+        state: the state of the input.
+        kept: whether some rows keep their sides.
+        swaps: whether some rows swap their sides.
     """
     if not swaps:
         return state

@@ -1,7 +1,7 @@
-"""Folds: ops that make one value of all values they are called with.
+"""Folds: ops that make one value from all values they are called with.
 
 A fold has one kernel for each kind, called once for each value in the order of the call, with one
-destination; so the number of values is no part of compiled code. See `FoldKernel`.
+destination; so the number of values is not part of compiled code. See `FoldKernel`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 from stoker.ops.contract.op import FoldKernel, Kernel, Op, State, StateError
 
 MOST: Final = 64
-"""Most values of one call: what a node of a graph holds."""
+"""Maximum number of values of one call: the limit of a graph node."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Fold(Op):
     folds: ClassVar[dict[str, FoldKernel]]
 
     def require_alike(self, states: tuple[State, ...]) -> None:
-        """Refuse what cannot become one value; sizes that differ from row to row may be equal.
+        """Refuse values that cannot become one; sizes that differ from row to row may be equal.
 
         Raises:
             StateError: there are too few or too many values, one has no rule, or they differ.
@@ -45,7 +45,7 @@ class Fold(Op):
             )
             if not same or (state.kind, state.dtype) != (first.kind, first.dtype):
                 raise StateError(
-                    f"{self.name} takes values of one kind, dtype and shape, got {first} and "
+                    f"{self.name}: expected values of one kind, dtype and shape, got {first} and "
                     f"{state}. Crop or resize them alike, and convert them after {self.name} or "
                     "all of them before it",
                     op=self.name,

@@ -1,10 +1,10 @@
-"""Weighted sums of whole images in fixed point: what folds that mix share.
+"""Weighted sums of whole images in fixed point: the arithmetic of folds that mix.
 
 Weights are integers in units of 2**-16, and their sum is 2**16; a level is (the sum of weight times
-level + 2**15) >> 16: rounded once, halves up. So images that are equal give themselves, and no
-level leaves the range of those it is made of. Sums stand in int32 scratch between the calls.
-Floats are added up in float64, first image first, and rounded to float32 once; nothing is clipped,
-and what is no number is written as one NaN.
+level + 2**15) >> 16: rounded once, halves up. So a mix of equal images is the same image, and no
+level leaves the range of its inputs. Sums are kept in int32 scratch between the calls.
+Floats are added in float64, first image first, and rounded to float32 once; nothing is clipped,
+and every NaN is written as the same NaN.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from stoker.ops.contract.rules import FLOAT, require_image
 from stoker.ops.kernels.float_levels import plain_number, settle
 
 MOST: Final = 16
-"""Most images of one mix."""
+"""Maximum number of images of one mix."""
 BITS: Final = 16
 WHOLE: Final = 1 << BITS
 PART: Final = 2.0**-BITS
@@ -27,7 +27,7 @@ PART: Final = 2.0**-BITS
 HALF: Final = np.int32(1 << (BITS - 1))
 SHIFT: Final = np.int32(BITS)
 WEIGHTS: Final = ("weights", "i4", (MOST,))
-"""Field of weights, 0 behind the last."""
+"""Field of weights, 0 after the last."""
 
 
 @kernel
@@ -98,7 +98,7 @@ def plain_mix(srcs: Sequence[np.ndarray], dst: np.ndarray, weights: np.ndarray) 
 
 @kernel
 def mix_floats(src: Any, place: int, count: int, dst: Any, weights: Any, scratch: Any) -> None:
-    """Take one image of floats of a mix; as `mix`, with 8 bytes of scratch for each value."""
+    """Take one image of floats of a mix; like `mix`, with 8 bytes of scratch for each value."""
     image, sums = src.reshape(src.size), scratch[: 8 * src.size].view(np.float64)
     weight = np.float64(weights[place]) * PART
     if place == 0:
@@ -121,14 +121,14 @@ def plain_mix_floats(srcs: Sequence[np.ndarray], dst: np.ndarray, weights: np.nd
 
 
 def declare_mix(fold: Fold, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-    """Return the state of images' mix, and the bytes of its sums.
+    """Return the state of a mix of images, and the bytes of its sums.
 
     Raises:
-        StateError: they are no images of levels or of floats, or differ.
+        StateError: they are not images of levels or of floats, or differ.
     """
     fold.require_alike(states)
     for state in states:
         require_image(fold.name, state, floats=True)
-    # float64 sums beside float32, or int32 beside uint8.
+    # float64 sums next to float32, or int32 next to uint8.
     each = 2 if states[0].dtype == FLOAT else 4
     return states[:1], each * max(state.bound_bytes for state in states)

@@ -1,4 +1,4 @@
-"""What the batch ops share that mix a row with one other of its group: mixup and cutmix."""
+"""The base of batch ops that mix a row with one other row of its group: mixup and cutmix."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What ops share that change levels, keep sizes, and happen with probability p.
+"""The base of ops that change levels, keep sizes, and happen with probability p.
 
-Draw 0 decides: applied if uniform < p. The record's `apply` is 0 or 1; where it is 0 the image is
-copied. Loops run in place on the output, because two arrays that may overlap end vectorisation;
-`begin` brings the levels there.
+Draw 0 decides: applied if uniform < p. The record's `apply` is 0 or 1; if it is 0 the image is
+copied. Loops run in place on the output, because loops over two arrays that may overlap are not
+vectorized; `begin` copies the levels there.
 """
 
 from collections.abc import Callable
@@ -28,8 +28,8 @@ LEVELS: Final = 256
 def draw_apply(key: Any, params: Any, height: int, width: int, record: Any) -> None:
     """Decide with draw 0 whether the op is applied.
 
-    Ops with more parameters put `p` last, and `apply` last in their records: numba takes a record
-    that begins with all fields of another for its subtype, where both reach one function.
+    Ops with more parameters put `p` last, and `apply` last in their records: numba treats a record
+    that begins with all fields of another one as its subtype, if both reach one function.
     """
     record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
 
@@ -56,7 +56,7 @@ def bring(src: Any, dst: Any, at: int, count: int) -> None:
 
 @kernel
 def look_up_all(source: Any, image: Any, table: Any) -> None:
-    """Write to a flat image `table[x]` for every level x of a flat source, which it may be."""
+    """Write `table[x]` to a flat image for every level x of a flat source; both may be the same."""
     blocks = source.size // 64
     map_levels(source, image, blocks, table)
     for i in range(np.uint64(64 * blocks), np.uint64(source.size)):
@@ -95,7 +95,7 @@ class PixelOp(Op):
     """Base of ops that keep every state and happen with probability p.
 
     Class attributes:
-        takes_floats: whether there is a rule for images of float32, too.
+        takes_floats: whether there is also a rule for images of float32.
     """
 
     takes_floats: ClassVar[bool] = False
@@ -114,7 +114,7 @@ class PixelOp(Op):
         return 0
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         self.require_kinds(states)
         require_pixels(self.name, states, floats=self.takes_floats)
         return states, max(self.scratch(state) for state in states)
@@ -122,7 +122,7 @@ class PixelOp(Op):
 
 @dataclass(frozen=True)
 class ByChance(PixelOp):
-    """Base of ops that have no parameter but the probability.
+    """Base of ops whose only parameter is the probability.
 
     Attributes:
         p: probability.

@@ -1,4 +1,4 @@
-"""What ops that resize share: interpolation names, masks, images of floats, scratch memory."""
+"""The parts that ops that resize share: interpolation names, masks, images of floats, scratch."""
 
 from typing import Any, Final
 

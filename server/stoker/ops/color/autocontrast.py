@@ -1,10 +1,11 @@
 """Stretch the levels of each channel to 0..255, with probability p: Pillow's ImageOps.autocontrast.
 
-With low and high the channel's least and greatest level and, in float64, scale = 255 / (high - low)
-and offset = -low * scale, level x becomes trunc(x * scale + offset). A channel of one level stays.
+With low and high the channel's minimum and maximum level and, in float64, scale = 255 /
+(high - low) and offset = -low * scale, level x becomes trunc(x * scale + offset). A channel of
+one level does not change.
 
-Of floats, (x - low) / (high - low), two float32 subtractions and a division, clipped; low and high
-are those of the numbers of the channel, and one without two different numbers stays.
+For floats, (x - low) / (high - low), two float32 subtractions and a division, clipped; low and high
+ignore NaN, and a channel without two different numbers does not change.
 """
 
 from dataclasses import dataclass
@@ -30,12 +31,12 @@ from stoker.ops.kernels.float_levels import (
 
 LEAST: Final = np.int32(-(1 << 31))
 PIXELS: Final = 512
-"""Pixels of floats that are looked at together."""
+"""Pixels of floats that are processed together."""
 
 
 @kernel
 def extremes(image: Any, channel: int, channels: int) -> tuple[Any, Any]:
-    """Return the least and the greatest level of one channel of a flat image."""
+    """Return the minimum and the maximum level of one channel of a flat image."""
     step, base = np.uint64(channels), np.uint64(channel)
     low, high = image[base], image[base]
     for i in range(np.uint64(image.size // channels)):
@@ -85,9 +86,9 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 @kernel
 def widen(image: Any, at: Any, lows: Any, highs: Any, n: Any) -> None:
-    """Bring the keys of `n` values, from index `at` on, into the least and greatest of each place.
+    """Update the minimum and maximum of each place with the keys of `n` values from index `at` on.
 
-    See `stoker.ops.kernels.float_levels`; what is no number counts for nothing.
+    See `stoker.ops.kernels.float_levels`; NaN is ignored.
     """
     for j in range(n):
         key = key_of(image[at + j])
@@ -97,7 +98,7 @@ def widen(image: Any, at: Any, lows: Any, highs: Any, n: Any) -> None:
 
 @kernel
 def stretch_line(image: Any, at: Any, lows: Any, extents: Any, n: Any) -> None:
-    """Stretch `n` values, from index `at` on, by each place's least value and extent, if any."""
+    """Stretch `n` values, from index `at` on, by each place's minimum and extent, if any."""
     for j in range(n):
         x = image[at + j]
         image[at + j] = unit((x - lows[j]) / extents[j]) if extents[j] > ZERO else x
@@ -105,12 +106,12 @@ def stretch_line(image: Any, at: Any, lows: Any, extents: Any, n: Any) -> None:
 
 @kernel
 def find_extents(channels: int, lows: Any, highs: Any) -> Any:
-    """Make each channel's least value and extent, -1 where it stays, of the keys of its places.
+    """Compute each channel's minimum and extent, -1 if it does not change, from its places' keys.
 
     Args:
         channels: values of a pixel.
-        lows: least keys, places in a line; gets the values, as float32.
-        highs: greatest keys; gets the extents, as float32.
+        lows: minimum keys, places in a line; receives the values, as float32.
+        highs: maximum keys; receives the extents, as float32.
     """
     least, extents = lows.view(np.float32), highs.view(np.float32)
     for c in range(channels):
@@ -168,7 +169,7 @@ class Autocontrast(ByChance):
     }
 
     def scratch(self, state: State) -> int:
-        """Return the bytes of a table for each channel, of floats of two lines of four bytes."""
+        """Return the bytes of a table for each channel; for floats, of two lines of four bytes."""
         return (8 * PIXELS if state.dtype == FLOAT else LEVELS) * state.bound[2]
 
 

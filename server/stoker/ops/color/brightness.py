@@ -1,6 +1,6 @@
 """Multiply levels by a factor, with probability p: torchvision's adjust_brightness.
 
-Draws: `bases.factor`. Arithmetic, as the same step of color_jitter: `kernels.color`, of
+Draws: `bases.factor`. The arithmetic is that of the same step of color_jitter: `kernels.color`, for
 floats `stoker.ops.kernels.color_floats`.
 """
 

@@ -1,8 +1,8 @@
 """Fill whole channels with a level, with probability p.
 
-Draws: 0 applied if uniform < p; 1 how many channels, an integer of its range; 2 a number below 24:
-a permutation of (0, 1, 2, 3) in lexicographic order. The first channels of the order that the image
-has are filled; at least one channel stays, so an image of one channel never changes.
+Draws: 0 applied if uniform < p; 1 the number of channels, an integer of its range; 2 a number below
+24: a permutation of (0, 1, 2, 3) in lexicographic order. The first existing channels of that order
+are filled; at least one channel remains, so an image of one channel never changes.
 """
 
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ class ChannelDrop(PixelOp):
     """Fill whole channels with a level.
 
     Attributes:
-        count_range: (low, high) of how many channels are filled, from 1 to 3.
+        count_range: (low, high) of the number of channels to fill, from 1 to 3.
         fill: level of a filled channel, or one for each channel.
         p: probability.
     """
@@ -92,7 +92,7 @@ class ChannelDrop(PixelOp):
         return np.array((*self.count_range, fill, self.p), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         declared = super().declare(states)
         require_fill(self.name, states, checks.levels(self.name, "fill", self.fill), 0)
         return declared

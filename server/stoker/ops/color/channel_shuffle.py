@@ -1,8 +1,8 @@
 """Put the channels into a random order, with probability p: torchvision's channel permutation.
 
 Draws: 0 applied if uniform < p; 1 a number below 24: a permutation of (0, 1, 2, 3) in lexicographic
-order. An image of fewer channels takes those of its numbers that it has, in the same order, so each
-of its orders is as likely as any other.
+order. An image of fewer channels uses only the numbers of its channels, in the same order, so all
+its orders are equally likely.
 """
 
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ def permute3(image: Any, order: Any) -> None:
 
 @kernel
 def choose(pixel: Any, channel: Any) -> Any:
-    """Return one of three values; a choice, unlike an index, stays a vector."""
+    """Return one of three values; a choice, unlike an index, can be vectorized."""
     later = pixel[1] if channel == ONE else pixel[2]
     return pixel[0] if channel == ZERO else later
 

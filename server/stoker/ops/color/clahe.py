@@ -1,12 +1,13 @@
-"""Equalize each part of an image by itself, contrast limited, with probability p: OpenCV's CLAHE.
+"""Equalize each part of an image separately, with limited contrast: OpenCV's CLAHE.
 
-Draws: 0 applied if uniform < p; 1 the limit, uniform in its range. The image is cut into tiles of
-one size; beyond its edges it is mirrored at its outermost pixel. A tile's histogram is cut at the
-limit, what was cut is spread evenly, and levels go to where they stand among the tile's levels. A
-pixel's level is mixed from the four tiles whose middles surround it, with weights of 11 bits. Of
-colours, luma is equalized and blue and red difference stay: a pixel's three levels move alike.
+Draws: 0 applied if uniform < p; 1 the limit, uniform in its range. The image is divided into tiles
+of one size; beyond its edges it is mirrored at its outermost pixel. A tile's histogram is clipped
+at the limit, the excess is spread evenly, and levels move to their ranks among the tile's levels. A
+pixel's level is interpolated from the four tiles whose centers surround it, with weights of 11
+bits. For colors, luma is equalized and blue and red difference do not change: a pixel's three
+levels move by the same amount.
 
-With n pixels of a tile, a limit l counts as max(floor(l n / 256), 1). Zuiderveld, "Contrast limited
+With n pixels in a tile, a limit l counts as max(floor(l n / 256), 1). Zuiderveld, "Contrast limited
 adaptive histogram equalization" (Graphics Gems IV, 1994).
 """
 
@@ -41,11 +42,11 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 
 @kernel
-def count_tile(grey: Any, size: Any, corner: Any, tile: Any, counts: Any) -> None:
+def count_tile(gray: Any, size: Any, corner: Any, tile: Any, counts: Any) -> None:
     """Write the histogram of a tile.
 
     Args:
-        grey: flat levels.
+        gray: flat levels.
         size: (height, width) of the image.
         corner: (top, left) of the tile.
         tile: (height, width) of the tile.
@@ -58,14 +59,14 @@ def count_tile(grey: Any, size: Any, corner: Any, tile: Any, counts: Any) -> Non
         row = place(y, height, 1) * width
         inner = max(min(corner[1] + tile[1], width), corner[1])
         for x in range(corner[1], inner):
-            counts[np.uint64(grey[np.uint64(row + x)])] += 1
+            counts[np.uint64(gray[np.uint64(row + x)])] += 1
         for x in range(inner, corner[1] + tile[1]):
-            counts[np.uint64(grey[np.uint64(row + place(x, width, 1))])] += 1
+            counts[np.uint64(gray[np.uint64(row + place(x, width, 1))])] += 1
 
 
 @kernel
 def limit_counts(counts: Any, most: int) -> None:
-    """Cut a histogram at `most`, and spread what was cut: all alike, then one by one in steps."""
+    """Clip a histogram at `most`, and spread the excess: evenly, then one by one in steps."""
     cut = 0
     for level in range(LEVELS):
         if counts[level] > most:
@@ -92,7 +93,7 @@ def fill_ranks(counts: Any, pixels: int, table: Any, at: int) -> None:
 def fill_mix(side: int, tile: int, tiles: int, step: int, mix: Any) -> None:
     """Write for each pixel of an axis (first tile, next tile, weight of the next): `(3, side)`.
 
-    Tiles count in units of `step`.
+    Tiles are counted in units of `step`.
     """
     for x in range(side):
         at = 2 * x - tile
@@ -103,30 +104,30 @@ def fill_mix(side: int, tile: int, tiles: int, step: int, mix: Any) -> None:
 
 
 @kernel
-def mix_row(grey: Any, at: Any, tables: Any, upper: Any, lower: Any, part: Any, mix: Any) -> None:
-    """Replace a row of levels: `upper` and `lower` are where its two rows of tables begin."""
+def mix_row(gray: Any, at: Any, tables: Any, upper: Any, lower: Any, part: Any, mix: Any) -> None:
+    """Replace a row of levels; the tables of its two rows of tiles start at `upper` and `lower`."""
     for x in range(np.uint64(mix.shape[1])):
-        level = np.int64(grey[at + x])
+        level = np.int64(gray[at + x])
         left, right, fx = mix[0, x] + level, mix[1, x] + level, mix[2, x]
         a = np.int64(tables[upper + left]) * (WEIGHT - fx) + np.int64(tables[upper + right]) * fx
         b = np.int64(tables[lower + left]) * (WEIGHT - fx) + np.int64(tables[lower + right]) * fx
-        grey[at + x] = (a * (WEIGHT - part) + b * part + (1 << (SHIFT - 1))) >> SHIFT
+        gray[at + x] = (a * (WEIGHT - part) + b * part + (1 << (SHIFT - 1))) >> SHIFT
 
 
 @kernel
-def fill_grey(image: Any, grey: Any) -> None:
+def fill_grey(image: Any, gray: Any) -> None:
     """Write the luma of a flat image of three channels."""
-    for i in range(np.uint64(grey.size)):
+    for i in range(np.uint64(gray.size)):
         k = K3 * i
-        grey[i] = luma(image[k], image[k + K1], image[k + K2])
+        gray[i] = luma(image[k], image[k + K1], image[k + K2])
 
 
 @kernel
-def move_luma(image: Any, grey: Any) -> None:
-    """Move the three levels of each pixel alike, so that its luma becomes the new one."""
-    for i in range(np.uint64(grey.size)):
+def move_luma(image: Any, gray: Any) -> None:
+    """Move the three levels of each pixel by the same amount, to give the new luma."""
+    for i in range(np.uint64(gray.size)):
         k = K3 * i
-        more = np.int32(np.int32(grey[i]) - luma(image[k], image[k + K1], image[k + K2]))
+        more = np.int32(np.int32(gray[i]) - luma(image[k], image[k + K1], image[k + K2]))
         for c in range(np.uint64(3)):
             level = np.int32(np.int32(image[k + c]) + more)
             image[k + c] = np.uint8(min(max(level, LOW), HIGH))
@@ -134,12 +135,12 @@ def move_luma(image: Any, grey: Any) -> None:
 
 @kernel
 def most_of(limit: float, pixels: int) -> int:
-    """Return how many pixels of a tile may have one level."""
+    """Return the maximum number of pixels of one level in a tile."""
     return max(floor(limit * pixels / 256.0), 1)
 
 
 @kernel
-def _equalize(grey: Any, size: Any, tiles: Any, limit: float, scratch: Any) -> None:
+def _equalize(gray: Any, size: Any, tiles: Any, limit: float, scratch: Any) -> None:
     """Equalize flat levels in place."""
     height, width = size
     rows, columns = tiles
@@ -151,13 +152,13 @@ def _equalize(grey: Any, size: Any, tiles: Any, limit: float, scratch: Any) -> N
     tables = scratch[at + 24 * height :]
     for row in range(rows):
         for column in range(columns):
-            count_tile(grey, size, (row * tall, column * wide), (tall, wide), counts)
+            count_tile(gray, size, (row * tall, column * wide), (tall, wide), counts)
             limit_counts(counts, most_of(limit, tall * wide))
             fill_ranks(counts, tall * wide, tables, (row * columns + column) * LEVELS)
     fill_mix(width, wide, columns, LEVELS, across)
     fill_mix(height, tall, rows, columns * LEVELS, down)
     for y in range(height):
-        mix_row(grey, np.uint64(y * width), tables, down[0, y], down[1, y], down[2, y], across)
+        mix_row(gray, np.uint64(y * width), tables, down[0, y], down[1, y], down[2, y], across)
 
 
 @kernel
@@ -171,31 +172,31 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
             _equalize(image, size, tiles, limit, scratch)
         else:
             end = padded(height * width)
-            grey = scratch[: height * width]
-            fill_grey(image, grey)
-            _equalize(grey, size, tiles, limit, scratch[end:])
-            move_luma(image, grey)
+            gray = scratch[: height * width]
+            fill_grey(image, gray)
+            _equalize(gray, size, tiles, limit, scratch[end:])
+            move_luma(image, gray)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     dst[...] = src
     if record["apply"]:
         wide = src.astype(np.int64)
-        grey = plain_luma(wide)[..., 0]
+        gray = plain_luma(wide)[..., 0]
         tiles = (int(params["rows"]), int(params["columns"]))
-        moved = plain_equalize(grey, tiles, float(record["limit"])) - grey
+        moved = plain_equalize(gray, tiles, float(record["limit"])) - gray
         dst[...] = np.clip(wide + moved[..., None], 0, 255)
 
 
-def plain_equalize(grey: np.ndarray, tiles: tuple[int, int], limit: float) -> np.ndarray:
+def plain_equalize(gray: np.ndarray, tiles: tuple[int, int], limit: float) -> np.ndarray:
     """Return levels `(H, W) int64` equalized, with NumPy."""
-    sides = [-(-side // count) for side, count in zip(grey.shape, tiles, strict=True)]
+    sides = [-(-side // count) for side, count in zip(gray.shape, tiles, strict=True)]
     pixels = sides[0] * sides[1]
     places = [
         plain_place(np.arange(tile * count), side, 1)
-        for tile, count, side in zip(sides, tiles, grey.shape, strict=True)
+        for tile, count, side in zip(sides, tiles, gray.shape, strict=True)
     ]
-    whole = grey[places[0][:, None], places[1]].reshape(tiles[0], sides[0], tiles[1], sides[1])
+    whole = gray[places[0][:, None], places[1]].reshape(tiles[0], sides[0], tiles[1], sides[1])
     parts = whole.swapaxes(1, 2).reshape(tiles[0] * tiles[1], pixels)
     counts = np.stack([np.bincount(part, minlength=LEVELS) for part in parts])
     most = most_of(limit, pixels)
@@ -207,15 +208,15 @@ def plain_equalize(grey: np.ndarray, tiles: tuple[int, int], limit: float) -> np
     ranks = (510 * np.cumsum(counts, 1) + pixels) // (2 * pixels)
     ranks = ranks.reshape(*tiles, LEVELS)
     first, following, weights = [], [], []
-    for tile, count, side in zip(sides, tiles, grey.shape, strict=True):
+    for tile, count, side in zip(sides, tiles, gray.shape, strict=True):
         tile_number, part = np.divmod(2 * np.arange(side) - tile, 2 * tile)
         first.append(np.maximum(tile_number, 0))
         following.append(np.minimum(tile_number + 1, count - 1))
         weights.append((2 * WEIGHT * part + 2 * tile) // (4 * tile))
     fy, fx = weights[0][:, None], weights[1]
     rows = [
-        ranks[row[:, None], first[1], grey] * (WEIGHT - fx)
-        + ranks[row[:, None], following[1], grey] * fx
+        ranks[row[:, None], first[1], gray] * (WEIGHT - fx)
+        + ranks[row[:, None], following[1], gray] * fx
         for row in (first[0], following[0])
     ]
     mixed: np.ndarray = (rows[0] * (WEIGHT - fy) + rows[1] * fy + (1 << (SHIFT - 1))) >> SHIFT
@@ -225,11 +226,11 @@ def plain_equalize(grey: np.ndarray, tiles: tuple[int, int], limit: float) -> np
 @register
 @dataclass(frozen=True)
 class Clahe(PixelOp):
-    """Equalize each part of an image by itself, contrast limited.
+    """Equalize each part of an image separately, with limited contrast.
 
     Attributes:
-        limit_range: (low, high) of the limit: how often a level may occur in a tile, over how often
-            it would if all occurred alike; from 0 to 256.
+        limit_range: (low, high) of the limit: the maximum count of a level in a tile, relative to
+            its count if all levels were equally frequent; from 0 to 256.
         tiles: tiles along each side, or (rows, columns), from 1 to 64.
         p: probability.
     """
@@ -268,7 +269,7 @@ class Clahe(PixelOp):
         return padded(height * width) + COUNTS + 24 * (width + height) + LEVELS * rows * columns
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         declared = super().declare(states)
         require_colours(self.name, states)
         return declared
@@ -282,5 +283,5 @@ def clahe(
     stream: str | None = None,
     relative: bool = False,
 ) -> Any:
-    """Equalize parts of images of a pipeline by themselves; see `Clahe`."""
+    """Equalize parts of images of a pipeline separately; see `Clahe`."""
     return Clahe(limit_range, tiles, p)(*values, stream=stream, relative=relative)

@@ -2,12 +2,12 @@
 
 Draws: 0 brightness, 1 contrast, 2 saturation, each a factor uniform in [max(0, 1 - a), 1 + a] for
 the parameter a; 3 hue, turns uniform in [-hue, hue]; 4 the order of the four steps: a number below
-24, a permutation in lexicographic order. The record holds all of it; `order[i]` is the step taken
-i-th.
+24, a permutation in lexicographic order. The record holds all of these; `order[i]` is the i-th
+step.
 
 A factor of 1 and a turn of 0 change nothing. brightness blends with black, contrast with the mean
-grey of the image at that step, saturation with each pixel's grey. An image of one channel has
-neither saturation nor hue. Arithmetic: `kernels.color`, of floats `kernels.color_floats`.
+gray of the image at that step, saturation with each pixel's gray. An image of one channel has
+has neither saturation nor hue. Arithmetic: `kernels.color`, for floats `kernels.color_floats`.
 """
 
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ BRIGHTNESS: Final = 0
 CONTRAST: Final = 1
 SATURATION: Final = 2
 MOST: Final = 16.0
-"""Greatest parameter: with factors up to 17 every sum stays in int32."""
+"""Maximum parameter: with factors up to 17 every sum stays in int32."""
 
 
 @kernel
@@ -179,10 +179,10 @@ class ColorJitter(Op):
     """Change brightness, contrast, saturation and hue.
 
     Attributes:
-        brightness: the factor lies within this distance of 1, and is at least 0.
-        contrast: as brightness.
-        saturation: as brightness.
-        hue: greatest turn of the colour circle, either way, in turns; at most 0.5.
+        brightness: the maximum distance of the factor from 1; the factor is at least 0.
+        contrast: like brightness.
+        saturation: like brightness.
+        hue: maximum turn of the color circle in either direction, in turns; at most 0.5.
     """
 
     brightness: float = 0.0
@@ -224,7 +224,7 @@ class ColorJitter(Op):
         return np.array(values, self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         self.require_kinds(states)
         require_pixels(self.name, states, floats=True)
         require_colours(self.name, states)
@@ -240,7 +240,7 @@ def color_jitter(
     stream: str | None = None,
     relative: bool = False,
 ) -> Any:
-    """Change the colours of images of a pipeline; see `ColorJitter`."""
+    """Change the colors of images of a pipeline; see `ColorJitter`."""
     return ColorJitter(brightness, contrast, saturation, hue)(
         *values, stream=stream, relative=relative
     )

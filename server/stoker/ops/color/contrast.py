@@ -1,6 +1,6 @@
-"""Blend an image with its mean grey, with probability p: torchvision's adjust_contrast.
+"""Blend an image with its mean gray, with probability p: torchvision's adjust_contrast.
 
-Draws: `bases.factor`. Arithmetic, as the same step of color_jitter: `kernels.color`, of
+Draws: `bases.factor`. The arithmetic is that of the same step of color_jitter: `kernels.color`, for
 floats `stoker.ops.kernels.color_floats`.
 """
 
@@ -55,7 +55,7 @@ def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
 @register
 @dataclass(frozen=True)
 class Contrast(FactorOp):
-    """Blend an image with its mean grey; parameters as `FactorOp`."""
+    """Blend an image with its mean gray; parameters as `FactorOp`."""
 
     name: ClassVar[str] = "contrast"
     takes_floats: ClassVar[bool] = True
@@ -65,11 +65,11 @@ class Contrast(FactorOp):
     }
 
     def scratch(self, state: State) -> int:
-        """Return the bytes of some grey values of floats."""
+        """Return the bytes of some gray values of floats."""
         return MEAN_BYTES if state.dtype == FLOAT else 0
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         declared = super().declare(states)
         require_colours(self.name, states)
         return declared

@@ -1,6 +1,6 @@
 """Spread the levels of each channel evenly, with probability p: Pillow's ImageOps.equalize.
 
-With the channel's histogram h and its greatest level m, step = (pixels - h[m]) // 255; level x
+With the channel's histogram h and its maximum level m, step = (pixels - h[m]) // 255; level x
 becomes min((step // 2 + pixels below x) // step, 255). A step of 0 changes nothing.
 """
 

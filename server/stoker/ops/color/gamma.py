@@ -4,7 +4,7 @@ Draws: 0 applied if uniform < p; 1 gamma, uniform in its range. Each of the 256 
 once: 255 * (x / 255) ** gamma, as floor(255 * exp(gamma * log(x / 255)) + 0.5) with the exp and log
 of `stoker.rng.maths`; 0 stays 0.
 
-Of floats `kernels.powers`; what is not above 0, or no number, is 0, and what is 1 or above 1.
+For floats `kernels.powers`; values not above 0, and NaN, become 0; 1 and above becomes 1.
 """
 
 from dataclasses import dataclass

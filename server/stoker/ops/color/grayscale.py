@@ -1,7 +1,7 @@
-"""Make all three channels a pixel's grey, with probability p, as torchvision's RandomGrayscale.
+"""Make all three channels a pixel's gray, with probability p, as torchvision's RandomGrayscale.
 
-Grey is Pillow's luma (`kernels.color`; of floats `kernels.color_floats`). The channels stay
-three. An image of one channel is grey already.
+Gray is Pillow's luma (`kernels.color`; for floats `kernels.color_floats`). The image keeps three
+channels. An image of one channel is gray already.
 """
 
 from dataclasses import dataclass
@@ -20,20 +20,20 @@ from stoker.ops.kernels.float_levels import plain_unit, unit
 
 
 @kernel
-def fill_pixel(image: Any, k: Any, grey: Any) -> None:
+def fill_pixel(image: Any, k: Any, gray: Any) -> None:
     """Write a value three times, from index `k` on."""
-    image[k] = grey
-    image[k + K1] = grey
-    image[k + K2] = grey
+    image[k] = gray
+    image[k + K1] = gray
+    image[k + K2] = gray
 
 
 @kernel
 def write_grey(image: Any) -> None:
-    """Set all three channels of a pixel to its grey."""
+    """Set all three channels of a pixel to its gray."""
     for i in range(np.uint64(image.size // 3)):
         k = K3 * i
-        grey = np.uint8(luma(image[k], image[k + K1], image[k + K2]))
-        fill_pixel(image, k, grey)
+        gray = np.uint8(luma(image[k], image[k + K1], image[k + K2]))
+        fill_pixel(image, k, gray)
 
 
 @kernel
@@ -49,20 +49,20 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 @kernel
 def write_grey_floats(image: Any) -> None:
-    """Set all three channels of a pixel of floats to its grey, clipped."""
+    """Set all three channels of a pixel of floats to its gray, clipped."""
     for i in range(np.uint64(image.size // 3)):
         k = K3 * i
-        grey = unit(grey_of(image[k], image[k + K1], image[k + K2]))
-        fill_pixel(image, k, grey)
+        gray = unit(grey_of(image[k], image[k + K1], image[k + K2]))
+        fill_pixel(image, k, gray)
 
 
 @kernel
 def write_grey_floats_into(source: Any, image: Any) -> None:
-    """Write a pixel's grey, clipped, into all three channels in other memory."""
+    """Write a pixel's gray, clipped, into all three channels in other memory."""
     for i in range(np.uint64(image.size // 3)):
         k = K3 * i
-        grey = unit(grey_of(source[k], source[k + K1], source[k + K2]))
-        fill_pixel(image, k, grey)
+        gray = unit(grey_of(source[k], source[k + K1], source[k + K2]))
+        fill_pixel(image, k, gray)
 
 
 @kernel
@@ -84,7 +84,7 @@ def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
 @register
 @dataclass(frozen=True)
 class Grayscale(ByChance):
-    """Make an image grey; it keeps its channels.
+    """Make an image gray; it keeps its channels.
 
     Attributes:
         p: probability.
@@ -100,7 +100,7 @@ class Grayscale(ByChance):
     }
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         declared = super().declare(states)
         require_colours(self.name, states)
         return declared
@@ -109,5 +109,5 @@ class Grayscale(ByChance):
 def grayscale(
     *values: Value, p: float = 0.1, stream: str | None = None, relative: bool = False
 ) -> Any:
-    """Make images of a pipeline grey with probability p; see `Grayscale`."""
+    """Make images of a pipeline gray with probability p; see `Grayscale`."""
     return Grayscale(p)(*values, stream=stream, relative=relative)

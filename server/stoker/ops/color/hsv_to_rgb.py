@@ -1,6 +1,6 @@
-"""Turn hue (0 to 179), saturation and value into red, green and blue; the way back of rgb_to_hsv.
+"""Turn hue (0 to 179), saturation and value into red, green and blue; the inverse of rgb_to_hsv.
 
-No randomness. Arithmetic: `stoker.ops.kernels.hsv`, of floats `stoker.ops.kernels.hsv_floats`.
+No randomness. Arithmetic: `stoker.ops.kernels.hsv`, for floats `stoker.ops.kernels.hsv_floats`.
 """
 
 from dataclasses import dataclass
@@ -65,5 +65,5 @@ class HsvToRgb(ColourSpaceOp):
 
 
 def hsv_to_rgb(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
-    """Turn images of a pipeline from hue, saturation and value into colours; see `HsvToRgb`."""
+    """Turn images of a pipeline from hue, saturation and value into colors; see `HsvToRgb`."""
     return HsvToRgb()(*values, stream=stream, relative=relative)

@@ -1,8 +1,8 @@
-"""Turn the hue by a part of the colour circle, with probability p: torchvision's adjust_hue.
+"""Turn the hue by a part of the color circle, with probability p: torchvision's adjust_hue.
 
-Draws: 0 applied if uniform < p; 1 the turn, uniform in its range. Arithmetic, as the same step of
-color_jitter: `kernels.color`, of floats `kernels.color_floats`. An image of one channel has
-no hue.
+Draws: 0 applied if uniform < p; 1 the turn, uniform in its range. The arithmetic is that of the
+same step of color_jitter: `kernels.color`, for floats `kernels.color_floats`. An image of one
+channel has no hue.
 """
 
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class Hue(PixelOp):
     """Turn the hue.
 
     Attributes:
-        turn_range: (low, high) of the turn, in turns of the colour circle, from -0.5 to 0.5.
+        turn_range: (low, high) of the turn, in turns of the color circle, from -0.5 to 0.5.
         p: probability.
     """
 
@@ -85,7 +85,7 @@ class Hue(PixelOp):
         return np.array((*self.turn_range, self.p), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         declared = super().declare(states)
         require_colours(self.name, states)
         return declared

@@ -1,6 +1,6 @@
 """Invert every level with probability p: 255 - x, as torchvision's RandomInvert.
 
-Of floats 1 - x, one float32 subtraction; nothing is clipped.
+For floats 1 - x, one float32 subtraction; nothing is clipped.
 """
 
 from dataclasses import dataclass

@@ -47,7 +47,7 @@ class Posterize(PixelOp):
     """Keep the upper bits of every level.
 
     Attributes:
-        bits: how many bits are kept, from 0 (black) to 8 (all).
+        bits: the number of bits to keep, from 0 (black) to 8 (all).
         p: probability.
     """
 

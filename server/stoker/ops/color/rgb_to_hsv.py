@@ -1,6 +1,6 @@
 """Turn red, green and blue into hue (0 to 179), saturation and value: OpenCV's RGB2HSV of uint8.
 
-No randomness. Arithmetic: `stoker.ops.kernels.hsv`, of floats `stoker.ops.kernels.hsv_floats`.
+No randomness. Arithmetic: `stoker.ops.kernels.hsv`, for floats `stoker.ops.kernels.hsv_floats`.
 """
 
 from dataclasses import dataclass

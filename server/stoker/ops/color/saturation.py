@@ -1,6 +1,6 @@
-"""Blend pixels with their grey, with probability p: torchvision's adjust_saturation.
+"""Blend pixels with their gray, with probability p: torchvision's adjust_saturation.
 
-Draws: `bases.factor`. Arithmetic, as the same step of color_jitter: `kernels.color`, of
+Draws: `bases.factor`. The arithmetic is that of the same step of color_jitter: `kernels.color`, for
 floats `stoker.ops.kernels.color_floats`.
 """
 
@@ -50,7 +50,7 @@ def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
 @register
 @dataclass(frozen=True)
 class Saturation(FactorOp):
-    """Blend pixels with their grey; parameters as `FactorOp`."""
+    """Blend pixels with their gray; parameters as `FactorOp`."""
 
     name: ClassVar[str] = "saturation"
     takes_floats: ClassVar[bool] = True
@@ -60,7 +60,7 @@ class Saturation(FactorOp):
     }
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         declared = super().declare(states)
         require_colours(self.name, states)
         return declared

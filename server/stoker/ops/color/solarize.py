@@ -1,7 +1,7 @@
-"""Invert the levels from a threshold on, with probability p, as torchvision's RandomSolarize.
+"""Invert levels at or above a threshold, with probability p, as torchvision's RandomSolarize.
 
-Of floats those from threshold / 255 on, rounded to float32: what `to_float` makes of the threshold.
-They become 1 - x, one float32 subtraction; nothing is clipped.
+For floats the threshold is threshold / 255, rounded to float32, the same value that `to_float`
+gives. Such values become 1 - x, one float32 subtraction; nothing is clipped.
 """
 
 from dataclasses import dataclass
@@ -66,10 +66,10 @@ def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
 @register
 @dataclass(frozen=True)
 class Solarize(PixelOp):
-    """Invert the levels from a threshold on.
+    """Invert levels at or above a threshold.
 
     Attributes:
-        threshold: least level that is inverted, of floats in units of 1 / 255; 256 inverts none.
+        threshold: lowest level to invert, for floats in units of 1 / 255; 256 inverts none.
         p: probability.
     """
 

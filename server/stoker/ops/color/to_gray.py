@@ -1,8 +1,8 @@
-"""Make images of one channel: the grey of each pixel. No randomness.
+"""Make images of one channel: the gray level of each pixel. No randomness.
 
-Grey is Pillow's luma, as in `Image.convert("L")` (`stoker.ops.kernels.color`); of floats
-`kernels.color_floats`, where nothing is clipped. A last channel beside one or three is alpha and
-is left out. `grayscale` makes an image grey that keeps its channels.
+Gray is Pillow's luma, as in `Image.convert("L")` (`stoker.ops.kernels.color`); for floats
+`kernels.color_floats`, where nothing is clipped. A last channel after one or three is alpha and
+is dropped. `grayscale` makes an image gray but keeps its channels.
 """
 
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ from stoker.ops.kernels.color_floats import grey_of, plain_grey
 from stoker.ops.kernels.float_levels import number, plain_number
 
 BLOCK: Final = np.uint64(256)
-"""Pixels of four floats at a time. With 512 the planes of a block would be 4 KiB apart in pairs,
-which processors take for one place."""
+"""Pixels of four floats at a time. With 512, pairs of the planes of a block would be 4 KiB apart,
+which processors treat as one place."""
 HALF: Final = np.uint64(32)
 PLANES_BYTES: Final = 3 * 4 * 256
 K0: Final = np.uint64(0)
@@ -30,51 +30,51 @@ BITS: Final = np.int32(8)
 
 
 @kernel
-def write_luma(levels: Any, greys: Any) -> None:
-    """Write the grey of each pixel of three levels."""
-    for i in range(np.uint64(greys.size)):
+def write_luma(levels: Any, grays: Any) -> None:
+    """Write the gray of each pixel of three levels."""
+    for i in range(np.uint64(grays.size)):
         k = K3 * i
-        greys[i] = np.uint8(luma(levels[k], levels[k + K1], levels[k + K2]))
+        grays[i] = np.uint8(luma(levels[k], levels[k + K1], levels[k + K2]))
 
 
 @kernel
-def write_luma_of_words(words: Any, greys: Any) -> None:
-    """Write the grey of each pixel of four levels, a word: loads without gaps become vectors."""
-    for i in range(np.uint64(greys.size)):
+def write_luma_of_words(words: Any, grays: Any) -> None:
+    """Write the gray of each pixel of four levels, as a word: loads without gaps are vectorized."""
+    for i in range(np.uint64(grays.size)):
         word = np.int32(words[i])
         green, blue = np.int32(word >> BITS), np.int32(word >> np.int32(BITS + BITS))
-        greys[i] = np.uint8(luma(word & LEVEL, green & LEVEL, blue & LEVEL))
+        grays[i] = np.uint8(luma(word & LEVEL, green & LEVEL, blue & LEVEL))
 
 
 @kernel
-def write_grey(image: Any, greys: Any) -> None:
-    """Write the grey of each pixel of three floats; the literal step makes it vectors."""
-    for i in range(np.uint64(greys.size)):
+def write_grey(image: Any, grays: Any) -> None:
+    """Write the gray of each pixel of three floats; the literal step lets it be vectorized."""
+    for i in range(np.uint64(grays.size)):
         k = K3 * i
-        greys[i] = number(grey_of(image[k], image[k + K1], image[k + K2]))
+        grays[i] = number(grey_of(image[k], image[k + K1], image[k + K2]))
 
 
 @kernel
-def write_grey_of_words(words: Any, greys: Any, planes: Any) -> None:
-    """Write the grey of each pixel of four floats, two words: loads without gaps become vectors.
+def write_grey_of_words(words: Any, grays: Any, planes: Any) -> None:
+    """Write the gray of each pixel of four floats, as two words: loads without gaps vectorize.
 
     Args:
         words: flat image, uint64.
-        greys: what is written.
-        planes: scratch for the colours of a block, uint32.
+        grays: output.
+        planes: scratch for the colors of a block, uint32.
     """
-    colours = planes.view(np.float32)
-    for first in range(K0, np.uint64(greys.size), BLOCK):
-        count = min(BLOCK, np.uint64(greys.size) - first)
+    colors = planes.view(np.float32)
+    for first in range(K0, np.uint64(grays.size), BLOCK):
+        count = min(BLOCK, np.uint64(grays.size) - first)
         split_colours(words, first, count, planes)
         for i in range(count):
-            red, green, blue = colours[i], colours[BLOCK + i], colours[BLOCK + BLOCK + i]
-            greys[first + i] = number(grey_of(red, green, blue))
+            red, green, blue = colors[i], colors[BLOCK + i], colors[BLOCK + BLOCK + i]
+            grays[first + i] = number(grey_of(red, green, blue))
 
 
 @kernel
 def split_colours(words: Any, first: Any, count: Any, planes: Any) -> None:
-    """Write the bits of a block's colours side by side."""
+    """Write the bits of a block's colors into separate planes."""
     for i in range(count):
         k = K2 * (first + i)
         left, right = words[k], words[k + K1]
@@ -92,13 +92,13 @@ def take_first(step: Any, image: Any, first: Any) -> None:
 
 @kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    image, greys = src.reshape(src.size), dst.reshape(dst.size)
+    image, grays = src.reshape(src.size), dst.reshape(dst.size)
     if src.shape[2] == 3:
-        write_luma(image, greys)
+        write_luma(image, grays)
     elif src.shape[2] == 4:
-        write_luma_of_words(image.view(np.uint32), greys)
+        write_luma_of_words(image.view(np.uint32), grays)
     else:
-        take_first(np.uint64(src.shape[2]), image, greys)
+        take_first(np.uint64(src.shape[2]), image, grays)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
@@ -107,13 +107,13 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 @kernel
 def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    image, greys = src.reshape(src.size), dst.reshape(dst.size)
+    image, grays = src.reshape(src.size), dst.reshape(dst.size)
     if src.shape[2] == 3:
-        write_grey(image, greys)
+        write_grey(image, grays)
     elif src.shape[2] == 4:
-        write_grey_of_words(image.view(np.uint64), greys, scratch[:PLANES_BYTES].view(np.uint32))
+        write_grey_of_words(image.view(np.uint64), grays, scratch[:PLANES_BYTES].view(np.uint32))
     else:
-        take_first(np.uint64(src.shape[2]), image, greys)
+        take_first(np.uint64(src.shape[2]), image, grays)
 
 
 def _plain_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
@@ -124,7 +124,7 @@ def _plain_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) ->
 @register
 @dataclass(frozen=True)
 class ToGray(Op):
-    """Make images of 1 to 4 channels images of one, grey."""
+    """Turn images of 1 to 4 channels into gray images of one."""
 
     name: ClassVar[str] = "to_gray"
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
@@ -148,5 +148,5 @@ def of_channels(state: State, channels: int) -> State:
 
 
 def to_gray(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
-    """Make images of a pipeline images of one channel; see `ToGray`."""
+    """Turn images of a pipeline into images of one channel; see `ToGray`."""
     return ToGray()(*values, stream=stream, relative=relative)

@@ -1,7 +1,7 @@
 """Make images of three channels, red, green and blue. No randomness.
 
-Grey is repeated, as in Pillow's `Image.convert("RGB")`; red, green and blue are copied. A last
-channel beside one or three is alpha and is left out. Values of floats keep their bits.
+Gray is repeated, as in Pillow's `Image.convert("RGB")`; red, green and blue are copied. A last
+channel after one or three is alpha and is dropped. Values of floats keep their bits.
 """
 
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ K4: Final = np.uint64(4)
 
 
 @kernel
-def repeat_each(greys: Any, image: Any) -> None:
+def repeat_each(grays: Any, image: Any) -> None:
     """Write each value three times."""
-    for i in range(np.uint64(greys.size)):
-        fill_pixel(image, K3 * i, greys[i])
+    for i in range(np.uint64(grays.size)):
+        fill_pixel(image, K3 * i, grays[i])
 
 
 @kernel
@@ -81,7 +81,7 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 @register
 @dataclass(frozen=True)
 class ToRgb(Op):
-    """Make images of 1 to 4 channels images of three."""
+    """Turn images of 1 to 4 channels into images of three."""
 
     name: ClassVar[str] = "to_rgb"
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
@@ -97,5 +97,5 @@ class ToRgb(Op):
 
 
 def to_rgb(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
-    """Make images of a pipeline images of three channels; see `ToRgb`."""
+    """Turn images of a pipeline into images of three channels; see `ToRgb`."""
     return ToRgb()(*values, stream=stream, relative=relative)

@@ -20,8 +20,8 @@ def to_rgb(image: Any) -> None:
     """Convert a flat image in place."""
     for i in range(np.uint64(image.size // 3)):
         k = K3 * i
-        grey, cb, cr = np.int32(image[k]), np.int32(image[k + K1]), np.int32(image[k + K2])
-        image[k], image[k + K1], image[k + K2] = colours(grey, cb, cr)
+        gray, cb, cr = np.int32(image[k]), np.int32(image[k + K1]), np.int32(image[k + K2])
+        image[k], image[k + K1], image[k + K2] = colours(gray, cb, cr)
 
 
 @kernel
@@ -49,5 +49,5 @@ class YcbcrToRgb(ColourSpaceOp):
 
 
 def ycbcr_to_rgb(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
-    """Turn images of a pipeline in Y, Cb and Cr into colours; see `YcbcrToRgb`."""
+    """Turn images of a pipeline in Y, Cb and Cr into colors; see `YcbcrToRgb`."""
     return YcbcrToRgb()(*values, stream=stream, relative=relative)

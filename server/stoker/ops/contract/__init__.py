@@ -1,5 +1,5 @@
-"""What an op is: states, values, kernels, records, the registry, and the checks of parameters.
+"""The definition of an op: states, values, kernels, records, registry, and parameter checks.
 
-Every other room of `stoker.ops` may import it, and so may the pipeline. It knows no single op and
-no loop over pixels. No numba.
+Every other room of `stoker.ops` may import it, and so may the pipeline. It does not know single ops
+or loops over pixels. No numba.
 """

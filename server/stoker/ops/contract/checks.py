@@ -1,7 +1,7 @@
 """Checks of op parameters: each returns the value in its one canonical form, or raises.
 
-Equal parameters get one form (`size=224` and `size=(224, 224)`, `p=1` and `p=1.0`), so that they
-are one pipeline. A message names op, parameter, what was expected and what came.
+Equal parameters get the same form (`size=224` and `size=(224, 224)`, `p=1` and `p=1.0`), so that
+they give the same pipeline. A message names op, parameter, what was expected and what came.
 """
 
 import math
@@ -15,27 +15,27 @@ LOWEST_RATIO: Final = 2.0**-16
 """Ratios between this and MAX_SIDE cover every box, and keep the arithmetic finite."""
 
 MAX_SIDE = 65_535
-"""Greatest height or width, in pixels; keeps every offset and product inside of int32 and int64."""
+"""Maximum height or width, in pixels; keeps every offset and product within int32 and int64."""
 
 FLOAT_MAX = (2.0 - 2.0**-23) * 2.0**127
-"""Greatest number of float32."""
+"""Maximum float32."""
 
 Pair = int | tuple[int, int]
 Numbers = float | tuple[float, ...]
 
 
 def refuse(op: str, parameter: str, expected: str, got: object) -> ParameterError:
-    """Return the error of a parameter that is not as expected."""
+    """Return the error for a parameter that is not as expected."""
     return ParameterError(f"{op}: expected {parameter} to be {expected}, got {got!r}", op=op)
 
 
 def is_integer(value: object) -> bool:
-    """Whether a value is a whole number and no truth value."""
+    """Whether a value is an integer but not a bool."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a finite number and no truth value."""
+    """Whether a value is a finite number but not a bool."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -43,7 +43,7 @@ def pair(op: str, parameter: str, value: object, lowest: int) -> tuple[int, int]
     """Return (height, width) of a side or a pair of sides.
 
     Raises:
-        ParameterError: it is no pair, or a side lies outside of [lowest, MAX_SIDE].
+        ParameterError: it is not a pair, or a side is outside of [lowest, MAX_SIDE].
     """
     sides = tuple(value) if isinstance(value, Sequence) else (value, value)
     if len(sides) == 2 and all(is_integer(s) and lowest <= s <= MAX_SIDE for s in sides):
@@ -56,7 +56,7 @@ def number(op: str, parameter: str, value: object, low: float, high: float) -> f
     """Return a number as float.
 
     Raises:
-        ParameterError: it is no finite number, or lies outside of [low, high].
+        ParameterError: it is not a finite number, or is outside of [low, high].
     """
     if is_number(value) and low <= float(value) <= high:  # type: ignore[arg-type]
         return float(value)  # type: ignore[arg-type]
@@ -64,10 +64,10 @@ def number(op: str, parameter: str, value: object, low: float, high: float) -> f
 
 
 def integer(op: str, parameter: str, value: object, low: int, high: int) -> int:
-    """Return a whole number.
+    """Return an integer.
 
     Raises:
-        ParameterError: it is none, or lies outside of [low, high].
+        ParameterError: it is not an integer, or is outside of [low, high].
     """
     if is_integer(value) and low <= value <= high:  # type: ignore[operator]
         return int(value)  # type: ignore[call-overload, no-any-return]
@@ -80,7 +80,7 @@ def interval(
     """Return (lower, upper), both with low < lower <= upper <= high.
 
     Raises:
-        ParameterError: it is no such pair.
+        ParameterError: it is not such a pair.
     """
     ends: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else ()
     if len(ends) == 2 and all(is_number(e) for e in ends) and low < ends[0] <= ends[1] <= high:
@@ -93,7 +93,7 @@ def span(op: str, parameter: str, value: object, low: float, high: float) -> tup
     """Return (lower, upper), both with low <= lower <= upper <= high.
 
     Raises:
-        ParameterError: it is no such pair.
+        ParameterError: it is not such a pair.
     """
     ends: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else ()
     if len(ends) == 2 and all(is_number(e) for e in ends) and low <= ends[0] <= ends[1] <= high:
@@ -105,7 +105,8 @@ def numbers(op: str, parameter: str, value: object, positive: bool = False) -> t
     """Return one number for all channels, or one for each, as a tuple of 1 to 4 floats.
 
     Raises:
-        ParameterError: there are none or more than 4, one is not finite, or not positive if asked.
+        ParameterError: there are none or more than 4, one is not finite, or not positive
+            if required.
     """
     items: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else (value,)
     if 1 <= len(items) <= 4 and all(is_number(v) and (v > 0 or not positive) for v in items):
@@ -117,12 +118,12 @@ def numbers(op: str, parameter: str, value: object, positive: bool = False) -> t
 def levels(op: str, parameter: str, value: object) -> tuple[float, ...]:
     """Return one level for all channels, or one for each, as a tuple of 1 to 4 numbers.
 
-    Whole numbers from 0 to 255 are levels of any image, and integers in what is returned; other
-    floats are levels of images of float32.
+    Integers from 0 to 255 are levels of any image, and are returned as integers; other floats are
+    levels of images of float32.
 
     Raises:
         ParameterError: there are none or more than 4, one is an integer outside of [0, 255], or one
-            is no number that float32 holds.
+            is not a number that float32 can hold.
     """
     items: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else (value,)
     if 1 <= len(items) <= 4 and all(is_number(v) and abs(v) <= FLOAT_MAX for v in items):
@@ -145,10 +146,10 @@ def choice(op: str, parameter: str, value: object, options: tuple[str, ...]) -> 
 
 
 def integer_span(op: str, parameter: str, value: object, low: int, high: int) -> tuple[int, int]:
-    """Return (lower, upper), whole numbers with low <= lower <= upper <= high.
+    """Return (lower, upper), integers with low <= lower <= upper <= high.
 
     Raises:
-        ParameterError: it is no such pair.
+        ParameterError: it is not such a pair.
     """
     ends: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else ()
     if len(ends) == 2 and all(is_integer(e) for e in ends) and low <= ends[0] <= ends[1] <= high:
@@ -158,10 +159,10 @@ def integer_span(op: str, parameter: str, value: object, low: int, high: int) ->
 
 
 def spread(op: str, parameter: str, value: object, most: float) -> tuple[float, float]:
-    """Return (low, high) of a range round 0: a number d stands for (-d, d).
+    """Return (low, high) of a range around 0: a number d means (-d, d).
 
     Raises:
-        ParameterError: it is none, or leaves [-most, most].
+        ParameterError: it is neither, or leaves [-most, most].
     """
     ends: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else ()
     if is_number(value) and 0 <= value <= most:  # type: ignore[operator]

@@ -1,7 +1,7 @@
-"""NumPy scalars as Python numbers, so that a pipeline is one whichever its author counted with.
+"""Convert NumPy scalars to Python numbers, so `np.int64(3)` and `3` give the same pipeline id.
 
-`np.int64(3)` and `3` are the same parameter: the graph, and with it the pipeline id, holds Python
-numbers alone. A float keeps its value: `np.float32(0.1)` is 0.10000000149011612.
+The graph, and with it the pipeline id, contains only Python numbers. A float keeps its value:
+`np.float32(0.1)` is 0.10000000149011612.
 """
 
 from typing import Any, Final
@@ -12,9 +12,9 @@ _TYPES: Final = {"b": bool, "i": int, "u": int, "f": float, "U": str}
 
 
 def settled(value: Any) -> Any:
-    """Return a NumPy scalar as Python's number or text, and anything else as it is.
+    """Return a NumPy scalar as a Python number or string, and any other value unchanged.
 
-    In lists and tuples, also nested ones, each part is settled; they remain lists and tuples.
+    Elements of lists and tuples are converted too, also nested ones; containers keep their type.
     """
     if isinstance(value, np.generic):
         return _TYPES.get(value.dtype.kind, lambda other: other)(value)

@@ -1,18 +1,18 @@
 """The op contract v1: what every transform declares, draws and runs.
 
-An op is a frozen dataclass: its parameters. Around them it has a `version`, a state rule
-(`declare`), a fixed-size draw record (`record`), one `draw` that fills it, and one `Kernel` for
-each kind it has a rule for. Check, draw and apply are apart: draws are computed without pixels, and
-a kernel reads only its parameters and its record, so any past decision can be replayed.
+An op is a frozen dataclass of its parameters. It also has a `version`, a state rule (`declare`), a
+fixed-size draw record (`record`), one `draw` that fills it, and one `Kernel` for each kind it has a
+rule for. Check, draw and apply are separate: draws are computed without pixels, and a kernel reads
+only its parameters and its record, so any past decision can be replayed.
 
-Everything that runs per sample is a plain function marked with `stoker.jit.kernel`: it is
-Python until somebody compiles it, so this module and every op can be imported without numba.
-Parameters reach compiled code as run-time arguments, never as literals: one compiled kernel serves
-every choice of parameters. Sizes are pixels; a state's first two sides are height and width.
+Everything that runs per sample is a plain function marked with `stoker.jit.kernel`: it remains
+Python until it is compiled, so this module and every op can be imported without numba. Parameters
+reach compiled code as run-time arguments, never as literals: one compiled kernel serves all values
+of the parameters. Sizes are in pixels; a state's first two sides are height and width.
 
-Invariants, held by the contract tests for every registered op: the compiled kernel, its plain
+Invariants, which the contract tests check for every registered op: the compiled kernel, its plain
 NumPy reference and any batch or worker give the same bytes; nothing outside `dst` is written; the
-declared state is the state that comes out.
+result has the declared state.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ class ParameterError(BuildError):
 
 
 class StateError(BuildError):
-    """An op has no rule for what it was given; a `BuildError` on the wire."""
+    """An op has no rule for its arguments; a `BuildError` on the wire."""
 
 
 @dataclass(frozen=True)
 class State:
-    """What the compiler knows of a value before it runs.
+    """Everything the compiler knows about a value before it runs.
 
     Attributes:
         kind: what the value means: image, mask, boxes, keypoints, label, scalar, array or bytes.
         dtype: NumPy name of the element type.
-        shape: sides of one sample's value; None where the side differs from sample to sample.
-        bound: for every side the greatest value it can have; equals the side where it is fixed.
-        items: of boxes and keypoints: the fields of an item, the coordinates first; such a value
+        shape: sides of one sample's value; None if the side differs from sample to sample.
+        bound: for every side its maximum; equals the side if that is fixed.
+        items: for boxes and keypoints: the fields of an item, the coordinates first; such a value
             is (n, words) uint32, see `stoker.protocol.ragged`, and n may be 0.
-        of: of boxes and keypoints: the field whose pixels they count where they come from; empty
-            where nobody said.
+        of: for boxes and keypoints: the field in whose pixels they count at the source; empty
+            if that is not known.
     """
 
     kind: str
@@ -80,7 +80,7 @@ class State:
 
     @property
     def least(self) -> tuple[int, ...]:
-        """For every side the smallest value it can have."""
+        """For every side its minimum."""
         free = 1 if self.kind in IMAGE_KINDS else 0
         return tuple(free if side is None else side for side in self.shape)
 
@@ -95,7 +95,7 @@ class State:
         return int(np.dtype(self.dtype).itemsize * math.prod(self.bound))
 
     def resized(self, height: int | None, width: int | None, bound: tuple[int, int]) -> State:
-        """Return this state with other first two sides."""
+        """Return this state with another height and width."""
         return State(
             self.kind, self.dtype, (height, width, *self.shape[2:]), (*bound, *self.bound[2:])
         )
@@ -112,10 +112,10 @@ class State:
 
 
 def storage(dtype: str) -> np.dtype[Any]:
-    """Return the dtype in which kernels see a state's elements.
+    """Return the dtype that kernels see for a state's elements.
 
-    numba cannot store float16, so such arrays are handed to kernels, compiled and plain, as views
-    of their uint16 bits.
+    numba cannot store float16, so kernels, compiled and plain, receive such arrays as views of
+    their uint16 bits.
     """
     return np.dtype("uint16" if dtype == "float16" else dtype)
 
@@ -128,9 +128,9 @@ class Kernel:
     """How one kind is transformed.
 
     Attributes:
-        run: compiled form, `run(src, dst, params, record, scratch)`; views of the sizes of this
-            sample; `scratch` is `(bytes,) uint8`, 64-byte aligned, contents undefined.
-        plain: NumPy reference of the same signature; `scratch` may be None. Bit-equal to `run`.
+        run: compiled form, `run(src, dst, params, record, scratch)`; the views have the sizes of
+            this sample; `scratch` is `(bytes,) uint8`, 64-byte aligned, contents undefined.
+        plain: NumPy reference of the same signature; `scratch` may be None. Same bits as `run`.
         in_place: whether `src` and `dst` may be the same memory.
     """
 
@@ -141,16 +141,17 @@ class Kernel:
 
 @dataclass(frozen=True)
 class ItemsKernel:
-    """How one ragged kind is transformed where that is no matter of `Op.forward`.
+    """How boxes or keypoints are transformed when a point map (`Op.forward`) is not enough.
 
     Attributes:
         run: `run(src, dst, params, record, sizes) -> count`: writes the first `count` items of
             `dst`, at most as many as `src` has, and returns how many. `src` is (n, words) uint32,
             `dst` (bound, words) uint32; `sizes` are height and width of the image before and after
-            the op, four numbers, 0 where the op was not called with an image. It is Python until
-            it is compiled, and the interpreter runs it as it stands.
-        visible: whether `run` takes one argument more: the word of an item at which a box's field
-            `visible_part` lies, 0 if there is none; for kernels that move boxes themselves.
+            the op, four numbers, 0 if the op was not called with an image. It is plain Python, and
+            the interpreter runs it without compiling.
+        visible: whether `run` takes one more argument: the index of the word in an item that holds
+            a box's field `visible_part`, 0 if there is none; for kernels that move boxes
+            themselves.
     """
 
     run: Callable[..., int]
@@ -159,14 +160,14 @@ class ItemsKernel:
 
 @dataclass(frozen=True)
 class FoldKernel:
-    """How several values become one; those of `bases.folds` have one kind, dtype and shape.
+    """How several values become one; folds of `bases.folds` take one kind, dtype and shape.
 
     Attributes:
         run: compiled form, `run(src, place, count, dst, params, record, scratch)`: called once for
-            each of the `count` values, `place` counting from 0, all with the same `dst` and
-            `scratch`; these keep what earlier calls wrote. After the last call all of `dst` is
+            each of the `count` values, with `place` counting from 0 and always the same `dst` and
+            `scratch`, which keep what earlier calls wrote. After the last call all of `dst` is
             written.
-        plain: NumPy reference, `plain(srcs, dst, params, record)`: all values at once. Bit-equal.
+        plain: NumPy reference, `plain(srcs, dst, params, record)`: all values at once. Same bits.
     """
 
     run: Callable[[np.ndarray, int, int, np.ndarray, Any, Any, Any], None]
@@ -174,12 +175,12 @@ class FoldKernel:
 
 
 class Tracer(Protocol):
-    """What a traced value knows of the pipeline that is being written."""
+    """The interface of a traced value to the pipeline being written."""
 
     def apply(
         self, op: Op, values: Sequence[Value], stream: str | None, *, relative: bool = False
     ) -> tuple[Value, ...]:
-        """Append a call of an op and return its results: one for each value, or one of a fold."""
+        """Append a call of an op and return its results: one per value, or one for a fold."""
         ...
 
     def stream_of(self, op: Op) -> str | None:
@@ -187,7 +188,7 @@ class Tracer(Protocol):
         ...
 
     def input(self, name: str) -> Value:
-        """Return a field of the sample, or as `stoker.<fact>` a fact about the row."""
+        """Return a field of the sample, or for `stoker.<fact>` a fact about the row."""
         ...
 
     def expr(self, op: str, *args: object) -> Value:
@@ -200,7 +201,7 @@ class Tracer(Protocol):
 
 
 class Value:
-    """A value of a pipeline while it is traced; ops accept these, and nothing else.
+    """A value of a pipeline while it is traced; ops accept only these.
 
     Attributes:
         tracer: the pipeline under construction.
@@ -234,36 +235,36 @@ class Op:
 
     Class attributes:
         name: the op's name, also its default stream name.
-        version: raised with any change to a draw or a pixel.
+        version: increased with any change to a draw or a pixel.
         random: whether `draw` reads its key.
         parameters: dtype of the run-time parameters that `params()` returns.
-        record: dtype of the draw record: all that one decision decided.
+        record: dtype of the draw record: the full content of one decision.
         kernels: kind -> Kernel; a kind without a rule is a build error.
-        floats: kind -> Kernel of float32 values, where that is another one than `kernels` has.
-        forward: `forward(params, record, sizes) -> nine numbers`: the projective map from places in
-            the input to places in the output, see `kernels.points`; `sizes` are height and width
+        floats: kind -> Kernel of float32 values, if it differs from the one in `kernels`.
+        forward: `forward(params, record, sizes) -> nine numbers`: the projective map from points in
+            the input to points in the output, see `kernels.points`; `sizes` are height and width
             before and after. It is the rule for boxes and keypoints; None: there is none.
-        items: kind -> ItemsKernel, for boxes and keypoints that are not just moved.
-        folds: kind -> FoldKernel. An op that has any makes one value of all that it is called with,
-            and has no other kernels; see `stoker.ops.bases.folds`.
-        float_folds: kind -> FoldKernel of float32 values, where that is another one.
-        draw: `draw(key, params, height, width, record)`, sizes of the first input; where
-            `draws_from` says so, `draw(key, params, height, width, record, items)`.
-        draws_from: "boxes" or "keypoints": the decision looks at those of its call, which is with
-            an image or mask first and with one such value. `items` are (n, words) uint32, the
-            coordinates first; n may be 0. Empty: the decision looks at sizes alone.
+        items: kind -> ItemsKernel, for boxes and keypoints that need more than a map.
+        folds: kind -> FoldKernel. An op with folds makes one value from all its arguments, and has
+            no other kernels; see `stoker.ops.bases.folds`.
+        float_folds: kind -> FoldKernel of float32 values, if it differs.
+        draw: `draw(key, params, height, width, record)`, with the size of the first input; with
+            `draws_from`, `draw(key, params, height, width, record, items)`.
+        draws_from: "boxes" or "keypoints": the decision reads those of its call, which must have
+            an image or mask first and exactly one such value. `items` are (n, words) uint32, the
+            coordinates first; n may be 0. Empty: the decision reads only sizes.
         out_size: `out_size(params, record, height, width) -> (height, width)`.
-        reads: `reads(params, record, height, width) -> (top, left, height, width)`: the box of a
-            picture of that size outside of which the kernels of image and mask read nothing; None:
-            they may read all of it. A decoder may leave out the rest.
-        rescale: `rescale(params, record, sizes) -> bool`: makes of a record that was drawn for a
-            value of height and width `sizes[:2]` that of the same decision, in parts of the sides,
-            for a value of `sizes[2:]`. It is called for `relative=True` where these differ, and
-            returns whether there is one: not where it takes one ratio of sides, and they have two.
-            `contract.relative` has rules; None: there is none, and such a call is refused.
+        reads: `reads(params, record, height, width) -> (top, left, height, width)`: the box, in an
+            image of that size, that the kernels of image and mask stay inside of when reading;
+            None: they may read all of it. A decoder may skip the rest.
+        rescale: `rescale(params, record, sizes) -> bool`: converts a record that was drawn for a
+            value of height and width `sizes[:2]` to the same decision, in proportion to the sides,
+            for a value of `sizes[2:]`. It is called for `relative=True` if these differ, and
+            returns whether that is possible: not if it needs one ratio of sides and they differ in
+            it. `contract.relative` has rules; None: there is none, and such a call is refused.
         units: field of the record -> its unit, for people; see `stoker.ops.contract.units`.
         calls_python: whether kernels leave compiled code to call a Python function of the author,
-            which the parameter `function` names; see `stoker.ops.custom.python_call`.
+            named by the parameter `function`; see `stoker.ops.custom.python_call`.
     """
 
     name: ClassVar[str]
@@ -286,9 +287,9 @@ class Op:
     calls_python: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        """Settle NumPy scalars to Python numbers, then check the parameters.
+        """Convert NumPy scalars to Python numbers, then check the parameters.
 
-        Bytes are refused: Python would take them for a sequence of small numbers. Parameters that
+        Bytes are refused: Python would treat them as a sequence of small numbers. Parameters that
         follow a schedule are checked once they are numbers.
 
         Raises:
@@ -306,9 +307,9 @@ class Op:
             self.check()
 
     def varying(self) -> list[tuple[str, int | None, Value]]:
-        """Return the parameters that are values of a pipeline: (name, place in it or None, value).
+        """Return the parameters that are values of a pipeline: (name, index in it or None, value).
 
-        Such an op stands in a pipeline under construction only; see `graph.schedule`.
+        Such an op exists only in a pipeline under construction; see `graph.schedule`.
         """
         found: list[tuple[str, int | None, Value]] = []
         for field in dataclasses.fields(self):
@@ -337,7 +338,7 @@ class Op:
         return np.zeros((), self.parameters)
 
     def params_data(self) -> dict[str, Canonical]:
-        """Return the constructor's parameters as plain data; they stand in the graph."""
+        """Return the constructor's parameters as plain data; they become part of the graph."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     def sample(  # noqa: PLR0913 - what a row is made of
@@ -353,7 +354,7 @@ class Op:
         stream: str | None = None,
         items: Any = None,
     ) -> dict[str, Any]:
-        """Return what the op decides for a row of a stream: its record, without any pixel.
+        """Return the op's decision for a row of a stream: its record, without any pixels.
 
         Args:
             height: height in pixels of the first value that the op is applied to.
@@ -365,13 +366,13 @@ class Op:
             view: view of the position.
             stream: stream name; by default the op's name.
             items: coordinates of the boxes (n, 4) or keypoints (n, 2) that an op with `draws_from`
-                looks at, in pixels.
+                reads, in pixels.
 
         Returns:
             Field of the record -> number, or list of numbers; empty for an op that decides nothing.
 
         Raises:
-            UsageError: a number or the name is out of its range, or the op looks at items and
+            UsageError: a number or the name is out of range, or the op reads items and
                 there are none, or the reverse.
         """
         name = check_stream_name(self.name if stream is None else stream)
@@ -392,7 +393,7 @@ class Op:
         return {field: drawn[field].tolist() for field in drawn.dtype.names if field != "none"}
 
     def _looked_at(self, items: Any) -> tuple[np.ndarray, ...]:
-        """Return what `draw` gets besides sizes: coordinates as words, if it looks at any."""
+        """Return the extra arguments of `draw`: coordinates as words, if it reads any."""
         if self.draws_from and items is None:
             raise UsageError(f"{self.name}: expected items, the {self.draws_from} it decides from")
         if items is not None and not self.draws_from:
@@ -403,9 +404,9 @@ class Op:
         return (np.array(items, np.float32).reshape(-1, width).view(np.uint32),)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states that come out and the scratch bytes one call of a kernel needs.
+        """Return the states of the results and the scratch bytes that one kernel call needs.
 
-        Of a fold: the one state that comes out of all, and the scratch of all calls together.
+        For a fold: the one state of the result, and the scratch of all calls together.
 
         Raises:
             StateError: there is no rule for a kind, dtype or shape.
@@ -417,7 +418,7 @@ class Op:
         """Refuse kinds that the op has no rule for.
 
         Raises:
-            StateError: naming the kind, and the kinds that have a rule.
+            StateError: names the kind, and the kinds that have a rule.
         """
         for state in states:
             if state.kind not in self.kernels:
@@ -442,10 +443,10 @@ class Op:
         return tuple(sorted({*cls.kernels, *cls.items, *cls.folds, *moved}))
 
     def declare_items(self, state: State) -> State:
-        """Return the state that comes out for boxes or keypoints.
+        """Return the state of the result for boxes or keypoints.
 
         Raises:
-            StateError: there is no rule for the kind, or the coordinates are no longer those that
+            StateError: there is no rule for the kind, or the coordinates are not in the format that
                 ops transform.
         """
         if state.kind not in self.kinds():
@@ -453,15 +454,15 @@ class Op:
         native = COORDINATES[state.kind][0]
         if state.items[0].name != native:
             raise StateError(
-                f"{self.name} takes {state.kind} as {native}, got {state.items[0].name}: convert "
-                "them after all other ops",
+                f"{self.name}: expected {state.kind} as {native}, got {state.items[0].name}: "
+                "convert them after all other ops",
                 op=self.name,
             )
         return state
 
     @classmethod
     def no_rule(cls, state: State) -> StateError:
-        """Return the error of a kind that the op has no rule for."""
+        """Return the error for a kind that the op has no rule for."""
         some = "" if state.kind in ITEM_KINDS else "an " if state.kind[0] in "aeiou" else "a "
         return StateError(
             f"{cls.name} has no rule for {some}{state.kind}; it has rules for: "
@@ -476,8 +477,8 @@ class Op:
         Args:
             values: what it is applied to.
             stream: stream name; by default the op's name.
-            relative: whether images and masks may have other sizes than the first value, for
-                which the decision is made: it then counts for them in parts of the sides.
+            relative: whether images and masks may differ in size from the first value, for
+                which the decision is made: it is then scaled to their sides.
 
         Raises:
             BuildError: called without values, or outside a pipeline.

@@ -1,4 +1,4 @@
-"""Which box of an image an op reads: what a decoder may leave out. See `Op.reads`."""
+"""The box of an image that an op reads; a decoder may skip the rest. See `Op.reads`."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from stoker.jit import kernel
 
 @kernel
 def box_inside(top: int, left: int, box: Any, height: int, width: int) -> Any:
-    """Return the part of a box that lies inside an image: (top, left, height, width), never empty.
+    """Return the part of a box inside an image: (top, left, height, width), never empty.
 
     Args:
         top: of the box, in pixels of the image; may be negative.

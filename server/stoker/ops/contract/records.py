@@ -1,10 +1,10 @@
-"""The dtypes in which kernels see records, so that no record is taken for another.
+"""The dtypes in which kernels see records, so that numba never confuses two of them.
 
-numba counts a record type as a subtype of every other whose fields it begins with: it may then run
+numba treats a record type as a subtype of every other whose fields it begins with: it may then run
 code that was compiled for the shorter one, and warns about it. A title of the first field that
-tells the whole layout makes any two different records differ from their first field on. Titles
+contains the whole layout makes any two different records differ from their first field on. Titles
 change neither a byte nor a name. For compiled code only: contracts, graphs and users see the dtype
-as its op declares it. numba-free.
+as its op declares it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 @functools.lru_cache(maxsize=4096)
 def machine_record(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return a structured dtype as kernels see it: same names, offsets and size, marked.
+    """Return a structured dtype in the form for kernels: same names, offsets and size, titled.
 
     Args:
         dtype: parameters or draw record of an op.

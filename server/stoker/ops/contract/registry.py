@@ -1,9 +1,9 @@
-"""The registry: op name -> op class. Filled by the op modules on import, read by everybody else.
+"""The registry: op name -> op class. Op modules fill it on import, all others only read it.
 
-A name can be registered once. Earlier versions of an op may stay beside it (`register_earlier`): a
-graph that names one is bound to it, and authors choose it by `at`. The contract tests run over all
-that is registered here. An op of a user's is not: its name is `module:Class` (`stoker.jit.named`),
-and its contract tests are `stoker.ops.testing.check_op`.
+A name can be registered once. Earlier versions of an op may be registered too
+(`register_earlier`): a graph that names one is bound to it, and authors choose it with `at`. The
+contract tests run over all registered ops. User ops are not registered: their names are
+`module:Class` (`stoker.jit.named`), and their contract tests are `stoker.ops.testing.check_op`.
 """
 
 import difflib
@@ -26,7 +26,7 @@ def register(cls: T) -> T:
     """Register an op class under its name; usable as a decorator.
 
     Raises:
-        ValueError: the name is taken.
+        ValueError: the name is already registered.
     """
     if cls.name in _OPS:
         raise ValueError(f"op {cls.name!r} is registered twice: {_OPS[cls.name]} and {cls}")
@@ -35,22 +35,22 @@ def register(cls: T) -> T:
 
 
 def register_unlisted(cls: T) -> T:
-    """Register an op class that is not listed as one to use.
+    """Register an op class that is not listed for users.
 
-    Its algorithm is code of a user's, which no contract test can know, or only plans hold it.
+    Either its algorithm is user code, which no contract test can know, or only plans contain it.
 
     Raises:
-        ValueError: the name is taken.
+        ValueError: the name is already registered.
     """
     _UNLISTED.add(cls.name)
     return register(cls)
 
 
 def register_batch(cls: T) -> T:
-    """Register an op class that reads other rows (`bases.batch`): its contract is another.
+    """Register an op class that reads other rows (`bases.batch`), which has another contract.
 
     Raises:
-        ValueError: the name is taken.
+        ValueError: the name is already registered.
     """
     _BATCH.add(cls.name)
     return register(cls)
@@ -60,7 +60,7 @@ def register_earlier(cls: T) -> T:
     """Register an earlier version of an op, for graphs and authors that name it.
 
     Raises:
-        ValueError: that version is registered already.
+        ValueError: that version is already registered.
     """
     held = _EARLIER.setdefault((cls.name, cls.version), cls)
     if held is not cls or getattr(_OPS.get(cls.name), "version", None) == cls.version:
@@ -69,10 +69,10 @@ def register_earlier(cls: T) -> T:
 
 
 def name_of(op: Op) -> str:
-    """Return the name that stands in a graph: that of the registry, or `module:Class`.
+    """Return the name of an op in graphs: that of the registry, or `module:Class`.
 
     Raises:
-        BuildError: the class of a user's op cannot be imported by name, by a worker for example.
+        BuildError: the class of a user op cannot be imported by name, by a worker for example.
     """
     cls = type(op)
     if cls in (_OPS.get(cls.name), _EARLIER.get((cls.name, cls.version))):
@@ -84,12 +84,12 @@ def lookup(name: str, version: int | None = None) -> type[Op]:
     """Return the op class of that name, registered or `module:Class`.
 
     Args:
-        name: of the op.
-        version: an earlier version if that is registered; the present one for all other numbers.
+        name: name of the op.
+        version: an earlier version if that is registered; any other number gives the current one.
 
     Raises:
-        UnknownNameError: there is none; the message has the nearest name.
-        BuildError: `module:Class` may not be imported here, cannot be, or is no op.
+        UnknownNameError: there is none; the message has the most similar name.
+        BuildError: `module:Class` may not be imported here, cannot be imported, or is not an op.
     """
     if version is not None and (name, version) in _EARLIER:
         return _EARLIER[name, version]
@@ -105,12 +105,12 @@ def lookup(name: str, version: int | None = None) -> type[Op]:
 def _custom(name: str) -> type[Op]:
     found = resolve(name)
     if not (isinstance(found, type) and issubclass(found, Op)):
-        raise BuildError(f"{name!r} is no op: expected a class made of stoker.ops.Op", op=name)
+        raise BuildError(f"{name!r}: expected a subclass of stoker.ops.Op", op=name)
     return found
 
 
 def at(name: str, version: int) -> type[Op]:
-    """Return a version of an op, to be used as its class is: `at("invert", 1)(p=1.0)(image)`.
+    """Return a version of an op, to be used like its class: `at("invert", 1)(p=1.0)(image)`.
 
     Raises:
         UnknownNameError: there is no such op.
@@ -125,12 +125,12 @@ def at(name: str, version: int) -> type[Op]:
 
 
 def registered() -> Mapping[str, type[Op]]:
-    """Return all ops to use that have a kernel of ours, by name; see `choices`."""
+    """Return all ops for users that have a kernel of Stoker's, by name; see `choices`."""
     return {n: cls for n, cls in _OPS.items() if cls.kernels and n not in _UNLISTED}
 
 
 def folds() -> Mapping[str, type[Op]]:
-    """Return all ops to use that make one value of several, by name."""
+    """Return all folds for users, by name."""
     return {n: cls for n, cls in _OPS.items() if cls.folds and n not in _UNLISTED}
 
 
@@ -145,7 +145,7 @@ def batch_ops() -> Mapping[str, type[Op]]:
 
 
 def make(name: str, params: Mapping[str, Canonical], version: int | None = None) -> Op:
-    """Build an op from its name and the plain parameters that a graph holds.
+    """Build an op from its name and the plain parameters in a graph.
 
     Lists become tuples, because op parameters are hashable. `version` is as for `lookup`.
 

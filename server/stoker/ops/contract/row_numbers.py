@@ -1,6 +1,6 @@
-"""The numbers of a row, as a caller in this process gives them: seed, epoch, id, visit, view, step.
+"""The numbers of a row that a caller in this process passes: seed, epoch, id, visit, view, step.
 
-A number that is nearly right (1.5, True) would name another row than its author thinks.
+A number that is nearly right (1.5, True) would silently mean another row.
 """
 
 from typing import Final
@@ -20,10 +20,10 @@ MOST: Final = {
 
 
 def row_number(name: str, value: object) -> int:
-    """Return one of a row's numbers; NumPy's integers too become Python's.
+    """Return one of a row's numbers; NumPy integers become Python integers too.
 
     Raises:
-        UsageError: it is no whole number, or out of its range.
+        UsageError: it is not an integer, or out of range.
     """
     if type(value) is int and 0 <= value <= MOST[name]:
         return value

@@ -1,8 +1,8 @@
 """State rules that ops share: which images and masks the kernels of v1 handle.
 
 image: (H, W, C) uint8 with 1 to 4 channels; most ops take float32 too, see `floats`. mask: (H, W)
-uint8, uint16 or int32 class numbers. Values of one call must be of one size, because they take one
-decision.
+uint8, uint16 or int32 class numbers. Values of one call must have the same size, because they share
+one decision.
 """
 
 from typing import Final
@@ -11,16 +11,16 @@ from stoker.ops.contract.op import State, StateError
 from stoker.protocol.items import ItemField
 
 VISIBLE: Final = "visible_part"
-"""The field of a box that says how much of it is left."""
+"""The field of a box with the fraction of it that remains."""
 
 MASK_DTYPES: Final = ("uint8", "uint16", "int32")
 MAX_CHANNELS: Final = 4
 FLOAT: Final = "float32"
-"""Dtype of images of floats, whose levels lie in [0, 1] where an op says so."""
+"""Dtype of images of floats, whose levels are in [0, 1] if an op says so."""
 
 
 def refuse(op: str, expected: str, state: State, remedy: str) -> StateError:
-    """Return the error of a state that an op has no rule for."""
+    """Return the error for a state that an op has no rule for."""
     return StateError(
         f"{op} has no rule for {state}: expected {expected}. {remedy}", op=op, state=str(state)
     )
@@ -31,11 +31,11 @@ def require_pixels(op: str, states: tuple[State, ...], *, floats: bool = False) 
 
     Args:
         op: the op's name.
-        states: of the values of one call.
-        floats: whether the op has a rule for images of float32, too.
+        states: the states of the values of one call.
+        floats: whether the op also has a rule for images of float32.
 
     Raises:
-        StateError: naming op, state and what was expected.
+        StateError: names op, state and what was expected.
     """
     for state in states:
         if state.kind == "image":
@@ -50,17 +50,17 @@ def require_pixels(op: str, states: tuple[State, ...], *, floats: bool = False) 
     for state in states[1:]:
         if state.is_fixed and states[0].is_fixed and state.shape[:2] != states[0].shape[:2]:
             raise StateError(
-                f"{op}: values of one call are of one size, got {states[0]} and {state}. "
+                f"{op}: expected values of one size in a call, got {states[0]} and {state}. "
                 "Resize one of them first, or call the op once for each",
                 op=op,
             )
 
 
 def require_image(op: str, state: State, *, floats: bool = False) -> None:
-    """Refuse an image that is not uint8, or else float32, with 1 to 4 channels last.
+    """Refuse an image that is not uint8 (or float32, if allowed) with 1 to 4 channels last.
 
     Raises:
-        StateError: naming op, state and what was expected.
+        StateError: names op, state and what was expected.
     """
     channels = state.shape[2] if len(state.shape) == 3 else None
     dtypes = ("uint8", FLOAT) if floats else ("uint8",)
@@ -78,19 +78,19 @@ def require_image(op: str, state: State, *, floats: bool = False) -> None:
 
 
 def require_colours(op: str, states: tuple[State, ...]) -> None:
-    """Refuse images that are neither grey nor red, green and blue.
+    """Refuse images that are neither gray nor RGB.
 
     Raises:
-        StateError: naming op, state and what was expected.
+        StateError: names op, state and what was expected.
     """
     for state in states:
         if state.shape[2] not in (1, 3):
-            expected = "an image of 1 (grey) or 3 channels (red, green, blue)"
+            expected = "an image of 1 (gray) or 3 channels (red, green, blue)"
             raise refuse(op, expected, state, "Drop the other channels first")
 
 
 def visible_word(state: State) -> int:
-    """Return at which word of an item its field `visible_part` lies; 0 if boxes have none."""
+    """Return the index of the word in an item that holds `visible_part`; 0 if boxes have none."""
     end = 0
     for field in state.items:
         if state.kind == "boxes" and field == ItemField(VISIBLE, "float32"):

@@ -1,7 +1,7 @@
-"""Units of what ops decide, for people: "angle" is in degrees, "top" in pixels.
+"""Units of op decisions, for people: "angle" is in degrees, "top" in pixels.
 
-An op says its own in `Op.units`; names that mean the same in all ops stand here. A name without a
-unit is a plain number: a factor, a switch, an index.
+An op defines its own in `Op.units`; names with one meaning in all ops are defined here. A name
+without a unit is a plain number: a factor, a switch, an index.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 from stoker.ops.contract.op import Op
 
 SWITCHES: Final = ("apply", "applied", "flip", "swap", "turns")
-"""Record fields that are 0 where the op leaves its values as they are: its `p` was not hit."""
+"""Record fields that are 0 if the op did not change its values: by probability `p`."""
 
 PIXELS: Final = "px"
 DEGREES: Final = "degrees"
@@ -20,8 +20,8 @@ COMMON: Final = {
     "shear_x": DEGREES,
     "shear_y": DEGREES,
     "turns": "quarter turns",
-    "turn": "turns of the colour circle",
-    "hue": "turns of the colour circle",
+    "turn": "turns of the color circle",
+    "hue": "turns of the color circle",
     **dict.fromkeys(
         (
             "top", "left", "bottom", "right", "height", "width", "size", "unit", "hole", "corners",
@@ -38,6 +38,6 @@ def unit_of(op: Op | type[Op], field: str) -> str:
 
 
 def switch_of(op: Op | type[Op]) -> str | None:
-    """Return the record field that is 0 where the op changes nothing; None if it has no such."""
+    """Return the record field that is 0 if the op changes nothing; None if there is none."""
     names = op.record.names or ()
     return next((name for name in SWITCHES if name in names), None)

@@ -1,16 +1,16 @@
-"""An op out of one function: the decorator `define`, for ops that keep size and dtype.
+"""An op from one function: the decorator `define`, for ops that keep size and dtype.
 
     @define(most=128)
     def fog(src, dst, params, record, scratch):
         ...
 
-makes of the kernel of images the op class `fog`, with the parameter `most`; `fog(most=90)(image)`
-calls it. What an op may have besides is said by further functions: `@fog.draws(haze=int)` decides,
-`@fog.rule("mask")` is the kernel of another kind, `@fog.rule("forward")` says where points go. Each
-function is compiled, and as it stands the plain form that the interpreter runs: slow, and bit-equal
-as long as it does not depend on how machine integers overflow. What this cannot say (other sizes
-or dtypes, scratch, checks of one's own, a plain form by NumPy) is said by a class; see the guide
-"Write your own op". Runs in the author's process and in workers, when a module is imported.
+turns the kernel of images into the op class `fog`, with the parameter `most`; `fog(most=90)(image)`
+calls it. Further functions add to the op: `@fog.draws(haze=int)` decides, `@fog.rule("mask")` is
+the kernel of another kind, `@fog.rule("forward")` maps points. Each function is compiled;
+uncompiled it is the plain form that the interpreter runs: slow, and with the same bits as long as
+it does not depend on integer overflow. An op that needs more (other sizes or dtypes, scratch,
+its own checks, a plain form in NumPy) is written as a class; see the guide "Write your own op".
+Runs in the author's process and in workers, when a module is imported.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Defined(Op):
     """Base of the ops that `define` makes; their parameters are single numbers."""
 
     def check(self) -> None:
-        """Check that each parameter is of the type of its default."""
+        """Check that each parameter has the type of its default."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             self.settle(**{field.name: _checked(self.name, field.name, value, field.default)})
@@ -55,12 +55,12 @@ class Defined(Op):
         """Return the decorator that gives another kind its kernel, or the op its `forward`.
 
         Raises:
-            BuildError: the kind has a rule already, is none, or is boxes or keypoints.
+            BuildError: the kind is unknown or already has a rule, or is boxes or keypoints.
         """
         if kind in ITEM_KINDS:
             raise BuildError(
-                f'{cls.name}: {kind} go where @{cls.name}.rule("{FORWARD}") says: a function of '
-                "(params, record, sizes) that returns nine numbers"
+                f'{cls.name}: {kind} follow the map of @{cls.name}.rule("{FORWARD}"): a function '
+                "of (params, record, sizes) that returns nine numbers"
             )
         taken = cls.forward is not None if kind == FORWARD else kind in cls.kernels
         if taken or kind not in (*KINDS, FORWARD):
@@ -81,13 +81,13 @@ class Defined(Op):
         """Return the decorator of `draw(key, params, height, width, record)`.
 
         Args:
-            fields: what the record holds: name -> bool, int or float.
+            fields: the fields of the record: name -> bool, int or float.
 
         Raises:
-            BuildError: the op draws already, or a field is of another type.
+            BuildError: the op already draws, or a field has another type.
         """
         if cls.random or not fields or not set(fields.values()) <= set(FORMATS):
-            what = "it draws already" if cls.random else f"got {fields or 'no field'}"
+            what = "it already draws" if cls.random else f"got {fields or 'no fields'}"
             raise BuildError(
                 f"{cls.name}: draws: expected once the fields of the record, each bool, int or "
                 f"float: {what}"
@@ -105,23 +105,23 @@ class Defined(Op):
 def define(
     *, kind: str = "image", version: int = 1, **parameters: bool | float
 ) -> Callable[[Callable[..., Any]], type[Defined]]:
-    """Return the decorator that makes an op of a kernel `run(src, dst, params, record, scratch)`.
+    """Return the decorator that makes an op from a kernel `run(src, dst, params, record, scratch)`.
 
     Args:
         kind: what the function transforms: image, mask, array, label or scalar.
-        version: of the op; raise it with any change to a draw or a pixel.
-        parameters: name -> default; a truth value, whole number or float, which is its type.
+        version: of the op; increase it with any change to a draw or a pixel.
+        parameters: name -> default; a bool, int or float, which is also the parameter's type.
 
     Raises:
-        BuildError: a parameter is no number, or has a name that ops have in use; the function is
-            no plain function at the top level of a module.
+        BuildError: a parameter's default is not a number, or its name is used by ops; the
+            function is not a plain function at the top level of a module.
     """
     for name, default in parameters.items():
         if type(default) not in FORMATS or name in RESERVED:
             what = "that name is in use" if name in RESERVED else f"got {default!r}"
             raise BuildError(
-                f"define: parameter {name!r}: expected a default that is a truth value, a whole "
-                f"number or a float, which the op can be called without: {what}"
+                f"define: parameter {name!r}: expected a default that is a bool, int or "
+                f"float and a name that ops do not use: {what}"
             )
 
     def make(function: Callable[..., Any]) -> type[Defined]:

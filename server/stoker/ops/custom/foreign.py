@@ -1,19 +1,19 @@
-"""Python functions of users' in a pipeline: how one is called, so that the law holds.
+"""User Python functions in a pipeline: how they are called, so that every row stays reproducible.
 
-A function gets an array of one sample and gives an array back; or several arrays, and gives as many
-back, as a tuple or list. What it may draw from is one of:
+A function receives an array of one sample and returns an array; or it receives several arrays, and
+returns as many, as a tuple or list. Its source of randomness is one of:
 
 - `generator`: it is called as `function(array, rng)`, or `function(one, two, rng)`. `rng` is a
   NumPy Generator over the Philox blocks of this row's key, so its numbers belong to (stream, seed,
   epoch, id, visit, view).
 - `global`: it is called as `function(array)`. Before each call Python's `random`, `numpy.random`
-  and, if it is loaded, torch's CPU generator are seeded from the row's key; afterwards they are put
-  back as they were.
+  and, if it is loaded, torch's CPU generator are seeded from the row's key; afterwards their old
+  states are restored.
 - `none`: it is called as `function(array)` and draws nothing.
 
-Whether it keeps to that is tried when a pipeline is built (`try_function`): same row, same bytes,
-whatever was computed before and whatever state the global generators are in. A `torch.nn.Module`
-gets an image as a (C, H, W) tensor, without gradients, and its result is turned back.
+A trial when a pipeline is built checks that the function complies (`try_function`): same row, same
+bytes, independent of earlier calls and of the states of the global generators. A `torch.nn.Module`
+receives an image as a (C, H, W) tensor, without gradients, and its result is converted back.
 
 A call runs on one thread under the interpreter lock; any thread may call.
 """
@@ -35,17 +35,17 @@ from stoker.rng.streams import Key, make_key
 
 RANDOMNESS: Final = ("generator", "global", "none")
 VARIED_SIDE: Final = 256
-"""Side of the noise that a function is tried on where sizes differ from sample to sample."""
+"""Side of the trial noise if sizes differ from sample to sample."""
 
 _globals = threading.RLock()
 
 
 class CallError(Exception):
-    """A function failed on one sample, or gave back something else than was declared."""
+    """A function failed on one sample, or its result differs from the declaration."""
 
 
 def call_function(function: Any, randomness: str, arrays: Sequence[np.ndarray], key: Key) -> Any:
-    """Call a function on one sample and return what it gives back.
+    """Call a function on one sample and return its result.
 
     Args:
         function: the function, or a `torch.nn.Module`.
@@ -84,7 +84,7 @@ def call_into(
     """Call a function on `srcs` and copy its results to `dsts`, as many.
 
     Raises:
-        CallError: it raised, or a result has another dtype or shape than its `dst`.
+        CallError: it raised, or a result differs from its `dst` in dtype or shape.
     """
     for result, dst in zip(call(what, function, randomness, srcs, key), dsts, strict=True):
         put(what, result, dst)
@@ -96,19 +96,19 @@ def call(
     """Call a function on `srcs` and return its results, as many.
 
     Raises:
-        CallError: it raised, or gave another number of results.
+        CallError: it raised, or returned another number of results.
     """
     try:
         given = call_function(function, randomness, srcs, key)
         if len(srcs) == 1:
             return [np.asarray(given)]
         results = [np.asarray(one) for one in given] if isinstance(given, tuple | list) else []
-    except Exception as error:  # whatever the user's function raises
+    except Exception as error:  # any exception of the user's function
         raise CallError(f"{what} raised {type(error).__name__}: {error}{_line(error)}") from error
     if len(results) != len(srcs):
         got = f"{len(results)} of them" if results else type(given).__name__
         raise CallError(
-            f"{what} gave {got}, expected a tuple of {len(srcs)} arrays, as it is given"
+            f"{what} gave {got}, expected a tuple of {len(srcs)} arrays, one per argument"
         )
     return results
 
@@ -122,7 +122,7 @@ def put(what: str, result: np.ndarray, dst: np.ndarray) -> None:
     if result.dtype != dst.dtype or result.shape != dst.shape:
         raise CallError(
             f"{what} gave {result.dtype} of shape {result.shape}, expected {dst.dtype} of shape "
-            f"{dst.shape}: declare what comes out with size=, channels= and dtype="
+            f"{dst.shape}: declare the result with size=, channels= and dtype="
         )
     dst[...] = result
 
@@ -130,13 +130,13 @@ def put(what: str, result: np.ndarray, dst: np.ndarray) -> None:
 def try_function(
     what: str, function: Any, randomness: str, srcs: Sequence[State], dsts: Sequence[State]
 ) -> None:
-    """Refuse a function that cannot keep the law, or that gives something else than declared.
+    """Refuse a function that is not reproducible, or whose result differs from the declaration.
 
-    It is called on noise: the same row four times, with another row and other states of the global
-    generators in between.
+    It is called on noise: four times for the same row, with another row and other states of the
+    global generators in between.
 
     Raises:
-        StateError: naming the function, what was seen and the remedy.
+        StateError: names the function, what was observed and the remedy.
     """
     rng = generator(make_key(1, 2, 3, 4))
     values, others = ([noise(_sides(src), src.dtype, rng) for src in srcs] for _ in range(2))
@@ -152,8 +152,8 @@ def try_function(
                 if randomness != "global" and not left_alone():
                     raise StateError(
                         f"{what} draws from a global generator (random, numpy.random or torch), "
-                        "which all rows share: draw from the generator it is given, or call it "
-                        "with randomness='global', so that they are seeded for each row"
+                        "which all rows share: draw from the generator that it receives, or call it"
+                        " with randomness='global', so that they are seeded for each row"
                     )
         except CallError as error:
             tried = " and ".join(str(src) for src in srcs)
@@ -163,14 +163,14 @@ def try_function(
         if turn != 2 and result != results[0]:
             raise StateError(
                 f"{what} cannot be used: it gave two results for one row, so the stream would "
-                "depend on workers and timing. It draws from a generator of its own, or keeps "
-                "something from call to call: draw from the generator it is given "
+                "depend on workers and timing. It draws from its own generator, or keeps state "
+                "from call to call: draw from the generator that it receives "
                 "(randomness='generator'), or from the global ones (randomness='global')"
             )
 
 
 def _sides(state: State) -> list[int]:
-    """Return the sides of a value that a function is tried on."""
+    """Return the sides of a trial value for a function."""
     return [
         side if side is not None else min(bound, VARIED_SIDE)
         for side, bound in zip(state.shape, state.bound, strict=True)
@@ -178,13 +178,13 @@ def _sides(state: State) -> list[int]:
 
 
 def _output(state: State, value: np.ndarray) -> np.ndarray:
-    """Return memory for what is made of a value."""
+    """Return memory for the result of a value."""
     shape = state.shape if state.is_fixed else (*value.shape[:2], *state.shape[2:])
     return np.empty(tuple(side or 0 for side in shape), state.dtype)
 
 
 def noise(shape: Sequence[int], dtype: Any, rng: np.random.Generator) -> np.ndarray:
-    """Return values that foreign code is tried on: floats in [0, 1), else integers below 256."""
+    """Return trial values for foreign code: floats in [0, 1), else integers below 256."""
     kind = np.dtype(dtype)
     if kind.kind == "f":
         return rng.random(tuple(shape)).astype(kind)
@@ -215,7 +215,7 @@ def _call_module(module: Any, arrays: Sequence[np.ndarray]) -> Any:
 
 @contextlib.contextmanager
 def seeded(key: Key) -> Iterator[None]:
-    """Seed the global generators from a row's key, and put them back."""
+    """Seed the global generators from a row's key, and restore them afterwards."""
     with _globals:
         before = _states()
         try:
@@ -227,7 +227,7 @@ def seeded(key: Key) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _kept(turn: int) -> Iterator[Any]:
-    """Put the global generators in a state of this turn; yields a check that nobody drew."""
+    """Set the global generators to the state of this turn; yields a check that nobody drew."""
     with _globals:
         before = _states()
         try:

@@ -1,12 +1,11 @@
-"""What code of users' is: source and versions, as they stand in a pipeline's identity.
+"""The provenance of user code: source and versions, as part of a pipeline's identity.
 
-Followed from the module that a name lies in: whatever its globals come from. A module that no
+The search starts at the module of a name and follows the origins of its globals. A module that no
 installed distribution owns is the user's own: its source file counts, and is followed in turn. A
-module of a distribution counts by that distribution's name and version. The standard library and
+module of a distribution counts as that distribution's name and version. The standard library and
 Stoker itself do not count: the interpreter is part of the installation, and ops have versions.
 
-Only names that are there at the top level of a module are seen; what a function imports inside
-itself is not.
+Only names at the top level of a module are found; imports inside functions are not.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def provenance(module: str, thing: Any) -> Provenance:
 
     Args:
         module: name of a module that is imported.
-        thing: what lies in it; its class may come from elsewhere.
+        thing: an object in it; its class may come from elsewhere.
 
     Raises:
         BuildError: the module has no source file.
@@ -85,7 +84,7 @@ def _source_digest(name: str) -> str:
         return hashlib.blake2b(Path(path or "").read_bytes(), digest_size=16).hexdigest()
     except OSError:
         raise BuildError(
-            f"module {name!r} has no source file, so nobody could tell whether its code changed: "
+            f"module {name!r} has no source file, so a change of its code could not be detected: "
             "put the code into a file"
         ) from None
 

@@ -1,11 +1,12 @@
-"""Ops draw through their key alone: code that names another generator is refused, unread and unrun.
+"""An op may draw only through its key; code that refers to another generator is rejected.
 
-A row is a pure function of its key. numba compiles `np.random` inside a kernel without a word, into
-a generator of each worker's own, and NumPy's would differ from that: so a row would depend on who
-computes it. Hence, when a pipeline is bound, the functions of a user's op and all functions of the
-user's that they call are read, as byte code, for names that lead to `random`, `numpy.random` or
-`secrets`. Nothing is run. A generator that reaches a function in another way, as an element of a
-container for example, is not seen here; `stoker.ops.testing.check_op` runs an op twice and sees it.
+A row is a pure function of its key. numba silently compiles `np.random` inside a kernel to a
+generator of each worker, and NumPy's would give other numbers: the row would depend on the process
+that computes it. So when a pipeline is bound, the byte code of a user op's functions, and of all
+user functions that they call, is searched for names that lead to `random`, `numpy.random` or
+`secrets`. Nothing is executed. A generator that reaches a function in another way, as an element of
+a container for example, is not found here; `stoker.ops.testing.check_op` runs an op twice and
+detects it.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ _NOTHING: Final = object()
 
 
 def check_purity(op: type[Op]) -> None:
-    """Refuse an op whose code names a generator of random numbers; ours are held by a test.
+    """Refuse a user op whose code names a random number generator; a test checks Stoker's own ops.
 
     Raises:
-        BuildError: naming the function, its file and line, and what to do.
+        BuildError: names the function, its file and line, and the remedy.
     """
     if op.__module__.startswith(_OURS):
         return
@@ -95,7 +96,7 @@ def _is_generator(value: Any) -> bool:
 
 
 def _home(value: Any) -> str:
-    """Return the module of a value, of NumPy's parts the public one."""
+    """Return the module of a value; for parts of NumPy the public one."""
     if isinstance(value, ModuleType):
         name = value.__name__
     else:

@@ -1,6 +1,6 @@
-"""`ops.python`: a Python function of the user's as a step of a pipeline.
+"""`ops.python`: a user's Python function as a step of a pipeline.
 
-On one value after the other (`stoker.ops.custom.python_call`), or on all of them at once
+It runs on one value after the other (`stoker.ops.custom.python_call`), or on all of them at once
 (`stoker.ops.custom.python_together`). Runs where a pipeline is written.
 """
 
@@ -30,20 +30,20 @@ def python(
     """Call a Python function on values of a pipeline, one sample at a time; see `PythonCall`.
 
     Args:
-        function: a function at the top level of a module, or `"module:attr"` of any object that
-            can be called: `function(array, rng)`, or `function(array)` unless randomness is
+        function: a function at the top level of a module, or `"module:attr"` of any callable
+            object: `function(array, rng)`, or `function(array)` unless randomness is
             "generator". Images are (H, W, C), masks (H, W). A `torch.nn.Module` gets (C, H, W).
         values: images, masks or arrays; each call begins with the same generator state.
         randomness: "generator", "global" or "none".
-        size: height and width that come out, where it is not that of what goes in.
-        channels: of images that come out, where it is not that of what goes in.
-        dtype: that comes out, where it is not that of what goes in; of images alone where
-            `together`.
-        together: call it once with all values, `function(one, two, rng)`; it gives as many back.
+        size: height and width of the result, if they differ from the input's.
+        channels: channels of resulting images, if they differ from the input's.
+        dtype: dtype of the result, if it differs from the input's; with `together`, of images
+            alone.
+        together: call it once with all values, `function(one, two, rng)`; it returns as many.
         stream: stream name; by default the function's name.
 
     Raises:
-        BuildError: no worker could import the function by name, or it cannot keep the law.
+        BuildError: no worker could import the function by name, or it is not reproducible.
     """
     name = function if isinstance(function, str) else reference(function, f"function {function!r}")
     code = provenance(name.partition(":")[0], resolve(name, trusted=True))
@@ -52,7 +52,7 @@ def python(
     if not together:
         return PythonCall(*said)(*values, stream=stream)
     if not 2 <= len(values) <= MOST:
-        raise BuildError(f"{name}: together=True is about 2 to {MOST} values, got {len(values)}")
+        raise BuildError(f"{name}: together=True takes 2 to {MOST} values, got {len(values)}")
     first, *others = (PythonTogether(*said, result) for result in range(len(values)))
     made = [first(*values, stream=stream)]
     same = values[0].tracer.stream_of(first)

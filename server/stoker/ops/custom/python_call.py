@@ -1,12 +1,12 @@
-"""A Python function of the user's as a step of a pipeline: slower than a compiled op, and allowed.
+"""A user's Python function as a step of a pipeline: slower than a compiled op, but supported.
 
-The pipeline stays one compiled call for each row: where the function stands, the machine code
+The pipeline remains one compiled call for each row: at the function's place the machine code
 calls back into Python with the addresses of source and destination. So branches, memory and every
-other op are as they always are. What the function may draw from, and how it is tried when the
-pipeline is built, is in `custom.foreign`; its identity (name, source, distributions) stands in
-the graph, and a process whose code is another one refuses to build.
+other op work as usual. `custom.foreign` describes the sources of randomness, and the trial when the
+pipeline is built. The function's identity (name, source, distributions) is part of the graph, and a
+process whose code differs refuses to build.
 
-The function runs in whatever process computes rows: in workers, one thread each.
+The function runs in the process that computes rows: in workers, one thread each.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def call_address(address: Any, argument: Any) -> None:
 
 @kernel(twin="stoker.ops.custom.python_call_compiled:element")
 def element(array: Any) -> int:
-    """Return the place of an array's dtype in `ELEMENTS`."""
+    """Return the index of an array's dtype in `ELEMENTS`."""
     return ELEMENTS.index(array.dtype.name)
 
 
@@ -110,11 +110,11 @@ class PythonCall(Op):
     Attributes:
         function: `module:attr` of the function.
         source: digest of its source, see `stoker.ops.custom.provenance`.
-        distributions: `name version` of what it uses.
-        randomness: what it draws from: generator, global or none.
-        size: (height, width) that comes out; None: that of what goes in.
-        channels: of the image that comes out; None: as many as go in.
-        dtype: that comes out; None: that of what goes in.
+        distributions: `name version` of each distribution it uses.
+        randomness: its source of randomness: generator, global or none.
+        size: (height, width) of the result; None: that of the input.
+        channels: channels of the resulting image; None: as many as the input's.
+        dtype: dtype of the result; None: that of the input.
     """
 
     function: str
@@ -136,10 +136,10 @@ class PythonCall(Op):
     calls_python: ClassVar[bool] = True
 
     def check(self) -> None:
-        """Check the parameters, and that the code is what the pipeline was written with.
+        """Check the parameters, and that the code is the one that the pipeline was written with.
 
         Raises:
-            BuildError: the function may not be imported here, cannot be, or is other code.
+            BuildError: the function may not or cannot be imported here, or is other code.
         """
         if self.randomness not in RANDOMNESS:
             raise checks.refuse(
@@ -159,13 +159,13 @@ class PythonCall(Op):
                 f"{found.source} of {_listed(found.distributions)}, expected {self.source} of "
                 f"{_listed(self.distributions)}: install the same versions on both sides"
             )
-        # An op's name is its default stream name; `python` alone would be everybody's.
+        # An op's name is its default stream name; all functions would share `python`.
         self.settle(name=self.function.rpartition(":")[2], random=self.randomness != "none")
 
     def _function(self) -> Any:
         function = resolve(self.function)
         if not callable(function):
-            raise BuildError(f"{self.function} is no function: expected something to call")
+            raise BuildError(f"{self.function}: expected a callable object")
         return function
 
     def params(self) -> np.ndarray:
@@ -174,10 +174,10 @@ class PythonCall(Op):
         return np.array((address, *(self.size or (0, 0))), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return what is declared to come out; the function is tried on noise.
+        """Return the declared states of the results; the function is tried on noise.
 
         Raises:
-            StateError: a kind or dtype cannot be handed over, or the function cannot keep the law.
+            StateError: a kind or dtype is not supported, or the function is not reproducible.
         """
         self.require_kinds(states)
         results = tuple(self.after(state) for state in states)
@@ -186,10 +186,10 @@ class PythonCall(Op):
         return results, HEADER_BYTES
 
     def after(self, state: State) -> State:
-        """Return what is declared to come out for one value.
+        """Return the declared state of the result for one value.
 
         Raises:
-            StateError: a dtype cannot be handed over.
+            StateError: a dtype is not supported.
         """
         if state.dtype not in ELEMENTS or len(state.shape) > MAX_RANK:
             raise StateError(
@@ -232,12 +232,12 @@ _callbacks: dict[tuple[Any, ...], Any] = {}
 def callback(
     name: str, randomness: str, call: Callable[..., None], enter: Callable[..., None]
 ) -> int:
-    """Return the address of the C function that calls a function; it lives as long as we do.
+    """Return the address of a C function that calls a function; it lives as long as the process.
 
     Args:
-        name: of the function.
-        randomness: what it draws from.
-        call: `call(name, function, randomness, ...)`: how it is called.
+        name: name of the function.
+        randomness: its source of randomness.
+        call: `call(name, function, randomness, ...)`: the way to call it.
         enter: `enter(call, words)`: reads what machine code has written and calls.
     """
     function = resolve(name)
@@ -252,7 +252,7 @@ def callback(
 
 
 def called(params: Any) -> Callable[..., None]:
-    """Return what the callback of some parameters calls."""
+    """Return the function that the callback of some parameters calls."""
     return _CALLS[int(params["callback"])]
 
 
@@ -262,7 +262,7 @@ def key_of(record: Any) -> Key:
 
 
 def _guarded(enter: Callable[..., None], call: Callable[..., None], header: int) -> None:
-    """What machine code calls: nothing may escape, so a failure is kept for the engine."""
+    """The entry point for machine code: no exception may escape, so it is kept for the engine."""
     try:
         if not getattr(_failures, "list", None):
             enter(call, header)

@@ -1,4 +1,4 @@
-"""Compiled twins of what `stoker.ops.custom.python_call` cannot say in Python. Imports numba."""
+"""Compiled twins of the parts of `stoker.ops.custom.python_call` that need numba. Imports numba."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def call_address(typingctx: Any, address: Any, argument: Any) -> Any:
 
 @intrinsic
 def element(typingctx: Any, array: Any) -> Any:
-    """The place of an array's dtype in `ELEMENTS`."""
+    """The index of an array's dtype in `ELEMENTS`."""
     number = ELEMENTS.index(np.dtype(as_dtype(array.dtype)).name)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:

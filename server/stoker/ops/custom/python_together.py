@@ -1,10 +1,10 @@
-"""A Python function of the user's that gets several values of a sample at once, and gives as many.
+"""A user's Python function that receives several values of a sample at once, and returns as many.
 
-What it makes of each value is a result of its own, so each is a fold of all values: machine code
-writes down where they lie, one after the other, and calls back with the last. The op of each result
-draws from one stream name, so their keys are one; the function is called for the first result that
-is wanted, and what it gave is kept until the row's last one was taken, or another call comes. Kept
-results are used only for the same function, key and bytes of all values. Otherwise as
+Each value has its own result, so each result is a fold of all values: machine code collects the
+addresses, one after the other, and calls back with the last. The ops of all results draw from one
+stream name, so their keys are equal; the function is called for the first result that is needed,
+and its results are kept until the row's last one was taken, or another call comes. Kept results are
+used only for the same function, key and bytes of all values. Everything else is as in
 `stoker.ops.custom.python_call`.
 
 Limits: 2 to 8 images, masks and arrays. Results have the sizes of the values, or `size`; images
@@ -53,7 +53,7 @@ _kept = threading.local()
 
 
 class _Kept(NamedTuple):
-    """What a function gave for a row, and all that it depends on."""
+    """The results of a function for a row, and everything that they depend on."""
 
     name: str
     randomness: str
@@ -85,7 +85,7 @@ class PythonTogether(PythonCall):
     """One result of a function of several values; written as `ops.python(..., together=True)`.
 
     Attributes:
-        result: which one, from 0.
+        result: index of the result, from 0.
     """
 
     result: int = 0
@@ -108,11 +108,11 @@ class PythonTogether(PythonCall):
         return np.array((address, *(self.size or (0, 0)), self.result), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return what is declared of this result; the function is tried on noise.
+        """Return the declared state of this result; the function is tried on noise.
 
         Raises:
-            StateError: there are too many values, one cannot be handed over, or the function cannot
-                keep the law.
+            StateError: there are too many values, one is not supported, or the function is not
+                reproducible.
         """
         for state in states:
             if state.kind not in self.folds:
@@ -125,14 +125,14 @@ class PythonTogether(PythonCall):
         frames = [state.kind in IMAGE_KINDS for state in states]
         if not all(state.is_fixed for state in results) and not frames[0]:
             raise StateError(
-                f"{self.function}: sizes differ from sample to sample, and the first value says "
-                f"which it is: expected an image or mask first, got {states[0]}"
+                f"{self.function}: sizes differ from sample to sample, and the first value gives "
+                f"the size: expected an image or mask first, got {states[0]}"
             )
         _tried(replace(self, result=0), states, results)
         return (results[self.result],), WORDS * 8
 
     def after(self, state: State) -> State:
-        """Return what is declared to come out for one value; `dtype` is that of images."""
+        """Return the declared state of the result for one value; `dtype` is that of images."""
         result = super().after(state)
         if state.kind == "image":
             return result
@@ -153,7 +153,7 @@ def _call(
     result: int,
     key: Key,
 ) -> None:
-    """Give one result; the function is called unless it was for this row and these values."""
+    """Write one result; the function is called unless the kept results fit row and values."""
     kept: _Kept | None = getattr(_kept, "last", None)
     _kept.last = None
     if kept is None or not _is_of(kept, name, randomness, srcs, key):

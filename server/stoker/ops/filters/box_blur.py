@@ -3,12 +3,13 @@
 Draws: `stoker.ops.bases.blur`. The image is mirrored at its outermost pixel. With n pixels in the
 window and their sum s the level is (2 s + n) // (2 n), exact: n is odd, so there are no ties.
 
-Rows of the window are summed column by column and kept while it moves down; sums along a row are
-differences of running sums, but for three. So the work does not grow with the window.
+Rows of the window are summed column by column, and the sums are updated as it moves down; sums
+along a row are differences of running sums, except for windows of three. So the work does not grow
+with the window.
 
-Of floats it is a filter along both axes (`stoker.ops.kernels.windows_floats`) with weights of
-float32(1 / side), the middle one 1 less all others, of float64; no running sums, whose errors would
-depend on pixels far away.
+For floats it is a filter along both axes (`stoker.ops.kernels.windows_floats`) with weights of
+float32(1 / side), the middle one being 1 less all others, in float64; it uses no running sums,
+whose errors would depend on pixels far away.
 """
 
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ def add_line(image: Any, at: Any, sums: Any) -> None:
 
 @kernel
 def swap_line(image: Any, add: Any, drop: Any, sums: Any) -> None:
-    """Add the line at index `add` and take the one at index `drop` away."""
+    """Add the line at index `add` and subtract the one at index `drop`."""
     for j in range(np.uint64(sums.size)):
         sums[j] = np.uint16(sums[j] + image[add + j] - image[drop + j])
 
@@ -57,7 +58,7 @@ def mean(total: Any, inverse: Any) -> Any:
     """Return an int32 sum times the inverse of its count, rounded.
 
     Sums are below 2**20 and exact as float32. A mean is at least 1 / 7938 away from a half and the
-    float32 result wrong by less than 1 / 20000, so the rounding is exact.
+    float32 result has an error below 1 / 20000, so the rounding is exact.
     """
     return np.uint8(np.int32(np.float32(np.float32(total) * inverse) + HALF))
 
@@ -73,7 +74,7 @@ def store_threes(sums: Any, step: Any, inverse: Any, image: Any, at: Any, count:
 
 @kernel
 def store_means(totals: Any, reach: Any, inverse: Any, image: Any, at: Any, count: Any) -> None:
-    """Write the means of `count` windows, out of running sums `reach` values apart."""
+    """Write the means of `count` windows, from running sums `reach` values apart."""
     for j in range(count):
         total = np.int32(np.uint32(totals[j + reach] - totals[j]))
         image[at + j] = mean(total, inverse)

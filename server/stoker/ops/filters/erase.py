@@ -3,8 +3,8 @@
 Draws: 0 applied if uniform < p. Then up to ten attempts, each with an area uniform in `scale` times
 the image's and a ratio, height / width, log-uniform in `ratio`; the first box that is smaller than
 the image in both directions is placed uniformly. Attempt a reads draws 4a + 1 (area), 4a + 2
-(ratio), 4a + 3 (top), 4a + 4 (left). Sides are rounded to floor(x + 0.5). If none fits the box is
-empty.
+(ratio), 4a + 3 (top), 4a + 4 (left). Sides are rounded to floor(x + 0.5). If no attempt fits, the
+box is empty.
 """
 
 from dataclasses import dataclass
@@ -86,7 +86,7 @@ def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 @kernel
 def _rescale(params: Any, record: Any, sizes: Any) -> bool:
-    if record["height"] > 0:  # else no box fitted, and none does
+    if record["height"] > 0:  # else no box fitted
         rescale_box(params, record, sizes)
     return True
 
@@ -97,9 +97,9 @@ class Erase(Fills, PixelOp):
     """Fill a random box.
 
     Attributes:
-        scale: (low, high) of the box's area, as parts of the image's area.
+        scale: (low, high) of the box's area, as fractions of the image's area.
         ratio: (low, high) of the box's height / width.
-        fill: grey level of erased pixels, or one for each channel.
+        fill: gray level of erased pixels, or one for each channel.
         mask_fill: class number of erased pixels.
         p: probability.
     """
@@ -147,7 +147,7 @@ class Erase(Fills, PixelOp):
         return np.array((*self.scale, *self.ratio, *self.fills(), self.p), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         declared = super().declare(states)
         self.require_fills(states)
         return declared

@@ -2,10 +2,11 @@
 
 Draws: 0 applied if uniform < p; 1 sigma, uniform in its range. Weight i of the window is
 floor(2**16 * g(i) + 0.5), g(i) = exp(-(i / sigma)**2 / 2) over the sum of the window; the middle
-one takes what is missing to 2**16. Sums, rounding and edges: `stoker.ops.kernels.windows`.
+weight is adjusted so that the sum is 2**16. Sums, rounding and edges:
+`stoker.ops.kernels.windows`.
 
-Of floats weight i is g(i) rounded to float32, the middle one 1 less all others, of float64. Sums
-and edges: `stoker.ops.kernels.windows_floats`.
+For floats weight i is g(i) rounded to float32, the middle one being 1 less all others, in float64.
+Sums and edges: `stoker.ops.kernels.windows_floats`.
 """
 
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ def bell(i: int, sigma: float) -> float:
 
 @kernel
 def bell_sum(sigma: float, count: int) -> float:
-    """Return the sum of the Gaussian at distances 0, and twice 1, ..., count - 1."""
+    """Return the Gaussian at distance 0, plus twice that at distances 1, ..., count - 1."""
     total = 1.0
     for i in range(1, count):
         total += 2.0 * bell(i, sigma)

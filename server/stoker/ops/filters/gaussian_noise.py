@@ -1,12 +1,12 @@
-"""Add Gaussian noise, with probability p: every value of every pixel its own, out of one counter.
+"""Add Gaussian noise, with probability p: independent for every value, from one counter.
 
 Draws: 0 applied if uniform < p; 1 sigma, uniform in its range; 2 words 0 and 1: a Philox key, the
 record's `seed`. Value n of the image, in memory order, takes bytes 2n and 2n + 1 of the blocks
-0, 1, ... of that key (counter (b, 0, 0, 0), words little-endian), so any value can be had alone.
+0, 1, ... of that key (counter (b, 0, 0, 0), words little-endian), so each value is independent.
 
-A byte stands for one of 256 equally likely points of the normal distribution; the noise is the sum
-of two, scaled to the variance sigma**2, in units of 2**-16 level. It is bell-shaped to 4.08 sigma,
-where it ends; its excess kurtosis is above -0.1.
+A byte selects one of 256 equally likely points of the normal distribution; the noise is the sum
+of two, scaled to the variance sigma**2, in units of 2**-16 level. It is bell-shaped up to its
+maximum at 4.08 sigma; its excess kurtosis is above -0.1.
 
 Floats have the same noise over 255: the integer sum of two points, rounded to float32, times
 float32(1 / (255 * 2**16)), is added to the value, which is clipped.
@@ -35,7 +35,7 @@ TWO: Final = np.uint64(2)
 ONE: Final = np.uint64(1)
 SHIFT: Final = np.int32(16)
 PART: Final = np.float32(1 / (255 * 65536))
-"""What 2**-16 level is of floats."""
+"""2**-16 level as a float."""
 
 
 @kernel
@@ -69,7 +69,7 @@ def add_noise(image: Any, start: Any, count: Any, table: Any, noise: Any) -> Non
 
 @kernel
 def add_noise_floats(image: Any, start: Any, count: Any, table: Any, noise: Any) -> None:
-    """Add the noise to floats, as `add_noise` does to levels."""
+    """Add the noise to floats, as `add_noise` does for levels."""
     for i in range(count):
         at, k = start + i, TWO * i
         both = np.int32(table[np.uint64(noise[k])] + table[np.uint64(noise[k + ONE])])
@@ -78,7 +78,7 @@ def add_noise_floats(image: Any, start: Any, count: Any, table: Any, noise: Any)
 
 @kernel
 def fill_noise(first: int, size: int, record: Any, noise: Any) -> Any:
-    """Write the noise bytes of values from block `first` on; return the first value, and how many.
+    """Write the noise bytes of values from block `first` on; return the first value and a count.
 
     `size` is of the whole image, and `noise` has room for `BLOCKS` blocks.
     """
@@ -142,7 +142,7 @@ class GaussianNoise(PixelOp):
     """Add Gaussian noise.
 
     Attributes:
-        sigma_range: (low, high) of the standard deviation, in grey levels, of floats in units of
+        sigma_range: (low, high) of the standard deviation, in gray levels, for floats in units of
             1 / 255, from 0 to 128.
         p: probability.
     """
@@ -160,7 +160,7 @@ class GaussianNoise(PixelOp):
     }
     draw = staticmethod(_draw)
     rescale: ClassVar[None] = None
-    units: ClassVar[dict[str, str]] = {"sigma": "grey levels"}
+    units: ClassVar[dict[str, str]] = {"sigma": "gray levels"}
 
     def check(self) -> None:
         """Check the parameters."""

@@ -1,9 +1,9 @@
 """Fill a grid of squares, with probability p, in image and mask: GridMask (Chen et al., 2020).
 
-Draws: 0 applied if uniform < p; 1 the grid's unit, an integer in its range; 2 and 3 how far the
-grid is moved up and left, integers below the unit. A square is
+Draws: 0 applied if uniform < p; 1 the grid's unit, an integer in its range; 2 and 3 the shift of
+the grid up and left, integers below the unit. A square is
 floor(unit * ratio + 0.5) pixels wide, at least 1 and less than the unit; pixel (y, x) is filled
-where both (y + top) mod unit and (x + left) mod unit are below that. Not rotated.
+if both (y + top) mod unit and (x + left) mod unit are below that. The grid is not rotated.
 """
 
 from dataclasses import dataclass
@@ -90,9 +90,9 @@ class GridMask(Fills, PixelOp):
     """Fill a grid of squares.
 
     Attributes:
-        unit_range: (low, high) of the distance from square to square, in whole pixels.
-        ratio: side of a square, as part of the unit.
-        fill: grey level of filled pixels, or one for each channel.
+        unit_range: (low, high) of the distance from square to square, in pixels (integers).
+        ratio: side of a square, as a fraction of the unit.
+        fill: gray level of filled pixels, or one for each channel.
         mask_fill: class number of filled pixels.
         p: probability.
     """
@@ -142,7 +142,7 @@ class GridMask(Fills, PixelOp):
         return np.array(values, self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         declared = super().declare(states)
         self.require_fills(states)
         return declared

@@ -1,9 +1,9 @@
-"""Compress and decompress as JPEG, with probability p: what it does to pixels, without the file.
+"""Compress and decompress as JPEG, with probability p: the effect on pixels, without the file.
 
 Draws: 0 applied if uniform < p; 1 the quality, an integer of its range. The pixels are those of
 libjpeg for that quality with its defaults (4:2:0, accurate integer transform, smooth upsampling of
-chroma), bit for bit: all but entropy coding, which loses nothing, happens here. An image of one
-channel is luma.
+chroma), bit for bit: everything except entropy coding, which is lossless, happens here. An image of
+one channel is luma.
 
 Planes: `kernels.jpeg_planes`; blocks: `kernels.jpeg_blocks`. Tables: ITU-T T.81, K.1 and K.2,
 scaled as the Independent JPEG Group's library does.
@@ -90,12 +90,12 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     quality = int(record["quality"])
     work, at = scratch[:WORK], padded(WORK)
     stride = whole_blocks(width)
-    grey = scratch[at : at + whole_blocks(height) * stride]
-    at += padded(grey.size)
-    fill_luma(src, grey, stride)
-    _code(grey, stride, params["luma"], quality, work)
+    gray = scratch[at : at + whole_blocks(height) * stride]
+    at += padded(gray.size)
+    fill_luma(src, gray, stride)
+    _code(gray, stride, params["luma"], quality, work)
     if channels == 1:
-        write_grey(grey, stride, dst)
+        write_grey(gray, stride, dst)
         return
     wide = whole_blocks(half(width))
     size = whole_blocks(half(height)) * wide
@@ -110,7 +110,7 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     sums = scratch[at : at + count].view(np.int32)
     line_b = scratch[at + count : at + 3 * count].view(np.int32)
     line_r = scratch[at + 3 * count : at + 5 * count].view(np.int32)
-    write_colours((grey, blue, red), (stride, wide), dst, (sums, line_b, line_r))
+    write_colours((gray, blue, red), (stride, wide), dst, (sums, line_b, line_r))
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
@@ -166,11 +166,11 @@ class JpegCompression(PixelOp):
         """Return the bytes of three planes, of a table and blocks, and of lines of chroma."""
         height, width, _ = state.bound
         chroma = padded(whole_blocks(half(height)) * whole_blocks(half(width)))
-        grey = padded(whole_blocks(height) * whole_blocks(width))
-        return padded(WORK) + grey + 2 * chroma + 20 * half(width)
+        gray = padded(whole_blocks(height) * whole_blocks(width))
+        return padded(WORK) + gray + 2 * chroma + 20 * half(width)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         declared = super().declare(states)
         require_colours(self.name, states)
         return declared

@@ -1,12 +1,13 @@
-"""Make every level the median of its window, with probability p: OpenCV's medianBlur.
+"""Replace every level by the median of its window, with probability p: OpenCV's medianBlur.
 
 Draws: `stoker.ops.bases.blur`. The outermost pixels are repeated beyond the edges.
 
-A window of 3 sorts each column of three once, for the three windows it is in: the median of all
-nine is the median of (greatest of the lows, median of the middles, least of the highs). Windows of
-5: `kernels.median_five`. Larger windows find the median's bits from the highest on: a bit is set
-if more than half of the window is at least the number that it makes. Counts fit a byte up to a side
-of 15. All walk along rows, many levels at a time. Floats: `stoker.ops.kernels.median_floats`.
+A window of 3 sorts each column of three once, for the three windows that contain it: the median of
+all nine is the median of (maximum of the lows, median of the middles, minimum of the highs).
+Windows of 5: `kernels.median_five`. Larger windows find the median's bits from the highest on: a
+bit is set if more than half of the window is at least the number with that bit. Counts fit a byte
+up to a side of 15. All walk along rows, many levels at a time. Floats:
+`stoker.ops.kernels.median_floats`.
 """
 
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from stoker.ops.kernels.runs import copy_run
 NONE: Final = np.uint8(0)
 ONE: Final = np.uint8(1)
 PART: Final = 768
-"""Floats of a row that are done in all rows before the next: what they need is in a near cache."""
+"""Floats of a row that are done in all rows before the next ones, to keep their data in cache."""
 
 
 @kernel
@@ -47,7 +48,7 @@ def sort_columns(image: Any, at: Any, stride: Any, lines: Any, n: Any) -> None:
 
 @kernel
 def store_middles(low: Any, mid: Any, high: Any, step: Any, image: Any, at: Any, n: Any) -> None:
-    """Write `n` medians of nine out of sorted columns, `step` values apart."""
+    """Write `n` medians of nine from sorted columns, `step` values apart."""
     for j in range(n):
         k, m = j + step, j + step + step
         most = max(low[j], low[k], low[m])
@@ -65,7 +66,7 @@ def count_from(image: Any, at: Any, levels: Any, bit: Any, counts: Any) -> None:
 
 @kernel
 def count_five(image: Any, at: Any, step: Any, levels: Any, bit: Any, counts: Any) -> None:
-    """Count as `count_from` does, in five lines that begin `step` values apart."""
+    """Count as `count_from` does, in five lines that are `step` values apart."""
     b, c = at + step, at + step + step
     d, e = c + step, c + step + step
     for j in range(np.uint64(counts.size)):
@@ -78,7 +79,7 @@ def count_five(image: Any, at: Any, step: Any, levels: Any, bit: Any, counts: An
 
 @kernel
 def keep_bit(counts: Any, half: Any, bit: Any, levels: Any) -> None:
-    """Set the bit of a level where more than half of the window was counted; begin anew."""
+    """Set the bit of a level if more than half of the window was counted; reset the counts."""
     for j in range(np.uint64(levels.size)):
         levels[j] = np.uint8(levels[j] | (bit if counts[j] > half else NONE))
         counts[j] = NONE
@@ -228,7 +229,7 @@ def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
 @register
 @dataclass(frozen=True)
 class MedianBlur(BlurOp):
-    """Make every level the median of its window; parameters as `BlurOp`, sides up to 15."""
+    """Replace every level by the median of its window; parameters as `BlurOp`, sides up to 15."""
 
     name: ClassVar[str] = "median_blur"
     takes_floats: ClassVar[bool] = True
@@ -252,5 +253,5 @@ def median_blur(
     stream: str | None = None,
     relative: bool = False,
 ) -> Any:
-    """Make levels of images of a pipeline medians; see `MedianBlur`."""
+    """Replace levels of images of a pipeline by medians; see `MedianBlur`."""
     return MedianBlur(size_range, p)(*values, stream=stream, relative=relative)

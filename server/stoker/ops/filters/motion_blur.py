@@ -1,15 +1,16 @@
-"""Blur along a line of drawn length and direction, with probability p, as a camera that moves.
+"""Blur along a line of drawn length and direction, with probability p, like a moving camera.
 
 Draws: 0 and 1 `bases.blur`; 2 the direction in degrees, uniform, counter-clockwise from the
-right. The window is a line of `size` points, one pixel apart, through its middle; a point between
-pixels is shared by the four round it. The image is mirrored at its outermost pixel.
+right. The window is a line of `size` points, one pixel apart, through its center; a point between
+pixels is shared by the four pixels around it. The image is mirrored at its outermost pixel.
 
-In units of 2**-8 pixels point i lies at floor(256 i cos + 0.5) to the right and
-floor(256 i sin + 0.5) up; points i and -i mirror each other. Its share of the four pixels is the
-product of the distances, of sum 2**16. A pixel's weight is its sum of shares times 2**8 / size,
-rounded, halves up; the middle takes what is missing to 2**24. Sums: `stoker.ops.kernels.windows`.
+In units of 2**-8 pixels point i is floor(256 i cos + 0.5) to the right and
+floor(256 i sin + 0.5) up; points i and -i mirror each other. Its shares of the four pixels are the
+products of the distances, with sum 2**16. A pixel's weight is its sum of shares times 2**8 / size,
+rounded, halves up; the center weight is adjusted so that the sum is 2**24. Sums:
+`stoker.ops.kernels.windows`.
 
-Of floats the weights are these times 2**-24, exact as float32; sums: `kernels.windows_floats`.
+For floats the weights are these times 2**-24, exact as float32; sums: `kernels.windows_floats`.
 """
 
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ from stoker.rng.maths import cos, floor, sin
 
 MOST: Final = 360.0
 POINT: Final = 256
-"""Units of a pixel in which points lie."""
+"""Units per pixel of the points' coordinates."""
 WHOLE: Final = 1 << 24
 """Sum of all weights."""
 PART: Final = np.float32(1 / WHOLE)
@@ -55,13 +56,13 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 @kernel
 def fill_line(angle: float, size: int, weights: Any) -> None:
-    """Write the weights of the lower half of the window, the middle row included.
+    """Write the weights of the lower half of the window, including the middle row.
 
     Args:
         angle: degrees, counter-clockwise from the right.
         size: side of the window, odd.
-        weights: `(size * size,) int64`, rows from the top; symmetric about the middle, so that
-            pixel n and pixel `size * size - 1 - n` weigh the same.
+        weights: `(size * size,) int64`, rows from the top; symmetric about the center, so that
+            pixel n and pixel `size * size - 1 - n` have the same weight.
     """
     turn = angle * RADIANS
     right, up = 256.0 * cos(turn), 256.0 * sin(turn)
@@ -103,12 +104,12 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     fill_line(record["angle"], size, weights)
     result = dst.reshape(dst.size)
     for y in range(height):
-        centre = (y + radius) * stride + radius * channels
-        begin_sums(image, np.uint64(centre), np.uint32(weights[middle]), HALF24, sums)
+        center = (y + radius) * stride + radius * channels
+        begin_sums(image, np.uint64(center), np.uint32(weights[middle]), HALF24, sums)
         for n in range(middle):
             if weights[n] > 0:
                 away = (radius - n // size) * stride + (radius - n % size) * channels
-                a, b = np.uint64(centre - away), np.uint64(centre + away)
+                a, b = np.uint64(center - away), np.uint64(center + away)
                 add_pair(image, a, b, np.uint32(weights[n]), sums)
         store_levels(sums, result, np.uint64(y * count))
 
@@ -206,7 +207,7 @@ class MotionBlur(BlurOp):
     def scratch(self, state: State) -> int:
         """Return the bytes of the image with its border, the weights and a line of sums.
 
-        Of floats there are places of pixels and float32 weights in the place of the line.
+        For floats, indices of pixels and float32 weights replace the line.
         """
         side, (_, width, channels) = self.size_range[1], state.bound
         weights = padded(8 * side * side)

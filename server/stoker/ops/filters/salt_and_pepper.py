@@ -1,9 +1,9 @@
 """Make single pixels white or black, with probability p: each pixel by two bytes of a counter.
 
 Draws: 0 applied if uniform < p; 1 the amount, uniform in its range; 2 words 0 and 1: a Philox key,
-the record's `seed`, whose blocks are read as by gaussian_noise. Pixel n, in memory order, takes
-v = byte 2n + 256 * byte 2n + 1: below floor(65536 * amount + 0.5) all its channels become 255 if v
-is odd, else 0. Floats become 1 or 0.
+the record's `seed`, whose blocks are read as in gaussian_noise. Pixel n, in memory order, has
+v = byte 2n + 256 * byte 2n + 1: if v is below floor(65536 * amount + 0.5), all its channels become
+255 if v is odd, else 0. Floats become 1 or 0.
 """
 
 from dataclasses import dataclass
@@ -36,21 +36,21 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 @kernel
 def limit_of(amount: float) -> int:
-    """Return how many of the 65536 values of a pixel's two bytes change it."""
+    """Return how many of the 65536 values of a pixel's two bytes change the pixel."""
     return floor(amount * 65536.0 + 0.5)
 
 
 @kernel
 def spoil(image: Any, start: int, count: int, channels: int, noise: Any, spoils: Any) -> None:
-    """Spoil `count` pixels of a flat image, from pixel `start` on.
+    """Overwrite some of `count` pixels of a flat image, from pixel `start` on.
 
     Args:
         image: flat.
         start: first pixel.
-        count: how many.
+        count: number of pixels.
         channels: values of a pixel.
         noise: their uint16.
-        spoils: (how many of the 65536 values of the noise change a pixel, black, white).
+        spoils: (number of the 65536 noise values that change a pixel, black, white).
     """
     limit, black, white = spoils
     for i in range(count):
@@ -72,8 +72,8 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 
 @kernel
-def spoil_all(image: Any, channels: int, record: Any, colours: Any, scratch: Any) -> None:
-    """Make pixels of a flat image the first or the second colour, in place."""
+def spoil_all(image: Any, channels: int, record: Any, colors: Any, scratch: Any) -> None:
+    """Give pixels of a flat image the first or the second color, in place."""
     if record["apply"]:
         limit = limit_of(record["amount"])
         made = scratch[: 32 * BLOCKS]
@@ -83,7 +83,7 @@ def spoil_all(image: Any, channels: int, record: Any, colours: Any, scratch: Any
             start = first * VALUES
             count = min(BLOCKS * VALUES, pixels - start)
             fill_blocks(words, first, (count + VALUES - 1) // VALUES, record["seed"])
-            spoil(image, start, count, channels, noise, (limit, colours[0], colours[1]))
+            spoil(image, start, count, channels, noise, (limit, colors[0], colors[1]))
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
@@ -105,7 +105,7 @@ class SaltAndPepper(PixelOp):
     """Make single pixels white or black.
 
     Attributes:
-        amount_range: (low, high) of the part of all pixels, from 0 to 1.
+        amount_range: (low, high) of the fraction of pixels to change, from 0 to 1.
         p: probability.
     """
 

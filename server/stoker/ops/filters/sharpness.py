@@ -1,10 +1,11 @@
 """Blend with a smoothed image by a factor, with probability p: Pillow's ImageEnhance.Sharpness.
 
 Draws: `bases.factor`. 0 is the smoothed image, 1 changes nothing, above 1 sharpens. Smoothed:
-the eight neighbours once and the pixel five times, over 13, rounded; the outermost pixels stay.
+the eight neighbors once and the pixel five times, over 13, rounded; the outermost pixels do not
+change.
 
-Of floats, with float32(1 / 13) and the factor as in `stoker.ops.kernels.color_floats`, clipped, the
-outermost pixels too.
+Floats use float32(1 / 13) and the factor as in `stoker.ops.kernels.color_floats`; results are
+clipped, including the outermost pixels.
 """
 
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ UNCHANGED: Final = np.float32(1)
 
 @kernel
 def three(image: Any, at: Any, step: Any) -> Any:
-    """Return the sum of a value and those of its channel left and right."""
+    """Return the sum of a value and its left and right neighbors in the same channel."""
     side = np.int32(np.int32(image[at - step]) + np.int32(image[at + step]))
     return np.int32(side + np.int32(image[at]))
 
@@ -88,7 +89,7 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 @kernel
 def three_floats(image: Any, at: Any, step: Any) -> Any:
-    """Return the sum of a value and those of its channel left and right."""
+    """Return the sum of a value and its left and right neighbors in the same channel."""
     return image[at - step] + image[at + step] + image[at]
 
 

@@ -1,8 +1,8 @@
-"""Rotate, shift, scale and shear about the centre, image and mask alike; the size stays.
+"""Rotate, shift, scale and shear about the center, image and mask alike; the size is kept.
 
 Parameters and matrix are those of torchvision's RandomAffine. Draws: 0 angle (degrees, clockwise),
-1 shift to the right and 2 downwards (whole pixels), 3 scale, 4 and 5 shear along x and along y
-(degrees); all uniform. What leaves the image is lost, what enters it is filled.
+1 shift to the right and 2 downwards (integer pixels), 3 scale, 4 and 5 shear along x and along y
+(degrees); all uniform. Pixels that leave the image are lost, pixels from outside are filled.
 """
 
 from collections.abc import Sequence
@@ -77,7 +77,7 @@ def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 
 def _translate(op: str, value: object) -> tuple[float, ...]:
-    """Return the greatest shifts as parts of width and height, or both ranges."""
+    """Return the maximum shifts as fractions of width and height, or both ranges."""
     parts: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else (value, value)
     if len(parts) == 4:
         x = checks.span(op, "translate", parts[:2], -1.0, 1.0)
@@ -118,17 +118,17 @@ def _rescale(params: Any, record: Any, sizes: Any) -> bool:
 @register
 @dataclass(frozen=True)
 class Affine(Fills, Op):
-    """Rotate, shift, scale and shear about the centre.
+    """Rotate, shift, scale and shear about the center.
 
     Attributes:
         degrees: range of the angle, clockwise: (low, high), or d for (-d, d).
-        translate: greatest shift as a part of the width and of the height: (horizontal, vertical),
+        translate: maximum shift as a fraction of width and height: (horizontal, vertical),
             or one number for both; or their ranges: (x low, x high, y low, y high), from -1 to 1.
         scale: range of the scale; above 1 enlarges.
         shear: range of the angle of shear along x, in degrees: (low, high), or d for (-d, d); or
             (x low, x high, y low, y high).
         interpolation: of images: nearest or bilinear. Masks are always nearest.
-        fill: grey level outside of the image, or one for each channel.
+        fill: gray level outside of the image, or one for each channel.
         mask_fill: class outside of the mask.
     """
 
@@ -199,14 +199,14 @@ class Affine(Fills, Op):
         return np.array((*ranges, *self.fills(), code), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         self.require_kinds(states)
         require_pixels(self.name, states, floats=True)
         self.require_fills(states)
         return states, 0
 
 
-def affine(  # noqa: PLR0913 - its parameters, and what every call takes
+def affine(  # noqa: PLR0913 - its parameters, and those of every call
     *values: Value,
     degrees: float | tuple[float, float],
     translate: float | tuple[float, ...] = 0.0,

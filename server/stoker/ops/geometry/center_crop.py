@@ -1,7 +1,7 @@
-"""Cut the centre out of image and mask; what lies outside is filled. No randomness.
+"""Cut the center out of image and mask; pixels outside of the image are filled. No randomness.
 
-The offset is half of what is too much, rounded to the nearest, halves to even, as torchvision's
-center_crop; where the image is too small, half of what is missing, rounded down, is filled before
+The offset is half of the excess, rounded to nearest, halves to even, as in torchvision's
+center_crop; if the image is too small, half of the missing pixels, rounded down, are filled before
 it.
 """
 
@@ -22,7 +22,7 @@ from stoker.ops.kernels.points import scaled
 
 @kernel
 def offset(size_in: int, size_out: int) -> int:
-    """Return the first source pixel of a centred window."""
+    """Return the first source pixel of a centerd window."""
     if size_in < size_out:
         return -((size_out - size_in) // 2)
     spare = size_in - size_out
@@ -67,11 +67,11 @@ def _reads(params: Any, record: Any, height: int, width: int) -> Any:
 @register
 @dataclass(frozen=True)
 class CenterCrop(Cropped):
-    """Cut the centre out.
+    """Cut the center out.
 
     Attributes:
         size: output side, or (height, width), in pixels.
-        fill: grey level outside of the image, or one for each channel.
+        fill: gray level outside of the image, or one for each channel.
         mask_fill: class outside of the mask.
     """
 
@@ -106,5 +106,5 @@ def center_crop(
     stream: str | None = None,
     relative: bool = False,
 ) -> Any:
-    """Cut the centre out of values of a pipeline; see `CenterCrop`."""
+    """Cut the center out of values of a pipeline; see `CenterCrop`."""
     return CenterCrop(size, fill, mask_fill)(*values, stream=stream, relative=relative)

@@ -1,6 +1,6 @@
-"""Cut a corner out of image and mask; the other sides are filled where it is too small.
+"""Cut a corner out of image and mask; if the image is too small, the rest is filled.
 
-No randomness. `stoker.ops.five_crop` is made of it.
+No randomness. `stoker.ops.five_crop` uses it.
 """
 
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class CornerCrop(Cropped):
     Attributes:
         size: output side, or (height, width), in pixels.
         corner: top_left, top_right, bottom_left or bottom_right.
-        fill: grey level outside of an image that is too small, or one for each channel.
+        fill: gray level outside of an image that is too small, or one for each channel.
         mask_fill: class outside of a mask that is too small.
     """
 

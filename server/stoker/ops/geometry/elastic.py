@@ -1,8 +1,8 @@
-"""Move every pixel a little, smoothly and at random, image and mask alike; the size stays.
+"""Move every pixel a little, smoothly and at random, image and mask alike; the size is kept.
 
 Draws: 0 applied if uniform < p; 1 the amount, uniform in its range; 2 words 0 and 1: a Philox key,
-the record's `seed`. Displacement: `kernels.splines`; sampling: `kernels.warp`. What comes
-from outside of the image is filled. It never folds: an amount is at most 0.48 spacings.
+the record's `seed`. Displacement: `kernels.splines`; sampling: `kernels.warp`. Pixels from outside
+of the image are filled. The image never folds: an amount is at most 0.48 spacings.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from stoker.rng.draws import bernoulli, uniform_range, word
 SMALLEST: Final = 8
 LARGEST: Final = 1024
 STEEPEST: Final = 0.48
-"""Amount in spacings from which on an image could fold."""
+"""Amount in spacings above which an image could fold."""
 
 
 @kernel
@@ -110,11 +110,11 @@ class Elastic(Fills, PixelOp):
     """Move every pixel a little, smoothly and at random.
 
     Attributes:
-        amount_range: (low, high) of how far a pixel moves at most along each axis, in pixels; at
-            most 0.48 spacings.
+        amount_range: (low, high) of the maximum distance that a pixel moves along each axis, in
+            pixels; at most 0.48 spacings.
         spacing: pixels from one random point to the next, from 8 to 1024: larger is smoother.
         interpolation: of images: nearest or bilinear. Masks are always nearest.
-        fill: grey level outside of the image, or one for each channel.
+        fill: gray level outside of the image, or one for each channel.
         mask_fill: class outside of the mask.
         p: probability.
     """
@@ -171,7 +171,7 @@ class Elastic(Fills, PixelOp):
         return spline_bytes(height, width, self.spacing) + 16 * width
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         declared = super().declare(states)
         self.require_fills(states)
         return declared

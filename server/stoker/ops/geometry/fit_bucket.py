@@ -1,12 +1,12 @@
-"""Resize and crop to the size of the sample's bucket: nothing is padded, little is lost.
+"""Resize and crop to the size of the sample's bucket: no padding, little loss.
 
-The crop is the largest part of the picture with the bucket's ratio: as high or as wide as the
-picture, its other side floor(x + 0.5), at least 1. It lies in the middle (the odd pixel goes to the
-right and below), or where draws 0 (top) and 1 (left) put it, each uniformly. The crop is resized as
-`stoker.ops.resize` resizes; a picture that has the bucket's size is copied.
+The crop is the largest part of the image with the bucket's ratio: as high or as wide as the
+image, its other side floor(x + 0.5), at least 1. It is centered (an odd pixel goes to the right
+and below), or placed by draws 0 (top) and 1 (left), each uniform. The crop is resized as in
+`stoker.ops.resize`; an image that has the bucket's size is copied.
 
-Which size that is follows from the row's place in the stream: where the size is left out, it is
-`ctx.bucket_height` and `ctx.bucket_width` of the pipeline.
+The size follows from the row's place in the stream: without a `size` it is `ctx.bucket_height` and
+`ctx.bucket_width` of the pipeline.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class FitBucket(Op):
 
     Attributes:
         size: (height, width) in pixels; None: that of the sample's bucket.
-        crop: where what is too much is cut off: "center" on both sides alike, "random" anywhere.
+        crop: where to cut off the excess: "center" equally on both sides, "random" anywhere.
         interpolation: filter of images: nearest, bilinear or bicubic. Masks are always nearest.
     """
 
@@ -123,8 +123,8 @@ class FitBucket(Op):
     def _known_size(self) -> tuple[int, int]:
         if self.size is None:
             raise ParameterError(
-                f"{self.name}: the size is that of a sample's bucket, which is known in a pipeline "
-                "alone; give size=(height, width)"
+                f"{self.name}: without a size it takes that of the sample's bucket, which is known "
+                "only in a pipeline; give size=(height, width)"
             )
         return self.size
 

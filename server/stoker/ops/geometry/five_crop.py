@@ -1,4 +1,4 @@
-"""Five crops, and ten: the corners and the centre, as torchvision's FiveCrop and TenCrop.
+"""Five crops, and ten: the corners and the center, as torchvision's FiveCrop and TenCrop.
 
     crops = ops.five_crop(sample.image, size=224)
     image = ops.stack(*(ops.normalize(crop, layout="CHW") for crop in crops))
@@ -20,20 +20,20 @@ def five_crop(
     fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
 ) -> tuple[Any, ...]:
-    """Cut the four corners and the centre out of values of a pipeline.
+    """Cut the four corners and the center out of values of a pipeline.
 
     Args:
         values: an image, or an image with masks, boxes and keypoints.
         size: side of the crops, or (height, width), in pixels.
-        fill: grey level where a sample's image is smaller, or one for each channel.
-        mask_fill: class there.
+        fill: gray level outside of images that are too small, or one for each channel.
+        mask_fill: class outside of such masks.
 
     Returns:
-        The crops top left, top right, bottom left, bottom right and centre; each is one value,
-        or a tuple of as many as were given.
+        The crops top left, top right, bottom left, bottom right and center; each is one value,
+        or a tuple with one per argument.
 
     Raises:
-        ParameterError: a parameter is out of its range.
+        ParameterError: a parameter is out of range.
     """
     corners = [CornerCrop(size, corner, fill, mask_fill)(*values) for corner in CORNERS]
     return (*corners, CenterCrop(size, fill, mask_fill)(*values))
@@ -46,20 +46,20 @@ def ten_crop(
     fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
 ) -> tuple[Any, ...]:
-    """Cut the four corners and the centre out of values of a pipeline and of their mirror image.
+    """Cut the four corners and the center out of values of a pipeline and of their mirror image.
 
     Args:
-        values: as `five_crop`.
-        size: as `five_crop`.
+        values: as for `five_crop`.
+        size: as for `five_crop`.
         vertical_flip: mirror top and bottom instead of left and right.
-        fill: as `five_crop`.
-        mask_fill: as `five_crop`.
+        fill: as for `five_crop`.
+        mask_fill: as for `five_crop`.
 
     Returns:
         The five crops of `five_crop`, then those of the mirrored values.
 
     Raises:
-        ParameterError: a parameter is out of its range.
+        ParameterError: a parameter is out of range.
     """
     mirrored = Mirror("vertical" if vertical_flip else "horizontal")(*values)
     behind = mirrored if isinstance(mirrored, tuple) else (mirrored,)

@@ -1,15 +1,15 @@
-"""Stretch and squeeze the columns and rows of a grid at random; the size stays.
+"""Stretch and squeeze the columns and rows of a grid at random; the size is kept.
 
 Draws: 0 applied if uniform < p; 1 + 2i how much wider cell i becomes, 2 + 2i how much taller, both
-uniform in `stretch_range`; 16 cells are drawn whatever `cells` is. Output cells are of one size;
-what they show is 1 + stretch times as wide, scaled so that all of them together are the image:
+uniform in `stretch_range`; 16 cells are drawn for any number of `cells`. Output cells have one
+size; their content is 1 + stretch times as wide, scaled so that all of them together are the image:
 nothing enters from outside, and nothing leaves.
 
 A stretch counts as s = floor((1 + stretch) * 2**16 + 0.5). With n cells and W pixels, output pixel
-x lies in cell i = ((2x + 1) n) // 2W, at r = ((2x + 1) n) mod 2W in it; its position is
+x is in cell i = ((2x + 1) n) // 2W, at r = ((2x + 1) n) mod 2W within it; its position is
 (2W (s_0 + ... + s_(i-1)) + r s_i) * 2**24 // (2 (s_0 + ... + s_(n-1))), below 2**62. Sampling:
-`kernels.warp`. Boxes and keypoints move by the exact inverse; columns and rows stay columns and
-rows, so a box stays one.
+`kernels.warp`. Boxes and keypoints move by the exact inverse; columns and rows remain columns and
+rows, so a box remains a box.
 """
 
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ def _warp(src: Any, dst: Any, params: Any, record: Any, bilinear: int, scratch: 
     fill_places(height, cells, record["down"], rows)
     for y in range(height):
         down[:] = rows[y]
-        # Every position is inside of the source: what stands for the fill is never read.
+        # Every position is inside of the source: the value passed as fill is never read.
         sample_row(src, dst, y, (across, down), bilinear, rows)
 
 
@@ -97,9 +97,9 @@ def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> Non
 
 @kernel
 def unstretched(at: float, size: int, cells: int, stretches: Any) -> float:
-    """Return where a place of the source comes to lie along an axis: the inverse of the positions.
+    """Return the new place of a source point along an axis: the inverse of the positions.
 
-    What lies before 0 or behind `size` moves as the first or the last cell does.
+    Points before 0 or after `size` move as the first or the last cell does.
     """
     whole = 0
     for i in range(cells):
@@ -114,7 +114,7 @@ def unstretched(at: float, size: int, cells: int, stretches: Any) -> float:
 
 @kernel
 def _moved(at: Any, n: int, word: int, params: Any, record: Any, sizes: Any) -> Any:
-    """Return where the point at a word of item n comes to lie, rounded to float32."""
+    """Return the new place of the coordinate at a word of item n, rounded to float32."""
     x: Any = np.float64(at[n, word])
     y: Any = np.float64(at[n, word + 1])
     if record["apply"]:
@@ -194,8 +194,8 @@ class GridDistortion(PixelOp):
 
     Attributes:
         cells: columns and rows of the grid, from 2 to 16.
-        stretch_range: (low, high) of how much wider or taller a cell becomes before all are scaled
-            to the image, as a part of it; from -0.9 to 0.9.
+        stretch_range: (low, high) of how much wider or taller a cell becomes, as a fraction, before
+            all are scaled to the image; from -0.9 to 0.9.
         interpolation: of images: nearest or bilinear. Masks are always nearest.
         p: probability.
     """

@@ -1,18 +1,18 @@
-"""Crop so that enough of some object is left: the random crop of SSD, chosen by the boxes.
+"""Crop so that enough of some object remains: the random crop of SSD, chosen by the boxes.
 
-As torchvision's RandomIoUCrop: an option, the least overlap, is drawn; then crops of random height
-and width, of an aspect ratio that is allowed, are tried until one holds the centre of a box whose
-intersection over union with the crop is at least the option. Where `trials` crops fail another
-option is drawn. Boxes whose centres lie outside of the crop are left out, the others are clipped.
-An option of 1 or more leaves the image as it is. Source: Liu et al., "SSD: Single Shot MultiBox
-Detector", 2016, 2.2; there too it is enough that one box overlaps.
+As torchvision's RandomIoUCrop: an option, the minimum overlap, is drawn; then crops of random
+height and width, with an allowed aspect ratio, are tried until one contains the center of a box
+whose intersection over union with the crop is at least the option. If `trials` crops fail, another
+option is drawn. Boxes whose centers are outside of the crop are removed, the others are clipped.
+An option of 1 or more keeps the image unchanged. Source: Liu et al., "SSD: Single Shot MultiBox
+Detector", 2016, 2.2; there too one overlapping box is enough.
 
-Where we differ: after 8 options without a crop the image stays as it is (torchvision's loop has no
-end); places are integers, each as likely, the last one too; an image without boxes gets a crop of
-any place (torchvision tries for ever).
+Differences: after 8 options without a crop the image is unchanged (torchvision loops forever);
+positions are integers, all equally likely, including the last one; an image without boxes gets a
+crop at any position (torchvision loops forever).
 
 Draws: r is option r, of 8; trial t of option r reads 8 + 4 * (1024 r + t) and the three after it:
-height and width as parts of the image's, uniform, sides rounded down; top and left, integers.
+height and width as fractions of the image's, uniform, sides rounded down; top and left, integers.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ OPTIONS: Final = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 @kernel
 def centred(at: Any, n: int, left: float, top: float, right: float, bottom: float) -> bool:
-    """Whether the centre of box n lies inside of a crop, not on its edge."""
+    """Whether the center of box n is inside of a crop, not on its edge."""
     x = (np.float64(at[n, 0]) + np.float64(at[n, 2])) / 2.0
     y = (np.float64(at[n, 1]) + np.float64(at[n, 3])) / 2.0
     return bool(left < x < right and top < y < bottom)
@@ -59,7 +59,7 @@ def overlap(at: Any, n: int, left: float, top: float, right: float, bottom: floa
 
 @kernel
 def holds(at: Any, left: float, top: float, right: float, bottom: float, option: float) -> bool:
-    """Whether a crop is good: it overlaps enough with a box whose centre it holds."""
+    """Whether a crop is good: it overlaps enough with a box whose center it contains."""
     for n in range(at.shape[0]):
         inside = centred(at, n, left, top, right, bottom)
         if inside and overlap(at, n, left, top, right, bottom) >= option:
@@ -133,16 +133,16 @@ def _run_boxes(src: Any, dst: Any, params: Any, record: Any, sizes: Any, visible
 @register
 @dataclass(frozen=True)
 class IouCrop(Op):
-    """Crop so that enough of some object is left; decided from the boxes of the call.
+    """Crop so that enough of some object remains; decided from the boxes of the call.
 
     Attributes:
-        min_scale: least side of the crop, as part of the image's; above 0.
-        max_scale: greatest side of the crop, as part of the image's; at most 1.
-        min_aspect: least width / height of the crop.
-        max_aspect: greatest width / height of the crop.
-        options: least overlaps, one of which is drawn; 1 or more leaves the image as it is. At most
-            16, from 0 to 2.
-        trials: crops that are tried for an option, from 1 to 1024.
+        min_scale: minimum side of the crop, as a fraction of the image's; above 0.
+        max_scale: maximum side of the crop, as a fraction of the image's; at most 1.
+        min_aspect: minimum width / height of the crop.
+        max_aspect: maximum width / height of the crop.
+        options: minimum overlaps, one of which is drawn; 1 or more keeps the image unchanged. At
+            most 16, from 0 to 2.
+        trials: number of crops to try for an option, from 1 to 1024.
     """
 
     min_scale: float = 0.3
@@ -233,6 +233,6 @@ def iou_crop(
     stream: str | None = None,
     relative: bool = False,
 ) -> Any:
-    """Crop values of a pipeline so that enough of some object is left; see `IouCrop`."""
+    """Crop values of a pipeline so that enough of some object remains; see `IouCrop`."""
     op = IouCrop(min_scale, max_scale, min_aspect, max_aspect, options, trials)
     return op(*values, stream=stream, relative=relative)

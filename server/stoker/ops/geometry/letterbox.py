@@ -1,7 +1,7 @@
-"""Fit the whole image into a fixed size, keeping its ratio; what is left is filled. No randomness.
+"""Fit the whole image into a fixed size, keeping its ratio; the rest is filled. No randomness.
 
-The side that fits tightly gets the output's length, the other one is rounded to the nearest pixel
-(halves up, in integers). The image lies in the centre; an odd pixel of fill is below or right.
+The tighter side gets the output's length, the other one is rounded to the nearest pixel (halves up,
+in integers). The image is centered; an odd pixel of fill is below or right.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from stoker.ops.kernels.resample import padded, resample
 
 @kernel
 def fit_inside(height: int, width: int, size_y: int, size_x: int) -> tuple[int, int]:
-    """Return the greatest size of the same ratio inside of (size_y, size_x)."""
+    """Return the largest size of the same ratio inside of (size_y, size_x)."""
     if height * size_x >= width * size_y:
         return size_y, max((2 * width * size_y + height) // (2 * height), 1)
     return max((2 * height * size_x + width) // (2 * width), 1), size_x
@@ -34,7 +34,7 @@ def fit_inside(height: int, width: int, size_y: int, size_x: int) -> tuple[int, 
 
 @kernel
 def _room(src: Any, dst: Any, scratch: Any) -> Any:
-    """Return scratch for `(H, W, C)` resized so that it fits into `dst`, and the rest of it."""
+    """Return scratch for `(H, W, C)` resized to fit into `dst`, and the remaining scratch."""
     channels = src.shape[2]
     size_y, size_x = fit_inside(src.shape[0], src.shape[1], dst.shape[0], dst.shape[1])
     used = size_y * size_x * channels * dst.itemsize
@@ -44,7 +44,7 @@ def _room(src: Any, dst: Any, scratch: Any) -> Any:
 
 @kernel
 def _frame(part: Any, dst: Any, fill: Any) -> None:
-    """Write a part into the centre of `dst`."""
+    """Write a part into the center of `dst`."""
     top, left = -((dst.shape[0] - part.shape[0]) // 2), -((dst.shape[1] - part.shape[1]) // 2)
     cut(part, dst, top, left, fill)
 
@@ -113,8 +113,8 @@ class Letterbox(Fills, Op):
 
     Attributes:
         size: output side, or (height, width), in pixels.
-        fill: grey level beside the image, or one for each channel.
-        mask_fill: class beside the mask.
+        fill: gray level next to the image, or one for each channel.
+        mask_fill: class next to the mask.
         interpolation: filter of images: nearest, bilinear or bicubic. Masks are always nearest.
     """
 

@@ -43,7 +43,7 @@ class Mirror(Op):
     """Mirror, always.
 
     Attributes:
-        axis: along which pixels change places: horizontal (left and right) or vertical.
+        axis: the direction in which pixels are swapped: horizontal (left and right) or vertical.
     """
 
     axis: str = "horizontal"
@@ -66,7 +66,7 @@ class Mirror(Op):
         return np.array((AXES.index(self.axis),), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         self.require_kinds(states)
         require_pixels(self.name, states, floats=True)
         return states, 0

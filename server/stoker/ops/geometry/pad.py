@@ -1,7 +1,7 @@
-"""Add pixels round image and mask: by given numbers, and up to a multiple. No randomness.
+"""Add pixels around image and mask: given numbers of them, and up to a multiple. No randomness.
 
-New pixels are a fill, the nearest edge, or the mirrored image. What a multiple demands is added
-below and on the right, so that positions in the image stay as they are.
+New pixels are a fill, the nearest edge, or the mirrored image. Pixels added for a multiple are
+below and on the right, so that positions in the image do not change.
 """
 
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, i
 
 
 def _padding(op: str, value: object) -> tuple[int, int, int, int]:
-    """Return (top, bottom, left, right) of one number, of (y, x), or of all four."""
+    """Return (top, bottom, left, right) for one number, for (y, x), or for all four."""
     sides: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else (value,)
     if all(checks.is_integer(s) and 0 <= s <= checks.MAX_SIDE for s in sides):
         if len(sides) == 1:
@@ -99,15 +99,15 @@ def _forward(params: Any, record: Any, sizes: Any) -> Any:
 @register
 @dataclass(frozen=True)
 class Pad(Fills, Op):
-    """Add pixels round the image.
+    """Add pixels around the image.
 
     Attributes:
         padding: pixels on every side, or (above and below, left and right), or (top, bottom, left,
             right).
-        multiple: sides grow further, below and on the right, to a multiple of this, or of (height,
-            width).
-        mode: what new pixels are: constant, edge or reflect.
-        fill: grey level of new pixels, or one for each channel; for constant.
+        multiple: sides are then extended, below and on the right, to a multiple of this, or of
+            (height, width).
+        mode: the content of new pixels: constant, edge or reflect.
+        fill: gray level of new pixels, or one for each channel; for constant.
         mask_fill: class of new pixels of a mask; for constant.
     """
 
@@ -154,7 +154,7 @@ class Pad(Fills, Op):
         return np.array(values, self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return states of grown sides."""
+        """Return states with extended sides."""
         self.require_kinds(states)
         require_pixels(self.name, states, floats=True)
         if self.mode == "constant":
@@ -187,5 +187,5 @@ def pad(
     stream: str | None = None,
     relative: bool = False,
 ) -> Any:
-    """Add pixels round values of a pipeline; see `Pad`."""
+    """Add pixels around values of a pipeline; see `Pad`."""
     return Pad(padding, multiple, mode, fill, mask_fill)(*values, stream=stream, relative=relative)

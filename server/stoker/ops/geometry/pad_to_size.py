@@ -1,7 +1,7 @@
-"""Put image and mask into a frame of a fixed size, unscaled; what is left is filled. No randomness.
+"""Put image and mask into a frame of a fixed size, unscaled; the rest is filled. No randomness.
 
-So values whose sizes differ can lie in one batch. An image that may be larger than the frame is a
-build error, never cut.
+So values of different sizes can be in one batch. An image that may be larger than the frame is a
+build error; it is never cropped.
 """
 
 from dataclasses import dataclass
@@ -72,8 +72,8 @@ class PadToSize(Fills, Op):
 
     Attributes:
         size: side of the frame, or (height, width), in pixels.
-        place: where the image lies: top_left or center (an odd pixel of fill is below or right).
-        fill: grey level of the rest, or one for each channel.
+        place: position of the image: top_left or center (an odd pixel of fill is below or right).
+        fill: gray level of the rest, or one for each channel.
         mask_fill: class of the rest of a mask.
     """
 

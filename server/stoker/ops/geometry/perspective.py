@@ -1,11 +1,12 @@
-"""Move the four corners inwards at random, as seen from aside; image and mask alike; size stays.
+"""Move the four corners inwards at random, like a change of viewpoint; the size is kept.
 
-Draw 0 decides with probability p; draws 1 to 8 are how far each corner moves, right and down or
-left and up, whole pixels up to floor(distortion_scale * (side - 1) / 2). The record has the corners
-where they come to lie: (x, y) of the top left, top right, bottom right and bottom left pixel. What
-lies outside of them is filled. An image of one row or one column stays as it is.
+Image and mask move alike. Draw 0 decides with probability p; draws 1 to 8 are how far each corner
+moves, right and down or left and up, in integer pixels up to
+floor(distortion_scale * (side - 1) / 2). The record has the new corners: (x, y) of the top left,
+top right, bottom right and bottom left pixel. Pixels outside of them are filled. An image of one
+row or one column does not change.
 
-A distortion_scale up to 0.6 keeps the four corners convex; beyond 2/3 an image could fold.
+A distortion_scale up to 0.6 keeps the four corners convex; above 2/3 an image could fold.
 """
 
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ MOST: Final = 0.6
 
 @kernel
 def _most(params: Any, side: int) -> int:
-    """Return how far a corner moves at most along a side."""
+    """Return the maximum distance that a corner moves along a side."""
     return floor(params["distortion_scale"] * (side - 1) * 0.5)
 
 
@@ -52,7 +53,7 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 @kernel
 def _corner(at: Any, far: bool, before: int, after: int, most: int) -> Any:
-    """Carry over a place of a corner: it moves by the same part of its side, at most as drawn."""
+    """Scale a corner's position: it moves by the same fraction of its side, at most as drawn."""
     move = min(carried(before - 1 - at if far else at, before, after), most)
     return after - 1 - move if far else move
 
@@ -120,10 +121,10 @@ class Perspective(Fills, Op):
     """Move the four corners inwards.
 
     Attributes:
-        distortion_scale: how far a corner moves at most, as a part of half of a side; up to 0.6.
+        distortion_scale: maximum distance of a corner, as a fraction of half of a side; up to 0.6.
         p: probability.
         interpolation: of images: nearest or bilinear. Masks are always nearest.
-        fill: grey level outside of the image, or one for each channel.
+        fill: gray level outside of the image, or one for each channel.
         mask_fill: class outside of the mask.
     """
 
@@ -170,7 +171,7 @@ class Perspective(Fills, Op):
         return np.array(values, self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         self.require_kinds(states)
         require_pixels(self.name, states, floats=True)
         self.require_fills(states)

@@ -1,8 +1,8 @@
 """Cut a window of fixed size at a random place, out of image and mask padded with fills.
 
-Draw 0 places the top, draw 1 the left, each uniformly: where the padded image is at least as large
-as the window, the window lies inside of the padded image; where it is smaller, the padded image
-lies inside of the window. The record's `top` and `left` are in pixels of the image without padding.
+Draw 0 places the top, draw 1 the left, each uniformly: if the padded image is at least as large
+as the window, the window is inside of the padded image; if it is smaller, the padded image
+is inside of the window. The record's `top` and `left` are in pixels of the image without padding.
 """
 
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ class RandomCrop(Cropped):
     Attributes:
         size: output side, or (height, width), in pixels.
         padding: pixels of fill on every side, or (above and below, left and right).
-        fill: grey level outside of the image, or one for each channel.
+        fill: gray level outside of the image, or one for each channel.
         mask_fill: class outside of the mask.
     """
 

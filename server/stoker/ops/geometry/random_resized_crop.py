@@ -3,8 +3,8 @@
 The crop is chosen as torchvision's `RandomResizedCrop.get_params` does: up to ten attempts, each
 with an area uniform in `scale` times the image's and a ratio log-uniform in `ratio`; the first crop
 that fits is placed uniformly; else the largest central crop with a ratio in `ratio`. Attempt a
-reads draws 4a (area), 4a + 1 (ratio), 4a + 2 (top), 4a + 3 (left), so nothing shifts between
-attempts. Sides are rounded to floor(x + 0.5). The crop is resized as `stoker.ops.resize` resizes.
+reads draws 4a (area), 4a + 1 (ratio), 4a + 2 (top), 4a + 3 (left), so attempts are independent of
+each other. Sides are rounded to floor(x + 0.5). The crop is resized as in `stoker.ops.resize`.
 """
 
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ class RandomResizedCrop(Op):
 
     Attributes:
         size: output side, or (height, width), in pixels.
-        scale: (low, high) of the crop's area, as parts of the image's area.
+        scale: (low, high) of the crop's area, as fractions of the image's area.
         ratio: (low, high) of the crop's width / height.
         interpolation: filter of images: nearest, bilinear or bicubic. Masks are always nearest.
     """

@@ -1,6 +1,6 @@
 """Resize the shorter side to a random length, keeping the ratio: image and mask alike.
 
-Draw 0 is the length, an integer uniform in `sizes`. The record has it and the size that comes out.
+Draw 0 is the length, an integer uniform in `sizes`. The record has it and the size of the result.
 """
 
 from collections.abc import Sequence
@@ -64,8 +64,8 @@ class RandomShortSideScale(Op):
     """Resize the shorter side to a random length, keeping the ratio.
 
     Attributes:
-        sizes: (low, high) of the shorter side's length in pixels, both possible.
-        max_size: greatest length of the longer side; where it would be exceeded, the longer side
+        sizes: (low, high) of the shorter side's length in pixels, both included.
+        max_size: maximum length of the longer side; if it would be exceeded, the longer side
             gets it and the shorter one becomes shorter than drawn.
         interpolation: filter of images: nearest, bilinear or bicubic. Masks are always nearest.
     """

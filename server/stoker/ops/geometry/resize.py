@@ -1,6 +1,6 @@
 """Resize to a fixed size; image and mask alike, without randomness.
 
-Images are filtered (antialiased, as Pillow), masks take the nearest class and never a new one.
+Images are filtered (antialiased, as in Pillow); masks take the nearest class, never a new one.
 """
 
 from dataclasses import dataclass

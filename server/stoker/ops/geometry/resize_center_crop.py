@@ -1,9 +1,9 @@
-"""A resize and the centre crop behind it in one: only pixels that the crop keeps are computed.
+"""A resize and a center crop after it in one op: only pixels that the crop keeps are computed.
 
-No user writes it: `planning.shortcuts` puts it into the plans of workers, in place of
-`resize`, `resize_short` or `resize_long` and a `center_crop` that alone reads the result. Its
-pixels are those of the two. It says which box of the picture it reads, so a decoder may leave out
-the rest.
+Users never write it: `planning.shortcuts` puts it into the plans of workers, in place of
+`resize`, `resize_short` or `resize_long` and a `center_crop` that is the only reader of the result.
+Its pixels are those of the two ops. It reports the box of the image that it reads, so a decoder may
+skip the rest.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ SHORT: Final = 1
 
 @kernel
 def resized(params: Any, height: int, width: int) -> tuple[int, int]:
-    """Return the size between the two."""
+    """Return the size between the two ops."""
     if params["by"] == EXACT:
         return int(params["first"]), int(params["second"])
     if params["by"] == SHORT:
@@ -50,9 +50,9 @@ def kept(params: Any, size: Any) -> Any:
 
 @kernel
 def target(dst: Any, part: Any, scratch: Any) -> Any:
-    """Return where the part is written, flat, and the scratch that is left.
+    """Return where the part is written, flat, and the remaining scratch.
 
-    That is the output where the part fills it, else the end of the scratch, until `frame`.
+    It is written to the output if it fills it, else to the end of the scratch, until `frame`.
     """
     if part[2] == dst.shape[0] and part[3] == dst.shape[1]:
         return dst.reshape(dst.size), scratch
@@ -63,7 +63,7 @@ def target(dst: Any, part: Any, scratch: Any) -> Any:
 
 @kernel
 def frame(flat: Any, part: Any, dst: Any, top: int, left: int, fill: Any) -> None:
-    """Bring the part from its `target` into the middle of the fill, unless it fills the output."""
+    """Move the part from its `target` into the center of the fill, unless it fills the output."""
     if part[2] != dst.shape[0] or part[3] != dst.shape[1]:
         inner = flat.reshape((part[2], part[3], dst.shape[2]))
         cut(inner, dst, top - part[0], left - part[1], fill)
@@ -145,23 +145,23 @@ def _reads(params: Any, record: Any, height: int, width: int) -> Any:
         radius = 0.0
     part, _, _ = kept(params, size)
     top, left, tall, wide = source_part((height, width, size[0], size[1]), part, radius)
-    # A mask of the same call is taken by nearest: a pixel more on every side holds what it reads.
+    # A mask of the same call uses nearest: one more pixel on every side covers its reads.
     return box_inside(top - 1, left - 1, (tall + 2, wide + 2), height, width)
 
 
 @register_unlisted
 @dataclass(frozen=True)
 class ResizeCenterCrop(Fills, Op):
-    """Resize, then cut out the centre.
+    """Resize, then cut out the center.
 
     Attributes:
         by: the op that resizes: resize, resize_short or resize_long.
-        size: its size.
-        max_size: that of resize_short, else 0.
-        interpolation: its interpolation.
-        crop: size of center_crop.
-        fill: that of center_crop.
-        mask_fill: that of center_crop.
+        size: the size parameter of that op.
+        max_size: the max_size of resize_short, else 0.
+        interpolation: the interpolation of that op.
+        crop: the size of center_crop.
+        fill: the fill of center_crop.
+        mask_fill: the mask_fill of center_crop.
     """
 
     by: str

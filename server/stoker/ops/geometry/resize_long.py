@@ -1,4 +1,4 @@
-"""Resize so that the longer side has a given length and the ratio of sides stays; no randomness."""
+"""Resize the longer side to a given length, keeping the ratio of sides; no randomness."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -56,7 +56,7 @@ class ResizeLong(Op):
         return np.array((self.size, INTERPOLATIONS.index(self.interpolation)), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return states of the new size, or of sides up to it."""
+        """Return states of the new size, or of a bounded size."""
         self.require_kinds(states)
         require_pixels(self.name, states, floats=True)
         most = (self.size, self.size)

@@ -1,7 +1,7 @@
-"""Resize so that the shorter side has a given length and the ratio of sides stays; no randomness.
+"""Resize the shorter side to a given length, keeping the ratio of sides; no randomness.
 
-As torchvision's `Resize(size, max_size=...)`, but `max_size` must be given: without it nothing
-bounds the longer side of a thin image, and memory is planned before the first image is seen.
+Like torchvision's `Resize(size, max_size=...)`, but `max_size` is required: without it nothing
+bounds the longer side of a thin image, and memory is planned before the first image is read.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class ResizeShort(Op):
 
     Attributes:
         size: length of the shorter side, in pixels.
-        max_size: greatest length of the longer side; where it would be exceeded, the longer side
+        max_size: maximum length of the longer side; if it would be exceeded, the longer side
             gets it and the shorter one becomes shorter than `size`.
         interpolation: filter of images: nearest, bilinear or bicubic. Masks are always nearest.
     """

@@ -1,8 +1,9 @@
 """Turn by quarter turns, image and mask alike, as `numpy.rot90`: counter-clockwise.
 
-Draw 0 decides with probability p whether to turn; draw 1 takes one of `turns`, each as likely. The
-record's `turns` is the number of quarter turns, 0 where p said no. An odd number swaps height and
-width, so unless the image is square or all rows swap alike the size differs from row to row.
+Draw 0 decides with probability p whether to turn; draw 1 selects one of `turns`, all equally
+likely. The record's `turns` is the number of quarter turns, 0 if p decided against it. An odd
+number swaps height and width, so the size differs from row to row, unless the image is square or
+all rows swap alike.
 """
 
 from collections.abc import Sequence
@@ -72,7 +73,7 @@ class Rot90(Op):
     """Turn by quarter turns.
 
     Attributes:
-        turns: quarter turns, counter-clockwise, or several of which one is drawn.
+        turns: number of quarter turns, counter-clockwise, or several of which one is drawn.
         p: probability.
     """
 

@@ -1,7 +1,7 @@
-"""Rotate about the centre by a random angle, image and mask alike; the size stays.
+"""Rotate about the center by a random angle, image and mask alike; the size is kept.
 
-Draw 0 is the angle in degrees, uniform, counter-clockwise as torchvision's RandomRotation. What
-turns out of the image is lost, what turns into it is filled.
+Draw 0 is the angle in degrees, uniform, counter-clockwise as in torchvision's RandomRotation.
+Pixels that leave the image are lost, pixels from outside are filled.
 """
 
 from dataclasses import dataclass
@@ -66,12 +66,12 @@ def _forward(params: Any, record: Any, sizes: Any) -> Any:
 @register
 @dataclass(frozen=True)
 class Rotate(Fills, Op):
-    """Rotate about the centre.
+    """Rotate about the center.
 
     Attributes:
         degrees: range of the angle, counter-clockwise: (low, high), or d for (-d, d).
         interpolation: of images: nearest or bilinear. Masks are always nearest.
-        fill: grey level outside of the image, or one for each channel.
+        fill: gray level outside of the image, or one for each channel.
         mask_fill: class outside of the mask.
     """
 
@@ -114,7 +114,7 @@ class Rotate(Fills, Op):
         return np.array((*degrees, *self.fills(), code), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         self.require_kinds(states)
         require_pixels(self.name, states, floats=True)
         self.require_fills(states)
@@ -130,7 +130,7 @@ def rotate(
     stream: str | None = None,
     relative: bool = False,
 ) -> Any:
-    """Rotate values of a pipeline about the centre; see `Rotate`."""
+    """Rotate values of a pipeline about the center; see `Rotate`."""
     return Rotate(degrees, interpolation, fill, mask_fill)(
         *values, stream=stream, relative=relative
     )

@@ -1,7 +1,7 @@
 """Swap rows and columns with probability p, image and mask alike.
 
-Draw 0 decides: transposed if uniform < p. The record's `swap` is 0 or 1. Height and width change
-places, so unless the image is square or p is 0 or 1 the size differs from row to row.
+Draw 0 decides: transposed if uniform < p. The record's `swap` is 0 or 1. Height and width are
+swapped, so the size differs from row to row, unless the image is square or p is 0 or 1.
 """
 
 from dataclasses import dataclass

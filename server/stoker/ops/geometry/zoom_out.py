@@ -1,8 +1,8 @@
 """Put image and mask at a random place of a larger, filled canvas: the expansion of SSD.
 
-Draws: 0 applied if uniform < p; 1 how many times the canvas is the image, uniform in its range, its
-sides rounded down; 2 and 3 the place from the top and from the left, integers. The size differs
-from row to row: put a resize or a crop behind it. As torchvision's RandomZoomOut.
+Draws: 0 applied if uniform < p; 1 the ratio of canvas to image, uniform in its range, sides rounded
+down; 2 and 3 the position from the top and from the left, integers. The size differs from row to
+row: add a resize or a crop after it. Like torchvision's RandomZoomOut.
 """
 
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ def _forward(params: Any, record: Any, sizes: Any) -> Any:
 
 @kernel
 def _canvas(side: Any, before: int, after: int, high: float) -> Any:
-    """Carry over a side of the canvas, rounded down as that of the first value."""
+    """Scale a side of the canvas, rounded down like that of the first value."""
     return max(min(side * after // before, floor(after * high)), after)
 
 
@@ -92,7 +92,7 @@ class ZoomOut(Fills, Op):
 
     Attributes:
         side_range: (low, high) of canvas over image, for both sides; from 1 to 16.
-        fill: grey level of the canvas, or one for each channel.
+        fill: gray level of the canvas, or one for each channel.
         mask_fill: class of the canvas of a mask.
         p: probability.
     """

@@ -1,8 +1,8 @@
-"""Rotation, translation, scaling and shear: the matrix, inverted, and what it makes of pixels.
+"""Rotation, translation, scaling and shear: the inverse matrix, and its effect on pixels.
 
-The matrix is torchvision's (`_get_inverse_affine_matrix`) about the image's centre: it takes an
-output position to a source position. Its angle turns clockwise. Sine and cosine are
-`stoker.rng.maths`'; every float64 operation is rounded once, in the order written.
+The matrix is torchvision's (`_get_inverse_affine_matrix`) about the image's center: it maps an
+output position to a source position. Its angle is clockwise. Sine and cosine come from
+`stoker.rng.maths`; every float64 operation is rounded once, in the order written.
 """
 
 from typing import Any, Final
@@ -27,9 +27,9 @@ def inverse_steps(decision: Any, height: int, width: int) -> Any:
 
 @kernel
 def forward(decision: Any, height: int, width: int) -> Any:
-    """Return where points come to lie, as `stoker.ops.kernels.points` has it; see `backward`."""
+    """Return the map of points, in the form of `stoker.ops.kernels.points`; see `backward`."""
     a, b, c, d, e, f = backward(decision, height, width)
-    c, f = c - 0.5 * (a + b), f - 0.5 * (d + e)  # of points, where `backward` is of pixels
+    c, f = c - 0.5 * (a + b), f - 0.5 * (d + e)  # for points; `backward` is for pixels
     return inverse((a, b, c, d, e, f, 0.0, 0.0, 1.0))
 
 
@@ -45,7 +45,7 @@ def backward(decision: Any, height: int, width: int) -> Any:
     """
     angle, shear_x, shear_y, scale, move_x, move_y = decision
     turn, lean, rise = angle * RADIANS, shear_x * RADIANS, shear_y * RADIANS
-    grow = scale if scale > 0.0 else 1.0  # 0 in a record that nobody drew
+    grow = scale if scale > 0.0 else 1.0  # 0 in a record that was never drawn
     slope = sin(lean) / cos(lean)
     along = cos(turn - rise) / cos(rise)
     across = sin(turn - rise) / cos(rise)
@@ -61,14 +61,14 @@ def backward(decision: Any, height: int, width: int) -> Any:
 
 @kernel
 def move_image(src: Any, dst: Any, decision: Any, params: Any) -> None:
-    """Write the image that a decision makes of `(H, W, C)`; `params` has interpolation and fill."""
+    """Write the image of a decision for `(H, W, C)`; `params` has interpolation and fill."""
     steps = inverse_steps(decision, src.shape[0], src.shape[1])
     warp_affine(src, dst, steps, int(params["interpolation"]), params["fill"])
 
 
 @kernel
 def move_mask(src: Any, dst: Any, decision: Any, params: Any) -> None:
-    """Write the mask that a decision makes of `(H, W)`, nearest; `params` has mask_fill."""
+    """Write the mask of a decision for `(H, W)`, nearest; `params` has mask_fill."""
     whole = src.reshape((src.shape[0], src.shape[1], 1))
     out = dst.reshape((dst.shape[0], dst.shape[1], 1))
     steps = inverse_steps(decision, src.shape[0], src.shape[1])

@@ -1,8 +1,8 @@
-"""Blocks of n by n pixels, transposed: what a quarter turn of an image is made of.
+"""Transposed blocks of n by n pixels, from which quarter turns of images are built.
 
-Compiled they are turned in registers (`simd.blocks`); the plain forms say what comes
-out. Pixel r of source row j becomes pixel j of output row r. Arrays are flat uint8; indices and
-steps count bytes, and steps may be negative. The block must lie inside of both arrays.
+Compiled they are turned in registers (`simd.blocks`); the plain forms define the
+result. Pixel r of source row j becomes pixel j of output row r. Arrays are flat uint8; indices and
+steps count bytes, and steps may be negative. The block must be inside of both arrays.
 """
 
 from typing import Any

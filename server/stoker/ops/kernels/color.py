@@ -1,9 +1,9 @@
-"""Colour arithmetic of uint8 images, in place and in fixed point: the pixel loops of color_jitter.
+"""Color arithmetic of uint8 images, in place and in fixed point: the pixel loops of color_jitter.
 
 A factor f is the integer floor(f * 2**16 + 0.5); results are rounded, halves up, and clipped to
-[0, 255]. Grey is Pillow's luma, (19595 R + 38470 G + 7471 B + 2**15) >> 16. Everything stays in
-int32, because numba would widen to int64. One array per loop: two that may overlap end
-vectorisation.
+[0, 255]. Gray is Pillow's luma, (19595 R + 38470 G + 7471 B + 2**15) >> 16. Everything is computed
+in int32, because numba would widen to int64. One array per loop: loops over two arrays that may
+overlap are not vectorized.
 
 Each function takes a flat, contiguous image; those of three channels count in pixels. The plain
 forms work on `(H, W, 3)` int64 with NumPy and give the same levels.
@@ -43,13 +43,13 @@ def fixed(value: float) -> Any:
 
 @kernel
 def level(total: Any) -> Any:
-    """Round and clip a sum in units of 2**-16 to a grey level."""
+    """Round and clip a sum in units of 2**-16 to a gray level."""
     return np.uint8(min(max(np.int32(np.int32(total + HALF) >> SHIFT), LOW), HIGH))
 
 
 @kernel
 def luma(red: Any, green: Any, blue: Any) -> Any:
-    """Return the grey level of a pixel as int32."""
+    """Return the gray level of a pixel as int32."""
     total = np.int32(RED * np.int32(red)) + np.int32(GREEN * np.int32(green))
     return np.int32(np.int32(total + np.int32(BLUE * np.int32(blue)) + HALF) >> SHIFT)
 
@@ -73,7 +73,7 @@ def blend_with(image: Any, factor: Any, other: Any) -> None:
 
 @kernel
 def mean_level(image: Any, pixels: int, channels: int) -> Any:
-    """Return the mean grey level, rounded, halves up."""
+    """Return the mean gray level, rounded, halves up."""
     total = 0
     block = 65536
     for start in range(0, pixels, block):
@@ -84,7 +84,7 @@ def mean_level(image: Any, pixels: int, channels: int) -> Any:
 
 @kernel
 def grey_sum(image: Any, start: Any, count: Any, channels: int) -> Any:
-    """Return the sum of the grey levels of at most 2**16 pixels."""
+    """Return the sum of the gray levels of at most 2**16 pixels."""
     total = np.int32(0)
     if channels == 3:
         at = K3 * start
@@ -99,24 +99,24 @@ def grey_sum(image: Any, start: Any, count: Any, channels: int) -> Any:
 
 @kernel
 def saturate(image: Any, factor: Any) -> None:
-    """Set every channel x of a pixel to factor*x + (1 - factor)*grey."""
+    """Set every channel x of a pixel to factor*x + (1 - factor)*gray."""
     rest = np.int32(ONE - factor)
     for i in range(np.uint64(image.size // 3)):
         k = K3 * i
         red, green, blue = image[k], image[k + K1], image[k + K2]
-        grey = np.int32(rest * luma(red, green, blue))
-        image[k] = level(np.int32(np.int32(factor * np.int32(red)) + grey))
-        image[k + K1] = level(np.int32(np.int32(factor * np.int32(green)) + grey))
-        image[k + K2] = level(np.int32(np.int32(factor * np.int32(blue)) + grey))
+        gray = np.int32(rest * luma(red, green, blue))
+        image[k] = level(np.int32(np.int32(factor * np.int32(red)) + gray))
+        image[k + K1] = level(np.int32(np.int32(factor * np.int32(green)) + gray))
+        image[k + K2] = level(np.int32(np.int32(factor * np.int32(blue)) + gray))
 
 
 @kernel
 def rotate_hue(image: Any, shift: Any) -> None:
     """Turn the hue by `shift` sixths of a turn, in units of 2**-16.
 
-    With low and high the least and greatest channel and d = high - low, the hue stands at p in
-    [-d, 5d], d for a sixth: (G - B) where R is greatest, else 2d + (B - R) where G is, else
-    4d + (R - G). It goes to p' = p + d*shift, brought into [0, 6d). low and high stay as they are.
+    With low and high the minimum and maximum channel and d = high - low, the hue is at p in
+    [-d, 5d], d for a sixth: (G - B) if R is the maximum, else 2d + (B - R) if G is, else
+    4d + (R - G). It moves to p' = p + d*shift, wrapped into [0, 6d). low and high do not change.
     """
     for i in range(np.uint64(image.size // 3)):
         k = K3 * i
@@ -138,20 +138,20 @@ def rotate_hue(image: Any, shift: Any) -> None:
 
 
 @kernel
-def away(p: Any, centre: Any) -> Any:
-    """Return |p - centre|."""
-    return max(np.int32(p - centre), np.int32(centre - p))
+def away(p: Any, center: Any) -> Any:
+    """Return |p - center|."""
+    return max(np.int32(p - center), np.int32(center - p))
 
 
 @kernel
-def descent(p: Any, centre: Any, unit: Any) -> Any:
-    """Return 2d - |p - centre|."""
-    return np.int32(np.int32(TWO * unit) - away(p, centre))
+def descent(p: Any, center: Any, unit: Any) -> Any:
+    """Return 2d - |p - center|."""
+    return np.int32(np.int32(TWO * unit) - away(p, center))
 
 
 @kernel
 def channel(low: Any, height: Any, unit: Any) -> Any:
-    """Return low plus the height, brought into [0, d] and rounded, halves up."""
+    """Return low plus the height, clipped to [0, d] and rounded, halves up."""
     height = min(max(height, LOW), unit)
     return np.uint8(np.int32(low + np.int32(np.int32(height + HALF) >> SHIFT)))
 
@@ -163,15 +163,15 @@ def plain_level(total: np.ndarray) -> np.ndarray:
 
 
 def plain_luma(image: np.ndarray) -> np.ndarray:
-    """Return grey levels `(H, W, 1)`; an image of one channel is grey."""
+    """Return gray levels `(H, W, 1)`; an image of one channel is gray."""
     if image.shape[2] == 1:
         return image
-    grey: np.ndarray = (image @ LUMA + int(HALF)) >> BITS
-    return grey[..., None]
+    gray: np.ndarray = (image @ LUMA + int(HALF)) >> BITS
+    return gray[..., None]
 
 
 def plain_mean(image: np.ndarray) -> int:
-    """Return the mean grey level, rounded, halves up."""
+    """Return the mean gray level, rounded, halves up."""
     pixels = int(image.shape[0] * image.shape[1])
     total = int(plain_luma(image).sum())
     return (2 * total + pixels) // (2 * pixels)

@@ -1,8 +1,8 @@
-"""Colour arithmetic of images of floats: what `kernels.color` does for levels, in float32.
+"""Color arithmetic of images of floats: the counterpart of `kernels.color`, in float32.
 
-Every operation is rounded once, in the order written. A factor f counts as float32(f), what is left
-as float32(1 - f) of float64; a factor of 1 changes nothing. Results are clipped to [0, 1]
-(`kernels.float_levels`), as torchvision's are. Grey has the weights that levels have, of sum 1.
+Every operation is rounded once, in the order written. A factor f counts as float32(f), the rest
+as float32(1 - f) computed in float64; a factor of 1 changes nothing. Results are clipped to [0, 1]
+(`kernels.float_levels`), as in torchvision. Gray has the same weights as for levels, with sum 1.
 
 Each function takes a flat, contiguous image and works in place; the plain forms work on `(H, W, C)`
 float32 with NumPy and give the same bits.
@@ -28,14 +28,14 @@ K1: Final = np.uint64(1)
 K2: Final = np.uint64(2)
 K3: Final = np.uint64(3)
 BLOCK: Final = 512
-"""Grey values that are made at a time."""
+"""Gray values that are computed at a time."""
 MEAN_BYTES: Final = 4 * BLOCK
 """Scratch that `mean_grey` needs."""
 
 
 @kernel
 def grey_of(red: Any, green: Any, blue: Any) -> Any:
-    """Return the grey of a pixel."""
+    """Return the gray of a pixel."""
     return RED * red + GREEN * green + BLUE * blue
 
 
@@ -55,32 +55,32 @@ def blend_run(image: Any, part: Any, shade: Any) -> None:
 
 
 @kernel
-def write_greys(image: Any, start: Any, count: Any, greys: Any) -> None:
-    """Write the grey of `count` pixels, from index `start` on."""
+def write_greys(image: Any, start: Any, count: Any, grays: Any) -> None:
+    """Write the gray of `count` pixels, from index `start` on."""
     for i in range(count):
         k = start + K3 * i
-        greys[i] = grey_of(image[k], image[k + K1], image[k + K2])
+        grays[i] = grey_of(image[k], image[k + K1], image[k + K2])
 
 
 @kernel
 def mean_grey(image: Any, channels: int, scratch: Any) -> Any:
-    """Return the mean grey of an image of 1 or 3 channels, by `stoker.ops.kernels.lane_sums`."""
+    """Return the mean gray of an image of 1 or 3 channels, by `stoker.ops.kernels.lane_sums`."""
     pixels = image.size // channels
     sums = EMPTY
     if channels == 1:
         sums = add_lanes(image, np.uint64(0), np.uint64(pixels), sums)
     else:
-        greys = scratch[:MEAN_BYTES].view(np.float32)
+        grays = scratch[:MEAN_BYTES].view(np.float32)
         for start in range(0, pixels, BLOCK):
             count = np.uint64(min(BLOCK, pixels - start))
-            write_greys(image, K3 * np.uint64(start), count, greys)
-            sums = add_lanes(greys, np.uint64(0), count, sums)
+            write_greys(image, K3 * np.uint64(start), count, grays)
+            sums = add_lanes(grays, np.uint64(0), count, sums)
     return np.float32(total(sums) / np.float64(pixels))
 
 
 @kernel
 def saturate_unit(image: Any, factor: float) -> None:
-    """Set every channel x of a pixel to factor*x + (1 - factor)*grey, clipped."""
+    """Set every channel x of a pixel to factor*x + (1 - factor)*gray, clipped."""
     part = np.float32(factor)
     if part != ONE:
         saturate_run(image, part, np.float32(1.0 - factor))
@@ -88,21 +88,21 @@ def saturate_unit(image: Any, factor: float) -> None:
 
 @kernel
 def saturate_run(image: Any, part: Any, rest: Any) -> None:
-    """Set every channel x of a pixel to part*x + rest*grey, clipped."""
+    """Set every channel x of a pixel to part*x + rest*gray, clipped."""
     for i in range(np.uint64(image.size // 3)):
         k = K3 * i
         red, green, blue = image[k], image[k + K1], image[k + K2]
-        grey = rest * grey_of(red, green, blue)
-        image[k] = unit(part * red + grey)
-        image[k + K1] = unit(part * green + grey)
-        image[k + K2] = unit(part * blue + grey)
+        gray = rest * grey_of(red, green, blue)
+        image[k] = unit(part * red + gray)
+        image[k + K1] = unit(part * green + gray)
+        image[k + K2] = unit(part * blue + gray)
 
 
 @kernel
 def hue_parts(red: Any, green: Any, blue: Any) -> Any:
-    """Return (p, low, high, d): d = high - low is a sixth of the circle, p the place on it.
+    """Return (p, low, high, d): d = high - low is a sixth of the circle, p the position on it.
 
-    p lies in [-d, 5d]: (G - B) where R is greatest, else 2d + (B - R) where G is, else
+    p is in [-d, 5d]: (G - B) if R is the maximum, else 2d + (B - R) if G is, else
     4d + (R - G).
     """
     high = greater(greater(red, green), blue)
@@ -116,7 +116,7 @@ def hue_parts(red: Any, green: Any, blue: Any) -> Any:
 
 @kernel
 def rotate_unit(image: Any, turn: float) -> None:
-    """Turn the hue by a part of the circle, and clip; a turn of 0 changes nothing."""
+    """Turn the hue by a fraction of the circle, and clip; a turn of 0 changes nothing."""
     shift = np.float32(6.0 * turn)
     if shift != ZERO:
         rotate_run(image, shift)
@@ -138,27 +138,27 @@ def rotate_run(image: Any, shift: Any) -> None:
 
 
 @kernel
-def away(p: Any, centre: Any) -> Any:
-    """Return |p - centre|."""
-    return greater(p - centre, centre - p)
+def away(p: Any, center: Any) -> Any:
+    """Return |p - center|."""
+    return greater(p - center, center - p)
 
 
 @kernel
 def part_of(height: Any, d: Any) -> Any:
-    """Bring a height into [0, d]."""
+    """Clip a height to [0, d]."""
     return lesser(greater(height, ZERO), d)
 
 
 def plain_grey(image: np.ndarray) -> np.ndarray:
-    """Return grey values `(H, W, 1)`; an image of one channel is grey."""
+    """Return gray values `(H, W, 1)`; an image of one channel is gray."""
     if image.shape[2] == 1:
         return image
-    grey: np.ndarray = RED * image[..., :1] + GREEN * image[..., 1:2] + BLUE * image[..., 2:]
-    return grey
+    gray: np.ndarray = RED * image[..., :1] + GREEN * image[..., 1:2] + BLUE * image[..., 2:]
+    return gray
 
 
 def plain_mean_grey(image: np.ndarray) -> np.float32:
-    """Return the mean grey; the reference of `mean_grey`."""
+    """Return the mean gray; the reference of `mean_grey`."""
     return np.float32(plain_total(plain_grey(image)) / (image.shape[0] * image.shape[1]))
 
 
@@ -200,7 +200,7 @@ def plain_rotate_unit(image: np.ndarray, turn: float) -> np.ndarray:
     return plain_unit(low[..., None] + np.stack(parts, -1))
 
 
-def plain_away(p: np.ndarray, centre: Any) -> np.ndarray:
-    """Return |p - centre|."""
-    distance: np.ndarray = np.where(p - centre > centre - p, p - centre, centre - p)
+def plain_away(p: np.ndarray, center: Any) -> np.ndarray:
+    """Return |p - center|."""
+    distance: np.ndarray = np.where(p - center > center - p, p - center, center - p)
     return distance

@@ -1,4 +1,4 @@
-"""Cut a window out of an image; what lies outside of the image is filled.
+"""Cut a window out of an image; pixels outside of the image are filled.
 
 Output pixel (y, x) is source pixel (y + top, x + left), or the fill. The window may begin at
 negative positions, be larger than the image, or miss it.
@@ -13,7 +13,7 @@ from stoker.ops.kernels.reorder import copy_rows
 from stoker.ops.kernels.runs import copy_run, flat
 
 NARROW: Final = 256
-"""Values of a row up to which filling all of an image takes less than a loop over its gaps."""
+"""Values of a row up to which filling the whole image is faster than a loop over its gaps."""
 K1: Final = np.uint64(1)
 K2: Final = np.uint64(2)
 K3: Final = np.uint64(3)
@@ -49,7 +49,7 @@ def cut(src: Any, dst: Any, top: int, left: int, fill: Any) -> None:
     copy_rows(image, source, result, target, rows, (x1 - x0) * channels)
     if narrow:
         return
-    # What is filled after a row and before the next one is one run.
+    # The fill after a row and that before the next one are one run.
     before, between = y0 * size_x + x0, size_x - x1 + x0
     after = (y1 - 1) * size_x + x1
     fill_run(result, np.int64(0), before, channels, fill)
@@ -61,13 +61,13 @@ def cut(src: Any, dst: Any, top: int, left: int, fill: Any) -> None:
 
 @kernel
 def fill_run(result: Any, at: Any, count: Any, channels: int, fill: Any) -> None:
-    """Write `count` pixels of the fill into a flat image, beginning at index `at`."""
+    """Write `count` pixels of the fill into a flat image, starting at index `at`."""
     fill_rows(result, (at, np.int64(0)), np.int64(1), count, channels, fill)
 
 
 @kernel
 def fill_lines(result: Any, rows: Any, count: Any, channels: int, fill: Any) -> None:
-    """Write the fill into all of a flat image of `rows` rows of `count` pixels."""
+    """Write the fill into a whole flat image of `rows` rows of `count` pixels."""
     if is_level(channels, fill):
         fill_run(result, np.int64(0), rows * count, channels, fill)
         return
@@ -84,7 +84,7 @@ def fill_rows(result: Any, target: Any, rows: Any, count: Any, channels: int, fi
     Args:
         result: flat, of any dtype.
         target: (index of the first value, values from row to row).
-        rows: how many rows.
+        rows: number of rows.
         count: pixels of a row.
         channels: values of a pixel.
         fill: at least as many values.
@@ -104,13 +104,13 @@ def fill_rows(result: Any, target: Any, rows: Any, count: Any, channels: int, fi
 
 @kernel
 def is_level(channels: int, fill: Any) -> Any:
-    """Whether a fill is one value for all channels; of one or three of them."""
+    """Whether a fill of one or three channels is the same value for all."""
     return channels == 1 or (channels == 3 and fill[0] == fill[1] and fill[1] == fill[2])
 
 
 @kernel
 def fill_values(result: Any, target: Any, rows: Any, count: Any, value: Any) -> None:
-    """Write `count` times a value into rows of a flat image; `target` as of `fill_rows`."""
+    """Write a value `count` times into rows of a flat image; `target` as in `fill_rows`."""
     for y in range(rows):
         at = np.uint64(target[0] + y * target[1])
         for x in range(np.uint64(count)):
@@ -118,14 +118,14 @@ def fill_values(result: Any, target: Any, rows: Any, count: Any, value: Any) -> 
 
 
 @kernel
-def fill_colours(result: Any, target: Any, rows: Any, count: Any, colour: Any) -> None:
-    """Write `count` times three values into rows of a flat image; `target` as of `fill_rows`."""
+def fill_colours(result: Any, target: Any, rows: Any, count: Any, color: Any) -> None:
+    """Write three values `count` times into rows of a flat image; `target` as in `fill_rows`."""
     for y in range(rows):
         at = np.uint64(target[0] + y * target[1])
         for x in range(np.uint64(count)):
-            result[at + K3 * x] = colour[0]
-            result[at + K3 * x + K1] = colour[1]
-            result[at + K3 * x + K2] = colour[2]
+            result[at + K3 * x] = color[0]
+            result[at + K3 * x + K1] = color[1]
+            result[at + K3 * x + K2] = color[2]
 
 
 def plain_cut(src: np.ndarray, dst: np.ndarray, top: int, left: int, fill: np.ndarray) -> None:

@@ -2,9 +2,9 @@
 
 Loeffler, Ligtenberg and Moschytz, "Practical fast 1-D DCT algorithms with 11 multiplications"
 (1989), with constants of 13 fraction bits, in the form of the Independent JPEG Group's accurate
-integer transform: the most used one, so that artefacts are those of real files. Results carry 13
-more fraction bits than what comes in; a block takes two passes, each of which drops bits by
-`descale`. Arguments are integers, or NumPy arrays of int64, whose elements are transformed alike.
+integer transform: the most common one, so that artifacts are those of real files. Results have 13
+more fraction bits than the input; a block takes two passes, each of which drops bits by
+`descale`. Arguments are integers, or NumPy arrays of int64, transformed element by element.
 """
 
 from typing import Any, Final
@@ -80,7 +80,7 @@ def inverse8(line: Any) -> Any:
 
 @kernel
 def odd_part(a: Any, b: Any, c: Any, d: Any) -> Any:
-    """Return the rotations of the odd half, which is its own inverse but for the order."""
+    """Return the rotations of the odd half, which is its own inverse except for the order."""
     z1, z2, z3, z4 = a + d, b + c, a + c, b + d
     z5 = (z3 + z4) * C1_175
     z1, z2 = -z1 * C0_899, -z2 * C2_562

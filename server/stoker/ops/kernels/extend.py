@@ -1,8 +1,8 @@
-"""Extend an image over its edges: by its outermost pixels, or by its mirror image.
+"""Extend an image beyond its edges: by its outermost pixels, or by its mirror image.
 
-Output pixel (y, x) is source pixel (place(y + top), place(x + left)). Edge: the nearest pixel that
-there is. Reflect: mirrored at the outermost pixel, which is not repeated, again and again where the
-extension is longer than the image; an image of one pixel repeats it. As `numpy.pad`.
+Output pixel (y, x) is source pixel (place(y + top), place(x + left)). Edge: the nearest existing
+pixel. Reflect: mirrored at the outermost pixel, which is not repeated, several times if the
+extension is longer than the image; an image of one pixel repeats it. As in `numpy.pad`.
 """
 
 from typing import Any, Final
@@ -57,14 +57,14 @@ def extend(src: Any, dst: Any, top: int, left: int, reflect: int) -> None:
 
 @kernel
 def extend_rows(image: Any, shape: Any, at: int, result: Any, run: Any, reflect: int) -> None:
-    """Write the pixels beside an image, for each of its rows.
+    """Write the pixels next to an image, for each of its rows.
 
     Args:
         image: flat source.
         shape: (height, width, channels) of the source.
         at: position of the first pixel on a row: below 0, or the width.
         result: flat output.
-        run: (pixel of the output that is written first, pixels from row to row, pixels of a row).
+        run: (first output pixel, pixels from row to row, pixels of a row).
         reflect: 1 to mirror, 0 to repeat the edge.
     """
     height, width, channels = shape
@@ -91,7 +91,7 @@ def extend_rows(image: Any, shape: Any, at: int, result: Any, run: Any, reflect:
 
 @kernel
 def repeat_edge(image: Any, shape: Any, edge: int, result: Any, run: Any) -> None:
-    """Write the pixel at column `edge` of each row beside the image; see `extend_rows`."""
+    """Write the pixel at column `edge` of each row next to the image; see `extend_rows`."""
     height, width, channels = shape
     to, line, count = run
     if channels == 1:

@@ -1,12 +1,12 @@
-"""Levels of images of floats: what clips, what is no number, and floats in their order.
+"""Levels of images of floats: clipping, NaN, and the order of floats.
 
-`unit` brings a level into [0, 1]. What is no number becomes 0 there, as `from_float` does. An op
-that does not clip writes every result that is no number as `NAN`, 0x7FC00000, because processors
-and libraries keep different bits of one.
+`unit` clips a level to [0, 1]. NaN becomes 0 there, as in `from_float`. An op that does not clip
+writes every NaN result as `NAN`, 0x7FC00000, because processors and libraries keep different bits
+of a NaN.
 
-A float's key is an int32 that is ordered as floats are, -0.0 below 0.0; the greatest keys are those
-of what is no number, its bits 0x7FC00000. Least, greatest and middle ones of keys are found by
-integer comparisons, which give the same in any order and are vectorised.
+A float's key is an int32 with the same order as floats, -0.0 below 0.0; the greatest key is that
+of NaN, its bits 0x7FC00000. Minimum, maximum and middle of keys are found by integer comparisons,
+which give the same in any order and are vectorized.
 """
 
 from typing import Any, Final
@@ -22,38 +22,38 @@ NAN: Final = np.float32(np.nan)
 BELOW: Final = np.int32(0x7FFFFFFF)
 SIGN: Final = np.int32(31)
 NO_NUMBER: Final = np.int32(0x7FC00000)
-"""Key of what is no number."""
+"""Key of NaN."""
 
 
 @kernel
 def unit(x: Any) -> Any:
-    """Bring a float32 into [0, 1]; what is no number becomes 0."""
+    """Clip a float32 to [0, 1]; NaN becomes 0."""
     x = x if x > ZERO else ZERO
     return x if x < ONE else ONE
 
 
 @kernel
 def number(x: Any) -> Any:
-    """Return a float32, or the one NaN that is written for all of them."""
+    """Return a float32; every NaN becomes the one NaN that is written."""
     return x if x == x else NAN  # noqa: PLR0124 (the IEEE test, and no call)
 
 
 @kernel
 def settle(image: Any, at: Any, count: Any) -> None:
-    """Write `NAN` for each of `count` values, from index `at` on, that is no number."""
+    """Overwrite every NaN by `NAN` in `count` values, from index `at` on."""
     for i in range(count):
         image[at + i] = number(image[at + i])
 
 
 @kernel
 def greater(a: Any, b: Any) -> Any:
-    """Return the greater of two float32; the second one where one of them is no number."""
+    """Return the greater of two float32; the second one if one of them is NaN."""
     return a if a > b else b
 
 
 @kernel
 def lesser(a: Any, b: Any) -> Any:
-    """Return the lesser of two float32; the second one where one of them is no number."""
+    """Return the lesser of two float32; the second one if one of them is NaN."""
     return a if a < b else b
 
 

@@ -1,12 +1,12 @@
 """Weighted sums of float32 over taps: the inner loops of a filtered resize of floats.
 
-`blend_rows` makes output rows of rows, which are contiguous, four taps at a time; `blend_columns`
-output pixels of pixels of a row, in four rows at once (`simd.float_sums`). A table is
-(spans, weights, weights from one output pixel to the next): of every output pixel two int32, its
-first tap and how many it has, and as many float32.
+`blend_rows` makes output rows from rows, which are contiguous, four taps at a time; `blend_columns`
+makes output pixels from pixels of a row, in four rows at once (`simd.float_sums`). A table is
+(spans, weights, weights from one output pixel to the next): for every output pixel two int32, its
+first tap and its number of taps, and as many float32.
 
 A sum begins with the first tap's product; products and sums are rounded once each, in the order of
-the taps. What is no number is written as one NaN (`stoker.ops.kernels.float_levels`).
+the taps. Every NaN is written as the same NaN (`stoker.ops.kernels.float_levels`).
 """
 
 from typing import Any, Final
@@ -34,10 +34,10 @@ def begin_run(
     Args:
         s: flat float32.
         start: (index of the first tap's run, values from tap to tap).
-        taps: how many.
+        taps: number of taps.
         weights: flat float32.
         k: number of the first weight.
-        dst: flat float32, other memory.
+        dst: flat float32, not overlapping `s`.
         to: first index written.
         n: values of a run.
     """
@@ -64,7 +64,7 @@ def begin_run(
 
 @kernel
 def add_run(s: Any, start: Any, weights: Any, k: Any, dst: Any, to: Any, n: Any) -> None:
-    """Add four more taps to the sums; as `begin_run`."""
+    """Add four more taps to the sums; like `begin_run`."""
     a, step = start
     b, c, d = a + step, a + step + step, a + step + step + step
     w0, w1, w2, w3 = weights[k], weights[k + K1], weights[k + K2], weights[k + K3]
@@ -81,7 +81,7 @@ def blend_run(s: Any, source: Any, weights: Any, window: Any, out: Any, to: int,
         s: flat float32 source.
         source: (index of run 0, values from run to run).
         weights: flat float32.
-        window: (number of the first run, how many, number of the first weight).
+        window: (number of the first run, number of runs, number of the first weight).
         out: flat float32.
         to: first index written.
         line: values of a run.
@@ -99,7 +99,7 @@ def blend_run(s: Any, source: Any, weights: Any, window: Any, out: Any, to: int,
 
 @kernel
 def window_of(table: Any, index: int, origin: int) -> Any:
-    """Return (first tap, counted from `origin`, how many, first weight) of an output pixel."""
+    """Return (first tap from `origin` on, number of taps, first weight) of an output pixel."""
     spans, _, most = table
     return np.int64(spans[2 * index]) - origin, np.int64(spans[2 * index + 1]), index * most
 
@@ -112,7 +112,7 @@ def blend_rows(s: Any, source: Any, table: Any, part: Any, out: Any, line: int) 
         s: flat float32 source.
         source: (index of the run of tap `origin`, values from run to run).
         table: see above.
-        part: (first output pixel, how many, origin).
+        part: (first output pixel, number of output pixels, origin).
         out: flat float32, runs without gaps.
         line: values of a run.
     """
@@ -126,15 +126,15 @@ def blend_rows(s: Any, source: Any, table: Any, part: Any, out: Any, line: int) 
 def blend_fours(
     s: Any, at: int, steps: Any, table: Any, run: Any, taps: int, out: Any, to: int
 ) -> None:
-    """Write four weighted sums side by side for each pixel of a run, in each of `ROWS` rows.
+    """Write four adjacent weighted sums for each pixel of a run, in each of `ROWS` rows.
 
     Args:
         s: flat float32.
         at: index of the first value of tap 0 of the axis in the first row.
         steps: values (from pixel to pixel, from row to row, from row to row of `out`).
         table: see above.
-        run: (first output pixel, how many).
-        taps: of every output pixel; 0 where they differ.
+        run: (first output pixel, number of output pixels).
+        taps: number of taps of every output pixel; 0 if they differ.
         out: flat float32.
         to: index of the first value written.
     """
@@ -161,7 +161,7 @@ def blend_pixels(s: Any, at: int, channels: int, table: Any, part: Any, out: Any
         at: index of the pixel of tap `origin`.
         channels: values of a pixel.
         table: see above.
-        part: (first output pixel, how many, origin).
+        part: (first output pixel, number of output pixels, origin).
         out: flat float32.
         to: first index written.
     """
@@ -182,7 +182,7 @@ def blend_pixels(s: Any, at: int, channels: int, table: Any, part: Any, out: Any
 
 @kernel
 def alike(table: Any, first: int, count: int) -> Any:
-    """Find the pixels round the middle of a part that have the same number of taps, 2 or 4.
+    """Find the pixels around the middle of a part that have the same number of taps, 2 or 4.
 
     Returns:
         (first of them, end, taps), counted from the part's first pixel; taps are 0 for others.
@@ -203,12 +203,12 @@ def alike(table: Any, first: int, count: int) -> Any:
 def blend_group(
     s: Any, source: Any, channels: int, table: Any, part: Any, out: Any, to: int
 ) -> None:
-    """Write the weighted sums of pixels beside each other, in `ROWS` rows; see `blend_columns`."""
+    """Write the weighted sums of adjacent pixels, in `ROWS` rows; see `blend_columns`."""
     spans = table[0]
     at, stride, width = source
     first, count, origin, (begin, end, taps) = part
     line = count * channels
-    # Four values are read of a tap and written: the last pixel is not, nor what ends the array.
+    # Four values of a tap are read and written: not for the last pixel, nor at the array's end.
     whole = count - 1 if channels >= 3 else 0
     fits = at + (ROWS - 1) * stride + width * channels < s.size
     limit = origin + width - (0 if fits else 1)
@@ -229,16 +229,16 @@ def blend_group(
 def blend_columns(
     s: Any, source: Any, rows: int, channels: int, table: Any, part: Any, out: Any, to: int
 ) -> None:
-    """Write the weighted sums of pixels beside each other, for some pixels of every row.
+    """Write the weighted sums of adjacent pixels, for some pixels of every row.
 
     Args:
         s: flat float32 source.
         source: (index of the pixel of tap `origin` in the first row, values from row to row,
-            pixels from `origin` on that a row has).
-        rows: rows to do.
+            pixels of a row from `origin` on).
+        rows: number of rows.
         channels: values of a pixel.
         table: see above.
-        part: (first output pixel, how many, origin, what `alike` found).
+        part: (first output pixel, number of output pixels, origin, the result of `alike`).
         out: flat float32, rows without gaps.
         to: first index written.
     """
@@ -250,6 +250,6 @@ def blend_columns(
             blend_pixels(s, at + y * stride, channels, table, some, out, to + y * line)
         return
     for group in range(0, rows, ROWS):
-        y = min(group, rows - ROWS)  # the last group overlaps the one before it
+        y = min(group, rows - ROWS)  # the last group overlaps the previous one
         source_y = (at + y * stride, stride, width)
         blend_group(s, source_y, channels, table, part, out, to + y * line)

@@ -1,18 +1,18 @@
-"""Gamma, beta and Dirichlet variates out of a key: what mixing weights are drawn from.
+"""Gamma, beta and Dirichlet variates from a key: the distributions of mixing weights.
 
 A gamma variate takes one draw number, a beta variate two, and a set of Dirichlet weights one for
-each weight; see the functions. All is IEEE arithmetic and our own log, exp and sqrt: plain and
-compiled forms are one source, so the same bits.
+each weight; see the functions. Everything is IEEE arithmetic and the log, exp and sqrt of
+`stoker.rng.maths`: plain and compiled forms share one source, so the same bits.
 
 Source: G. Marsaglia and W. Tsang, "A simple method for generating gamma variables", ACM
 Transactions on Mathematical Software 26 (2000): for alpha >= 1, with d = alpha - 1/3, x normal, v =
 (1 + x / sqrt(9 d))**3 and u uniform, d v is accepted if v > 0 and log(u) < x**2 / 2 + d (1 - v +
 log(v)); for alpha < 1 a variate of alpha + 1, times u**(1 / alpha), their section 6. Their squeeze,
-which only saves logarithms, is left out. A try is accepted with a chance of at least 0.951; after
-`TRIES` refusals, a chance below 10**-80, the variate is d.
+which only saves logarithms, is left out. A try is accepted with a probability of at least 0.951;
+after `TRIES` rejections, a probability below 10**-80, the variate is d.
 
-Variates are computed as logarithms, so that those of a small alpha, most of which are no normal
-float64 any more, still have a ratio: a beta variate of alpha 0.001 is never nan.
+Variates are computed as logarithms, so that those of a small alpha, most of which are too small
+for a normal float64, still have a ratio: a beta variate of alpha 0.001 is never nan.
 """
 
 from typing import Any, Final
@@ -35,7 +35,7 @@ TWELVE: Final = np.uint64(12)
 
 @kernel
 def inside(key: Any, k: int, j: int) -> float:
-    """Return a float64 in (0, 1) out of word j of draw k: 52 bits and a half."""
+    """Return a float64 in (0, 1) from word j of draw k: 52 bits and a half."""
     bits = np.uint64(word(key, k, j)) >> TWELVE
     return float((bits << ONE) + ONE) * TO_UNIT
 
@@ -44,7 +44,7 @@ def inside(key: Any, k: int, j: int) -> float:
 def log_gamma_variate(key: Any, k: int, alpha: float) -> float:
     """Return the logarithm of a gamma variate of shape alpha and scale 1.
 
-    It reads draw k alone: word 0 is the boost's uniform, read if alpha < 1; words 2t + 1 and
+    It reads only draw k: word 0 is the boost's uniform, read if alpha < 1; words 2t + 1 and
     2t + 2 are the normal and the uniform of try t = 0, 1, ..., `TRIES` - 1.
 
     Args:
@@ -72,9 +72,9 @@ def log_gamma_variate(key: Any, k: int, alpha: float) -> float:
 
 @kernel
 def gamma(key: Any, k: int, alpha: float) -> float:
-    """Return a gamma variate of shape alpha and scale 1; 0.0 where it is no normal float64.
+    """Return a gamma variate of shape alpha and scale 1; 0.0 if it is not a normal float64.
 
-    It reads draw k, as `log_gamma_variate`.
+    It reads draw k, like `log_gamma_variate`.
     """
     return exp(log_gamma_variate(key, k, alpha))
 
@@ -83,7 +83,7 @@ def gamma(key: Any, k: int, alpha: float) -> float:
 def beta(key: Any, k: int, a: float, b: float) -> float:
     """Return a beta variate in [0, 1] of shapes a and b: x / (x + y) of two gamma variates.
 
-    It reads draw k for x and draw k + 1 for y, each as `log_gamma_variate`.
+    It reads draw k for x and draw k + 1 for y, each like `log_gamma_variate`.
     """
     x = log_gamma_variate(key, k, a)
     return 1.0 / (1.0 + exp(log_gamma_variate(key, k + 1, b) - x))
@@ -91,15 +91,15 @@ def beta(key: Any, k: int, a: float, b: float) -> float:
 
 @kernel
 def dirichlet(key: Any, k: int, alpha: float, weights: Any) -> None:
-    """Write the symmetric Dirichlet variate of shape alpha: weights in [0, 1] of sum 1.
+    """Write the symmetric Dirichlet variate of shape alpha: weights in [0, 1] with sum 1.
 
-    Weight i reads draw k + i, as `log_gamma_variate`. The sum is 1 up to rounding.
+    Weight i reads draw k + i, like `log_gamma_variate`. The sum is 1 up to rounding.
 
     Args:
         key: of the row and the stream.
         k: first draw number.
         alpha: from `SMALLEST` to `LARGEST`.
-        weights: where to, `(n,)` float64, n at least 1.
+        weights: output, `(n,)` float64, n at least 1.
     """
     most = log_gamma_variate(key, k, alpha)
     weights[0] = most

@@ -1,7 +1,7 @@
 """float32 to float16 bits and back: numba cannot store float16, so kernels see it as uint16.
 
-Rounded to nearest, halves to even; what is too great becomes infinite. No number (NaN) becomes
-0x7E00, whichever it was: processors and libraries keep different bits of one.
+Rounded to nearest, halves to even; values that are too large become infinite. Every NaN becomes
+0x7E00: processors and libraries keep different bits of a NaN.
 
 Compiled, the processor converts (`simd.halves`); `narrowed_bits` and `widened_bits`
 do the same in integers, for processors that cannot.
@@ -24,7 +24,7 @@ NORMAL: Final = np.uint32(0x38800000)
 REBIAS: Final = np.uint32(0x37FFF001)
 """(127 - 15) << 23, less the 0xFFF that rounds to nearest."""
 EXPONENT: Final = np.uint32(0x7C00)
-"""Of float16; by itself, infinity."""
+"""Infinity's exponent bits of float16; alone, they are infinity."""
 NOT_SIGN: Final = np.uint32(0x7FFF)
 INFINITE: Final = np.uint32(0x7F800000)
 SCALE: Final = np.float32(2.0**112)

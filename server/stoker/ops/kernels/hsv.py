@@ -1,9 +1,9 @@
 """RGB to hue, saturation and value and back, for uint8: hue from 0 to 179, as OpenCV's RGB2HSV.
 
-Forth is OpenCV's integer arithmetic (12 fraction bits, rounded quotients); its levels are OpenCV's.
-Back is the exact value of the usual formula, rounded, halves up: with hue = 30 sector + f,
+To HSV: OpenCV's integer arithmetic (12 fraction bits, rounded quotients), with OpenCV's levels.
+To RGB: the exact value of the usual formula, rounded, halves up: with hue = 30 sector + f,
 value times (255 - s), (255 - s f / 30) or (255 - s (30 - f) / 30), over 255. A hue of 180 or more
-begins again at 0.
+wraps around to 0.
 """
 
 from typing import Any, Final
@@ -24,7 +24,7 @@ NEAREST: Final = np.float32(3 << 22)
 SIXTHS: Final = np.float32((180 << BITS) // 6)
 """A sixth of the circle of hue, with fraction bits."""
 WHOLE: Final = np.float32(255 << BITS)
-"""The greatest saturation, with fraction bits."""
+"""The maximum saturation, with fraction bits."""
 DENOMINATOR: Final = 255 * SECTOR
 
 
@@ -32,8 +32,8 @@ DENOMINATOR: Final = 255 * SECTOR
 def division(top: Any, below: Any) -> Any:
     """Return top / below of int32, rounded, halves to even; below 0 counts as 1.
 
-    As float32, to which NEAREST is added and taken away again: its unit there is 1. A quotient of
-    up to 2**20 is wrong by less than a sixteenth of 1 / below, so it is rounded as the exact one.
+    Computed in float32: NEAREST is added, where the unit is 1, and subtracted again. A quotient of
+    up to 2**20 has an error below a sixteenth of 1 / below, so it is rounded like the exact one.
     """
     quotient = np.float32(top / np.float32(max(below, UNIT)))
     return np.int32(np.float32(np.float32(quotient + NEAREST) - NEAREST))
@@ -60,7 +60,7 @@ def rounded(product: Any) -> Any:
 
 @kernel
 def parts_of(hue: Any, saturation: Any, value: Any) -> Any:
-    """Return (sector, p, q, t): the sixth of the circle, and the levels that are not `value`."""
+    """Return (sector, p, q, t): the sixth of the circle, and the levels other than `value`."""
     turned = hue % CIRCLE
     sector, f = turned // SECTOR, turned % SECTOR
     return (

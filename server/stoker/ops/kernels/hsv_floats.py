@@ -1,11 +1,11 @@
 """RGB to hue, saturation and value and back for images of floats: all three from 0 to 1.
 
-A hue of 1 is the whole circle, so it lies in [0, 1), as Python's colorsys and scikit-image have it.
-Forth: with p and d of `kernels.color_floats`, hue is p / (6 d), and 1 more if that is negative;
+A hue of 1 would be the whole circle, so it is in [0, 1), as in Python's colorsys and scikit-image.
+To HSV: with p and d of `kernels.color_floats`, hue is p / (6 d), plus 1 if that is negative;
 saturation is d / value. A pixel without a difference has hue 0, one whose value is not above 0
-saturation 0. Back: hue less its whole turns; a hue of 2**23 or more, or that is no number, counts
-as 0. Every operation is float32, rounded once, in the order written; nothing is clipped, and what
-is no number becomes one NaN (`kernels.float_levels`). Images are flat, and changed in place.
+has saturation 0. To RGB: full turns of the hue are ignored; a hue of 2**23 or more, or NaN, counts
+as 0. Every operation is float32, rounded once, in the order written; nothing is clipped, and every
+NaN becomes the same NaN (`kernels.float_levels`). Images are flat, and changed in place.
 """
 
 from typing import Any, Final
@@ -30,12 +30,12 @@ from stoker.ops.kernels.color_floats import (
 from stoker.ops.kernels.float_levels import ONE, ZERO, number, plain_number
 
 TURNS: Final = np.float32(1 << 23)
-"""From here on every float32 is a whole number of turns."""
+"""From this value on every float32 is an integer number of turns."""
 
 
 @kernel
 def quotient(a: Any, b: Any, given: Any) -> Any:
-    """Return a / b, or 0 where it is not `given`."""
+    """Return a / b, or 0 if not `given`."""
     return a / (b if given else ONE) if given else ZERO
 
 
@@ -53,7 +53,7 @@ def floats_to_hsv(image: Any) -> None:
 
 @kernel
 def sixths(hue: Any) -> Any:
-    """Return six times the part of a turn, from 0 to 6."""
+    """Return six times the fractional part of a turn, from 0 to 6."""
     hue = hue if -TURNS < hue < TURNS else ZERO
     whole = np.float32(np.int32(hue))
     whole = whole - ONE if hue < whole else whole

@@ -1,11 +1,12 @@
-"""Blocks of a JPEG file, coded and decoded again: transform, division by a table, and back.
+"""Blocks of a JPEG file, encoded and decoded: transform, division by a table, and back.
 
-A block lies as 64 int16, eight columns side by side, so that the eight transforms of a pass are one
-vector loop; between passes it is transposed. Forward: rows first, 2 of the 13 new fraction bits are
-kept, then columns; coefficients are 8 times the transform. They are divided by 8 times the table's
-entry, rounded, halves away from zero, multiplied, and transformed back, columns first.
+A block is stored as 64 int16, eight adjacent columns, so that the eight transforms of a pass are
+one vector loop; between passes it is transposed. Forward: rows first, where 2 of the 13 new
+fraction bits are kept, then columns; coefficients are 8 times the transform. They are divided by 8
+times the table's entry, rounded, halves away from zero, multiplied, and transformed back, columns
+first.
 
-int16 holds all of it: coefficients are up to 8192; what the table's rounding adds is below 8192.
+int16 can hold all of it: coefficients are up to 8192; the table's rounding adds less than 8192.
 """
 
 from typing import Any, Final
@@ -31,7 +32,7 @@ TABLE_BYTES: Final = 6 * SIZE
 def fill_table(base: Any, quality: int, entries: Any, inverses: Any) -> None:
     """Write the table of a quality from 1 to 100: entries (64,) int16, inverses (64,) float32.
 
-    An inverse is 1 / 16 of an entry's, for twice a coefficient that is 8 times too large.
+    An inverse is 1 / 16 of an entry's, for twice a coefficient that is scaled by 8.
     """
     scale = 5000 // quality if quality < 50 else 200 - 2 * quality
     for i in range(SIZE):
@@ -42,7 +43,7 @@ def fill_table(base: Any, quality: int, entries: Any, inverses: Any) -> None:
 
 @kernel
 def code_plane(plane: Any, stride: int, table: Any, blocks: Any) -> None:
-    """Code and decode every block of a flat plane in place.
+    """Encode and decode every block of a flat plane in place.
 
     Args:
         plane: flat uint8 of whole blocks.
@@ -66,7 +67,7 @@ def code_plane(plane: Any, stride: int, table: Any, blocks: Any) -> None:
 
 @kernel
 def load(plane: Any, at: int, stride: int, block: Any) -> None:
-    """Take a block out of a plane, transposed, grey as 0."""
+    """Copy a block from a plane, transposed, with gray as 0."""
     for y in range(SIDE):
         for x in range(SIDE):
             block[np.uint64(x * SIDE + y)] = np.int64(plane[np.uint64(at + y * stride + x)]) - GREY
@@ -74,7 +75,7 @@ def load(plane: Any, at: int, stride: int, block: Any) -> None:
 
 @kernel
 def store(block: Any, plane: Any, at: int, stride: int) -> None:
-    """Put a transposed block back into a plane."""
+    """Write a transposed block back to a plane."""
     for y in range(SIDE):
         for x in range(SIDE):
             level = np.int64(block[np.uint64(x * SIDE + y)]) + GREY
@@ -106,7 +107,7 @@ def column(block: Any, i: Any) -> Any:
 
 @kernel
 def put_column(block: Any, i: Any, values: Any, bits: int) -> None:
-    """Write a column of a block, less some fraction bits."""
+    """Write a column of a block, dropping some fraction bits."""
     block[i] = descale(values[0], bits)
     block[i + np.uint64(8)] = descale(values[1], bits)
     block[i + np.uint64(16)] = descale(values[2], bits)
@@ -136,7 +137,7 @@ def quantise(block: Any, table: Any) -> None:
     """Round every coefficient to a multiple of its entry.
 
     |c| / (8 e), rounded, is floor((2 |c| + 8 e + 1) / (16 e)): an odd number over an even one, so
-    that a float32 product, wrong by less than 2**-22 of it, has the right whole part.
+    a float32 product with a relative error below 2**-22 has the right integer part.
     """
     entries, inverses = table
     for i in range(np.uint64(SIZE)):
@@ -148,7 +149,7 @@ def quantise(block: Any, table: Any) -> None:
 
 
 def plain_code_plane(plane: np.ndarray, base: np.ndarray, quality: int) -> np.ndarray:
-    """Return a plane `(h, w) int64` coded and decoded, with NumPy."""
+    """Return a plane `(h, w) int64` encoded and decoded, with NumPy."""
     entries = np.zeros(SIZE, np.int64)
     fill_table(base, quality, entries, np.zeros(SIZE))
     table = entries.reshape(SIDE, SIDE)

@@ -2,11 +2,11 @@
 
 A plane's sides are whole blocks of 8. Luma beyond the image repeats the last column and row. A
 value of chroma is the mean of 2 by 2 pixels, (sum + 1) >> 2 in even and (sum + 2) >> 2 in odd
-columns; beyond the image the last column of pixels counts again, and the last row of means.
+columns; beyond the image the last column of pixels is repeated, and the last row of means.
 
-Back, chroma is smoothed: three parts of the nearest value and one of the next, along both axes,
-(sum + 8) >> 4 in even and (sum + 7) >> 4 in odd columns of the image; beyond its edges chroma
-repeats. Chroma of at most two columns is not smoothed. All as libjpeg does by default.
+In the inverse, chroma is smoothed: three parts of the nearest value and one of the next, along both
+axes, (sum + 8) >> 4 in even and (sum + 7) >> 4 in odd columns of the image; beyond its edges chroma
+repeats. Chroma of at most two columns is not smoothed. All of this is libjpeg's default.
 """
 
 from typing import Any, Final
@@ -55,7 +55,7 @@ def fill_luma(src: Any, plane: Any, stride: int) -> None:
 
 @kernel
 def repeat_row(plane: Any, rows: int, stride: int) -> None:
-    """Repeat row `rows - 1` of a flat plane to its end."""
+    """Repeat row `rows - 1` of a flat plane down to its end."""
     for y in range(rows, plane.size // stride):
         copy_run(plane, (rows - 1) * stride, plane, y * stride, stride)
 
@@ -103,7 +103,7 @@ def chroma_at(image: Any, at: int) -> Any:
 
 @kernel
 def write_grey(plane: Any, stride: int, dst: Any) -> None:
-    """Write an image `(H, W, 1)` of a plane of luma."""
+    """Write an image `(H, W, 1)` from a plane of luma."""
     height, width, _ = dst.shape
     result = dst.reshape(dst.size)
     for y in range(height):
@@ -112,7 +112,7 @@ def write_grey(plane: Any, stride: int, dst: Any) -> None:
 
 @kernel
 def write_colours(planes: Any, strides: Any, dst: Any, lines: Any) -> None:
-    """Write an image `(H, W, 3)` of three flat planes.
+    """Write an image `(H, W, 3)` from three flat planes.
 
     Args:
         planes: (luma, blue, red).
@@ -121,7 +121,7 @@ def write_colours(planes: Any, strides: Any, dst: Any, lines: Any) -> None:
         lines: int32 scratch: one of `half(W)` values, two of `2 * half(W)`.
     """
     height, width, _ = dst.shape
-    grey, blue, red = planes
+    gray, blue, red = planes
     sums, line_b, line_r = lines
     result = dst.reshape(dst.size)
     last, count = half(height) - 1, np.uint64(width)
@@ -134,7 +134,7 @@ def write_colours(planes: Any, strides: Any, dst: Any, lines: Any) -> None:
         smooth_row(red, row * strides[1], beside * strides[1], sums, line_r)
         at, to = np.uint64(y * strides[0]), np.uint64(3 * y * width)
         for x in range(count):
-            r, g, b = colours(np.int32(grey[at + x]), line_b[x], line_r[x])
+            r, g, b = colours(np.int32(gray[at + x]), line_b[x], line_r[x])
             k = to + K3 * x
             result[k] = r
             result[k + K1] = g
@@ -143,7 +143,7 @@ def write_colours(planes: Any, strides: Any, dst: Any, lines: Any) -> None:
 
 @kernel
 def smooth_row(plane: Any, row: int, beside: int, sums: Any, line: Any) -> None:
-    """Write a row of chroma at the image's width, out of its own row and the one beside it.
+    """Write a row of chroma at the image's width, from its own row and an adjacent one.
 
     `row` and `beside` are flat indices; `sums` is as long as a row of chroma, `line` twice as long.
     """
@@ -173,8 +173,8 @@ def plain_planes(src: np.ndarray) -> list[np.ndarray]:
     total = wider.reshape(tall, 2, wide, 2, 2).sum((1, 3))
     means = (total + 1 + np.arange(wide)[:, None] % 2) >> 2
     means = plain_padded(means, whole_blocks(tall), wide)
-    grey = plain_padded(both[..., 0], whole_blocks(height), whole_blocks(width))
-    return [grey, means[..., 0], means[..., 1]]
+    gray = plain_padded(both[..., 0], whole_blocks(height), whole_blocks(width))
+    return [gray, means[..., 0], means[..., 1]]
 
 
 def plain_padded(plane: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -184,13 +184,13 @@ def plain_padded(plane: np.ndarray, height: int, width: int) -> np.ndarray:
 
 
 def plain_image(planes: list[np.ndarray], height: int, width: int) -> np.ndarray:
-    """Return `(H, W, 1 or 3)` of planes, with NumPy."""
-    grey = planes[0][:height, :width]
+    """Return `(H, W, 1 or 3)` from planes, with NumPy."""
+    gray = planes[0][:height, :width]
     if len(planes) == 1:
-        return grey[..., None]
+        return gray[..., None]
     tall, wide = half(height), half(width)
     parts = [plain_smooth(plane[:tall, :wide])[:height, :width] for plane in planes[1:]]
-    return plain_to_rgb(np.stack([grey, *parts], -1))
+    return plain_to_rgb(np.stack([gray, *parts], -1))
 
 
 def plain_smooth(plane: np.ndarray) -> np.ndarray:

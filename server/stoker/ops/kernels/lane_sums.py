@@ -1,4 +1,4 @@
-"""Sums of many float32 in one order that is quick too: eight float64 lanes, then a fixed tree.
+"""Sums of many float32 in a fixed order that is also fast: eight float64 lanes, then a fixed tree.
 
 Value n is added to lane n mod 8, each lane from 0.0 on in the order of n; the sum is
 ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7)). Every addition is rounded once, in float64.
@@ -25,12 +25,12 @@ K8: Final = np.uint64(8)
 
 @kernel
 def add_lanes(values: Any, start: Any, count: Any, sums: Any) -> Any:
-    """Return lanes to which `count` values were added, the first one to lane 0.
+    """Return lanes after adding `count` values, the first one to lane 0.
 
     Args:
         values: flat float32.
         start: index of the first value, uint64.
-        count: how many, uint64; where more follow it is divisible by 8.
+        count: number of values, uint64; divisible by 8 if more follow.
         sums: eight float64, `EMPTY` at first.
     """
     s0, s1, s2, s3, s4, s5, s6, s7 = sums
@@ -57,7 +57,7 @@ def add_lanes(values: Any, start: Any, count: Any, sums: Any) -> Any:
 
 @kernel
 def value_before(values: Any, at: Any, place: Any, left: Any) -> Any:
-    """Return the value number `place`, counted from 1 at index `at`; 0 where fewer are left."""
+    """Return the value number `place`, counted from 1 at index `at`; 0 after the last."""
     return np.float64(values[at + place - K1]) if place <= left else NOTHING
 
 
@@ -69,7 +69,7 @@ def total(sums: Any) -> Any:
 
 
 def plain_total(values: np.ndarray) -> np.float64:
-    """Return the sum of float32 values, by NumPy: lanes are columns, added from row to row."""
+    """Return the sum of float32 values, with NumPy: lanes are columns, added from row to row."""
     lanes = np.zeros((-(-values.size // LANES) + 1, LANES))
     lanes.reshape(-1)[LANES : LANES + values.size] = values.reshape(-1)
     with np.errstate(all="ignore"):

@@ -1,7 +1,7 @@
 """Runs of levels replaced through tables, 64 or 192 at a time.
 
-Compiled for a processor with byte permutations over 256 entries (AVX-512 VBMI) the tables are held
-in registers (`simd.lookup`); elsewhere the twins look up one level after the other.
+Compiled for a processor with byte permutations over 256 entries (AVX-512 VBMI), the tables are
+kept in registers (`simd.lookup`); otherwise the twins look up one level after the other.
 Source and image may be the same memory.
 """
 

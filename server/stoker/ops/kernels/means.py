@@ -3,7 +3,7 @@
 uint8: with w = floor(part * 2**16 + 0.5), (a * w + b * (2**16 - w) + 2**15) >> 16, in integers.
 float32 and float64: a * p + b * q, p and q being part and 1 - part (computed in float64) rounded to
 the dtype; each operation is rounded once. float16 is widened to float32 and its result rounded to
-nearest, halves to even. A result that is no number is one NaN: 0x7E00, 0x7FC00000 or
+nearest, halves to even. Every NaN result is the same NaN: 0x7E00, 0x7FC00000 or
 0x7FF8000000000000.
 
 `run` and `plain` forms give the same bytes.
@@ -88,9 +88,9 @@ class Tools:
         """Write the weighted mean of two contiguous arrays.
 
         Args:
-            a: counts for `part`, in [0, 1].
-            b: counts for the rest; of the same shape and dtype.
-            dst: where to, of the same shape and dtype.
+            a: weighted by `part`, in [0, 1].
+            b: weighted by the rest; of the same shape and dtype.
+            dst: output, of the same shape and dtype.
             part: weight of `a`.
         """
         one, two, into = a.reshape(-1), b.reshape(-1), dst.reshape(-1)
@@ -111,12 +111,12 @@ class Tools:
         grid: tuple[int, int, int],
         box: tuple[int, int, int, int],
     ) -> None:
-        """Write a value with pixels, and inside of a box another one.
+        """Write a value with pixels, with another one inside of a box.
 
         Args:
             own: contiguous.
             other: of the same shape and dtype.
-            dst: where to, of the same shape and dtype.
+            dst: output, of the same shape and dtype.
             grid: (planes, height, width); see `stoker.ops.bases.batch.grid`.
             box: (top, left, height, width).
         """

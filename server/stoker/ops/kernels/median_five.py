@@ -1,9 +1,9 @@
 """Medians of windows of 5 by comparisons alone, many at a time.
 
-Each column of five is sorted once, for the five windows it is in. With a window's columns sorted,
-and then its rows, 6 of the 25 levels are surely not above the median and 6 not below. Of the other
-13 the median is found by forgetting: of any 8 of them neither the least nor the greatest can be it;
-both are dropped and one that was not yet looked at is taken in, until three are left.
+Each column of five is sorted once, for the five windows that contain it. With a window's columns
+sorted, and then its rows, 6 of the 25 levels are surely not above the median and 6 not below. The
+median of the other 13 is found by elimination: of any 8 of them neither the minimum nor the maximum
+can be it; both are dropped and a new one is added, until three are left.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ def sorted5(a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
 
 @kernel
 def inner2(a: Any, b: Any, c: Any, d: Any) -> Any:
-    """Return four levels without the least and the greatest, in no order."""
+    """Return four levels without the minimum and the maximum, in no order."""
     a, b = two(a, b)
     c, d = two(c, d)
     return max(a, c), min(b, d)
@@ -42,7 +42,7 @@ def inner2(a: Any, b: Any, c: Any, d: Any) -> Any:
 
 @kernel
 def inner3(a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
-    """Return five levels without the least and the greatest, in no order."""
+    """Return five levels without the minimum and the maximum, in no order."""
     a, b = two(a, b)
     c, d = two(c, d)
     a, c = two(a, c)
@@ -52,7 +52,7 @@ def inner3(a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
 
 @kernel
 def inner4(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> Any:
-    """Return six levels without the least and the greatest, in no order."""
+    """Return six levels without the minimum and the maximum, in no order."""
     a, b = two(a, b)
     c, d = two(c, d)
     e, f = two(e, f)
@@ -63,7 +63,7 @@ def inner4(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> Any:
 
 @kernel
 def inner5(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> Any:
-    """Return seven levels without the least and the greatest, in no order."""
+    """Return seven levels without the minimum and the maximum, in no order."""
     a, b = two(a, b)
     c, d = two(c, d)
     e, f = two(e, f)
@@ -88,7 +88,7 @@ def sort_fives(image: Any, at: Any, stride: Any, lines: Any, n: Any) -> None:
         image: the image with its border, flat.
         at: index of the first column's first level.
         stride: values from row to row.
-        lines: five lines of sorted levels, least first.
+        lines: five lines of sorted levels, lowest first.
         n: columns.
     """
     l0, l1, l2, l3, l4 = lines
@@ -111,7 +111,7 @@ def row_of(line: Any, j: Any, step: Any) -> Any:
 
 @kernel
 def store_fives(lines: Any, step: Any, image: Any, at: Any, count: Any) -> None:
-    """Write `count` medians of 25 out of sorted columns, `step` values apart."""
+    """Write `count` medians of 25 from sorted columns, `step` values apart."""
     l0, l1, l2, l3, l4 = lines
     for j in range(count):
         _, _, _, a3, a4 = row_of(l0, j, step)
@@ -119,7 +119,7 @@ def store_fives(lines: Any, step: Any, image: Any, at: Any, count: Any) -> None:
         _, c1, c2, c3, _ = row_of(l2, j, step)
         d0, d1, d2, _, _ = row_of(l3, j, step)
         e0, e1, _, _, _ = row_of(l4, j, step)
-        # Of these 8 the least is a3, b2 or c1, and the greatest b4 or c3.
+        # Of these 8 the minimum is a3, b2 or c1, and the maximum b4 or c3.
         low, x = two(a3, b2)
         p, q, r, s, t = inner5(a4, b3, c2, max(low, c1), x, min(b4, c3), d0)
         p, q, r, s = inner4(p, q, r, s, t, d1)

@@ -1,9 +1,9 @@
 """Medians of windows of floats: by their keys (`kernels.float_levels`), compared as integers.
 
-Floats from 0.0 to infinity are their own keys, so an image without others is taken as it is.
-Windows of 3 and 5 are those of `stoker.ops.median_blur`, of keys. Larger ones find the bits of the
-median's key from the highest on, as those of levels do, 32 instead of 8; counts are as wide as
-keys, and seven keys are counted at a time. What is no number is greater than all that is.
+Floats from 0.0 to infinity are their own keys, so an image without others is used directly.
+Windows of 3 and 5 are those of `stoker.ops.median_blur`, for keys. Larger ones find the bits of the
+median's key from the highest on, like those of levels, but 32 instead of 8; counts are as wide as
+keys, and seven keys are counted at a time. NaN is greater than all numbers.
 """
 
 from typing import Any, Final
@@ -15,7 +15,7 @@ from stoker.ops.kernels.float_levels import float_of, key_of
 from stoker.ops.kernels.words import float_word
 
 FIRST: Final = np.int32(-(1 << 31))
-"""The least key; as a bit it is the sign, which is counted with its meaning turned round."""
+"""The lowest key; as a bit it is the sign, which is counted with reversed meaning."""
 NONE: Final = np.int32(0)
 ONE: Final = np.int32(1)
 INFINITY: Final = np.uint32(0x7F800000)
@@ -23,7 +23,7 @@ INFINITY: Final = np.uint32(0x7F800000)
 
 @kernel
 def are_keys(words: Any) -> Any:
-    """Whether all floats are their own keys: none is below 0.0, nor -0.0, nor no number."""
+    """Whether all floats are their own keys: none is below 0.0, -0.0 or NaN."""
     most = np.uint32(0)
     for i in range(np.uint64(words.size)):
         word = np.uint32(words[i])
@@ -40,14 +40,14 @@ def write_keys(image: Any, keys: Any) -> None:
 
 @kernel
 def read_keys(keys: Any) -> None:
-    """Write the floats of keys, as their bits, in the place of these."""
+    """Overwrite keys by their floats, as bits."""
     for i in range(np.uint64(keys.size)):
         keys[i] = np.int32(float_word(float_of(keys[i])))
 
 
 @kernel
 def count_seven(keys: Any, at: Any, step: Any, found: Any, bit: Any, counts: Any) -> None:
-    """Count which of seven lines, `step` values apart, are at least what was found and the bit."""
+    """Count which of seven lines, `step` values apart, are at least the found key with the bit."""
     b, c = at + step, at + step + step
     d, e = c + step, c + step + step
     f, g = e + step, e + step + step
@@ -74,7 +74,7 @@ def count_two(keys: Any, at: Any, step: Any, found: Any, bit: Any, counts: Any) 
 
 @kernel
 def keep_trial(counts: Any, half: Any, bit: Any, found: Any) -> None:
-    """Keep the bit where more than half of the window was counted; begin to count anew."""
+    """Keep the bit if more than half of the window was counted; reset the counts."""
     for j in range(np.uint64(found.size)):
         trial = np.int32(found[j] ^ bit)
         found[j] = trial if counts[j] > half else found[j]
@@ -90,8 +90,8 @@ def median_keys(keys: Any, at: int, size: int, steps: Any, found: Any, counts: A
         at: index of the first window's first key.
         size: side of the window, odd, at least 7.
         steps: (to a pixel, to a row), in values.
-        found: `(n,) int32`: where to write.
-        counts: as `found`, contents undefined.
+        found: `(n,) int32`: output.
+        counts: like `found`, contents undefined.
     """
     step, stride = np.uint64(steps[0]), steps[1]
     half = np.int32(size * size // 2)

@@ -1,7 +1,7 @@
 """Nearest resize: output pixel i takes the source pixel floor((i + 0.5) * scale).
 
-As Pillow's NEAREST bit for bit: the position is summed up in float64, 0.5*scale + scale + ...,
-which decides the ties (odd multiples of scale / 2 that are whole numbers). For every dtype: values
+Pillow's NEAREST bit for bit: the position is summed in float64, 0.5*scale + scale + ...,
+which decides the ties (odd multiples of scale / 2 that are integers). For every dtype: values
 are copied, never mixed.
 """
 

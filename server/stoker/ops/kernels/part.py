@@ -1,8 +1,8 @@
-"""A part of a resized image, without the rest: what a crop behind a resize needs.
+"""A part of a resized image, without the rest: for a crop after a resize.
 
 Pixels, rounding and the order of the passes are those of the whole resize, bit for bit: the tap
 tables are those of the whole axes, of which only the part's entries are used, and each pass runs
-over the rows and columns that these touch. Nothing outside of `source_part` is read.
+over the rows and columns that these read. Nothing outside of `source_part` is read.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from stoker.ops.kernels.taps import window
 
 @kernel
 def source_range(size_in: int, size_out: int, first: int, count: int, radius: float) -> Any:
-    """Return the source pixels (first, end) of one axis that some output pixels are made of.
+    """Return the source pixels (first, end) of one axis that some output pixels depend on.
 
     Args:
         size_in: source pixels of the axis.
@@ -39,7 +39,7 @@ def source_range(size_in: int, size_out: int, first: int, count: int, radius: fl
 
 @kernel
 def source_part(sizes: Any, part: Any, radius: float) -> Any:
-    """Return the box of the source that a part of the result is made of.
+    """Return the box of the source that a part of the result depends on.
 
     Args:
         sizes: height and width of the source, then of the whole result.
@@ -97,7 +97,7 @@ def resample_part(src: Any, size: Any, part: Any, dst: Any, bicubic: int, scratc
 
 @kernel
 def nearest_part(src: Any, size: Any, part: Any, dst: Any, scratch: Any) -> None:
-    """Write a part of the image resized to `size` by nearest.
+    """Write a part of the image resized to `size` with nearest.
 
     Args:
         src: `(H, W, C)` of any dtype, contiguous.
@@ -109,12 +109,12 @@ def nearest_part(src: Any, size: Any, part: Any, dst: Any, scratch: Any) -> None
     height, width, channels = src.shape
     top, left, tall, wide = part
     index = scratch[: 8 * size[1]].view(np.uint64)
-    origin: Any = np.int64(0)  # a plain 0 would be a type of its own, and compile it once more
+    origin: Any = np.int64(0)  # a plain 0 would be another type, and compile the pass once more
     fill_nearest(width, origin, channels, index)
     image = src.reshape(src.size)
     scale = height / size[0]
     at = scale * 0.5
-    for _ in range(top):  # a sum of steps, as for the whole
+    for _ in range(top):  # a sum of steps, like that of the whole
         at += scale
     n = np.uint64(channels)
     for y in range(tall):

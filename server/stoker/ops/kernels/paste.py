@@ -10,14 +10,14 @@ from stoker.ops.kernels.runs import copy_run
 
 @kernel
 def paste(own: Any, other: Any, dst: Any, planes: int, size: Any, box: Any) -> None:
-    """Write `own`, and inside of the box `other`.
+    """Write `own`, but `other` inside of the box.
 
     Args:
         own: contiguous uint8 (the bytes of any dtype) of two or three axes.
         other: of the same shape.
-        dst: of the same shape; no memory of theirs.
-        planes: how many pictures lie one after the other.
-        size: (height, width) of each, in pixels.
+        dst: of the same shape; overlaps neither.
+        planes: number of planes, one after the other.
+        size: (height, width) of each plane, in pixels.
         box: (top, left, height, width), inside of them.
     """
     top, left, tall, wide = box

@@ -1,9 +1,9 @@
 """Single pixels of three values, moved and mixed as if they had four.
 
 Compiled, one instruction handles a pixel (`simd.pixels`). The fourth value written is
-the next pixel's first: a caller writes pixels in ascending order, and the last pixel of an array by
-itself. Arrays are flat uint8 or float32 (compiled code accepts other integers, since masks pass by,
-but no mask is mixed); places count values.
+the next pixel's first: a caller writes pixels in ascending order, and handles the last pixel of an
+array separately. Arrays are flat uint8 or float32 (compiled code also accepts other integers, since
+masks reach it, but masks are never mixed); places count values.
 
 Levels are mixed in integers; floats in float64, where the weights and the products are exact, in
 the order that is written here, and rounded to float32 once.
@@ -32,11 +32,11 @@ def copy4(src: Any, start: Any, dst: Any, to: Any) -> None:
 
 @kernel(twin="stoker.ops.kernels.simd.pixels:mix4")
 def mix4(src: Any, above: int, below: int, fx: int, fy: int, dst: Any, to: int) -> None:
-    """Write four values between two pixels of one row and two of another, as `mixed` has it.
+    """Write four values between two pixels of one row and two of another, as `mixed` does.
 
     Args:
         src: flat; eight values are read at each of the two places.
-        above: place of the left pixel of the upper row; its neighbour is three bytes further.
+        above: place of the left pixel of the upper row; its neighbor is three bytes further.
         below: the same of the lower row.
         fx: weight of the right pixels, from 0 to 2047, in units of 2**-11.
         fy: weight of the lower row.
@@ -57,8 +57,8 @@ def mix1(src: Any, places: Any, weights: Any, dst: Any, to: Any) -> None:
 
     Args:
         src: flat.
-        places: of the four values.
-        weights: of each, not negative, of sum 2**22.
+        places: places of the four values.
+        weights: their weights, not negative, with sum 2**22.
         dst: flat, of the same dtype.
         to: index written.
     """

@@ -1,15 +1,15 @@
-"""Boxes and keypoints under a projective map: what every op that moves pixels does to them.
+"""Boxes and keypoints under a projective map: how every op that moves pixels moves them.
 
-An op says once where a point of its input comes to lie (`Op.forward`), as nine numbers of a
-projective map in pixels of the image, where pixel i covers [i, i + 1). All the rest is here: a box
-becomes the smallest upright box round its four mapped corners; it is clipped to the new image, and
-left out where nothing of it remains; a keypoint is left out where it leaves the image. Whatever
-else belongs to an item is copied, word by word, so it stays with its coordinates; the field
-`visible_part` of a box (`track_visible`) is multiplied by the part of the moved box that is left.
+An op gives the map of points from its input to its output once (`Op.forward`), as nine numbers of a
+projective map in pixels of the image, where pixel i covers [i, i + 1). This module does the rest: a
+box becomes the smallest upright box around its four mapped corners; it is clipped to the new image,
+and removed if nothing of it remains; a keypoint is removed if it leaves the image. All other words
+of an item are copied, so they stay with its coordinates; the field `visible_part` of a box
+(`track_visible`) is multiplied by the fraction of the moved box that remains.
 
 Coordinates are read as float32, computed in float64, each operation rounded once, in the order
-written, and rounded to float32 once at the end. (They are widened by `np.float64`: numba's `float`
-leaves a float32 as it is.)
+written, and rounded to float32 once at the end. (They are widened with `np.float64`: numba's
+`float` does not change a float32.)
 """
 
 from typing import Any, Final
@@ -27,13 +27,13 @@ def scaled(x: float, y: float, right: float, down: float) -> Any:
 
 @kernel
 def stay(params: Any, record: Any, sizes: Any) -> Any:
-    """Where points come to lie under an op that moves no pixel: where they are."""
+    """The map of an op that moves no pixels: the identity."""
     return scaled(1.0, 1.0, 0.0, 0.0)
 
 
 @kernel
 def fill_frame(params: Any, record: Any, sizes: Any) -> Any:
-    """Where points come to lie under an op that resizes the whole image."""
+    """The map of an op that resizes the whole image."""
     height, width, tall, wide = sizes
     return scaled(wide / width, tall / height, 0.0, 0.0)
 
@@ -53,9 +53,9 @@ def turned(turns: int, height: int, width: int) -> Any:
 
 @kernel
 def inverse(numbers: Any) -> Any:
-    """Return the inverse of a map; points that it takes to no place get a third number of 0.
+    """Return the inverse of a map; points mapped to infinity get a third number of 0.
 
-    The third number of what the inverse gives is positive where that of the map is.
+    The third number of the inverse's result is positive where that of the map is.
     """
     a, b, c, d, e, f, g, h, i = numbers
     p, q, r = e * i - f * h, f * g - d * i, d * h - e * g
@@ -78,7 +78,7 @@ def inverse(numbers: Any) -> Any:
 
 @kernel
 def place(numbers: Any, x: float, y: float) -> Any:
-    """Return (x, y, whether there is such a place) of a point under a map."""
+    """Return (x, y, whether the result is finite) of a point under a map."""
     a, b, c, d, e, f, g, h, i = numbers
     z = g * x + h * y + i
     if z > 0.0:
@@ -88,25 +88,25 @@ def place(numbers: Any, x: float, y: float) -> Any:
 
 @kernel
 def lower(x: float, y: float) -> float:
-    """Return the smaller number; x where they are equal, so that a zero keeps its sign."""
+    """Return the smaller number; x if they are equal, so that a zero keeps its sign."""
     return y if y < x else x
 
 
 @kernel
 def upper(x: float, y: float) -> float:
-    """Return the greater number; x where they are equal."""
+    """Return the greater number; x if they are equal."""
     return y if y > x else x
 
 
 @kernel
 def beyond(low: float, high: float, side: float) -> bool:
-    """Whether nothing of [low, high] lies in an image's side; a single point may be its edge."""
+    """Whether [low, high] is outside of an image's side; a single point may be on its edge."""
     return high < 0.0 or low > side or (low < high and (high <= 0.0 or low >= side))
 
 
 @kernel
 def move_boxes(src: Any, dst: Any, numbers: Any, sizes: Any, visible: int) -> int:
-    """Move boxes, clip them and leave out what is gone.
+    """Move boxes, clip them and remove those with nothing left.
 
     Args:
         src: (n, words) uint32, boxes in an image of `sizes[:2]`.
@@ -116,7 +116,7 @@ def move_boxes(src: Any, dst: Any, numbers: Any, sizes: Any, visible: int) -> in
         visible: the word of the field `visible_part`, or 0 if there is none.
 
     Returns:
-        How many items were written, in the order in which they came.
+        The number of items written, in their original order.
     """
     tall, wide = float(sizes[2]), float(sizes[3])
     at, to = src.view(np.float32), dst.view(np.float32)
@@ -148,7 +148,7 @@ def move_boxes(src: Any, dst: Any, numbers: Any, sizes: Any, visible: int) -> in
 
 @kernel
 def move_keypoints(src: Any, dst: Any, numbers: Any, sizes: Any, visible: int) -> int:
-    """Move keypoints and leave out those outside of the image; see `move_boxes`."""
+    """Move keypoints and remove those outside of the image; see `move_boxes`."""
     tall, wide = float(sizes[2]), float(sizes[3])
     at, to = src.view(np.float32), dst.view(np.float32)
     kept = 0
@@ -164,4 +164,4 @@ def move_keypoints(src: Any, dst: Any, numbers: Any, sizes: Any, visible: int) -
 
 
 MOVERS: Final = {"boxes": move_boxes, "keypoints": move_keypoints}
-"""Kind -> what moves its items by the map of an op."""
+"""Kind -> kernel that moves its items by the map of an op."""

@@ -1,8 +1,8 @@
 """Powers of floats between 0 and 1, many at a time: 2 ** (gamma * log2(x)) in float32.
 
-No branch and no float64, so a loop over them is vectorised with as many lanes as levels have. Both
-polynomials are the series of the functions, without more. The error of gamma * log2(x) grows with
-its size, by which the power itself is small: results lie within 1.2e-7 of the true ones.
+No branch and no float64, so a loop over them is vectorized with as many lanes as for levels. Both
+polynomials are plain series of the functions. The error of gamma * log2(x) grows with
+its size, but then the power itself is small: results are within 1.2e-7 of the true ones.
 """
 
 import math
@@ -23,9 +23,9 @@ SHIFT: Final = np.int32(32)
 MANTISSA: Final = np.int32(23)
 BIAS: Final = np.int32(127)
 SQRT_HALF: Final = np.int32(0x3F3504F4)
-"""Bits of the least float32 that is not below sqrt(1/2)."""
+"""Bits of the lowest float32 that is not below sqrt(1/2)."""
 LOWEST: Final = np.float32(-126)
-"""A power of 2 that is lower gives 0."""
+"""A power of 2 below this gives 0."""
 NOTHING: Final = np.float32(-200)
 LN2: Final = 0.6931471805599453
 L1, L3, L5, L7, L9 = (np.float32(2 / LN2 / k) for k in (1, 3, 5, 7, 9))
@@ -48,7 +48,7 @@ def log2_of(x: Any) -> Any:
 
 @kernel
 def exp2_of(e: Any) -> Any:
-    """Return 2**e of a float32 that is not above 0; 0 where it is below `LOWEST`."""
+    """Return 2**e for a float32 that is not above 0; 0 if it is below `LOWEST`."""
     power = e if e > LOWEST else LOWEST
     whole = np.int32(power - HALF)
     r = power - np.float32(whole)
@@ -59,7 +59,7 @@ def exp2_of(e: Any) -> Any:
 
 @kernel
 def raise_all(image: Any, gamma: Any) -> None:
-    """Raise the values of a flat image to a power: 0 where not above 0, 1 where not below 1."""
+    """Raise the values of a flat image to a power: 0 if not above 0, 1 if not below 1."""
     for i in range(np.uint64(image.size)):
         x = image[i]
         inside = x if x > ZERO else HALF
@@ -70,7 +70,7 @@ def raise_all(image: Any, gamma: Any) -> None:
 
 
 def plain_raised(image: np.ndarray, gamma: np.float32) -> np.ndarray:
-    """Return what `raise_all` makes of an image, with NumPy."""
+    """Return the result of `raise_all` for an image, with NumPy."""
     inside = (image > ZERO) & (image < ONE)
     mantissa, exponent = np.frexp(np.where(inside, image, HALF))
     low = mantissa.view(np.int32) < SQRT_HALF

@@ -1,8 +1,8 @@
 """Sample an image at projected positions, row by row.
 
-What a row needs of its columns is computed once for all rows. Nearest needs only which pixel is
-shown, so its positions never become fixed point; most of a row lies so far inside of the source
-that nothing of a pixel has to be checked, and several are computed at a time.
+The parts of a row's positions that depend only on columns are computed once for all rows. Nearest
+needs only the index of the source pixel, so its positions never become fixed point; most of a row
+is so far inside of the source that its pixels need no checks, and several are computed at a time.
 """
 
 from typing import Any, Final
@@ -17,7 +17,7 @@ from stoker.ops.kernels.warp import BITS, UNIT
 HALF_UNIT: Final = 2.0**-25
 """Half a unit of `stoker.ops.kernels.warp`'s positions, in pixels."""
 REACH: Final = 2.0**-24
-"""Part of the terms of a linear number below which nothing is said of its sign."""
+"""Fraction of the terms of a linear number below which its sign is treated as unknown."""
 LONGEST: Final = 1 << 31
 """Sides of a source whose pixels int32 cannot count."""
 
@@ -66,7 +66,7 @@ def warp_projection(
 
 @kernel
 def write_columns(numbers: Any, along: Any) -> None:
-    """Write what the columns of the output add to X, Y and Z, `(w,) float64` each."""
+    """Write the contributions of the output columns to X, Y and Z, `(w,) float64` each."""
     slope_x, _, _, slope_y, _, _, slope_z, _, _ = numbers
     to_x, to_y, to_z = along
     for x in range(len(to_x)):
@@ -82,14 +82,14 @@ def row_start(numbers: Any, y: int) -> Any:
 
 @kernel
 def project_row(along: Any, start: Any, shape: Any, outer: Any, places: Any) -> None:
-    """Write the positions of a row of output pixels; where there is none, -1 across.
+    """Write the positions of a row of output pixels; pixels without one get -1 across.
 
     Args:
         along: from `write_columns`.
         start: from `row_start`.
         shape: the source's.
         outer: from `row_spans`.
-        places: as of `sample_row`.
+        places: as in `sample_row`.
     """
     across, down = places
     for x in range(np.uint64(outer[0])):
@@ -113,7 +113,7 @@ def nearest_row(
         along: from `write_columns`.
         start: from `row_start`.
         spans: from `row_spans`.
-        fill: what stands where no pixel is; at least C values.
+        fill: values of pixels without a position; at least C values.
         at: `(w,) int64`, overwritten.
     """
     channels, image = src.shape[2], src.reshape(src.size)
@@ -130,10 +130,10 @@ def nearest_row(
 
 @kernel
 def index_any(along: Any, start: Any, shape: Any, run: Any, at: Any) -> None:
-    """Write which pixel of the source each pixel of a row shows; -1 where there is none.
+    """Write the source pixel of each pixel of a row; -1 if there is none.
 
-    Pixels are numbered row by row; `run` is (first, end) of those that are asked for, the rest as
-    of `project_row`.
+    Pixels are numbered row by row; `run` is (first, end) of the pixels to compute; the rest is as
+    in `project_row`.
     """
     for x in range(np.uint64(run[0]), np.uint64(run[1])):
         px, py = projected(along, start, x, shape)
@@ -142,11 +142,11 @@ def index_any(along: Any, start: Any, shape: Any, run: Any, at: Any) -> None:
 
 @kernel
 def index_sure(along: Any, start: Any, width: int, run: Any, at: Any) -> None:
-    """Do what `index_any` does where all pixels have positions, as `row_spans` says.
+    """Do what `index_any` does if all pixels have positions, as `row_spans` reports.
 
     A position rounded to units of 2**-24 and then down to a pixel is the pixel of the position plus
-    half a unit: to scale by a power of two rounds nothing. int32 is what processors of any age make
-    of several float64 at a time.
+    half a unit: scaling by a power of two is exact. Processors of any age can convert several
+    float64 at a time to int32.
     """
     along_x, along_y, along_z = along
     start_x, start_y, start_z = start
@@ -160,14 +160,14 @@ def index_sure(along: Any, start: Any, width: int, run: Any, at: Any) -> None:
 
 @kernel
 def projected(along: Any, start: Any, x: Any, shape: Any) -> Any:
-    """Return the position of a pixel of a row, horizontal first; -1 and 0 where there is none."""
+    """Return the position of a pixel of a row, horizontal first; -1 and 0 if there is none."""
     height, width = shape[0], shape[1]
     z = along[2][x] + start[2]
     seen = z > 0.0
     part = 1.0 / (z if seen else 1.0)
     fx, fy = (along[0][x] + start[0]) * part, (along[1][x] + start[1]) * part
     seen = seen and 0.0 <= fx < width and 0.0 <= fy < height
-    # As `fixed`, which rounds down: what is not negative is truncated.
+    # As `fixed`, which rounds down: truncation is enough for numbers that are not negative.
     px, py = int((fx if seen else 0.0) * UNIT + 0.5), int((fy if seen else 0.0) * UNIT + 0.5)
     # A position that rounding takes to the far edge is outside.
     seen = seen and px < width << BITS and py < height << BITS
@@ -178,11 +178,11 @@ def projected(along: Any, start: Any, x: Any, shape: Any) -> Any:
 def row_spans(numbers: Any, start: Any, shape: Any, count: int) -> Any:
     """Return two (first, end): of pixels that all have positions, and of all that may have one.
 
-    The first lies inside of the second.
+    The first is inside of the second.
 
-    A pixel has a position where five numbers that are linear in x are positive: X, Y, Z, W Z - X
-    and H Z - Y. Whatever is further from 0 than 2**-24 of its terms is as positive or negative when
-    it is computed, for rounding takes less than 2**-50 of them; and then X / Z is so far from W
+    A pixel has a position if five numbers that are linear in x are positive: X, Y, Z, W Z - X
+    and H Z - Y. A number that is further from 0 than 2**-24 of its terms keeps its sign when it is
+    computed, because rounding changes less than 2**-50 of them; and then X / Z is so far from W
     that half a unit of a position does not reach it.
 
     Args:
@@ -216,7 +216,7 @@ def row_spans(numbers: Any, start: Any, shape: Any, count: int) -> Any:
 def clipped(slope: float, start: float, spare: int, span: Any) -> Any:
     """Return the part of a span of x where slope * x + start is positive.
 
-    It is up to two pixels shorter at its new end where `spare` is 2, and longer where it is 0: the
+    It is up to two pixels shorter at its new end if `spare` is 2, and longer if it is 0: the
     quotient is rounded.
     """
     first, end = span

@@ -19,12 +19,12 @@ def projection(corners: Any, height: int, width: int) -> Any:
     """Return the nine numbers of the map from output to source.
 
     Output (y, x) has the position (X, Y) / Z in pixels of the source, with X = n0 x + (n1 y + n2),
-    Y = n3 x + (n4 y + n5), Z = n6 x + (n7 y + n8), computed as (X, Y) times 1 / Z: divisions are
-    what the time goes to.
+    Y = n3 x + (n4 y + n5), Z = n6 x + (n7 y + n8), computed as (X, Y) times 1 / Z: divisions take
+    most of the time.
 
     Args:
-        corners: x and y of the output pixels in which the top left, top right, bottom right and
-            bottom left pixel of the source lie.
+        corners: x and y of the output pixels that show the top left, top right, bottom right and
+            bottom left pixel of the source.
         height: rows of the source.
         width: columns of the source.
     """
@@ -33,7 +33,7 @@ def projection(corners: Any, height: int, width: int) -> Any:
     dx1, dy1, dx2, dy2 = x1 - x2, y1 - y2, x3 - x2, y3 - y2
     sx, sy = x0 - x1 + x2 - x3, y0 - y1 + y2 - y3
     det = dx1 * dy2 - dx2 * dy1
-    if det == 0.0:  # no decision of ours: nothing is inside
+    if det == 0.0:  # not from a decision of Stoker's: nothing is inside
         return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     g, h = (sx * dy2 - dx2 * sy) / det, (dx1 * sy - sx * dy1) / det
     a, b = x1 - x0 + g * x1, x3 - x0 + h * x3
@@ -55,15 +55,15 @@ def projection(corners: Any, height: int, width: int) -> Any:
 
 @kernel
 def forward_projection(corners: Any, height: int, width: int) -> Any:
-    """Return where points of the source come to lie, as `stoker.ops.kernels.points` has it."""
+    """Return the map of source points, in the form of `stoker.ops.kernels.points`."""
     a, b, c, d, e, f, g, h, i = projection(corners, height, width)
-    # Of points, where `projection` is of pixels: the middle of pixel 0 is the point 0.5.
+    # For points; `projection` is for pixels: the center of pixel 0 is the point 0.5.
     c, f, i = c - 0.5 * (a + b), f - 0.5 * (d + e), i - 0.5 * (g + h)
     return inverse((a, b, c, d, e, f, g, h, i))
 
 
 def plain_projection(corners: Any, height: int, width: int) -> Any:
-    """Return positions and which are inside, as `warp.plain_sample` takes them."""
+    """Return positions and whether they are inside, as `warp.plain_sample` takes them."""
     n = projection([int(v) for v in corners], height, width)
     y, x = np.mgrid[:height, :width].astype(np.float64)
     z = n[6] * x + (n[7] * y + n[8])

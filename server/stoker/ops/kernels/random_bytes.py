@@ -1,8 +1,8 @@
-"""Random bytes by number: what pixels draw for themselves, out of one counter and a record's seed.
+"""Random bytes by number: the draws of single pixels, from one counter and a record's seed.
 
 Block b of a seed is Philox4x64-10 with the counter (b, 0, 0, 0) and the seed as its key: four
-words, 32 bytes, little-endian. So any value of any pixel can be had alone, and a decision with a
-field of noise behind it is a record of two words. Many blocks are made at a time and stay in cache.
+words, 32 bytes, little-endian. So each value of each pixel is independent, and a decision about a
+field of noise is a record of two words. Many blocks are made at a time and stay in cache.
 """
 
 from typing import Any, Final

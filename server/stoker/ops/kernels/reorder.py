@@ -1,10 +1,10 @@
 """Reorder the pixels of an image: flips, the transposition and quarter turns, by one kernel.
 
-Output pixel (y, x) is source pixel first + y * step_y + x * step_x of the flattened image. Where a
-step along the row is one pixel, whole rows are copied; where it is one pixel backwards, runs are
-mirrored. Else rows become columns: the output is walked in tiles, so that source and output are
-read and written by cache lines, and a tile in blocks that are turned in registers. Pixels are
-moved as bytes, whatever they mean.
+Output pixel (y, x) is source pixel first + y * step_y + x * step_x of the flattened image. If a
+step along the row is one pixel, whole rows are copied; if it is one pixel backwards, runs are
+mirrored. Otherwise rows become columns: the output is walked in tiles, so that source and output
+are read and written by cache lines, and a tile in blocks that are turned in registers. Pixels are
+moved as bytes of any meaning.
 """
 
 from typing import Any, Final
@@ -29,8 +29,8 @@ def reorder(src: Any, dst: Any, size: Any, walk: Any) -> None:
         src: `(H, W, C)` or `(H, W)` of any dtype, contiguous.
         dst: as `src`, of the output's size.
         size: (height, width) of the output, in pixels.
-        walk: (first, step_y, step_x): source pixel of output (0, 0), and what the next row and the
-            next column add to it; one of the two steps is 1 or -1.
+        walk: (first, step_y, step_x): source pixel of output (0, 0), and the increments for the
+            next row and the next column; one of the two steps is 1 or -1.
     """
     if walk[2] == 1:
         move_rows(src, dst, walk[0], walk[1])
@@ -42,7 +42,7 @@ def reorder(src: Any, dst: Any, size: Any, walk: Any) -> None:
 
 @kernel
 def bytes_of(src: Any, dst: Any) -> Any:
-    """Return two images as flat bytes, and how many bytes a pixel has."""
+    """Return two images as flat bytes, and the number of bytes of a pixel."""
     pixel = src.itemsize * src.size // (src.shape[0] * src.shape[1])
     return flat(src).view(np.uint8), flat(dst).view(np.uint8), pixel
 
@@ -84,7 +84,7 @@ def copy_rows(src: Any, source: Any, dst: Any, target: Any, rows: int, count: in
         source: (index of the first value, values from row to row).
         dst: flat, of the same dtype.
         target: as `source`.
-        rows: how many rows.
+        rows: number of rows.
         count: values of a row.
     """
     if source[1] == count and target[1] == count:  # side by side: one long row
@@ -112,7 +112,7 @@ def mirror1(src: Any, source: Any, dst: Any, target: Any, size: Any) -> None:
         last = start + count - THIRTY_TWO
         for block in range(blocks):
             reverse32(src, last - THIRTY_TWO * block, dst, first + THIRTY_TWO * block)
-        if blocks > 0:  # what is left at the end: a block that overlaps those before it
+        if blocks > 0:  # the rest at the end: a block that overlaps previous ones
             reverse32(src, start, dst, first + count - THIRTY_TWO)
         else:
             b, a = np.uint64(start + count - 1), np.uint64(first)
@@ -139,7 +139,7 @@ def mirror3(src: Any, source: Any, dst: Any, target: Any, size: Any) -> None:
 
 @kernel
 def walk_pixels(src: Any, at: int, step: int, dst: Any, to: int, count: int, pixel: int) -> None:
-    """Write a run of pixels of `pixel` values that lie `step` values apart in the source."""
+    """Write a run of pixels of `pixel` values that are `step` values apart in the source."""
     for x in range(count):
         a, b = np.uint64(at + x * step), np.uint64(to + x * pixel)
         for c in range(np.uint64(pixel)):
@@ -158,7 +158,7 @@ def turn_image(source: Any, target: Any, size: Any, walk: Any) -> None:
         for left in range(0, wide, TILE):
             tile = (top, min(top + TILE, tall), left, min(left + TILE, wide))
             turn_tile(src, dst, tile, width, pixel, walk)
-    if tall > 0 and wide > 0:  # what is left at the ends: blocks that overlap those before them
+    if tall > 0 and wide > 0:  # the rest at the ends: blocks that overlap previous ones
         bottom, right = height - side, width - side
         if wide < width:
             turn_tile(src, dst, (0, tall, right, width), width, pixel, walk)
@@ -174,7 +174,7 @@ def turn_image(source: Any, target: Any, size: Any, walk: Any) -> None:
 
 @kernel
 def block_side(pixel: int) -> int:
-    """Return how many pixels a side of a block has."""
+    """Return the number of pixels of a block's side."""
     if pixel == 1:
         return 16
     return 8 if pixel == 2 else 4

@@ -2,8 +2,8 @@
 
 Each pass sums taps in int32 and rounds and clips to uint8; the image between the passes is uint8.
 The order of the passes is that of Pillow 13, see `vertical_first`. A crop is cut before it is
-resized: no pixel outside of it is read but with weight 0. An axis that keeps its size has one tap
-of weight 1 and is passed over.
+resized: pixels outside of it are read only with weight 0. An axis that keeps its size has one tap
+of weight 1 and is skipped.
 
 The vertical pass blends whole rows, contiguous bytes; the horizontal one blends four pixels of some
 rows at once (`stoker.ops.kernels.tap_sums`).
@@ -25,7 +25,7 @@ from stoker.ops.kernels.taps import PRECISION, plain_taps, tap_bound, tap_count
 
 @kernel
 def vertical_first(height: int, width: int, size_y: int, size_x: int) -> bool:
-    """Whether the height shrinks by more pixels than twice what the width shrinks by."""
+    """Whether the height shrinks by more than twice as many pixels as the width."""
     return height - size_y > 2 * max(width - size_x, 0)
 
 
@@ -49,7 +49,7 @@ def line_bytes(width: int, channels: int, size_x: int) -> int:
 
 @kernel
 def work_bytes(height: int, width: int, channels: int, size_y: int, size_x: int, taps: int) -> int:
-    """Return the scratch bytes beside the tables."""
+    """Return the scratch bytes besides the tables."""
     line = line_bytes(width, channels, size_x)
     return (
         2 * padded(8 * taps) + padded(16 * (width + taps + 4)) + padded(line * max(height, size_y))
@@ -60,7 +60,7 @@ def work_bytes(height: int, width: int, channels: int, size_y: int, size_x: int,
 def scratch_bytes(
     height: int, width: int, channels: int, size_y: int, size_x: int, bicubic: int
 ) -> int:
-    """Return the scratch bytes of one resize; it never falls when the source grows."""
+    """Return the scratch bytes of one resize; it never decreases when the source grows."""
     taps = max(tap_bound(width, size_x, bicubic), tap_bound(height, size_y, bicubic))
     tables = table_bytes(width, size_x, bicubic) + table_bytes(height, size_y, bicubic)
     return tables + work_bytes(height, width, channels, size_y, size_x, taps)
@@ -70,7 +70,7 @@ def scratch_bytes(
 def rooms(
     height: int, width: int, channels: int, size_y: int, size_x: int, bicubic: int, scratch: Any
 ) -> Any:
-    """Cut scratch into its parts.
+    """Split scratch into its parts.
 
     Returns:
         (space of the tables across and down), a float64 row of taps, (room for copies of rows, the
@@ -124,10 +124,10 @@ def resample(src: Any, box: Any, dst: Any, bicubic: int, scratch: Any) -> None:
     size_y, size_x, channels = dst.shape
     tables, row, work, between = rooms(height, width, channels, size_y, size_x, bicubic, scratch)
     image, result = src.reshape(src.size), dst.reshape(dst.size)
-    start = np.int64(0)  # a plain 0 would be a type of its own, and compile the passes once more
+    start = np.int64(0)  # a plain 0 would be another type, and compile the passes once more
     stride = src.shape[1] * channels
     at = top * stride + left * channels
-    # One tap of weight 1 for each pixel changes nothing: such a pass is left out.
+    # One tap of weight 1 for each pixel changes nothing: such a pass is skipped.
     if height == size_y and width == size_x:
         copy_rows(image, (at, stride), result, (start, width * channels), height, width * channels)
         return
@@ -165,7 +165,7 @@ def plain_pass(image: np.ndarray, size_out: int, bicubic: int) -> np.ndarray:
 def plain_resample(
     image: np.ndarray, size: tuple[int, int], bicubic: int, run: Any = plain_pass
 ) -> np.ndarray:
-    """Resize `(H, W, C)` with NumPy, an axis a `run`; the reference of `resample`."""
+    """Resize `(H, W, C)` with NumPy, one axis per `run`; the reference of `resample`."""
     height, width = image.shape[:2]
     axes = (0, 1) if vertical_first(height, width, size[0], size[1]) else (1, 0)
     for axis in axes:

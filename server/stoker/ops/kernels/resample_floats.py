@@ -1,14 +1,14 @@
 """Filtered resize of images of floats: Pillow's mode F, channel by channel, in float32.
 
 Windows, filters and the order of the passes are those of `kernels.resample`; weights are those
-of `kernels.taps`, rounded to float32. A pass adds up weight * value, first tap first, beginning
-with the first product; every product and every sum is rounded once. With n taps it is off by at
+of `kernels.taps`, rounded to float32. A pass adds weight * value, first tap first, beginning
+with the first product; every product and every sum is rounded once. With n taps the error is at
 most (n + 2) * 2**-24 of the sum of |weight * value|. Nothing is clipped, so a bicubic result may
-overshoot. An axis that keeps its size is passed over.
+overshoot. An axis that keeps its size is skipped.
 
-A sum that is no number is written as one NaN (`stoker.ops.kernels.float_levels`).
+Every NaN sum is written as the same NaN (`stoker.ops.kernels.float_levels`).
 
-Where the horizontal pass comes first a row is made when the vertical one (`kernels.float_sums`
+If the horizontal pass comes first, a row is made when the vertical pass (`kernels.float_sums`
 has both) needs it, so that it is read from a near cache.
 
 Scratch, each part aligned to 64 bytes: tables of both axes, a float64 row of taps, the image
@@ -38,7 +38,7 @@ from stoker.ops.kernels.taps import fill_float_taps, plain_float_taps, tap_bound
 
 @kernel
 def float_table_bytes(size_in: int, size_out: int, bicubic: int) -> int:
-    """Return the scratch bytes of one axis: two int32 of each output pixel, and weights."""
+    """Return the scratch bytes of one axis: two int32 for each output pixel, and weights."""
     return padded(8 * size_out) + padded(4 * size_out * tap_bound(size_in, size_out, bicubic))
 
 
@@ -46,7 +46,7 @@ def float_table_bytes(size_in: int, size_out: int, bicubic: int) -> int:
 def float_work_bytes(
     height: int, width: int, channels: int, size_y: int, size_x: int, taps: int
 ) -> int:
-    """Return the scratch bytes beside the tables, of windows of up to `taps`."""
+    """Return the scratch bytes besides the tables, for windows of up to `taps`."""
     between = padded(4 * line_bytes(width, channels, size_x) * max(height, size_y))
     return padded(8 * taps) + between
 
@@ -55,7 +55,7 @@ def float_work_bytes(
 def float_scratch_bytes(
     height: int, width: int, channels: int, size_y: int, size_x: int, bicubic: int
 ) -> int:
-    """Return the scratch bytes of one resize; it never falls when the source grows."""
+    """Return the scratch bytes of one resize; it never decreases when the source grows."""
     taps = max(tap_bound(width, size_x, bicubic), tap_bound(height, size_y, bicubic))
     down = float_table_bytes(height, size_y, bicubic)
     across = float_table_bytes(width, size_x, bicubic)
@@ -75,7 +75,7 @@ def float_table(size_in: int, size_out: int, bicubic: int, space: Any, row: Any)
 
 @kernel
 def rows_kept(most: int, rows: int) -> int:
-    """Return how many rows of a source are kept between the passes, of windows up to `most`."""
+    """Return how many source rows are kept between the passes, for windows up to `most`."""
     return min(rows, 4 * most)
 
 
@@ -87,9 +87,9 @@ def blend_both(
 
     Args:
         s: flat float32 source.
-        source: as of `blend_columns`.
+        source: as in `blend_columns`.
         sizes: (rows of the source, channels).
-        across: (table, part) of the columns, as of `blend_columns`.
+        across: (table, part) of the columns, as in `blend_columns`.
         down: (table, part) of the rows.
         between: flat float32, for `rows_kept` rows.
         out: flat float32, rows without gaps.
@@ -99,7 +99,7 @@ def blend_both(
     table, (first, count, origin) = down
     weights, line = table[1], across[1][1] * channels
     kept = rows_kept(table[2], rows)
-    begin, end = 0, 0  # rows of the source that are there
+    begin, end = 0, 0  # rows of the source that are available
     for y in range(count):
         low, taps, k = window_of(table, first + y, origin)
         while end < low + taps:
@@ -121,7 +121,7 @@ def blend_both(
 def resample_floats(
     src: Any, box: Any, size: Any, part: Any, dst: Any, bicubic: int, scratch: Any
 ) -> None:
-    """Write a part of what the box of an image becomes when it is resized to `size`.
+    """Write a part of the box of an image resized to `size`.
 
     Args:
         src: `(H, W, C) float32`, contiguous.
@@ -137,9 +137,7 @@ def resample_floats(
     size_y, size_x = size
     top, left, tall, wide = part
     image = src.reshape(src.size)
-    start: Any = np.int64(
-        0
-    )  # a plain 0 would be a type of its own, and compile the passes once more
+    start: Any = np.int64(0)  # a plain 0 would be another type, and compile the passes once more
     stride = src.shape[1] * channels
     at = box[0] * stride + box[1] * channels
     if height == size_y and width == size_x:

@@ -1,6 +1,6 @@
-"""Runs of values and of pixels of three values, copied, reversed and normalised at once.
+"""Runs of values and of pixels of three values, copied, reversed and normalized at once.
 
-Each has a twin in `simd.runs`. Arrays are flat; places count values. A run that is
+Each has a twin in `simd.runs`. Arrays are flat; places count values. The run that is
 written does not overlap the one that is read.
 """
 
@@ -11,20 +11,20 @@ import numpy as np
 from stoker.jit import kernel
 
 SIXTEEN: Final = 16
-"""Pixels of three values that a block has."""
+"""Pixels of three values in a block."""
 THIRTY_TWO: Final = 32
-"""Single values that a block has."""
+"""Single values in a block."""
 
 
 @kernel(twin="stoker.ops.kernels.simd.runs:flat")
 def flat(array: Any) -> Any:
-    """Return the values of a contiguous array side by side."""
+    """Return the values of a contiguous array as a flat array."""
     return array.reshape(array.size)
 
 
 @kernel(twin="stoker.ops.kernels.simd.runs:copy_run")
 def copy_run(src: Any, at: int, dst: Any, to: int, count: int) -> None:
-    """Copy values that lie side by side."""
+    """Copy contiguous values."""
     dst[to : to + count] = src[at : at + count]
 
 
@@ -36,7 +36,7 @@ def reverse32(src: Any, at: int, dst: Any, to: int) -> None:
 
 @kernel(twin="stoker.ops.kernels.simd.runs:reverse16")
 def reverse16(src: Any, at: int, dst: Any, to: int) -> None:
-    """Write sixteen pixels of three values in reverse order; their values keep theirs."""
+    """Write sixteen pixels of three values in reverse order; values in a pixel keep their order."""
     pixels = src[at : at + 3 * SIXTEEN].reshape(SIXTEEN, 3)
     dst[to : to + 3 * SIXTEEN] = pixels[::-1].reshape(3 * SIXTEEN)
 

@@ -1,7 +1,7 @@
-"""Sample a row of an image at positions that lie in memory, one for each pixel.
+"""Sample a row of an image at positions in memory, one for each pixel.
 
 Positions are `kernels.warp`'s: places in the source in units of 2**-24 pixels, or -1 across for
-a pixel that has none and is filled. For warps whose positions follow no line.
+a pixel that has none and is filled. For warps whose positions are not on a line.
 """
 
 from typing import Any, Final
@@ -53,10 +53,10 @@ def sample_row(src: Any, dst: Any, y: int, places: Any, bilinear: int, fill: Any
 
 @kernel
 def run_end(across: Any, first: int) -> Any:
-    """Return where a run ends of pixels that have positions, or of pixels that have none."""
+    """Return the end of a run of pixels that have positions, or of pixels that have none."""
     inside, start, end = across[first] >= 0, np.uint64(first), np.uint64(len(across))
     if inside:
-        # Pixels that have positions lie side by side, but for rounding: count rather than search.
+        # Pixels with positions are adjacent, up to rounding: count rather than search.
         while across[end - ONE] < 0:
             end -= ONE
         gaps = 0
@@ -74,7 +74,7 @@ def run_end(across: Any, first: int) -> Any:
 def pick_places(image: Any, size: Any, places: Any, run: Any, result: Any, to: int) -> None:
     """Write the nearest pixels of one channel or three; `places` are overwritten.
 
-    `size` is (width, channels) of the source; the rest as of `mix_places`.
+    `size` is (width, channels) of the source; the rest is as in `mix_places`.
     """
     width, channels = size
     across, down = places
@@ -90,8 +90,8 @@ def pick_row(image: Any, at: Any, fill: Any, channels: int, result: Any, to: int
 
     Args:
         image: flat source.
-        at: `(w,) int64`: which pixel of the source, counted row by row, or -1.
-        fill: what stands for -1; at least that many values.
+        at: `(w,) int64`: the pixel of the source, counted row by row, or -1.
+        fill: values for -1; at least as many as channels.
         channels: 1 or 3.
         result: flat, of the same dtype.
         to: index of the row's first value.
@@ -108,7 +108,7 @@ def pick_row(image: Any, at: Any, fill: Any, channels: int, result: Any, to: int
 
 @kernel
 def pick_run(image: Any, at: Any, run: Any, channels: int, result: Any, to: int) -> None:
-    """Write the pixels of `run` = (first, end), which all have a place; the rest as `pick_row`."""
+    """Write the pixels of `run` = (first, end), which all have a place; see `pick_row`."""
     first, end = np.uint64(run[0]), np.uint64(run[1])
     if channels == 1:
         for x in range(first, end):

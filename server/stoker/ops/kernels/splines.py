@@ -1,11 +1,11 @@
 """A smooth random displacement of every pixel: a cubic B-spline over a grid of random points.
 
-Points of the grid lie `spacing` pixels apart and reach one beyond the image on every side. Point
-(row, column) moves by amount * (2u - 1) to the right and downwards, u the uniforms of words 0 and 1
-of block 65536 row + column of `kernels.random_bytes`: it knows its number, not the image's size.
-Four by four points move a pixel, by the weights of the uniform cubic B-spline at the pixel's place
-between them, in units of 2**-15; moves are in units of 2**-24 pixels. Sums are rounded, halves up,
-columns first.
+Points of the grid are `spacing` pixels apart and reach one beyond the image on every side. Point
+(row, column) moves by amount * (2u - 1) to the right and downwards, u being the uniforms of words 0
+and 1 of block 65536 row + column of `kernels.random_bytes`: the block depends on the point's
+number, not on the image's size. Four by four points move a pixel, by the weights of the uniform
+cubic B-spline at the pixel's position between them, in units of 2**-15; moves are in units of
+2**-24 pixels. Sums are rounded, halves up, columns first.
 
 Weights are not negative and sum to one, so no pixel moves by more than the amount; and below 0.48
 spacings nothing folds (Choi and Lee, "Injectivity conditions of 2D and 3D uniform cubic B-spline
@@ -25,9 +25,9 @@ from stoker.rng.philox import philox4x64
 WEIGHT_BITS: Final = 15
 HALF: Final = 1 << (WEIGHT_BITS - 1)
 MIDDLE: Final = 1 << (BITS - 1)
-"""Half a pixel: where pixel 0 lies."""
+"""Half a pixel: the position of pixel 0."""
 COLUMNS: Final = 65536
-"""Numbers of points in a row of the grid."""
+"""Maximum number of points in a row of the grid."""
 TOP: Final = np.uint64(11)
 TO_UNIT: Final = 2.0**-53
 ZERO: Final = np.uint64(0)
@@ -35,7 +35,7 @@ ZERO: Final = np.uint64(0)
 
 @kernel
 def points_on(side: int, spacing: int) -> int:
-    """Return how many points of the grid stand along a side of that many pixels."""
+    """Return the number of grid points along a side of that many pixels."""
     return (side - 1) // spacing + 4
 
 
@@ -61,7 +61,7 @@ def fill_points(points: Any, columns: int, seed: Any, amount: float) -> None:
 
 @kernel
 def move(word: Any, amount: float) -> int:
-    """Return the move that a random word makes, up to `amount` pixels."""
+    """Return the move for a random word, up to `amount` pixels."""
     return fixed(amount * (2.0 * (np.uint64(word) >> TOP) * TO_UNIT - 1.0))
 
 
@@ -87,7 +87,7 @@ def weight(part: int, whole: int) -> int:
 
 @kernel
 def blend_points(points: Any, columns: int, y: int, spacing: int, weights: Any, line: Any) -> None:
-    """Write the moves of a row of points as they are at pixel row y: `(columns * 2,) int64`."""
+    """Write the moves of a row of points, interpolated at pixel row y: `(columns * 2,) int64`."""
     row, at = y // spacing * 2 * columns, y % spacing
     step = 2 * columns
     for i in range(step):
@@ -99,7 +99,7 @@ def blend_points(points: Any, columns: int, y: int, spacing: int, weights: Any, 
 
 @kernel
 def displace_row(line: Any, y: int, spacing: int, weights: Any, size: Any, places: Any) -> None:
-    """Write the positions of a row of pixels, out of the points' moves at that row.
+    """Write the positions of a row of pixels, from the points' moves at that row.
 
     `size` is (height, width); `places` (across, down), as `kernels.sampling_points` takes them.
     """
@@ -118,7 +118,7 @@ def displace_row(line: Any, y: int, spacing: int, weights: Any, size: Any, place
 
 @kernel
 def blend_cell(moves: Any, weights: Any, out: Any) -> None:
-    """Write the moves of the pixels between two points, out of four points' moves."""
+    """Write the moves of the pixels between two points, from four points' moves."""
     a, b, c, d = moves[0], moves[1], moves[2], moves[3]
     spacing = np.uint64(weights.size // 4)
     second, third = spacing + spacing, spacing + spacing + spacing

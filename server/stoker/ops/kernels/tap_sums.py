@@ -1,11 +1,11 @@
 """Blends: weighted sums of bytes, the inner loops of a filtered resize.
 
-`blend_rows` makes output rows of rows, `blend_columns` output pixels of pixels of a row. Both run
-over quads of taps, whose weights are split into halves of 16 bits (`kernels.tap_tables`): most
+`blend_rows` makes output rows from rows, `blend_columns` output pixels from pixels of a row. Both
+run over quads of taps, whose weights are split into halves of 16 bits (`kernels.tap_tables`): most
 processors multiply and add pairs of int16 faster than they multiply whole weights. Compiled, all
 sums stay in registers (`simd.tap_rows` and `tap_columns`); rows and groups of rows
-that are smaller than a block of registers are summed level by level. Either way a sum is an int32,
-rounded and clipped to uint8.
+that are smaller than a block of registers are summed level by level. In both cases a sum is an
+int32, rounded and clipped to uint8.
 """
 
 from typing import Any, Final
@@ -42,7 +42,7 @@ def blend_one(src: Any, start: int, step: int, last: int, words: Any, k: int, co
         src: flat uint8.
         start: index of the first tap.
         step: bytes from tap to tap.
-        last: number of the last tap there is; later ones have weight 0.
+        last: number of the last existing tap; later ones have weight 0.
         words: split weights.
         k: number of the first weight.
         count: taps.
@@ -96,7 +96,7 @@ def blend_columns(
         src: flat uint8 image.
         source: (index of the source's first byte, bytes from row to row, width in pixels); taps
             beyond the width have weight 0.
-        rows: rows to do.
+        rows: number of rows.
         channels: bytes of a pixel.
         dst: flat uint8, rows without gaps.
         table: (first, split weights, count) of the axis.
@@ -117,7 +117,7 @@ def blend_columns(
     # Bytes of a row that are read: weights of 0 read beyond it, and three channels read four.
     reach = (first[wide - 1] + count) * channels + 4
     for group in range(0, rows, tall):
-        y = min(group, rows - tall)  # the last group overlaps the one before it
+        y = min(group, rows - tall)  # the last group overlaps the previous one
         begun, to = at + y * stride, y * line
         if begun + (tall - 1) * stride + reach <= len(src):
             blend_group(src, (begun, stride), channels, dst, to, table)
@@ -137,7 +137,7 @@ def rows_at_once(channels: int) -> int:
 
 @kernel
 def blend_group(src: Any, source: Any, channels: int, dst: Any, to: int, table: Any) -> None:
-    """Blend all output pixels of a group of rows, of four pixels at least.
+    """Blend all output pixels of a group of rows, of at least four pixels.
 
     Args:
         src: flat uint8.

@@ -1,4 +1,4 @@
-"""Tap tables of images of levels: those of `stoker.ops.kernels.taps`, with the weights split.
+"""Tap tables for images of levels: those of `stoker.ops.kernels.taps`, with split weights.
 
 Compiled, four outputs are computed at once (`stoker.ops.kernels.simd.tap_tables`), each by the same
 operations in the same order as in the plain form.
@@ -59,7 +59,7 @@ def fill_split(axis: Any, numbers: Any, count: int, first: Any, words: Any, row:
 def split_weights(weights: np.ndarray) -> None:
     """Split the weights of whole quads, in place.
 
-    A weight w is high * 2**16 + low, both in int16. Of the weights a, b, c, d the four words hold,
+    A weight w is high * 2**16 + low, both in int16. For the weights a, b, c, d the four words hold,
     the first of each in their lower half: low of a and b, low of c and d, high of a and b, high of
     c and d.
     """

@@ -1,16 +1,16 @@
-"""Tap tables: which source pixels make up one output pixel of a resize, and with what weights.
+"""Tap tables: the source pixels and weights of every output pixel of a resize.
 
 For each of `size_out` outputs: the first tap's index and `count` integer weights in units of
 2**-PRECISION. Support, window, filter and rounding are those of Pillow's antialiased convolution
 (Resample.c): the filter is stretched by max(1, scale), the window is clipped to the source, the
 weights are divided by their sum and rounded, halves away from zero; for images of floats to
-float32.
-All in float64 with + - * / and truncation, so the tables have the same bits everywhere.
+float32. Everything is float64 with + - * / and truncation, so the tables have the same bits
+everywhere.
 
-Windows differ in length by a pixel; in tables of integers the shorter ones are filled up with
-weight 0, so every output has `count` taps. Their index may lie up to `count` beyond the source: the
-passes allow for it. In tables of floats every output has a count of its own, so that what is no
-number stays where it is.
+Window lengths differ by one pixel; in tables of integers the shorter ones are padded with
+weight 0, so every output has `count` taps. Their indices may be up to `count` beyond the source:
+the passes allow for it. In tables of floats every output has its own count, so that NaN does not
+spread to more pixels.
 """
 
 from typing import Any, Final
@@ -54,7 +54,7 @@ def window(index: int, scale: float, support: float, size_in: int) -> tuple[int,
 
 @kernel
 def tap_bound(size_in: int, size_out: int, bicubic: int) -> int:
-    """Return a count that no window exceeds; it never falls when `size_in` grows."""
+    """Return a count that no window exceeds; it never decreases when `size_in` grows."""
     reach = -(-size_in // size_out) if size_in > size_out else 1
     return 2 * (2 if bicubic else 1) * reach + 4
 
@@ -139,20 +139,20 @@ def fill_float_taps(
 
 
 def plain_float_taps(size_in: int, size_out: int, bicubic: int) -> tuple[np.ndarray, ...]:
-    """Return first `(size_out,)`, count and weights `(size_out, taps)`; as `fill_float_taps`."""
+    """Return first `(size_out,)`, count and weights `(size_out, taps)`; like `fill_float_taps`."""
     first, count, weights, total = _plain_values(size_in, size_out, bicubic)
     return first, count, (weights / total[:, None]).astype(np.float32)
 
 
 def plain_taps(size_in: int, size_out: int, bicubic: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return first `(size_out,)` and weights `(size_out, taps)` with NumPy; as `fill_taps`."""
+    """Return first `(size_out,)` and weights `(size_out, taps)` with NumPy; like `fill_taps`."""
     first, _, weights, total = _plain_values(size_in, size_out, bicubic)
     scaled = weights * (1.0 / total)[:, None] * ONE
     return first, (scaled + np.where(scaled < 0.0, -0.5, 0.5)).astype(np.int64)
 
 
 def _plain_values(size_in: int, size_out: int, bicubic: int) -> tuple[np.ndarray, ...]:
-    """Return first, count, filter's values and their sums, of every output pixel."""
+    """Return first, count, filter values and their sums, for every output pixel."""
     scale = size_in / size_out
     stretch = max(scale, 1.0)
     support = (2.0 if bicubic else 1.0) * stretch

@@ -1,8 +1,8 @@
 """Turn images of floats so that rows become columns: pixels are copied whole, tile by tile.
 
 `kernels.reorder` does the same with bytes, in blocks that fit registers; a pixel of several
-floats is as long as such a block's row, so nothing is gained by turning it there. Floats are moved
-as words: no processor touches their bits.
+floats is as long as such a block's row, so turning it there gains nothing. Floats are moved
+as words: no processor changes their bits.
 """
 
 from typing import Any, Final
@@ -14,7 +14,7 @@ from stoker.ops.kernels.pixels import pick3
 from stoker.ops.kernels.reorder import reorder
 
 TILE: Final = 16
-"""Pixels of a side of a tile: its rows and its columns lie in the nearest cache."""
+"""Pixels of a side of a tile: its rows and its columns fit the nearest cache."""
 K1: Final = np.uint64(1)
 
 
@@ -51,7 +51,7 @@ def turn_pixels(src: Any, dst: Any, tile: Any, width: int, channels: int, walk: 
         a = np.uint64((first + y * step_y + left * step_x) * channels)
         b = np.uint64((y * width + left) * channels)
         for x in range(np.uint64(right - left)):
-            # Of three words `pick3` writes four, which the last pixel may not.
+            # For three words `pick3` writes four, which the last pixel must not.
             if channels == 3 and x + K1 < np.uint64(right - left):
                 pick3(src, np.int64(a), dst, np.int64(b))
             else:

@@ -1,13 +1,13 @@
 """Sample an image at positions in fixed point: bilinear for images, nearest for masks.
 
-A position is a place in the source, in units of 2**-24 pixels; pixel i covers [i, i + 1). Output
-pixels whose position lies outside of the source are filled, image and mask alike. Inside, nearest
-takes the pixel the position lies in; bilinear mixes the four pixels whose centres surround it, with
-weights of 11 bits, and edge pixels stand in for what lies beyond the edge.
+A position is a point in the source, in units of 2**-24 pixels; pixel i covers [i, i + 1). Output
+pixels whose position is outside of the source are filled, image and mask alike. Inside, nearest
+takes the pixel that contains the position; bilinear mixes the four pixels whose centers surround
+it, with weights of 11 bits, and edge pixels replace those beyond the edge.
 
-All after the position is integer arithmetic, for images of floats exact products in float64 and
-three sums of them, of which one that is no number is written as one NaN: the same everywhere,
-compiled or not.
+Everything after the position is integer arithmetic, for images of floats exact products in float64
+and three sums of them, where every NaN is written as the same NaN: the same everywhere, compiled or
+not.
 """
 
 from typing import Any, Final
@@ -29,7 +29,7 @@ UNIT: Final = 16777216.0
 DROP: Final = 13
 """Bits that a position loses to become a place with 11 bits of weight."""
 BEFORE: Final = 4096 - 8388608
-"""Half a weight's unit, to round; less half a pixel, since pixels are known at their centres."""
+"""Half a weight's unit, to round; less half a pixel, since pixels are sampled at their centers."""
 MASK: Final = 2047
 
 
@@ -102,7 +102,7 @@ def inner_span(line: Any, size: Any, count: int) -> tuple[int, int]:
     """Return (first, end) of the pixels of an output row that `mix_run` may write.
 
     The four source pixels of such a pixel, and the one right of them, are inside of the source; it
-    is not the last of its row.
+    is not the last pixel of its row.
 
     Args:
         line: (px, py, ax, ay): position of the row's first pixel, and the step along the row.
@@ -118,7 +118,7 @@ def inner_span(line: Any, size: Any, count: int) -> tuple[int, int]:
 
 @kernel
 def mix_run(image: Any, width: int, line: Any, run: Any, result: Any, to: int) -> None:
-    """Write pixels of three channels whose neighbours are all inside of the source.
+    """Write pixels of three channels whose neighbors are all inside of the source.
 
     Args:
         image: flat source.
@@ -144,7 +144,7 @@ def mix_at(image: Any, width: int, px: Any, py: Any, result: Any, to: Any) -> No
 
 @kernel
 def is_inner(px: int, py: int, height: int, width: int) -> bool:
-    """Whether `mix_at` may take a position, unless it writes the last pixel of the output."""
+    """Whether `mix_at` may handle a position, unless it writes the last pixel of the output."""
     return 0 <= px + BEFORE < (width - 2) << BITS and 0 <= py + BEFORE < (height - 1) << BITS
 
 
@@ -154,7 +154,7 @@ def sample_run(
 ) -> None:
     """Write pixels of any number of channels whose positions are inside of the source.
 
-    `shape` is the source's; `bilinear` as of `warp_affine`; the rest as of `mix_run`.
+    `shape` is the source's; `bilinear` is as in `warp_affine`; the rest is as in `mix_run`.
     """
     px, py, ax, ay = line
     first, end = run
@@ -221,7 +221,7 @@ def plain_sample(
     Args:
         src: `(H, W, C)` or `(H, W)`.
         dst: `(h, w, C)` or `(h, w)`.
-        at: (horizontal, vertical, inside): positions `(h, w) int64`, and which are to be believed.
+        at: (horizontal, vertical, inside): positions `(h, w) int64`, and which of them are valid.
         bilinear: 1, or 0 for nearest.
         fill: at least C values.
     """

@@ -1,9 +1,9 @@
-"""What filters share: a few rows' weighted sums, then sums along the row, in fixed point.
+"""The parts that filters share: weighted sums of a few rows, then along the row, in fixed point.
 
-Weights are integers of sum 2**16, symmetric: `weights[i]` counts for both pixels i away. A pass
+Weights are integers of sum 2**16, symmetric: `weights[i]` applies to both pixels i away. A pass
 over rows keeps 8 fraction bits in uint16; both passes round halves up. The largest sum is
 65280 * 2**16 + 2**23, below 2**32. Beyond an edge the image is mirrored at its outermost pixel,
-again and again where the window is longer than the image.
+repeatedly if the window is longer than the image.
 """
 
 from typing import Any, Final
@@ -50,7 +50,7 @@ def store_row(sums: Any, row: Any, at: Any) -> None:
 
 @kernel
 def store_levels(sums: Any, image: Any, at: Any) -> None:
-    """Write sums as grey levels, from index `at` on."""
+    """Write sums as gray levels, from index `at` on."""
     for j in range(np.uint64(sums.size)):
         image[at + j] = np.uint8(sums[j] >> S24)
 
@@ -72,7 +72,7 @@ def smooth(src: Any, dst: Any, weights: Any, row: Any, sums: Any) -> None:
 
     Args:
         src: `(H, W, C) uint8`.
-        dst: the same shape, other memory.
+        dst: the same shape, not overlapping `src`.
         weights: `(radius + 1,) uint32`; `weights[0] + 2 * sum(weights[1:])` is 2**16.
         row: `((W + 2 * radius) * C,) uint16`, contents undefined.
         sums: `(W * C,) uint32`, contents undefined.
@@ -96,7 +96,7 @@ def smooth(src: Any, dst: Any, weights: Any, row: Any, sums: Any) -> None:
 
 
 def plain_smooth(image: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return `(H, W, C)` int64 filtered along both axes, with NumPy; as `smooth`."""
+    """Return `(H, W, C)` int64 filtered along both axes, with NumPy; like `smooth`."""
     radius = len(weights) - 1
     both = np.concatenate([weights[:0:-1], weights]).astype(np.int64)
     for axis, first, shift in ((0, int(HALF8), 8), (1, int(HALF24), 24)):

@@ -1,9 +1,9 @@
-"""Filters of images of floats: what `stoker.ops.kernels.windows` does for levels, in float32.
+"""Filters of images of floats: the counterpart of `stoker.ops.kernels.windows`, in float32.
 
-Weights are symmetric float32: `weights[i]` counts for both pixels i away. A sum begins with the
+Weights are symmetric float32: `weights[i]` applies to both pixels i away. A sum begins with the
 middle weight times its value; then, for i = 1, 2, ..., the sum of the two values i away times their
 weight is added. Every operation is rounded once. Columns first, then rows; beyond an edge the image
-is mirrored as there. Nothing is clipped, and what is no number becomes one NaN
+is mirrored as there. Nothing is clipped, and every NaN becomes the same NaN
 (`stoker.ops.kernels.float_levels`).
 """
 
@@ -32,7 +32,7 @@ def weigh(line: Any, places: Any, weights: Any, count: int, dst: Any, to: int, n
             weight.
         weights: float32 of the middle run, then of each pair.
         count: pairs.
-        dst: flat float32, other memory.
+        dst: flat float32, not overlapping `line`.
         to: first index written.
         n: values of a run.
     """
@@ -51,13 +51,13 @@ def weigh(line: Any, places: Any, weights: Any, count: int, dst: Any, to: int, n
 
 @kernel(twin="stoker.ops.kernels.simd.float_windows:weigh64")
 def weigh64(line: Any, places: Any, weights: Any, count: int, dst: Any, to: int, n: int) -> None:
-    """Do as `weigh` for runs of at least 64 values."""
+    """Like `weigh`, for runs of at least 64 values."""
     plain_weigh(line, places, weights, count, dst[to : to + n])
 
 
 @kernel(twin="stoker.ops.kernels.simd.float_windows:weigh16")
 def weigh16(line: Any, places: Any, weights: Any, count: int, dst: Any, to: int, n: int) -> None:
-    """Do as `weigh` for runs of at least 16 values."""
+    """Like `weigh`, for runs of at least 16 values."""
     plain_weigh(line, places, weights, count, dst[to : to + n])
 
 
@@ -72,7 +72,7 @@ def plain_weigh(line: Any, places: Any, weights: Any, count: int, out: np.ndarra
 
 @kernel
 def smooth_bytes(width: int, channels: int, radius: int) -> int:
-    """Return the scratch bytes that `smooth_floats` needs besides the weights."""
+    """Return the scratch bytes of `smooth_floats` besides the weights."""
     return 2 * padded(8 * (2 * radius + 1)) + 4 * (width + 2 * radius) * channels
 
 
@@ -82,7 +82,7 @@ def smooth_floats(src: Any, dst: Any, weights: Any, scratch: Any) -> None:
 
     Args:
         src: `(H, W, C) float32`.
-        dst: the same shape, other memory.
+        dst: the same shape, not overlapping `src`.
         weights: `(radius + 1,) float32`.
         scratch: `smooth_bytes` bytes, aligned to 64, contents undefined.
     """
@@ -107,7 +107,7 @@ def smooth_floats(src: Any, dst: Any, weights: Any, scratch: Any) -> None:
 
 
 def plain_smooth_floats(image: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return `(H, W, C)` float32 filtered along both axes, with NumPy; as `smooth_floats`."""
+    """Return `(H, W, C)` float32 filtered along both axes, with NumPy; like `smooth_floats`."""
     radius = len(weights) - 1
     for axis in (0, 1):
         size = image.shape[axis]

@@ -1,4 +1,4 @@
-"""A float32 as its 32 bits, and back: kernels that do both in one loop are vectorised."""
+"""A float32 as its 32 bits, and back: kernels that do both in one loop are vectorized."""
 
 from typing import Any
 
@@ -15,5 +15,5 @@ def float_word(x: Any) -> Any:
 
 @kernel(twin="stoker.ops.kernels.simd.words:word_float")
 def word_float(word: Any) -> Any:
-    """Return the float32 of bits that are given as a uint32."""
+    """Return the float32 with the bits of a uint32."""
     return np.uint32(word).view(np.float32)

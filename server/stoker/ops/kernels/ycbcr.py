@@ -1,7 +1,7 @@
 """RGB to YCbCr and back in fixed point, as in JPEG files (JFIF 1.02: ITU-R BT.601, full range).
 
 Coefficients are rounded to 2**-16, as in the Independent JPEG Group's library: a constant c is
-floor(c * 2**16 + 0.5). Luma is Pillow's grey (`kernels.color`). Everything stays in int32.
+floor(c * 2**16 + 0.5). Luma is Pillow's gray (`kernels.color`). Everything is computed in int32.
 """
 
 from typing import Any, Final
@@ -12,15 +12,15 @@ from stoker.jit import kernel
 from stoker.ops.kernels.color import HALF, HIGH, LOW, SHIFT, plain_luma
 
 BLUE_RED: Final = np.int32(11059)
-"""0.168735892: what red takes from Cb."""
+"""0.168735892: the weight of red in Cb, negated."""
 BLUE_GREEN: Final = np.int32(21709)
-"""0.331264108: what green takes from Cb."""
+"""0.331264108: the weight of green in Cb, negated."""
 RED_GREEN: Final = np.int32(27439)
-"""0.418687589: what green takes from Cr."""
+"""0.418687589: the weight of green in Cr, negated."""
 RED_BLUE: Final = np.int32(5329)
-"""0.081312411: what blue takes from Cr."""
+"""0.081312411: the weight of blue in Cr, negated."""
 CENTRE: Final = np.int32((128 << 16) - 1)
-"""Chroma of grey, less what keeps the greatest chroma, 255.5, below 256 when it is rounded."""
+"""Chroma of gray, reduced so that the maximum chroma, 255.5, is rounded to below 256."""
 TO_RED: Final = np.int32(91881)
 """1.402"""
 TO_BLUE: Final = np.int32(116130)
@@ -45,22 +45,22 @@ def chroma(red: Any, green: Any, blue: Any) -> Any:
 
 @kernel
 def clipped(level: Any) -> Any:
-    """Bring an int32 into [0, 255]."""
+    """Clip an int32 to [0, 255]."""
     return np.uint8(min(max(level, LOW), HIGH))
 
 
 @kernel
-def colours(grey: Any, cb: Any, cr: Any) -> Any:
-    """Return (red, green, blue) of luma and chroma in int32, as uint8."""
+def colours(gray: Any, cb: Any, cr: Any) -> Any:
+    """Return (red, green, blue) for luma and chroma in int32, as uint8."""
     b, r = np.int32(cb - GREY), np.int32(cr - GREY)
     red = np.int32(np.int32(np.int32(TO_RED * r) + HALF) >> SHIFT)
     blue = np.int32(np.int32(np.int32(TO_BLUE * b) + HALF) >> SHIFT)
     green = np.int32(np.int32(HALF - np.int32(GREEN_BLUE * b)) - np.int32(GREEN_RED * r))
     green = np.int32(green >> SHIFT)
     return (
-        clipped(np.int32(grey + red)),
-        clipped(np.int32(grey + green)),
-        clipped(np.int32(grey + blue)),
+        clipped(np.int32(gray + red)),
+        clipped(np.int32(gray + green)),
+        clipped(np.int32(gray + blue)),
     )
 
 
@@ -72,7 +72,7 @@ def plain_to_ycbcr(image: np.ndarray) -> np.ndarray:
 
 def plain_to_rgb(image: np.ndarray) -> np.ndarray:
     """Return `(H, W, 3)` red, green, blue of `(H, W, 3)` int64 Y, Cb, Cr, with NumPy."""
-    grey, b, r = image[..., 0], image[..., 1] - 128, image[..., 2] - 128
+    gray, b, r = image[..., 0], image[..., 1] - 128, image[..., 2] - 128
     moved = (91881 * r, -22554 * b - 46802 * r, 116130 * b)
-    parts = [np.clip(grey + ((part + int(HALF)) >> 16), 0, 255) for part in moved]
+    parts = [np.clip(gray + ((part + int(HALF)) >> 16), 0, 255) for part in moved]
     return np.stack(parts, -1)

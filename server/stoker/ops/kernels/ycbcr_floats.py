@@ -1,8 +1,8 @@
-"""RGB to YCbCr and back for images of floats: `kernels.ycbcr` in float32, chroma round 0.5.
+"""RGB to YCbCr and back for images of floats: `kernels.ycbcr` in float32, chroma around 0.5.
 
 The coefficients are those of levels, multiples of 2**-16, which float32 holds exactly. Every
-operation is rounded once, in the order written; nothing is clipped, and what is no number becomes
-one NaN (`stoker.ops.kernels.float_levels`). Images are flat, and changed in place.
+operation is rounded once, in the order written; nothing is clipped, and every NaN becomes
+the same NaN (`stoker.ops.kernels.float_levels`). Images are flat, and changed in place.
 """
 
 from typing import Any, Final
@@ -39,10 +39,10 @@ def chroma(red: Any, green: Any, blue: Any) -> Any:
 
 
 @kernel
-def colours(grey: Any, cb: Any, cr: Any) -> Any:
-    """Return (red, green, blue) of luma and chroma."""
+def colours(gray: Any, cb: Any, cr: Any) -> Any:
+    """Return (red, green, blue) for luma and chroma."""
     b, r = cb - HALF, cr - HALF
-    return grey + TO_RED * r, grey - GREEN_BLUE * b - GREEN_RED * r, grey + TO_BLUE * b
+    return gray + TO_RED * r, gray - GREEN_BLUE * b - GREEN_RED * r, gray + TO_BLUE * b
 
 
 @kernel

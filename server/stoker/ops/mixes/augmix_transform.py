@@ -1,13 +1,14 @@
-"""One of AugMix's transforms, of a drawn kind, level and sign; the size stays.
+"""One of AugMix's transforms, of a drawn kind, level and sign; the size is kept.
 
 Names, levels and magnitudes are torchvision's (AugMix, after Hendrycks and others, ICLR 2020): with
-part = level / 9, shears have the tangent 0.3 part, shifts are a third of the side times part, cut
-to whole pixels, rotations 30 part degrees, factors 1 + 0.9 part; all of them with a sign. Posterize
-keeps 4 - round(4 part) bits; solarize inverts from 255 (1 - part) on, rounded up. Shears are about
-the image's centre (there: about its upper left corner).
+part = level / 9, shears have the tangent 0.3 part; shifts are a third of the side times part,
+truncated to integer pixels; rotations are 30 part degrees; factors are 1 + 0.9 part; all of them
+with a sign. Posterize keeps 4 - round(4 part) bits; solarize inverts from 255 (1 - part) on,
+rounded up. Shears are about the image's center (in torchvision about its upper left corner).
 
-Draws: 0 the transform, each as likely; 1 the level, below `severity`; 2 the sign, 1 if uniform <
-0.5, else -1. All 13 are one op, so a chain of them costs one kernel and not 13 branches a link.
+Draws: 0 the transform, all equally likely; 1 the level, below `severity`; 2 the sign, 1 if
+uniform < 0.5, else -1. All 13 are one op, so a chain of them costs one kernel
+and not 13 branches per link.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,7 +43,7 @@ TRANSFORMS: Final = (
     "posterize", "solarize", "autocontrast", "equalize",
     "brightness", "color", "contrast", "sharpness",
 )  # fmt: skip
-"""By number; the last four are left out unless `all_ops`."""
+"""By number; the last four are used only with `all_ops`."""
 (
     SHEAR_X, SHEAR_Y, TRANSLATE_X, TRANSLATE_Y, ROTATE,
     POSTERIZE, SOLARIZE, AUTOCONTRAST, EQUALIZE,
@@ -141,7 +142,7 @@ PLAIN: Final[Mapping[int, Callable[..., None]]] = {
     CONTRAST: Contrast.kernels["image"].plain,
     SHARPNESS: Sharpness.kernels["image"].plain,
 }
-"""The plain forms of the ops that the transforms of levels are."""
+"""The plain forms of the ops behind the transforms of levels."""
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
@@ -161,11 +162,11 @@ class AugmixTransform(Op):
     """One of AugMix's transforms.
 
     Attributes:
-        severity: how many levels there are, 1 to 10; the first changes nothing but what has no
-            magnitude (autocontrast, equalize), few bits and the level 255.
+        severity: the number of levels, 1 to 10; the first level changes nothing except through
+            transforms without a magnitude (autocontrast, equalize), few bits and the level 255.
         all_ops: whether brightness, color, contrast and sharpness are among the transforms.
-        interpolation: of what moves pixels: nearest or bilinear.
-        fill: grey level outside of the image, or one for each channel.
+        interpolation: of transforms that move pixels: nearest or bilinear.
+        fill: gray level outside of the image, or one for each channel.
     """
 
     severity: int = 3
@@ -202,7 +203,7 @@ class AugmixTransform(Op):
         return np.array((count, self.severity, code, fill), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states as they are."""
+        """Return the states unchanged."""
         self.require_kinds(states)
         require_pixels(self.name, states)
         require_colours(self.name, states)

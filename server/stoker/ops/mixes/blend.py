@@ -1,7 +1,7 @@
 """Mix images by fixed weights: the weighted mean of their levels. No randomness.
 
 Weight i becomes an integer: with end i the sum of the weights up to i, divided by the sum of all,
-it is floor(2**16 * end i + 1/2) less the same of the one before. Arithmetic: `bases.mixing`.
+it is floor(2**16 * end i + 1/2) minus the same for the previous one. Arithmetic: `bases.mixing`.
 """
 
 import math
@@ -88,11 +88,11 @@ class Blend(Fold):
         return np.array((units,), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return an image of their size."""
+        """Return an image of the inputs' size."""
         declared = declare_mix(self, states)
         if len(states) != len(self.weights):
             raise StateError(
-                f"{self.name} takes one weight for each image: got {len(states)} images and "
+                f"{self.name}: expected one weight for each image, got {len(states)} images and "
                 f"{len(self.weights)} weights",
                 op=self.name,
             )

@@ -1,10 +1,11 @@
 """Paste a box of another row of the group over each row; labels are mixed by the areas.
 
-Draws: 0 whether a box is pasted, 1 which member of the group it comes from, 2 and 3 the middle of
-the box as parts of height and width, 4 and 5 the part of the picture that stays, beta distributed.
-The box has sides sqrt(1 - part) of the picture's and is clipped to it; `lam` then becomes the part
-that really stays. Source: S. Yun et al., "CutMix", ICCV 2019, with the rounding of torchvision's
-CutMix: half a side is rounded down, so a box has an even number of pixels before it is clipped.
+Draws: 0 whether a box is pasted, 1 which member of the group it comes from, 2 and 3 the center of
+the box as fractions of height and width, 4 and 5 the part of the image that is kept, beta
+distributed. The box has sides sqrt(1 - part) of the image's and is clipped to it; `lam` then
+becomes the part that is really kept. Source: S. Yun et al., "CutMix", ICCV 2019, with the rounding
+of torchvision's CutMix: half a side is rounded down, so a box has an even number of pixels before
+it is clipped.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Cutmix(Partnered):
     """Paste a box of another row.
 
     Attributes:
-        alpha: both shapes of the beta distribution of the part that stays.
+        alpha: both shapes of the beta distribution of the part that is kept.
         p: probability that a box is pasted.
     """
 
@@ -67,16 +68,16 @@ class Cutmix(Partnered):
         return KINDS
 
     def mixed(self, state: State) -> State:
-        """Return the state, which stays.
+        """Return the state, which does not change.
 
         Raises:
-            StateError: boxes or keypoints are given: what a pasted box hides of an object is not
-                known; besides the reasons of all batch ops.
+            StateError: boxes or keypoints are given: how much of an object a pasted box hides is
+                not known; besides the reasons of all batch ops.
         """
         if state.items:
             raise StateError(
                 f"{self.name} has no rule for {state.kind}: a pasted box may hide any part of an "
-                "object. Use mosaic or mixup where objects are found, or leave them out",
+                "object. Use mosaic or mixup for object detection, or leave them out",
                 op=self.name,
             )
         if state.kind not in KINDS:
@@ -89,7 +90,7 @@ class Cutmix(Partnered):
         return state
 
     def resolve(self, record: np.ndarray, size: tuple[int, int], ids: Sequence[int]) -> None:
-        """Complete a record: the partner's id, the box in pixels, and the part that stays."""
+        """Complete a record: the partner's id, the box in pixels, and the part that is kept."""
         applied, offset, y, x, lam, *_ = record.item()
         reach = 0.5 * math.sqrt(1.0 - lam)
         top, tall = _cut(y, reach, size[0])
@@ -116,7 +117,7 @@ class Cutmix(Partnered):
 
 
 def _cut(place: float, reach: float, side: int) -> tuple[int, int]:
-    """Return where a box begins along a side, and how long it is, after clipping."""
+    """Return the start of a box along a side, and its length, after clipping."""
     middle, half = int(place * side), int(reach * side)
     start = max(middle - half, 0)
     return start, min(middle + half, side) - start

@@ -1,7 +1,7 @@
-"""Mix each row with another one of its group: pixels and labels become weighted means.
+"""Mix each row with another row of its group: pixels and labels become weighted means.
 
 Draws: 0 whether the row is mixed, 1 which member of the group is its partner, 2 and 3 the weight
-`lam` of the row's own, beta distributed. Source: H. Zhang, M. Cisse, Y. Dauphin, D. Lopez-Paz,
+`lam` of the row itself, beta distributed. Source: H. Zhang, M. Cisse, Y. Dauphin, D. Lopez-Paz,
 "mixup: beyond empirical risk minimization", ICLR 2018; there the whole batch shares one weight.
 Boxes and keypoints of both rows are kept, the row's own first.
 """
@@ -47,8 +47,8 @@ class Mixup(Partnered):
     """Mix rows with others.
 
     Attributes:
-        alpha: both shapes of the beta distribution that the weight comes from; small ones keep
-            most rows nearly as they are.
+        alpha: both shapes of the beta distribution of the weight; small ones keep most rows nearly
+            unchanged.
         p: probability that a row is mixed.
     """
 
@@ -66,7 +66,7 @@ class Mixup(Partnered):
         return KINDS
 
     def mixed(self, state: State) -> State:
-        """Return the state that comes out: of boxes and keypoints, with twice the bound."""
+        """Return the state of the result; the bound of boxes and keypoints is doubled."""
         if state.items:
             return bounded(state, 2)
         if state.kind not in KINDS:
@@ -100,7 +100,7 @@ class Mixup(Partnered):
 
 
 def append(own: np.ndarray, other: np.ndarray, dst: np.ndarray) -> int:
-    """Write the items of two rows, one after the other; return how many."""
+    """Write the items of two rows, one after the other; return their number."""
     count = len(own) + len(other)
     dst[: len(own)], dst[len(own) : count] = own, other
     return count

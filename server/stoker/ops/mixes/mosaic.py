@@ -1,13 +1,13 @@
-"""Put four samples together round a point: the row itself and three drawn from the dataset.
+"""Put four samples together around a point: the row itself and three drawn from the dataset.
 
-The row's own picture fills the part above and left of the centre, the others follow from left to
-right and top to bottom. Each shows the corner that lies at the centre: of the first its bottom
-right, of the second its bottom left, and so on; nothing is scaled, so a picture has the size it
-had. Boxes and keypoints move along, are clipped to their part and left out where they leave it.
+The row's own image fills the part above and left of the center, the others follow from left to
+right and top to bottom. Each shows its corner at the center: the first its bottom right, the second
+its bottom left, and so on; nothing is scaled, so an image keeps its size. Boxes and keypoints move
+along, are clipped to their part and removed if they leave it.
 
-Draws: 0 whether it is done, 1 and 2 the centre as parts of height and width, 3, 4 and 5 the words
-that name the samples. Source of the idea: A. Bochkovskiy et al., "YOLOv4", 2020; as in later
-versions of YOLO with a canvas of one picture's size.
+Draws: 0 whether it is applied, 1 and 2 the center as fractions of height and width, 3, 4 and 5 the
+words that select the samples. Source of the idea: A. Bochkovskiy et al., "YOLOv4", 2020; as in
+later versions of YOLO with a canvas of one image's size.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from stoker.rng.draws import bernoulli, uniform_range, word
 KINDS: Final = ("array", "boxes", "image", "keypoints", "mask")
 TILES: Final = 4
 FORMATS: Final = {"xywh": 0.0, "cxcywh": 0.5}
-"""Formats of boxes besides corners -> where in the box its first point lies, as a part of it."""
+"""Formats of boxes other than corners -> where in the box its first point is, as a fraction."""
 
 
 @kernel
@@ -51,8 +51,8 @@ class Mosaic(BatchOp):
     """Put four samples together.
 
     Attributes:
-        center_range: (least, greatest) place of the centre, as a part of height and width.
-        p: probability that it is done.
+        center_range: (low, high) of the center's position, as a fraction of height and width.
+        p: probability that it is applied.
     """
 
     center_range: tuple[float, float] = (0.25, 0.75)
@@ -88,10 +88,10 @@ class Mosaic(BatchOp):
         return KINDS
 
     def mixed(self, state: State) -> State:
-        """Return the state that comes out: of boxes and keypoints, with four times the bound.
+        """Return the state of the result; the bound of boxes and keypoints is quadrupled.
 
         Raises:
-            StateError: a label is given, which says nothing of four pictures; besides the reasons
+            StateError: a label is given, which cannot describe four images; besides the reasons
                 of all batch ops.
         """
         if state.items:
@@ -100,8 +100,8 @@ class Mosaic(BatchOp):
             return bounded(state, TILES)
         if state.kind in ("label", "scalar") or (state.kind == "array" and len(state.shape) < 2):
             raise StateError(
-                f"{self.name} has no rule for {state}: one label or number says nothing of four "
-                "pictures. Leave it out of this call; labels of boxes stay with their boxes",
+                f"{self.name} has no rule for {state}: one label or number cannot describe four "
+                "images. Leave it out of this call; labels of boxes stay with their boxes",
                 op=self.name,
             )
         require_fixed(self.name, state)
@@ -110,7 +110,7 @@ class Mosaic(BatchOp):
         return state
 
     def resolve(self, record: np.ndarray, size: tuple[int, int], ids: Sequence[int]) -> None:
-        """Complete a record: ids of the other samples, centre and size in pixels."""
+        """Complete a record: ids of the other samples, center and size in pixels."""
         record["tiles"] = ids
         record["height"], record["width"] = size
         (drawn,) = record
@@ -129,7 +129,7 @@ class Mosaic(BatchOp):
         if state.items:
             return self._items(state, sources, dst, record, tools)
         size = picture_size(state)
-        assert size is not None, "mixed() refuses what has no pixels"
+        assert size is not None, "mixed() refuses values without pixels"
         into = planes(state, dst)
         for source, (to, at, sides) in zip(sources, _parts(size, record), strict=True):
             target, origin = (
@@ -167,7 +167,7 @@ class Mosaic(BatchOp):
 
 
 def _with_corners(items: np.ndarray, form: str) -> np.ndarray:
-    """Return items with boxes of another format as corners."""
+    """Return items whose boxes are converted from another format to corners."""
     if form not in FORMATS:
         return items
     made = items.copy()
@@ -179,7 +179,7 @@ def _with_corners(items: np.ndarray, form: str) -> np.ndarray:
 
 
 def _as_form(boxes: np.ndarray, form: str) -> None:
-    """Write corners, (n, 4) float32, in another format, as `convert_boxes`."""
+    """Write corners, (n, 4) float32, in another format, like `convert_boxes`."""
     left, top, right, bottom = boxes.astype(np.float64).T
     wide, tall = right - left, bottom - top
     boxes[:] = np.stack([left + FORMATS[form] * wide, top + FORMATS[form] * tall, wide, tall], 1)
@@ -188,7 +188,7 @@ def _as_form(boxes: np.ndarray, form: str) -> None:
 def _parts(
     size: tuple[int, int], record: Any
 ) -> list[tuple[tuple[int, int], tuple[int, int], tuple[int, int]]]:
-    """Return, for each part, where it lies, where it begins in its picture, and its sides."""
+    """Return, for each part, its place, where it begins in its image, and its sides."""
     height, width = size
     top, left = int(record["top"]), int(record["left"])
     rows = ((0, height - top, top), (top, 0, height - top))

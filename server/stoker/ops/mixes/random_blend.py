@@ -1,10 +1,10 @@
-"""Mix images by drawn weights: a beta share of the first, the rest shared out among the others.
+"""Mix images by drawn weights: a beta share for the first, the rest divided among the others.
 
 This is the mix of AugMix (Hendrycks and others, ICLR 2020), the image first and its augmented
-copies behind it. Draws 0 and 1 are the first image's share, a beta variate of shapes (alpha,
-alpha); draws 2, 3, ... the parts that the others have of the rest, Dirichlet weights of shape alpha
-(`kernels.gammas`). The record has these `shares`, and the integer `weights` that are made of
-their sums as `blend` makes them. Arithmetic: `stoker.ops.bases.mixing`.
+copies after it. Draws 0 and 1 are the first image's share, a beta variate of shapes (alpha,
+alpha); draws 2, 3, ... the shares of the others in the rest, Dirichlet weights of shape alpha
+(`kernels.gammas`). The record has these `shares`, and the integer `weights` that are computed from
+their sums as in `blend`. Arithmetic: `stoker.ops.bases.mixing`.
 """
 
 from collections.abc import Sequence
@@ -79,9 +79,9 @@ class RandomBlend(Fold):
     """Mix images by drawn weights.
 
     Attributes:
-        count: how many images, 2 to 16.
-        alpha: shape of the draws, from 0.001 to 1000: small, and nearly always one image takes
-            all; large, and the first takes half and the others equal parts of the rest.
+        count: number of images, 2 to 16.
+        alpha: shape of the draws, from 0.001 to 1000: if small, nearly always one image gets
+            everything; if large, the first gets half and the others equal parts of the rest.
     """
 
     count: int
@@ -107,7 +107,7 @@ class RandomBlend(Fold):
         return np.array((self.count, self.alpha), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return an image of their size."""
+        """Return an image of the inputs' size."""
         declared = declare_mix(self, states)
         if len(states) != self.count:
             raise StateError(

@@ -35,7 +35,7 @@ class Stack(Fold):
     folds: ClassVar[dict[str, FoldKernel]] = dict.fromkeys(KINDS, FoldKernel(_run, _plain))
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return an array of one more side."""
+        """Return an array with one more side."""
         self.require_alike(states)
         for state in states:
             if not state.is_fixed:

@@ -1,11 +1,11 @@
-"""Turn values into another dtype without changing them. No randomness.
+"""Convert values to another dtype without changing them. No randomness.
 
-Only where every value has its exact place in the new dtype, or where a float is rounded to a
-shorter float (to nearest, halves to even; too great ones become infinite, no number becomes 0x7E00
-as float16). Nothing is scaled: that is normalize. An image that is no longer uint8 is an array: ops
-on pixels come before it.
+Allowed only if the new dtype can hold every value exactly, or if a float is rounded to a shorter
+float (to nearest, halves to even; values that are too large become infinite, NaN becomes 0x7E00 as
+float16). Nothing is scaled: use normalize for that. An image that is no longer uint8 is an array:
+ops on pixels must come before.
 
-A float16 result is handed to kernels as uint16 bits, see `stoker.ops.contract.op.storage`.
+Kernels see a float16 result as uint16 bits, see `stoker.ops.contract.op.storage`.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ DTYPES: Final = (
     "float64",
 )
 LINE: Final = 1024
-"""Values that are made float16 at a time."""
+"""Values that are converted to float16 at a time."""
 ZERO: Final = np.uint64(0)
 
 
@@ -64,7 +64,7 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 def holds(dtype: str, source: str) -> bool:
-    """Whether a dtype holds every value of another, or is a shorter float."""
+    """Whether a dtype can hold every value of another, or is a shorter float."""
     if source == "float16":
         return dtype == "float16"
     shorter = source in ("float32", "float64") and dtype in ("float16", "float32")
@@ -74,7 +74,7 @@ def holds(dtype: str, source: str) -> bool:
 @register
 @dataclass(frozen=True)
 class Cast(Op):
-    """Turn values into another dtype.
+    """Convert values to another dtype.
 
     Attributes:
         dtype: uint8, uint16, int32, int64, float16, float32 or float64.
@@ -99,10 +99,10 @@ class Cast(Op):
         return np.array((self.dtype == "float16",), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return states of the dtype, and the bytes of a line where that is float16.
+        """Return states of the dtype, and the bytes of a line if that is float16.
 
         Raises:
-            StateError: a dtype does not hold what comes, besides `Op.declare`'s reasons.
+            StateError: the dtype cannot hold the values, besides `Op.declare`'s reasons.
         """
         self.require_kinds(states)
         for state in states:
@@ -118,5 +118,5 @@ class Cast(Op):
 
 
 def cast(*values: Value, dtype: str, stream: str | None = None, relative: bool = False) -> Any:
-    """Turn values of a pipeline into another dtype; see `Cast`."""
+    """Convert values of a pipeline to another dtype; see `Cast`."""
     return Cast(dtype)(*values, stream=stream, relative=relative)

@@ -1,9 +1,9 @@
-"""Choices: decisions that touch no value. What `one_of`, `some_of` and draws of a pipeline draw.
+"""Choices: decisions that read no value, behind `one_of`, `some_of` and draws of a pipeline.
 
 A choice is an op without kernels: its record holds one number, and conditions of the graph read
 it. So a choice has a stream name, can be frozen, is replayed, and needs no pixels, like every other
 decision. Authors write them through `stoker.pipeline` (`one_of`, `some_of`, `random_apply`, and
-`ctx.chance`, `ctx.uniform`, `ctx.integer`); these classes stand in graphs.
+`ctx.chance`, `ctx.uniform`, `ctx.integer`); graphs contain these classes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stoker.ops.contract.registry import register
 from stoker.rng.draws import bernoulli, integers, uniform, uniform_range
 
 MAX_CHOICES: Final = 62
-"""Most alternatives of one choice: one bit of an int64 for each."""
+"""Maximum number of alternatives of one choice: one bit of an int64 for each."""
 MOST: Final = 2.0**53
 
 
@@ -101,8 +101,8 @@ class Uniform(Choice):
     """A number, uniform in [low, high]. Draw 0 is `number`.
 
     Attributes:
-        low: least number.
-        high: greatest number.
+        low: minimum.
+        high: maximum.
     """
 
     low: float = 0.0
@@ -126,11 +126,11 @@ class Uniform(Choice):
 @register
 @dataclass(frozen=True)
 class Integer(Choice):
-    """A whole number from first to last, each as likely. Draw 0 is `number`.
+    """An integer from first to last, all equally likely. Draw 0 is `number`.
 
     Attributes:
-        first: least number.
-        last: greatest number, included.
+        first: minimum.
+        last: maximum, included.
     """
 
     first: int
@@ -194,17 +194,17 @@ class OneOf(Choice):
 @register
 @dataclass(frozen=True)
 class SomeOf(Choice):
-    """Several alternatives, each at most once, every set of one size as likely as another.
+    """Several alternatives, each at most once; all sets of one size are equally likely.
 
-    Draw 0 is how many there are, uniform from fewest to most; draw 1 + i decides whether
-    alternative i is among them: if an integer below (count - i) is below the number still wanted
-    (selection sampling: Knuth, The Art of Computer Programming 2, algorithm 3.4.2S). Bit i of
-    `chosen` tells.
+    Draw 0 is their number, uniform from fewest to most; draw 1 + i decides whether
+    alternative i is among them: if an integer below (count - i) is below the number still needed
+    (selection sampling: Knuth, The Art of Computer Programming 2, algorithm 3.4.2S). The
+    alternative is chosen if bit i of `chosen` is set.
 
     Attributes:
-        count: alternatives there are, at most 62.
-        fewest: least number that is chosen.
-        most: greatest number that is chosen.
+        count: number of alternatives, at most 62.
+        fewest: minimum number of chosen ones.
+        most: maximum number of chosen ones.
     """
 
     count: int

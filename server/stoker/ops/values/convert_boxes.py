@@ -1,4 +1,4 @@
-"""Write boxes in another format, in pixels: for the output, after all other ops. No randomness."""
+"""Convert boxes to another format, in pixels, after all other ops. No randomness."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -33,10 +33,10 @@ def _run(src: Any, dst: Any, params: Any, record: Any, sizes: Any) -> int:
 @register
 @dataclass(frozen=True)
 class ConvertBoxes(Op):
-    """Write boxes in another format.
+    """Convert boxes to another format.
 
     Attributes:
-        form: xywh (left, top, width, height) or cxcywh (centre, width, height).
+        form: xywh (left, top, width, height) or cxcywh (center, width, height).
     """
 
     form: str
@@ -62,5 +62,5 @@ class ConvertBoxes(Op):
 
 
 def convert_boxes(*values: Value, form: str) -> Any:
-    """Write boxes of a pipeline in another format; see `ConvertBoxes`."""
+    """Convert boxes of a pipeline to another format; see `ConvertBoxes`."""
     return ConvertBoxes(form)(*values)

@@ -1,6 +1,6 @@
-"""Leave out boxes that are too small, or of which too little is visible. No randomness.
+"""Remove boxes that are too small, or of which too little is visible. No randomness.
 
-All that belongs to a box goes with it. `min_visible` needs `track_visible` before the ops that may
+All fields of a box go with it. `min_visible` needs `track_visible` before the ops that may
 cut boxes off.
 """
 
@@ -38,12 +38,12 @@ def _run(src: Any, dst: Any, params: Any, record: Any, sizes: Any) -> int:
 @register
 @dataclass(frozen=True)
 class FilterBoxes(Op):
-    """Leave out small and hidden boxes.
+    """Remove small and hidden boxes.
 
     Attributes:
-        min_area: least area that stays, in pixels.
-        min_side: least width and height that stay, in pixels.
-        min_visible: least part of a box that must be left of it, from 0 to 1; 0: not looked at.
+        min_area: minimum area of kept boxes, in pixels.
+        min_side: minimum width and height of kept boxes, in pixels.
+        min_visible: minimum visible fraction of kept boxes, from 0 to 1; 0: not checked.
     """
 
     min_area: float = 0.0
@@ -72,16 +72,16 @@ class FilterBoxes(Op):
         return np.array(values, self.parameters)
 
     def declare_items(self, state: State) -> State:
-        """Return the state as it is.
+        """Return the state unchanged.
 
         Raises:
-            StateError: `min_visible` is asked for and nobody tracks it, besides
+            StateError: `min_visible` is set but the boxes are not tracked, besides
                 `Op.declare_items`'s reasons.
         """
         state = super().declare_items(state)
         if self.min_visible > 0.0 and visible_word(state) != state.shape[1] - 1:  # type: ignore[operator]
             raise StateError(
-                f"{self.name}: min_visible needs the field {VISIBLE!r}, which {state} have not: "
+                f"{self.name}: min_visible needs the field {VISIBLE!r}, which {state} do not have: "
                 "call track_visible(boxes) before the ops that may cut boxes off",
                 op=self.name,
             )
@@ -91,5 +91,5 @@ class FilterBoxes(Op):
 def filter_boxes(
     *values: Value, min_area: float = 0.0, min_side: float = 0.0, min_visible: float = 0.0
 ) -> Any:
-    """Leave out small and hidden boxes of a pipeline; see `FilterBoxes`."""
+    """Remove small and hidden boxes of a pipeline; see `FilterBoxes`."""
     return FilterBoxes(min_area, min_side, min_visible)(*values)

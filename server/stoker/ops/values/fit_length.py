@@ -1,9 +1,9 @@
-"""Cut sequences to the length of the sample's bucket; one that is not longer is copied.
+"""Cut sequences to the length of the sample's bucket; shorter ones are copied.
 
-What is kept are the first elements, the last ones, or those from draw 0 on, uniformly. Values of
-one call are as long as each other, and keep the same elements.
+The kept elements are the first ones, the last ones, or those from draw 0 on, uniformly. Values of
+one call must have the same length, and keep the same elements.
 
-Which length that is follows from the row's place in the stream: where it is left out, it is
+The length follows from the row's place in the stream: without a `length` it is
 `ctx.bucket_length` of the pipeline.
 """
 
@@ -27,7 +27,7 @@ KEEPS: Final = ("first", "last", "random")
 LAST, RANDOM = 1, 2
 LENGTH: Final = "stoker.bucket_length"
 NO_SIZE: Final = -1
-"""Told as the size of a value that is not as long as the first of its call: no size at all."""
+"""Reported as the size of a value whose length differs from the first of its call: not a size."""
 
 
 @kernel
@@ -69,10 +69,10 @@ class FitLength(Op):
     """Cut sequences to the length of the sample's bucket.
 
     Attributes:
-        length: greatest length that is kept, in elements of the first side; None: that of the
+        length: maximum length to keep, in elements of the first side; None: that of the
             sample's bucket.
-        keep: which elements of a longer one: the "first", the "last", or "random": any that follow
-            each other.
+        keep: which elements of a longer one to keep: the "first", the "last", or "random": any
+            consecutive ones.
     """
 
     length: int | None = None
@@ -99,10 +99,10 @@ class FitLength(Op):
         return np.array((self._known_length(), KEEPS.index(self.keep)), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return states that are no longer than the bucket.
+        """Return states that are at most as long as the bucket.
 
         Raises:
-            StateError: further sides differ from row to row, besides `Op.declare`'s reasons.
+            StateError: other sides differ from row to row too, besides `Op.declare`'s reasons.
         """
         self.require_kinds(states)
         for state in states:
@@ -129,8 +129,8 @@ class FitLength(Op):
     def _known_length(self) -> int:
         if self.length is None:
             raise ParameterError(
-                f"{self.name}: the length is that of a sample's bucket, which is known in a "
-                "pipeline alone; give length=512, for example"
+                f"{self.name}: without a length it takes that of the sample's bucket, which is "
+                "known only in a pipeline; give a length, such as length=512"
             )
         return self.length
 

@@ -1,7 +1,7 @@
-"""Turn images of floats from 0 to 1 back into levels: 255 * x, uint8. No randomness.
+"""Convert images of floats from 0 to 1 back to levels: 255 * x, uint8. No randomness.
 
-Rounded to nearest, halves up; what lies below 0 becomes 0, above 1 255, and what is no number 0.
-The inverse of to_float: every level comes back as it was. 255 * x is exact in float64.
+Rounded to nearest, halves up; values below 0 become 0, above 1 255, and NaN becomes 0.
+The inverse of to_float: every level is restored exactly. 255 * x is exact in float64.
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 @register
 @dataclass(frozen=True)
 class FromFloat(Op):
-    """Turn images of float32 from 0 to 1 into levels, 0 to 255."""
+    """Convert images of float32 from 0 to 1 to levels, 0 to 255."""
 
     name: ClassVar[str] = "from_float"
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
@@ -54,7 +54,7 @@ class FromFloat(Op):
         """Return states of dtype uint8.
 
         Raises:
-            StateError: an image has levels already, besides `Op.declare`'s reasons.
+            StateError: an image already has levels, besides `Op.declare`'s reasons.
         """
         self.require_kinds(states)
         for state in states:
@@ -65,5 +65,5 @@ class FromFloat(Op):
 
 
 def from_float(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
-    """Turn images of floats of a pipeline into levels; see `FromFloat`."""
+    """Convert images of floats of a pipeline to levels; see `FromFloat`."""
     return FromFloat()(*values, stream=stream, relative=relative)

@@ -1,7 +1,7 @@
 """Move the channels of images and arrays to the front (CHW) or to the end (HWC). No randomness.
 
-An image is HWC and becomes an array; an array of three sides is taken to be in the other order.
-Values stay as they are, of any dtype.
+An image is HWC and becomes an array; an array of three sides is assumed to be in the other order.
+Values do not change and may have any dtype.
 """
 
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ class Layout(Op):
     """Move the channels to the front or to the end.
 
     Attributes:
-        order: of what comes out: CHW or HWC.
+        order: order of the result: CHW or HWC.
     """
 
     order: str = "CHW"
@@ -89,10 +89,11 @@ class Layout(Op):
         return np.array((self.order == "CHW",), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return states of kind array, their sides in the new order.
+        """Return states of kind array, with sides in the new order.
 
         Raises:
-            StateError: an image is to become HWC, which it is, or an array has not three sides.
+            StateError: an image is to become HWC, which it is already, or an array does not have
+                three sides.
         """
         self.require_kinds(states)
         for state in states:

@@ -1,13 +1,13 @@
-"""Turn an image into normalised floats: (level - 255*mean) * (1 / (255*std)), each channel.
+"""Turn an image into normalized floats: (level - 255*mean) * (1 / (255*std)), each channel.
 
 Mean and standard deviation are in units of x / 255, as torchvision's. 255*mean and 1 / (255*std)
 are computed in float64 and rounded once to float32; then every value is one float32 subtraction and
-one float32 multiplication, which nothing can fuse. Of an image of floats it is (x - mean) *
-(1 / std), mean and 1 / std rounded to float32, and what is no number becomes one NaN
+one float32 multiplication, which cannot be fused. For an image of floats it is (x - mean) *
+(1 / std), mean and 1 / std rounded to float32, and every NaN becomes the same NaN
 (`kernels.float_levels`). float16 rounds that float32 to nearest, halves to even. Layout CHW
 writes one plane for each channel. The result's kind is array. No randomness.
 
-A float16 result is handed to kernels as uint16 bits, see `stoker.ops.contract.op.storage`.
+Kernels see a float16 result as uint16 bits, see `stoker.ops.contract.op.storage`.
 """
 
 from dataclasses import dataclass
@@ -37,13 +37,13 @@ K3: Final = np.uint64(3)
 
 @kernel
 def scaled(level: Any, mean: Any, gain: Any) -> Any:
-    """Normalise one level; mean and gain are in levels, or in floats as the level is."""
+    """Normalize one level; mean and gain are in levels, or in floats like the level."""
     return (np.float32(level) - mean) * gain
 
 
 @kernel
 def line_hwc(src: Any, at: Any, count: Any, means: Any, gains: Any, out: Any, to: Any) -> None:
-    """Normalise one row in its own order; means and gains are repeated along it."""
+    """Normalize one row in its own order; means and gains are repeated along it."""
     for i in range(count):
         out[to + i] = scaled(src[at + i], means[i], gains[i])
 
@@ -52,7 +52,7 @@ def line_hwc(src: Any, at: Any, count: Any, means: Any, gains: Any, out: Any, to
 def line_chw(
     src: Any, at: Any, width: Any, channels: int, constants: Any, out: Any, to: Any, plane: Any
 ) -> None:
-    """Normalise one row into one run for each channel, `plane` values apart."""
+    """Normalize one row into one run for each channel, `plane` values apart."""
     mean, gain = constants
     if channels == 3:
         m0, m1, m2 = mean[0], mean[1], mean[2]
@@ -125,7 +125,7 @@ def _run_packed(src: Any, dst: Any, constants: Any, half: Any, scratch: Any) -> 
 
 @kernel
 def _to_planes(src: Any, constants: Any, result: Any) -> None:
-    """Normalise levels into planes of float32; rows lie side by side, so they are one."""
+    """Normalize levels into planes of float32; rows are adjacent, so they are one."""
     pixels, channels = src.shape[0] * src.shape[1], src.shape[2]
     image, done, plane = flat(src), 0, np.uint64(pixels)
     if channels == 3:
@@ -141,7 +141,7 @@ def _to_planes(src: Any, constants: Any, result: Any) -> None:
 
 @kernel
 def _half_planes(src: Any, dst: Any, constants: Any, scratch: Any) -> None:
-    """Normalise into planes of float16, row by row."""
+    """Normalize into planes of float16, row by row."""
     height, width, channels = src.shape
     line = _floats(scratch, 0, width * channels)
     image, result = flat(src), flat(dst)
@@ -172,7 +172,7 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 @register
 @dataclass(frozen=True)
 class Normalize(Op):
-    """Turn an image into normalised floats.
+    """Turn an image into normalized floats.
 
     Attributes:
         mean: mean of x / 255, one for all channels or one for each.
@@ -221,7 +221,7 @@ class Normalize(Op):
         return np.array((*fours, *switches), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return states of kind array, of the dtype and layout asked for."""
+        """Return states of kind array, with the requested dtype and layout."""
         self.require_kinds(states)
         need = 0
         for state in states:
@@ -255,5 +255,5 @@ def normalize(
     stream: str | None = None,
     relative: bool = False,
 ) -> Any:
-    """Turn images of a pipeline into normalised floats; see `Normalize`."""
+    """Turn images of a pipeline into normalized floats; see `Normalize`."""
     return Normalize(mean, std, dtype, layout)(*values, stream=stream, relative=relative)

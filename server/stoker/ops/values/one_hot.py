@@ -3,7 +3,7 @@
 A new last side has one value for each class. A number outside of [0, classes), such as the 255 that
 marks pixels to ignore, gives zeros.
 
-A float16 result is handed to kernels as uint16 bits, see `stoker.ops.contract.op.storage`.
+Kernels see a float16 result as uint16 bits, see `stoker.ops.contract.op.storage`.
 """
 
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class OneHot(Op):
     """Turn class numbers into vectors.
 
     Attributes:
-        classes: how many there are, from 1 to 65535.
+        classes: number of classes, from 1 to 65535.
         dtype: float32, float16 or uint8.
     """
 
@@ -76,12 +76,12 @@ class OneHot(Op):
         """Return states of kind array with one more side.
 
         Raises:
-            StateError: numbers are not whole, besides `Op.declare`'s reasons.
+            StateError: numbers are not integers, besides `Op.declare`'s reasons.
         """
         self.require_kinds(states)
         for state in states:
             if np.dtype(state.dtype).kind not in "iu":
-                raise refuse(self.name, "whole numbers", state, "Classes are numbers from 0 on")
+                raise refuse(self.name, "integers", state, "Classes are numbers from 0 on")
         return tuple(self._after(state) for state in states), 0
 
     def _after(self, state: State) -> State:

@@ -1,7 +1,7 @@
-"""Turn the levels of images into floats: level / 255, float32. No randomness.
+"""Convert the levels of images to floats: level / 255, float32. No randomness.
 
-The quotient is taken in float64 (level * (1 / 255)) and rounded to float32: for all 256 levels it
-is the float32 nearest to level / 255, as PyTorch's division gives it. The value stays an image.
+The quotient is computed in float64 (level * (1 / 255)) and rounded to float32: for all 256 levels
+it is the float32 nearest to level / 255, as in PyTorch's division. The value remains an image.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 @register
 @dataclass(frozen=True)
 class ToFloat(Op):
-    """Turn the levels of images, 0 to 255, into float32 from 0 to 1."""
+    """Convert the levels of images, 0 to 255, to float32 from 0 to 1."""
 
     name: ClassVar[str] = "to_float"
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
@@ -46,5 +46,5 @@ class ToFloat(Op):
 
 
 def to_float(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
-    """Turn images of a pipeline into floats from 0 to 1; see `ToFloat`."""
+    """Convert images of a pipeline to floats from 0 to 1; see `ToFloat`."""
     return ToFloat()(*values, stream=stream, relative=relative)

@@ -1,6 +1,6 @@
-"""Give every box the field `visible_part`: how much of it is left, from 1 down.
+"""Give every box the field `visible_part`: the visible fraction of it, starting at 1.
 
-From then on every op that moves boxes multiplies it by the part of the moved box that stays inside
+After that, every op that moves boxes multiplies it by the fraction of the moved box that is inside
 of the image. `filter_boxes(min_visible=...)` reads it; it is delivered as a field of the boxes.
 """
 
@@ -41,12 +41,12 @@ class TrackVisible(Op):
         """Return the state with one more field.
 
         Raises:
-            StateError: the boxes have a field `visible_part` already, besides `Op.declare_items`'s
-                reasons.
+            StateError: the boxes already have a field `visible_part`, besides
+                `Op.declare_items`'s reasons.
         """
         state = super().declare_items(state)
         if visible_word(state):
-            raise StateError(f"{self.name}: {state} have a field {VISIBLE!r} already", op=self.name)
+            raise StateError(f"{self.name}: {state} already have a field {VISIBLE!r}", op=self.name)
         items = (*state.items, ItemField(VISIBLE, "float32"))
         words = item_words(items)
         return dataclasses.replace(

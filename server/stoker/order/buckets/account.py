@@ -1,7 +1,6 @@
-"""The account of an epoch of a plan, and the ids of those that it carries and drops.
+"""The account of an epoch of a plan, and the ids of the samples that it carries or drops.
 
-The numbers are those of `stoker.protocol.accounts`. Ids are computed when asked for; nothing is
-kept.
+The numbers are those of `stoker.protocol.accounts`. Ids are computed on demand; nothing is stored.
 """
 
 import numpy as np
@@ -21,7 +20,7 @@ def account(order: BucketOrder, epoch: int) -> EpochAccount:
 def carried_ids(order: BucketOrder, epoch: int) -> Ids:
     """Return the ids of the samples that an epoch leaves for later ones, with repetition.
 
-    A bucket that needs several epochs for a batch carries a sample once for each of them.
+    A bucket that needs several epochs for a batch carries a sample once per epoch.
     """
     return _collect(order, epoch, "carry")
 

@@ -1,6 +1,6 @@
-"""Which size each sample has by the rule, block by block, and which samples have none.
+"""Assign a size to each sample by the rule, block by block; some samples have none.
 
-Two bytes a sample are kept; the sizes themselves only where buckets may be merged.
+Two bytes per sample are kept; the sizes themselves only if buckets may be merged.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ from stoker.protocol.lengths import Request
 BLOCK: Final = 1 << 16
 MAX_SAMPLES: Final = 2**31 - 1
 NONE: Final = 65535
-"""Number of the size of a sample that has none."""
+"""Size number of a sample that has no size."""
 _SHIFT: Final = 32
 _NO_KEY: Final = 0
 
@@ -33,9 +33,9 @@ class Assigned:
     """Every sample with its size.
 
     Attributes:
-        own: by id: which of `sizes` a sample has, or NONE.
-        sizes: every (width, height) that the rule gave, by width, then height.
-        pictures: widths and heights of all images, by id, where they are kept.
+        own: by id: the index in `sizes` of the sample's size, or NONE.
+        sizes: every (width, height) from the rule, by width, then height.
+        pictures: widths and heights of all images, by id, if they are kept.
     """
 
     own: Numbers
@@ -47,13 +47,13 @@ def assign(blocks: Iterable[Sizes], request: Request, excluded: NDArray[np.int64
     """Return the size of each sample by the rule.
 
     Args:
-        blocks: widths and heights of all images in the order of their ids; of sequences the lengths
-            twice.
+        blocks: widths and heights of all images in the order of their ids; for sequences the
+            lengths, twice.
         request: how sizes are chosen.
-        excluded: ids of samples that have none, ascending.
+        excluded: ids of samples that get no size, ascending.
 
     Raises:
-        UsageError: a sample has no bucket, there are too many, or there is no sample.
+        UsageError: a sample has no bucket, there are too many buckets, or there are no samples.
     """
     keys: list[tuple[NDArray[np.int64], Numbers]] = []
     pictures: list[Sizes] = []
@@ -69,7 +69,7 @@ def assign(blocks: Iterable[Sizes], request: Request, excluded: NDArray[np.int64
             pictures.append((widths.astype(np.uint16), heights.astype(np.uint16)))
         done += len(widths)
         if done > MAX_SAMPLES:
-            raise UsageError(f"buckets: a plan has at most {MAX_SAMPLES} samples")
+            raise UsageError(f"buckets: expected at most {MAX_SAMPLES} samples in a plan")
     if not any(found.any() for found, _ in keys):
         raise UsageError(
             "buckets: the dataset has no sample" + " that is not left out" * bool(done)
@@ -78,7 +78,7 @@ def assign(blocks: Iterable[Sizes], request: Request, excluded: NDArray[np.int64
     every = every[every != _NO_KEY]
     if len(every) > MAX_BUCKETS:
         raise UsageError(
-            f"buckets: {len(every)} different sizes, at most {MAX_BUCKETS} are allowed: use a "
+            f"buckets: {len(every)} different sizes, but at most {MAX_BUCKETS} are allowed: use a "
             f"{_remedy(request)}"
         )
     own = np.concatenate([np.take(_numbers(every, found), places) for found, places in keys])
@@ -93,7 +93,7 @@ def _keys(
     left_out: NDArray[np.int64],
     first: int,
 ) -> NDArray[np.int64]:
-    """Return a key for the size of each sample of a block; places `left_out` have none."""
+    """Return a key for the size of each sample of a block; places in `left_out` have none."""
     kept = np.arange(len(widths))
     if left_out.size:
         kept = np.delete(kept, left_out)
@@ -126,7 +126,7 @@ def _cut(blocks: Iterable[Sizes]) -> Iterator[Sizes]:
 
 
 def _with_id(error: UsageError, kept: NDArray[np.int64], first: int) -> UsageError:
-    """Return the error about a place of a block as one about an id."""
+    """Turn an error about a place in a block into one about an id."""
     place = int(error.details.get("place") or 0)
     number = first + int(kept[place])
     message = error.message

@@ -1,4 +1,4 @@
-"""How samples fit their buckets: what is cut off, made larger, or padded. Floats, for people.
+"""How samples fit their buckets: what is cut off, enlarged, or padded. Floats, for reports only.
 
 Nothing here decides a byte of a stream.
 """
@@ -22,9 +22,9 @@ class Fit:
     Attributes:
         mean_loss: mean part of an image that the crop to the bucket cuts off.
         worst_loss: greatest such part.
-        mean_scale: mean factor by which sides grow, below 1 where images are made smaller.
-        upscaled: images that are made larger.
-        merged: images that the rule gave another size.
+        mean_scale: mean factor by which sides grow, below 1 if images are scaled down.
+        upscaled: number of images that are enlarged.
+        merged: number of images that have another size by the rule.
     """
 
     mean_loss: float
@@ -41,9 +41,9 @@ class LengthFit:
     Attributes:
         mean_loss: mean part of a sequence that is beyond the bucket's length.
         worst_loss: greatest such part.
-        mean_padding: part of the bucket's length that no sequence fills, in the mean.
-        longer: sequences that are longer than the bucket.
-        merged: sequences that the rule gave another length.
+        mean_padding: mean part of the bucket's length that is padding.
+        longer: number of sequences that are longer than the bucket.
+        merged: number of sequences that have another length by the rule.
     """
 
     mean_loss: float
@@ -58,10 +58,10 @@ class Fits:
     """How every sample fits its bucket.
 
     Attributes:
-        ids: sample ids, ascending: all but those that are left out.
+        ids: sample ids, ascending: all except those that are left out.
         bucket: number of the bucket of each.
         loss: part of each that is cut off, 0 to 1.
-        scale: of images the factor by which sides grow; of sequences the part of the bucket's
+        scale: for images the factor by which sides grow; for sequences the part of the bucket's
             length that they fill.
     """
 
@@ -72,7 +72,7 @@ class Fits:
 
 
 def losses(widths: Whole, heights: Whole, width: int, height: int) -> tuple[Floats, Floats]:
-    """Return (part cut off, factor of the sides) of images that are fitted to one size."""
+    """Return (part cut off, factor of the sides) of images that are fit to one size."""
     across, down = width / widths, height / heights
     scale = np.maximum(across, down)
     return 1 - np.minimum(across, down) / scale, scale
@@ -89,7 +89,7 @@ def sample_fits(plan: BucketPlan, sizes: Sizes) -> Fits:
 
     Args:
         plan: the plan.
-        sizes: widths and heights of all images, by id; of sequences the lengths, twice.
+        sizes: widths and heights of all images, by id; for sequences the lengths, twice.
     """
     counts = [bucket.samples for bucket in plan.buckets]
     numbers = np.repeat(np.arange(len(counts), dtype=np.int32), counts)

@@ -1,4 +1,4 @@
-"""The bucket of a sequence: the least bound that it does not exceed (contract order v1)."""
+"""The bucket of a sequence: the smallest bound that it does not exceed (contract order v1)."""
 
 from typing import Any, NoReturn
 
@@ -13,7 +13,7 @@ Lengths = NDArray[np.int64]
 
 
 def bucket_lengths(given: NDArray[np.integer[Any]], request: LengthBuckets) -> Lengths:
-    """Return the length of each sequence's bucket, `(n,) int64`; 0: it has none and is left out.
+    """Return the length of each sequence's bucket, `(n,) int64`; 0 if it has none and is left out.
 
     An empty sequence has the bucket of the shortest ones.
 
@@ -22,15 +22,15 @@ def bucket_lengths(given: NDArray[np.integer[Any]], request: LengthBuckets) -> L
         request: how buckets are chosen.
 
     Raises:
-        UsageError: a length is negative, or above every bucket where that is an error; the first
-            such sequence is named by its place.
+        UsageError: a length is negative, or above every bucket with longer="error"; the message
+            names the place of the first such sequence.
     """
     lengths = np.asarray(given, np.int64)
     if lengths.size and lengths.min() < 0:
         _refuse(lengths, lengths < 0, "expected a length from 0")
     least = np.maximum(lengths, 1)
     if request.bounds is not None:
-        bounds = np.array((*request.bounds, 0))  # behind the last one: none
+        bounds = np.array((*request.bounds, 0))  # after the last one: none
         found: Lengths = bounds[np.searchsorted(bounds[:-1], least)]
     else:
         assert request.multiple is not None  # LengthBuckets checks it
@@ -57,6 +57,4 @@ def _many(which: NDArray[np.bool_]) -> str:
 
 def _refuse(lengths: Lengths, bad: NDArray[np.bool_], what: str) -> NoReturn:
     place = int(np.argmax(bad))
-    raise UsageError(
-        f"buckets: sequence {place} has the length {lengths[place]}; {what}", place=place
-    )
+    raise UsageError(f"buckets: sequence {place} has length {lengths[place]}; {what}", place=place)

@@ -1,10 +1,10 @@
-"""Small buckets dissolved: leftovers "merge" (contract order v1).
+"""Dissolve small buckets: leftovers "merge" (contract order v1).
 
-Buckets that cannot fill one batch are dissolved, the smallest first. An image moves to that
+Buckets that cannot fill one batch are dissolved, the smallest first. An image moves to the
 remaining bucket in which it loses least, by comparison of integers: an image of (w, h) keeps
 min(W*h, H*w) / max(W*h, H*w) of itself in an output of (W, H); ties go to the larger area, then the
-greater width. A sequence moves to the next longer bucket, where it loses nothing; the longest takes
-in the next shorter one instead. So a bucket may grow large enough to stay.
+greater width. A sequence moves to the next longer bucket, where it loses nothing; the longest one
+takes in the next shorter one instead. So a bucket may grow large enough to stay.
 """
 
 import numpy as np
@@ -16,10 +16,10 @@ from stoker.order.buckets.assign import NONE, Numbers, Sizes
 def merge_images(
     own: Numbers, sizes: list[tuple[int, int]], positions: list[int], pictures: list[Sizes]
 ) -> Numbers:
-    """Return the number of each image's size after small buckets were dissolved.
+    """Return the size number of each image after small buckets were dissolved.
 
     Args:
-        own: the number of the size that each image has by the rule, or NONE.
+        own: the size number of each image by the rule, or NONE.
         sizes: all sizes, (width, height).
         positions: positions in a batch of each size.
         pictures: widths and heights of all images, in blocks.
@@ -51,9 +51,9 @@ def _best(
     sizes: list[tuple[int, int]],
     choices: list[int],
 ) -> Numbers:
-    """Return the one of some sizes in which each image loses least; the first of equal ones.
+    """Return the size in which each image loses least; the first of equal ones.
 
-    Floats leave a few choices for each image; integers decide between them.
+    Floats leave a few choices per image; integers decide between them.
     """
     best = np.empty(len(widths), np.uint16)
     wide, high = np.array([sizes[choice] for choice in choices], np.int64).T
@@ -76,10 +76,10 @@ def _best(
 
 
 def merge_lengths(own: Numbers, positions: list[int]) -> Numbers:
-    """Return the number of each sequence's length after small buckets were dissolved.
+    """Return the length number of each sequence after small buckets were dissolved.
 
     Args:
-        own: the number of the length that each sequence has by the rule, ascending, or NONE.
+        own: the length number of each sequence by the rule, or NONE; numbers ascend with length.
         positions: positions in a batch of each length.
     """
     counts = counts_of(own, len(positions))
@@ -98,5 +98,5 @@ def merge_lengths(own: Numbers, positions: list[int]) -> Numbers:
 
 
 def counts_of(numbers: Numbers, sizes: int) -> NDArray[np.int64]:
-    """Return how many samples have each size."""
+    """Return the number of samples of each size."""
     return np.bincount(numbers[numbers != NONE], minlength=sizes)

@@ -1,12 +1,12 @@
 """The order of a stream with buckets: (epoch, step) -> bucket, and the rows of its batch.
 
-Bucket b is its samples in the order of a keyed permutation of their own for every epoch. With tail
-"carry" these lie end to end and are cut every `positions`; so what is left over at the end of an
-epoch stands at the beginning of the next one, and nothing has to be remembered. A carried row keeps
-the epoch of its permutation, and draws with that. The batches of an epoch are those of the first
-bucket, then those of the second, and so on; with `shuffle` a keyed permutation of them.
+For every epoch the samples of a bucket have the order of their own keyed permutation. With tail
+"carry" these orders are joined end to end and cut every `positions`; so samples that are left over
+at the end of an epoch come first in the next one, and nothing has to be stored. A carried row keeps
+the epoch of its permutation, and draws with it. The batches of an epoch are those of the first
+bucket, then those of the second, and so on; with `shuffle`, in a keyed permutation of that order.
 
-Every lookup costs O(log buckets), and memory is the plan's. Any thread may call.
+Every lookup costs O(log buckets); the only memory is the plan's. Any thread may call.
 """
 
 import functools
@@ -32,7 +32,7 @@ class BucketOrder:
 
     Attributes:
         plan: the buckets.
-        turns: which of them each step delivers.
+        turns: the bucket of each step.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class BucketOrder:
             arithmetic: compiled (imports numba) or plain; the numbers are the same.
 
         Raises:
-            UsageError: the spec was made for another plan, or asks for what this version lacks.
-            VersionError: the spec was made under another version of a contract.
+            UsageError: the spec was made for another plan, or needs an unsupported order.
+            VersionError: the spec was made with another version of a contract.
         """
         check_order(spec, with_buckets=True)
         if spec.buckets != plan.digest:
             raise UsageError(
-                f"the stream was made for bucket plan {spec.buckets}, this one is {plan.digest}: "
-                "dataset, request or batch size differ"
+                f"the stream was made for bucket plan {spec.buckets}, but this one is "
+                f"{plan.digest}: dataset, request or batch size differ"
             )
         self.plan = plan
         self.turns = BucketTurns(spec, plan.buckets, plan.request.leftovers, arithmetic=arithmetic)
@@ -66,7 +66,7 @@ class BucketOrder:
         return self.turns.steps(epoch)
 
     def progress(self, epoch: int, step: int) -> float | None:
-        """Return how much of the training is over before a step; None if it has no length."""
+        """Return the part of the training that is over before a step; None without a length."""
         if self._spec.total_epochs is None:
             return None
         whole = self.turns.steps_before(self._spec.total_epochs)
@@ -81,14 +81,14 @@ class BucketOrder:
         return self.turns.turn(epoch, step).bucket
 
     def positions(self, epoch: int, step: int) -> int:
-        """Return how many positions the global batch of a step has."""
+        """Return the number of positions in the global batch of a step."""
         return self.plan.buckets[self.turns.turn(epoch, step).bucket].positions
 
     def rows(self, epoch: int, step: int, lo: int, hi: int) -> RowColumns:
         """Return the rows [lo, hi) of the global batch of a step.
 
         Raises:
-            UsageError: the epoch has no such step, or the batch no such rows.
+            UsageError: the epoch has no such step, or the batch has no such rows.
         """
         bucket, number = self.turns.turn(epoch, step)
         positions = self.plan.buckets[bucket].positions
@@ -103,9 +103,9 @@ class BucketOrder:
         return RowColumns(ids, np.zeros_like(ids), epochs, places, views)
 
     def batches(self, epoch: int) -> Iterator[tuple[int, Ids]]:
-        """Yield (bucket, ids) of every batch of an epoch, in order; ids are -1 where it is padded.
+        """Yield (bucket, ids) of every batch of an epoch, in order; ids are -1 in padding.
 
-        For whoever wants all of them: an epoch is computed at once, in eight bytes a sample.
+        For callers that need all batches: it computes a whole epoch, with eight bytes per sample.
         """
         whole: list[Ids] = []
         for bucket, found in enumerate(self.plan.buckets):
@@ -118,7 +118,7 @@ class BucketOrder:
             yield bucket, whole[place]
 
     def left_over(self, bucket: int, epoch: int) -> Ids:
-        """Return the ids of a bucket that fill no batch by the end of an epoch, in their order."""
+        """Return the ids of a bucket that fill no batch by the end of an epoch, in order."""
         found = self.plan.buckets[bucket]
         stop = self.turns.batches_before(bucket, epoch + 1)
         if self.turns.tail == "carry":
@@ -129,7 +129,7 @@ class BucketOrder:
         return self._stretch(bucket, epoch, stop, np.arange(count, dtype=np.int64))[0]
 
     def _stretch(self, bucket: int, epoch: int, number: int, offsets: Ids) -> tuple[Ids, Ids, Ids]:
-        """Return (ids, epochs, positions) at ascending offsets from the begin of a batch."""
+        """Return (ids, epochs, positions) at ascending offsets from the start of a batch."""
         found = self.plan.buckets[bucket]
         samples = found.samples
         if self.turns.tail == "carry":
@@ -153,11 +153,11 @@ class BucketOrder:
         return ids, epochs, places
 
     def substitute(self, epoch: int, position: int, bad_id: int, attempt: int) -> tuple[int, int]:
-        """Return (id, visit) of the row that stands in for a bad one: of the same bucket.
+        """Return (id, visit) of the substitute for a bad row, from the same bucket.
 
         Args:
             epoch: the epoch of the bad row's permutation.
-            position: its position in that.
+            position: its position in that permutation.
             bad_id: its id.
             attempt: 1 to 16.
         """
@@ -171,7 +171,7 @@ class BucketOrder:
         return self.plan.buckets[self.turns.turn(epoch, step).bucket].samples
 
     def peer(self, epoch: int, step: int, number: int) -> int:
-        """Return the id of one of them, from 0."""
+        """Return the id of a sample of the step's bucket, by number from 0."""
         return int(self.plan.ids(self.turns.turn(epoch, step).bucket)[number])
 
     def find(self, epoch: int, sample_id: int, visit: int = 0) -> Found:
@@ -180,7 +180,7 @@ class BucketOrder:
         Args:
             epoch: the epoch of its permutation.
             sample_id: its id.
-            visit: 0, or 1 more than the position of the row for which it stands in.
+            visit: 0, or for a substitute the position of the bad row plus 1.
 
         Raises:
             UsageError: there is no such id, or the epoch is negative.
@@ -195,7 +195,10 @@ class BucketOrder:
             if self._spec.order.shuffle:
                 position = self._inside(bucket, epoch).inverse(place)
         if position >= samples:
-            raise UsageError(f"visit {visit}: the bucket of id {sample_id} has {samples} samples")
+            raise UsageError(
+                f"expected a visit of at most {samples}, the samples in the bucket of id "
+                f"{sample_id}, got {visit}"
+            )
         at = epoch
         if self.turns.tail == "carry":
             number = (epoch * samples + position) // size

@@ -1,8 +1,8 @@
-"""The plan: which bucket each sample has, which samples each bucket has (contract order v1).
+"""The plan: the bucket of each sample, and the samples of each bucket (contract order v1).
 
-Made from the sizes of all samples alone, in blocks, so a million cost a fraction of a second and
-six bytes each. The same plan comes out in every process; its digest is in the StreamSpec. How sizes
-follow is said in `sizes` and `lengths`, how small buckets are dissolved in `merging`.
+Computed only from the sizes of all samples, in blocks, so a million of them take a fraction of a
+second and six bytes each. Every process computes the same plan; its digest is in the StreamSpec.
+`sizes` and `lengths` define the sizes, `merging` dissolves small buckets.
 """
 
 import hashlib
@@ -32,14 +32,14 @@ class BucketPlan:
     """The buckets of a dataset.
 
     Attributes:
-        request: what was asked for.
-        buckets: all of them, by width, then height; none is empty.
+        request: the request.
+        buckets: all buckets, by width, then height; none is empty.
         members: (samples,) int32, sample ids; those of the first bucket, ascending, then those of
-            the next. Samples that are left out are not among them.
-        starts: where in `members` each bucket begins.
-        own: (dataset's samples,) uint16, by id: which of `sizes` a sample has by the rule.
-        sizes: every (width, height) that the rule gave, by width, then height.
-        digest: 32 hex digits; plans of one digest are one plan.
+            the next. Samples that are left out are not in it.
+        starts: where each bucket begins in `members`.
+        own: (dataset's samples,) uint16, by id: index in `sizes` of the sample's size by the rule.
+        sizes: every (width, height) from the rule, by width, then height.
+        digest: 32 hex digits; plans with the same digest are the same.
     """
 
     request: Request
@@ -56,7 +56,7 @@ class BucketPlan:
         return self.members[start : start + self.buckets[bucket].samples]
 
     def locate(self, sample_id: int) -> tuple[int, int]:
-        """Return (bucket, place among its ids) of a sample; looks through all of them.
+        """Return (bucket, place among its ids) of a sample; searches all samples.
 
         Raises:
             UsageError: there is no such id.
@@ -65,13 +65,13 @@ class BucketPlan:
         if not found.size:
             if 0 <= sample_id < len(self.own):
                 raise UsageError(f"id {sample_id} is in no bucket: the plan leaves it out")
-            raise UsageError(f"an id: expected one from 0 to {len(self.own) - 1}, got {sample_id}")
+            raise UsageError(f"expected an id from 0 to {len(self.own) - 1}, got {sample_id}")
         bucket = bisect_right(self.starts, int(found[0])) - 1
         return bucket, int(found[0]) - self.starts[bucket]
 
     @property
     def excluded(self) -> int:
-        """How many samples are in no bucket."""
+        """Number of samples that are in no bucket."""
         return len(self.own) - len(self.members)
 
     def excluded_ids(self) -> Ids:
@@ -79,7 +79,7 @@ class BucketPlan:
         return np.flatnonzero(self.own == NONE).astype(np.int32)
 
     def merged(self) -> Ids:
-        """Return the ids of the samples that are not in the bucket that the rule gave them."""
+        """Return the ids of the samples in another bucket than the rule chose."""
         moved = []
         for number, bucket in enumerate(self.buckets):
             ids = self.ids(number)
@@ -97,11 +97,11 @@ def make_plan(
 
     Args:
         blocks: widths and heights of all images in the order of their ids, in blocks of any length;
-            of sequences the lengths, twice.
-        request: how sizes are chosen, and what becomes of leftovers.
-        batch_size: positions in a global batch; where pixels or tokens are constant, of the
+            for sequences the lengths, twice.
+        request: how sizes are chosen, and what happens to leftovers.
+        batch_size: positions in a global batch; with constant pixels or tokens, in one of the
             greatest size.
-        excluded: ids of samples that shall be in no bucket, ascending.
+        excluded: ids of samples that get no bucket, ascending.
 
     Raises:
         UsageError: a sample has no bucket, there are too many buckets, or none fills a batch.
@@ -148,7 +148,7 @@ def _check_fills(buckets: tuple[Bucket, ...]) -> None:
         return
     most = max(buckets, key=lambda bucket: bucket.samples)
     raise UsageError(
-        f"buckets: a batch is larger than every bucket: the fullest, {most.name}, "
-        f"has {most.samples} samples for batches of {most.positions}, so an epoch might have no "
+        f"buckets: a batch is larger than every bucket: the fullest one, {most.name}, "
+        f"has {most.samples} samples for batches of {most.positions}, so an epoch could have no "
         "step; use a smaller batch size, larger buckets, or leftovers='merge'"
     )

@@ -1,14 +1,14 @@
 """The output size of an image: integers decide everything (contract order v1).
 
 With s = sqrt(max_area / (width * height)) an image of (width * s) x (height * s) fills the area and
-keeps its ratio. Each side goes to the nearest multiple of the divisor, ties up. Where the area is
-then too large, both go down instead. Sides are brought inside of their limits, and if that makes
-the area too large again, the longer one is cut to what the area leaves. s is never computed: a
-multiple m of d is at or below side * s + d / 2 where (2m - d)**2 * width * height is at most
+keeps its aspect ratio. Each side goes to the nearest multiple of the divisor, ties up. If the area
+is then too large, both sides are rounded down instead. Sides are clamped to their limits, and if
+that makes the area too large again, the longer one is reduced to fit the area. s is never computed:
+a multiple m of d is at or below side * s + d / 2 if (2m - d)**2 * width * height is at most
 4 * side**2 * max_area.
 
-After an idea of waifu-diffusion's pull request 59, which has two slips in its description: the
-scale is upside down there, and both sides are computed from the width.
+Based on an idea in waifu-diffusion's pull request 59, whose description has two mistakes: the scale
+is inverted there, and both sides are computed from the width.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ from stoker.protocol.buckets import MAX_SIDE, Buckets
 from stoker.protocol.errors import UsageError
 
 MAX_PIXELS: Final = 2**28
-"""Most pixels of an image that has a bucket: then no product below has more than 62 bits."""
+"""Most pixels of an image with a bucket, so that no product below has more than 62 bits."""
 
 Sides = NDArray[np.int64]
 
@@ -29,13 +29,13 @@ def bucket_size(width: int, height: int, request: Buckets) -> tuple[int, int]:
     """Return (width, height) of the output of an image.
 
     Args:
-        width: of the image in pixels.
-        height: of the image in pixels.
+        width: width of the image in pixels.
+        height: height of the image in pixels.
         request: how sizes are chosen.
 
     Raises:
-        UsageError: the image is empty or too large; without resizing also: a side is no multiple of
-            the divisor.
+        UsageError: the image is empty or too large; or, without resizing, a side is not a multiple
+            of the divisor.
     """
     wide, high = bucket_sizes(np.array([width]), np.array([height]), request)
     return int(wide[0]), int(high[0])
@@ -45,7 +45,7 @@ def bucket_sizes(widths: Sides, heights: Sides, request: Buckets) -> tuple[Sides
     """Return the widths and heights of the outputs of images, `(n,) int64` each; see `bucket_size`.
 
     Raises:
-        UsageError: see `bucket_size`; the first such image is named by its place.
+        UsageError: see `bucket_size`; the message names the place of the first such image.
     """
     widths, heights = np.asarray(widths, np.int64), np.asarray(heights, np.int64)
     _check_sides(widths, heights)
@@ -74,8 +74,8 @@ def bucket_sizes(widths: Sides, heights: Sides, request: Buckets) -> tuple[Sides
 def _multiple(sides: Sides, pixels: Sides, area: int, divisor: int, up: int) -> Sides:
     """Return the greatest multiples m of a divisor with (2m - up)**2 * pixels <= 4*side**2*area.
 
-    `up` is the divisor, which rounds to the nearest multiple, or 0, which rounds down. The guess is
-    a float's; the integers put it right.
+    `up` is the divisor, which rounds to the nearest multiple, or 0, which rounds down. A float
+    gives the first guess; integers correct it.
     """
     limit = 4 * sides * sides * area
     guess = sides * np.sqrt(area / pixels) / divisor + 0.5 * bool(up)
@@ -104,7 +104,7 @@ def _check_own(widths: Sides, heights: Sides, divisor: int) -> None:
     if bad.any():
         place = int(np.argmax(bad))
         raise UsageError(
-            f"buckets: without resizing every side is a multiple of divisor={divisor}; image "
+            f"buckets: without resizing every side must be a multiple of divisor={divisor}; image "
             f"{place} has {widths[place]}x{heights[place]} pixels, and {int(bad.sum())} do not "
             "fit: use resize=True with a max_area, or divisor=1",
             place=place,

@@ -1,7 +1,8 @@
-"""Which bucket each step delivers, from the plan's table alone: for who has no use for ids.
+"""Which bucket each step delivers, computed from the bucket table without sample ids.
 
-The batches of an epoch are those of the first bucket, then those of the second, and so on; with
-`shuffle` a keyed permutation of them. O(log buckets) a step. Any thread may call.
+The daemon uses it, which holds no ids. The batches of an epoch are those of the first bucket, then
+those of the second, and so on; with `shuffle`, in a keyed permutation of that order. O(log buckets)
+per step. Any thread may call.
 """
 
 import functools
@@ -22,14 +23,14 @@ BATCHES_LEVEL = 3
 
 
 class Turn(NamedTuple):
-    """A batch: the number of its bucket, and its own number among all batches of that bucket."""
+    """A batch: the number of its bucket, and its number among all batches of that bucket."""
 
     bucket: int
     number: int
 
 
 class _Epoch(NamedTuple):
-    """An epoch: for each bucket its first batch, and the place of that in the epoch unshuffled."""
+    """An epoch: for each bucket its first batch, and that batch's place before shuffling."""
 
     first: list[int]
     places: list[int]
@@ -39,9 +40,9 @@ class BucketTurns:
     """The batches of a stream with buckets.
 
     Attributes:
-        buckets: the plan's.
-        tail: what becomes of an incomplete batch, see `BucketSteps`.
-        arithmetic: how many batches an epoch has.
+        buckets: the plan's buckets.
+        tail: what happens to an incomplete batch, see `BucketSteps`.
+        arithmetic: the number of batches of each epoch.
     """
 
     def __init__(
@@ -57,11 +58,11 @@ class BucketTurns:
         Args:
             spec: the stream.
             buckets: the buckets of its plan.
-            leftovers: what becomes of leftovers, as the request says.
+            leftovers: what happens to leftovers, from the request.
             arithmetic: compiled (imports numba) or plain; the numbers are the same.
 
         Raises:
-            UsageError: what is left over shall be padded and dropped.
+            UsageError: the spec pads incomplete batches and the request drops them.
         """
         self.buckets = tuple(buckets)
         self.arithmetic = BucketSteps(self.buckets, tail_of(spec.tail, leftovers))
@@ -97,7 +98,7 @@ class BucketTurns:
         return self._order(epoch).inverse(place) if self._spec.order.shuffle else place
 
     def every(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return (places in the epoch unshuffled, buckets) of all steps of an epoch."""
+        """Return (places before shuffling, buckets) of all steps of an epoch."""
         places = np.arange(self.steps(epoch), dtype=np.int64)
         if self._spec.order.shuffle:
             places = self._order(epoch).many(places)
@@ -105,7 +106,7 @@ class BucketTurns:
         return places, buckets
 
     def first_of(self, bucket: int, epoch: int) -> int:
-        """Return the number of the first batch that an epoch delivers of a bucket."""
+        """Return the number of the first batch of a bucket that an epoch delivers."""
         return self._epoch(epoch).first[bucket]
 
     def _make_epoch(self, epoch: int) -> _Epoch:

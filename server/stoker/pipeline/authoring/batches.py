@@ -1,8 +1,8 @@
-"""A batch in process, for pipelines with batch ops: every row with the rows that it is mixed with.
+"""A batch in process, for pipelines with batch ops: every row and the rows it is mixed with.
 
-What a daemon does with a packed dataset is done here with samples that a caller holds: sample i is
-the dataset's id i, the ids are those of one batch's rows, in order. Each row has visit 0. The bytes
-are those of a daemon whose batch has these rows.
+Does with samples that the caller holds what a daemon does with a packed dataset: sample i is the
+dataset's id i, and the ids given are those of the rows of one batch, in order. Each row has visit
+0. The bytes are those of a daemon whose batch has these rows.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ Samples = Sequence[Fields] | Mapping[int, Fields]
 
 
 def states_of(samples: Iterable[Fields]) -> dict[str, State]:
-    """Return the states of fields that hold every one of the samples.
+    """Return the states of fields that fit every sample.
 
     Raises:
-        UsageError: they have other fields, or a field is of another dtype, kind or number of sides.
+        UsageError: samples differ in their fields, or a field differs in dtype, kind or number of
+            sides.
     """
     found: dict[str, State] = {}
     for place, sample in enumerate(samples):
@@ -62,7 +63,7 @@ class Held:
     """Rows of a batch whose samples a caller holds; the `Members` of a mixer.
 
     Attributes:
-        rows: how many samples there are to draw from.
+        rows: the number of samples to draw from.
     """
 
     def __init__(self, engine: Engine, samples: Samples, ids: Sequence[int], row: Row) -> None:
@@ -71,8 +72,8 @@ class Held:
         Args:
             engine: computes rows before batch ops.
             samples: id -> fields.
-            ids: of the rows of the batch.
-            row: what all rows have in common.
+            ids: sample ids of the rows of the batch.
+            row: the part that all rows share.
         """
         self.rows = len(samples)
         self._engine = engine
@@ -82,7 +83,7 @@ class Held:
         self._first = 0
 
     def mixed(self, mixer: Mixer) -> Iterator[dict[str, Any]]:
-        """Yield the outputs of each row, as a caller gets them."""
+        """Yield the outputs of each row, as the caller receives them."""
         plan = self._engine.plan
         for number in range(len(self._ids)):
             if number % GROUP == 0:
@@ -93,7 +94,7 @@ class Held:
             yield unpacked(plan.delivered, made)
 
     def member(self, number: int, outputs: Sequence[np.ndarray]) -> Row | None:
-        """Write a row of the group before batch ops; see `Members`."""
+        """Write a row of the group as it is before batch ops; see `Members`."""
         return self._run(self._ids[self._first + number], outputs)
 
     def tile(self, sample: int, of: int, outputs: Sequence[np.ndarray]) -> int | None:
@@ -107,10 +108,10 @@ class Held:
 
 
 def chosen_ids(samples: Samples, ids: Sequence[int] | None) -> list[int]:
-    """Return the ids of the rows of a batch: all of the samples if none are given.
+    """Return the ids of the rows of a batch; all samples if none are given.
 
     Raises:
-        UsageError: there is no row, or no sample of an id.
+        UsageError: there are no rows, or an id without a sample.
     """
     known = list(samples if isinstance(samples, Mapping) else range(len(samples)))
     chosen = known if ids is None else [row_number("id", number) for number in ids]
@@ -122,7 +123,7 @@ def chosen_ids(samples: Samples, ids: Sequence[int] | None) -> list[int]:
 
 
 def read_ids(graph: Graph, samples: Samples, chosen: Sequence[int]) -> Sequence[int]:
-    """Return the ids that rows of a batch may show: more than its own where a mosaic draws them.
+    """Return the ids that rows of a batch may show: all ids if a mosaic draws from them.
 
     Raises:
         UsageError: a mosaic draws from samples whose ids are not 0, 1, 2, ...
@@ -133,7 +134,7 @@ def read_ids(graph: Graph, samples: Samples, chosen: Sequence[int]) -> Sequence[
     whole = range(len(samples))
     if isinstance(samples, Mapping) and set(samples) != set(whole):
         raise UsageError(
-            f"batch: a mosaic draws from all samples, so their ids are 0 to {len(samples) - 1}; "
+            f"batch: a mosaic draws from all samples, so expected the ids 0 to {len(samples) - 1}; "
             "give a list"
         )
     return whole

@@ -3,13 +3,13 @@
     image, mask = one_of(image, mask, choices=[ops.Rotate(30), flip_and_blur, None])
 
 Each is one decision (an op without kernels, `values.choices`) and an `if` for each alternative,
-so only what was chosen runs. An alternative is an op, which gets all values; a function of all
-values that returns as many; a list of those, one after the other; or None, which changes nothing.
+so only the chosen one runs. An alternative is an op, which receives all values; a function that
+takes all values and returns as many; a list of these, run in order; or None, which changes nothing.
 
-Stream names are paths. The decision's name is `one_of` (or the `stream=` given), behind the open
-scopes; what an alternative draws from stands behind that and the alternative's number or name:
-`one_of/1/rotate`. So a decision elsewhere never moves one here. Alternatives given as a dict keep
-their names when others are inserted. Runs while a pipeline is traced; numba-free.
+Stream names are paths. The decision's name is `one_of` (or the `stream=` given), prefixed by the
+open scopes; the draws of an alternative add its number or name: `one_of/1/rotate`. So a decision
+elsewhere never changes one here. Alternatives given as a dict keep their stream names when others
+are inserted. Runs while a pipeline is traced.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ def one_of(
     """Apply one of several alternatives, drawn for each sample.
 
     Args:
-        values: what is transformed; one decision for all of them.
+        values: what to transform; one decision for all of them.
         choices: the alternatives, or name -> alternative; 1 to 62.
-        weights: how likely each is, relative to the sum: a list, tuple or array of finite numbers
-            that are not negative, not all 0; by default all alike.
+        weights: how likely each is, relative to the sum: a list, tuple or array of finite numbers,
+            none negative and not all 0; by default all are equal.
         stream: stream name of the decision, and first part of the alternatives' names.
 
     Returns:
-        As many values as came in; one value alone, not in a tuple.
+        As many values as were given; a single value is not wrapped in a tuple.
 
     Raises:
-        BuildError: there is no value or alternative, or one returns something else; there is not
-            one weight for each.
-        ParameterError: a weight is none.
+        BuildError: there is no value or alternative; an alternative does not return as many
+            values; weights do not match the alternatives.
+        ParameterError: a weight is invalid.
     """
     where = stream or "one_of"
     tracer = tracer_for(values, where)
@@ -75,20 +75,20 @@ def some_of(
     n: int | tuple[int, int],
     stream: str | None = None,
 ) -> Any:
-    """Apply some of several alternatives, each at most once, in the order in which they stand.
+    """Apply some of several alternatives, each at most once, in the order given.
 
     Args:
-        values: what is transformed; one decision for all of them.
+        values: what to transform; one decision for all of them.
         choices: the alternatives, or name -> alternative; 1 to 62.
-        n: how many, or (least, most): a number drawn from that range, each as likely.
+        n: how many, or (least, most): a number drawn uniformly from that range.
         stream: stream name of the decision, and first part of the alternatives' names.
 
     Returns:
-        As many values as came in; one value alone, not in a tuple.
+        As many values as were given; a single value is not wrapped in a tuple.
 
     Raises:
-        BuildError: there is no value or alternative, or one returns something else.
-        ParameterError: more are wanted than there are, or n is no whole number.
+        BuildError: there is no value or alternative; an alternative does not return as many values.
+        ParameterError: n is more than the number of alternatives, or not an integer.
     """
     where = stream or "some_of"
     tracer = tracer_for(values, where)
@@ -108,19 +108,19 @@ def some_of(
 def random_apply(
     *values: Value, apply: Alternative, p: float = 0.5, stream: str | None = None
 ) -> Any:
-    """Apply an op, a function or a list of them with probability p, else change nothing.
+    """With probability p, apply an op, a function or a list of these; else change nothing.
 
     Args:
-        values: what is transformed; one decision for all of them.
+        values: what to transform; one decision for all of them.
         apply: as an alternative of `one_of`.
         p: probability.
-        stream: stream name of the decision, and first part of the names of what is applied.
+        stream: stream name of the decision, and first part of the names of the ops applied.
 
     Returns:
-        As many values as came in; one value alone, not in a tuple.
+        As many values as were given; a single value is not wrapped in a tuple.
 
     Raises:
-        BuildError: there is no value, or what is applied returns something else.
+        BuildError: there is no value, or `apply` does not return as many values.
     """
     where = stream or "random_apply"
     tracer = tracer_for(values, where)
@@ -133,7 +133,7 @@ def tracer_for(values: Values, where: str) -> Tracer:
     """Return the pipeline that values belong to.
 
     Raises:
-        BuildError: there is no value, or one is none of a pipeline.
+        BuildError: there is no value, or one is not a value of a pipeline.
     """
     for value in values:
         if not isinstance(value, TracedValue):
@@ -219,5 +219,5 @@ def _applied(alternative: Alternative, values: Values, where: str) -> Values:
 
 
 def given(values: Values) -> Any:
-    """Return what an author gets back: a tuple, or one value alone."""
+    """Return values as the author receives them: a tuple, or one value alone."""
     return values[0] if len(values) == 1 else values

@@ -1,4 +1,4 @@
-"""The second argument of a pipeline function, `ctx`: facts about the row, and draws of one's own.
+"""The second argument of a pipeline function, `ctx`: facts about the row, and draws of its own.
 
     @pipeline
     def train(sample, ctx):
@@ -7,8 +7,8 @@
             image = ops.gaussian_blur(image)
 
 The facts follow from a row's place in the stream, so they hold in every worker and right after a
-resume. Epoch, step and progress may stand in op parameters too (`graph.schedule`). Draws
-have stream names as those of ops do. numba-free.
+resume. Epoch, step and progress may also be used in op parameters (`graph.schedule`). Draws
+have stream names like those of ops.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """What a pipeline may know of a row besides its sample; every member is a traced value."""
+    """The facts about a row besides its sample; every member is a traced value."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
 
     @property
     def id(self) -> TracedValue:
-        """The sample id, from 0; where a bad sample is replaced, the substitute's."""
+        """The sample id, from 0; the substitute's id if a bad sample is replaced."""
         return self._tracer.input("stoker.id")
 
     @property
@@ -40,12 +40,12 @@ class Context:
 
     @property
     def step(self) -> TracedValue:
-        """The step in the epoch, from 0; one for all rows of a global batch."""
+        """The step in the epoch, from 0; the same for all rows of a global batch."""
         return self._tracer.input("stoker.step")
 
     @property
     def progress(self) -> TracedValue:
-        """How much of the training is over, from 0 to 1: steps done of all in `total_epochs`."""
+        """How much of the training is over, from 0 to 1, over all steps in `total_epochs`."""
         return self._tracer.input("stoker.progress")
 
     @property
@@ -60,7 +60,7 @@ class Context:
 
     @property
     def bucket_length(self) -> TracedValue:
-        """Greatest length of the sequences of the sample's bucket."""
+        """Maximum length of the sequences of the sample's bucket."""
         return self._tracer.input("stoker.bucket_length")
 
     @property
@@ -69,7 +69,7 @@ class Context:
         return self._tracer.input("stoker.view")
 
     def chance(self, p: float, *, stream: str | None = None) -> TracedValue:
-        """Return a truth value that is true with probability p; default stream `chance`."""
+        """Return a bool that is true with probability p; default stream `chance`."""
         return self._tracer.choose(Chance(p), "apply", stream, "chance") == 1
 
     def uniform(self, low: float, high: float, *, stream: str | None = None) -> TracedValue:
@@ -77,7 +77,7 @@ class Context:
         return self._tracer.choose(Uniform(low, high), "number", stream, "uniform")
 
     def integer(self, first: int, last: int, *, stream: str | None = None) -> TracedValue:
-        """Return a whole number from first to last, both included; default stream `integer`."""
+        """Return an integer from first to last, both included; default stream `integer`."""
         return self._tracer.choose(Integer(first, last), "number", stream, "integer")
 
     def __getattr__(self, name: str) -> TracedValue:

@@ -1,4 +1,4 @@
-"""Several frames of one sample, in process: one decision for all of them. numba-free."""
+"""Several frames of one sample, in process: one decision for all of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stoker.protocol.errors import UsageError
 
 
 def is_frames(value: object) -> bool:
-    """Whether a field is a list of frames: arrays of two sides or more."""
+    """Whether a field is a list of frames: arrays with at least two sides."""
     return (
         isinstance(value, list)
         and bool(value)
@@ -20,15 +20,14 @@ def is_frames(value: object) -> bool:
 
 
 def split_frames(name: str, fields: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the fields of each frame; what is no list of frames belongs to all of them.
+    """Return the fields of each frame; a field without frames is shared by all of them.
 
     Args:
         name: the pipeline's name, for messages.
         fields: field name -> value, or list of frames.
 
     Raises:
-        UsageError: the lists are not of one length, or the frames of one not of one shape and
-            dtype.
+        UsageError: the lists differ in length, or the frames of a list differ in shape or dtype.
     """
     lists = {field: value for field, value in fields.items() if is_frames(value)}
     lengths = {field: len(frames) for field, frames in lists.items()}
@@ -40,8 +39,8 @@ def split_frames(name: str, fields: Mapping[str, Any]) -> list[dict[str, Any]]:
         if len(forms) > 1:
             said = " and ".join(sorted(f"{dtype} {shape}" for shape, dtype in forms))
             raise UsageError(
-                f"{name}: field {field!r}: frames that share one decision have one shape and "
-                f"dtype, got {said}; resize them first"
+                f"{name}: field {field!r}: expected frames of one shape and dtype, as they share "
+                f"one decision, got {said}; resize them first"
             )
     count = next(iter(lengths.values()), 1)
     return [

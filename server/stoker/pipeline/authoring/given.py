@@ -1,9 +1,9 @@
-"""Values that a caller in this process gives to a pipeline and gets from it.
+"""Values that a caller in this process passes to a pipeline and receives from it.
 
-Arrays are given as they are, and what they are follows from dtype and shape. Boxes and keypoints
-are given as a dict of arrays, the coordinates (n, 4) as `xyxy` or (n, 2) as `xy`, and any other
-fields (n,) or (n, k); so they come back, and so does a row of a batch's `Ragged`. Arrays of another
-byte order than the machine's are converted.
+Arrays are passed as they are; dtype and shape determine their state. Boxes and keypoints are a dict
+of arrays: coordinates (n, 4) under `xyxy` or (n, 2) under `xy`, and any other fields (n,) or
+(n, k). Results have the same form, and a row of a batch's `Ragged` is accepted too. Arrays whose
+byte order is not the machine's are converted.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from stoker.protocol.ragged import pack_items, unpack_items
 from stoker.rng.row import Row
 
 LEAST_BOUND: Final = 8
-"""Plans are made for 8, 16, 32, ... items, so samples share them."""
+"""Plans are made for 8, 16, 32, ... items, so that samples share them."""
 
 
 def state_of(value: Any) -> State:
     """Return the state of a value: sides fixed, kind by dtype and rank, or by coordinates.
 
-    uint8 (H, W, C) is an image, float32 of 1 to 4 channels too, (H, W) uint8 a mask, a number a
-    label or scalar, a dict with `xyxy` boxes, one with `xy` keypoints, all else an array.
+    uint8 (H, W, C) is an image, so is float32 with 1 to 4 channels; (H, W) uint8 is a mask; a
+    number is a label or scalar; a dict with `xyxy` is boxes, one with `xy` keypoints; everything
+    else is an array.
 
     Raises:
-        UsageError: a dict is no boxes and no keypoints, or an image or mask has no pixel.
+        UsageError: a dict is neither boxes nor keypoints, or an image or mask has no pixels.
     """
     if isinstance(value, Mapping):
         kind, columns = _items(value)
@@ -57,12 +58,12 @@ def state_of(value: Any) -> State:
 
 
 def form_of(value: Any) -> Hashable:
-    """Return what a value's state follows from: of an array without making the state."""
+    """Return a key of a value's state; for an array, without making the state."""
     return (value.dtype, value.shape) if type(value) is np.ndarray else state_of(value)
 
 
 def outputs_of(engine: Engine, row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Run one row; return its outputs, as a caller gets them."""
+    """Run one row; return its outputs as the caller receives them."""
     plan = engine.plan
     made = room_for(plan.outputs)
     engine.run(row, inputs_of(plan, fields), list(made.values()))
@@ -70,10 +71,10 @@ def outputs_of(engine: Engine, row: Row, fields: Mapping[str, Any]) -> dict[str,
 
 
 def inputs_of(plan: Plan, fields: Mapping[str, Any]) -> list[np.ndarray]:
-    """Return the fields of a sample as an engine takes them.
+    """Return the fields of a sample in the form that an engine takes.
 
     Raises:
-        UsageError: boxes or keypoints lie outside of the sample's pictures, if these have one size.
+        UsageError: boxes or keypoints are outside the sample's images, if these have one size.
     """
     size = None
     states = dict(zip(plan.fields, plan.inputs, strict=True))
@@ -85,12 +86,12 @@ def inputs_of(plan: Plan, fields: Mapping[str, Any]) -> list[np.ndarray]:
 
 
 def room_for(outputs: Sequence[Output]) -> dict[str, np.ndarray]:
-    """Return memory for outputs, by name."""
+    """Return uninitialized arrays for outputs, by name."""
     return {output.name: np.zeros(output.shape, output.dtype) for output in outputs}
 
 
 def unpacked(outputs: Sequence[Output], made: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Return outputs as a caller gets them: boxes and keypoints as dicts, without their counts."""
+    """Return outputs as the caller receives them: boxes and keypoints as dicts, without counts."""
     found: dict[str, Any] = dict(made)
     for output in outputs:
         if output.has_sizes:
@@ -115,8 +116,8 @@ def _items(value: Mapping[str, Any]) -> tuple[str, dict[str, np.ndarray]]:
     """Return kind and arrays of boxes or keypoints, the coordinates first, as float32.
 
     Raises:
-        UsageError: there are no coordinates, they are not finite or of negative size, or the
-            arrays are not of one length.
+        UsageError: there are no coordinates, they are not finite or have a negative size, or the
+            arrays differ in length.
     """
     found = [(kind, *of) for kind, of in COORDINATES.items() if of[0] in value]
     if len(found) != 1:
@@ -151,13 +152,13 @@ def _check_coordinates(kind: str, at: np.ndarray) -> None:
 
 
 def _check_inside(kind: str, at: np.ndarray, size: tuple[int, ...]) -> None:
-    """Refuse what a dataset would refuse (`stoker.dataset.format.items`)."""
+    """Refuse coordinates that a dataset would refuse (`stoker.dataset.format.items`)."""
     height, width = size
     most = np.array([width, height] * (at.shape[1] // 2), np.float32)
     bad = ((at < 0) | (at > most)).any(1)
     if bad.any():
         number = int(np.flatnonzero(bad)[0])
         raise UsageError(
-            f"{kind}: expected places in a picture of {height}x{width} pixels (height x width), "
-            f"got {at[number].tolist()} at {number}; clip them or leave them out"
+            f"{kind}: expected coordinates in an image of {height}x{width} pixels (height x "
+            f"width), got {at[number].tolist()} at {number}; clip them or leave them out"
         )

@@ -1,4 +1,4 @@
-"""Pipelines as one list of steps for each field, and the two ways to keep lists in step.
+"""Pipelines as one list of steps per field, and the two ways to synchronize lists.
 
     flip = ops.HorizontalFlip()
     train = pipelines({
@@ -6,12 +6,12 @@
         "mask": [sync_seed("crop"), ops.RandomResizedCrop(224), flip],
     })
 
-A step is an op, or a function of one value. Stream names: an instance that stands in several lists
-makes one decision, named as the op; what stands behind `sync_seed(name)` draws from `name/op`, so
-the same op with the same parameters decides once for all lists that have that mark; every other op
-draws from `field/op`, independent of other fields. Inserting a step moves no draw of another.
+A step is an op, or a function of one value. Stream names: an instance that is in several lists
+makes one decision, named after the op. An op after `sync_seed(name)` draws from `name/op`, so the
+same op with the same parameters decides once for all lists with that mark. Every other op draws
+from `field/op`, independent of other fields. Inserting a step does not change the draws of others.
 
-The lists are traced at once, so an error names the line that wrote them. numba-free.
+The lists are traced immediately, so an error names the line that wrote them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from stoker.pipeline.tracing.values import TracedSample, TracedValue, fault
 
 
 class SyncSeed(NamedTuple):
-    """A mark in a list: from here on, draw as other lists do behind the mark of this name.
+    """A mark in a list: the steps after it draw like those after the same mark in other lists.
 
-    `relative` is that of the calls behind it, see `stoker.ops.contract.op.Op.__call__`.
+    `relative` is passed to the ops after it, see `stoker.ops.contract.op.Op.__call__`.
     """
 
     name: str
@@ -42,15 +42,15 @@ Lists = Mapping[str, Sequence[Step] | None]
 
 
 def sync_seed(name: str, *, relative: bool = False) -> SyncSeed:
-    """Return a mark for `pipelines`: ops behind it decide together with those of other lists.
+    """Return a mark for `pipelines`: the ops after it share their decisions with other lists.
 
     Args:
-        name: of the mark, first part of the stream names behind it; a list may have several marks.
-        relative: whether the field of this list may have another size than that of the first list
-            with this mark: decisions made there then count for it in parts of the sides.
+        name: of the mark, first part of the stream names after it; a list may have several marks.
+        relative: whether the field of this list may differ in size from that of the first list
+            with this mark: its decisions then apply here in proportion to the sides.
 
     Raises:
-        BuildError: the name is no text.
+        BuildError: the name is not a string.
     """
     if not isinstance(name, str) or not name.strip("/"):
         raise fault(f"sync_seed: expected a name such as 'crop', got {name!r}")
@@ -58,14 +58,14 @@ def sync_seed(name: str, *, relative: bool = False) -> SyncSeed:
 
 
 def pipelines(lists: Lists) -> Pipeline:
-    """Make a pipeline of a list of steps for each field; outputs have the names of the fields.
+    """Make a pipeline from a list of steps per field; outputs are named like the fields.
 
     Args:
-        lists: field -> steps, one after the other. An empty list delivers the field as it is,
+        lists: field -> steps, run in order. An empty list delivers the field unchanged,
             None leaves it out.
 
     Raises:
-        BuildError: a step is none, or two ops would draw from one stream unasked.
+        BuildError: a step is invalid, or two ops would share a stream by accident.
     """
     if not isinstance(lists, Mapping) or not all(_is_list(steps) for steps in lists.values()):
         raise fault(f"pipelines: expected a dict of fields and lists of steps, got {lists!r}")

@@ -1,10 +1,10 @@
-"""How an output makes a batch where its rows differ in shape: said where a pipeline returns it.
+"""How outputs whose rows differ in shape become a batch: set where a pipeline returns them.
 
     return {"image": outputs.pad(image, multiple=32), "tokens": outputs.ragged(sample.tokens)}
 
-Without a word rows are stacked, and have one shape. A form is a part of the pipeline's identity. In
-process a pipeline makes no batches, so there every output is handed out in its own shape. What the
-forms are is specified in docs/contracts/forms.md. numba-free.
+By default rows are stacked, and must have one shape. A form is part of the pipeline's identity. An
+in-process call makes no batches, so it returns every output in its own shape. The forms are
+specified in docs/contracts/forms.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stoker.pipeline.tracing.values import TracedValue, Unusable, fault
 
 
 class Formed(Unusable):
-    """A value with the form in which it is delivered; stands where a pipeline returns it."""
+    """A value with the form in which it is delivered; valid only where a pipeline returns it."""
 
     def __init__(self, value: TracedValue, form: Form) -> None:
         self.tracer = value.tracer
@@ -30,29 +30,29 @@ class Formed(Unusable):
         self.form = form
 
     def refuse(self, site: Site | None = None) -> NoReturn:
-        """Raise the error of a use anywhere else."""
+        """Raise the error for any other use."""
         raise fault(
-            f"a form ({self.form.form}) says how an output makes a batch: it stands in the dict "
+            f"a form ({self.form.form}) says how an output makes a batch: use it only in the dict "
             "that the pipeline returns, after all ops",
             site,
         )
 
 
 def pad(value: object, *, multiple: int = 1, fill: float = 0, to: str = "longest") -> Any:
-    """Deliver rows in one array, each filled up to the longest row of the global batch.
+    """Deliver rows in one array, each padded to the longest row of the global batch.
 
-    The batch also holds `<name>.size`, (rows, 2) height and width of images and masks, (rows, 1)
-    the length of other arrays; `batch.real(name)` makes a mask of it.
+    The batch also holds `<name>.size`: (rows, 2) height and width for images and masks, (rows, 1)
+    the length for other arrays; `batch.real(name)` turns it into a mask.
 
     Args:
         value: image, mask or array.
         multiple: sides are rounded up to a multiple of this, 1 to 65536.
-        fill: what stands behind a row, a number that the output's dtype can hold.
-        to: "longest", or "bound": every batch is as long as a row can be at most, in a bucket of
-            sequences as long as that; for models that are compiled for few shapes.
+        fill: value of the padding, a number that the output's dtype can hold.
+        to: "longest", or "bound": every batch is as long as the longest possible row (in a bucket
+            of sequences, the bucket's length); for models that are compiled for few shapes.
 
     Raises:
-        BuildError: an argument cannot be.
+        BuildError: an argument is invalid.
     """
     multiple, fill = settled(multiple), settled(fill)
     number = isinstance(multiple, int) and not isinstance(multiple, bool)
@@ -67,27 +67,27 @@ def pad(value: object, *, multiple: int = 1, fill: float = 0, to: str = "longest
 
 
 def ragged(value: object) -> Any:
-    """Deliver rows one after the other: `values`, and `offsets` that say where each begins.
+    """Deliver rows one after the other: `values`, and `offsets` of where each begins.
 
     Args:
-        value: image, mask, array or bytes. Boxes and keypoints are delivered so anyway.
+        value: image, mask, array or bytes. Boxes and keypoints are always delivered like this.
 
     Raises:
-        BuildError: it is no value of the sample.
+        BuildError: it is not a value of the sample.
     """
     return _formed(value, "ragged")
 
 
 def as_list(value: object) -> Any:
-    """Deliver a list of arrays, one for each row, in shapes of their own.
+    """Deliver a list of arrays, one per row, each in its own shape.
 
-    Images of differing numbers of channels may meet in such an output.
+    Such an output may contain images with different numbers of channels.
 
     Args:
         value: image, mask, array or bytes.
 
     Raises:
-        BuildError: it is no value of the sample.
+        BuildError: it is not a value of the sample.
     """
     return _formed(value, "list")
 
@@ -97,19 +97,19 @@ def _formed(
 ) -> Formed:
     name = {"list": "as_list"}.get(form, form)
     if isinstance(value, Formed):
-        raise fault(f"outputs.{name}: an output has one form, and this one is {value.form.form}")
+        raise fault(f"outputs.{name}: expected a value without a form, got {value.form.form}")
     if isinstance(value, Unusable):
         value.refuse()
     if not isinstance(value, TracedValue):
         raise fault(
-            f"outputs.{name}: expected a value made of the sample's fields, got "
+            f"outputs.{name}: expected a value made from the sample's fields, got "
             f"{type(value).__name__}"
         )
     return Formed(value, Form("", form, multiple, fill, to))
 
 
 def forms_of(given: Any) -> tuple[Any, tuple[Form, ...]]:
-    """Return what a pipeline returned without forms, and the forms, named by their outputs."""
+    """Return a pipeline's outputs without forms, and the forms with the names of their outputs."""
     if not isinstance(given, Mapping):
         return given, ()
     values = {

@@ -5,10 +5,10 @@
         image, mask = ops.horizontal_flip(sample.image, sample.mask)
         return {"image": image, "mask": mask}
 
-The function is traced once, when its graph is first asked for: it runs with stand-ins for the
-values of a sample. So helper functions and loops over Python values work as they are; `if` on a
-value of the sample is rewritten first (`tracing.branches`). What comes out is data, no
-code. numba-free unless `compiled=True` is asked for.
+The function is traced once, when its graph is first needed: it runs with placeholders for the
+values of a sample. So helper functions and loops over Python values work as usual; `if` on a
+value of the sample is rewritten first (`tracing.branches`). The result is data, not code.
+numba is imported only for `compiled=True`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Pipeline:
         """Make a pipeline of a function of a sample.
 
         Raises:
-            BuildError: it is no function of one argument.
+            BuildError: it is not a function of one argument.
         """
         if not callable(define):
             raise BuildError(
@@ -81,10 +81,11 @@ class Pipeline:
         return cls(define, name or str(getattr(define, "__name__", type(define).__name__)))
 
     def graph(self) -> Graph:
-        """Trace the function, once, and return the normal form of its graph.
+        """Trace the function once, and return the normal form of its graph.
 
         Raises:
-            BuildError: what the function does cannot be described; names its file and line.
+            BuildError: the function does something that a graph cannot describe; names file and
+                line.
         """
         if self._graph is None:
             self._graph = trace(self._define, self.name)
@@ -110,12 +111,12 @@ class Pipeline:
         freeze: Freeze | None = None,
         compiled: bool = False,
     ) -> Any:
-        """Run one sample in process; with the sample of another pipeline, become part of that.
+        """Run one sample in process; called with the sample of another pipeline, join that one.
 
         Args:
             fields: field name -> image (H, W, C) uint8, mask (H, W) uint8, boxes and keypoints as
                 dicts of arrays (`authoring.given`), scalar or other array; or a list of
-                frames, arrays of one shape: one decision for all of them.
+                frames, arrays of one shape that share one decision.
             seed: seed of the stream.
             epoch: epoch, from 0.
             id: sample id.
@@ -130,13 +131,13 @@ class Pipeline:
 
         Returns:
             Output name -> new array, or dict of arrays for boxes and keypoints; with frames,
-            name -> list of them, one for each frame.
+            name -> list of these, one per frame.
 
         Raises:
             BuildError: the pipeline does not fit these fields.
             SampleError: their sizes do not match each other.
-            UsageError: the fields are no dict, frames do not fit each other, or a number of the
-                row is none or out of its range.
+            UsageError: the fields are not a dict, frames do not match each other, or a number of
+                the row is invalid or out of range.
         """
         if isinstance(fields, TracedSample):
             return _run(self._define, fields)
@@ -167,10 +168,10 @@ class Pipeline:
         """Run one batch in process, for pipelines with batch ops; see `authoring.batches`.
 
         Args:
-            samples: id -> dict of fields, as a call takes them: a list, or a dict. Mosaics draw
-                from all of it, so it is read as a whole then, and its ids are 0, 1, 2, ...
+            samples: id -> dict of fields, as for a call: a list, or a dict. Mosaics draw
+                from all samples, so then all are read, and their ids must be 0, 1, 2, ...
             ids: of the batch's rows, in order; by default all samples. Groups are eight
-                neighbouring rows.
+                neighboring rows.
             seed: seed of the stream.
             epoch: epoch, from 0.
             view: view of the positions.
@@ -182,13 +183,13 @@ class Pipeline:
             compiled: run machine code instead of the interpreter; the bytes are the same.
 
         Returns:
-            For each row the outputs, as a call returns them.
+            The outputs of each row, as a call returns them.
 
         Raises:
             BuildError: the pipeline does not fit these fields.
             SampleError: their sizes do not match each other.
             UsageError: there is no row, or no sample of an id; samples differ in their fields; a
-                number of the rows is none or out of its range.
+                number of the rows is invalid or out of range.
         """
         chosen = chosen_ids(samples, ids)
         read = read_ids(self.graph(), samples, chosen)
@@ -200,7 +201,7 @@ class Pipeline:
         return list(held.mixed(Mixer(engine, arithmetic=COMPILED if compiled else PLAIN)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel as graph data, to a worker of a torch DataLoader for example; never as code."""
+        """Pickle as graph data, for example for a worker of a torch DataLoader; never as code."""
         graph = self.graph()
         return _from_graph, (graph.to_data(), self.name, code_modules(graph))
 
@@ -228,10 +229,10 @@ class Pipeline:
         bucket: tuple[int, int] | int | None,
         compiled: bool,
     ) -> Engine:
-        """Return what computes one row by itself.
+        """Return the engine of pipelines that compute each row by itself.
 
         Raises:
-            UsageError: the pipeline mixes a row with others; names the batch op, and what to do.
+            UsageError: the pipeline mixes rows; names the batch op and the remedy.
         """
         forms = tuple((name, form_of(value)) for name, value in fields.items())
         engine = self._engine(forms, lambda: _states(fields), freeze, bucket, compiled)
@@ -252,11 +253,11 @@ class Pipeline:
         bucket: tuple[int, int] | int | None,
         compiled: bool,
     ) -> Engine:
-        """Return the engine of fields of some forms, of which `states` makes the states."""
+        """Return the engine for fields with these forms; `states` makes their states."""
         size = given_size(bucket)
         key = (forms, tuple(sorted(freeze.items())), size, compiled)
         if key not in self._engines:
-            if len(self._engines) >= MAX_ENGINES:  # photographs of many sizes: forget the oldest
+            if len(self._engines) >= MAX_ENGINES:  # photos of many sizes: forget the oldest
                 self._engines.pop(next(iter(self._engines)))
             plan = bind(self.graph(), states(), bucket=size)
             if compiled:
@@ -298,7 +299,7 @@ def branching(helper: F) -> F:
 
 
 def trace(define: Define, name: str) -> Graph:
-    """Run a pipeline function with stand-ins and return the graph of what it did.
+    """Run a pipeline function with placeholders and return the graph it describes.
 
     Raises:
         BuildError: see `Pipeline.graph`.
@@ -315,7 +316,8 @@ def trace(define: Define, name: str) -> Graph:
         ) from None
     except RecursionError:
         raise fault(
-            f"{name}: it calls itself without end, or one of its helpers does", _site_of(define)
+            f"{name}: the function, or one of its helpers, calls itself without end",
+            _site_of(define),
         ) from None
     result, forms = forms_of(result)
     outputs = _outputs(result, name, _site_of(define))
@@ -337,7 +339,7 @@ def _from_graph(data: dict[str, Any], name: str, modules: tuple[str, ...]) -> Pi
     allow_modules(*modules)
 
     def define(sample: TracedSample) -> Mapping[str, Any]:
-        raise fault(f"{name}: this pipeline came as data, so it cannot become part of another one")
+        raise fault(f"{name}: this pipeline came as data, so it cannot join another pipeline")
 
     made = Pipeline(define, name)
     made._graph = Graph.from_data(data)
@@ -345,7 +347,7 @@ def _from_graph(data: dict[str, Any], name: str, modules: tuple[str, ...]) -> Pi
 
 
 def _run(define: Define, sample: TracedSample) -> Mapping[str, Any]:
-    """Call a pipeline function, with `ctx` too if it takes that."""
+    """Call a pipeline function, with `ctx` too if it takes two arguments."""
     arguments: tuple[Any, ...] = (sample,)
     if len(_required(define)) == 2:
         arguments = (sample, Context(tracer_of(sample)))
@@ -373,7 +375,7 @@ def _outputs(result: object, name: str, site: Site) -> dict[str, TracedValue]:
     reserved = [column for column, _ in META]
     for key, value in result.items():
         if not isinstance(key, str) or not key:
-            raise fault(f"{name}: an output is named by text, got {key!r}", site)
+            raise fault(f"{name}: expected the names of outputs to be strings, got {key!r}", site)
         if key in reserved:
             raise fault(
                 f"{name}: the output name {key!r} is reserved for the batch's own column; choose "
@@ -384,13 +386,14 @@ def _outputs(result: object, name: str, site: Site) -> dict[str, TracedValue]:
             value.refuse(site)
         if isinstance(value, Mapping | tuple | list):
             raise fault(
-                f"{name}: output {key!r}: outputs are not nested, got {type(value).__name__}: give "
-                f"each value in it a name of its own, such as '{key}.left'",
+                f"{name}: output {key!r}: expected a value, got {type(value).__name__}: outputs "
+                f"cannot be nested; give each value in it its own name, such as '{key}.left'"
+                "",
                 site,
             )
         if not isinstance(value, TracedValue):
             raise fault(
-                f"{name}: output {key!r}: expected a value made of the sample's fields, got "
+                f"{name}: output {key!r}: expected a value made from the sample's fields, got "
                 f"{type(value).__name__}",
                 site,
             )

@@ -1,9 +1,9 @@
-"""What the machine calls where an op states a rule of a few lines: sizes, boxes, maps, counts.
+"""Adapters for rules of a few lines that an op defines: sizes, boxes, maps, counts.
 
 The machine calls everything as a kernel, `function(src, dst, params, record, last)`. A rule has
-another form, so a kernel is made of it: a template below whose `rule` is the op's. For rules `last`
-is the note, int64 words through which numbers go in and out (`instructions.NOTE`).
-The rule's code is copied in, and both are cached under a digest of both. numba-free.
+another form, so it is wrapped in a kernel: a template below whose `rule` is the op's. For rules
+`last` is the note, int64 words that carry numbers in and out (`instructions.NOTE`). The rule's code
+is copied into the template, and both are cached under a digest of both.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from stoker.pipeline.graph.statistics import ends_of_floats, max_of, mean_of, me
 
 copy, padded, whole = support.copy, support.padded, support.whole
 rule: Any = same_size
-"""What a template calls; in what `adapted` makes of it, the op's."""
+"""The function that a template calls; `adapted` replaces it by the op's rule."""
 _parts: dict[Callable[..., Any], tuple[Callable[..., Any], Callable[..., Any]]] = {}
 
 
 @kernel
 def size_by(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Ask an op's `out_size`."""
+    """Call an op's `out_size`."""
     height, width = rule(params, record, note[0], note[1])
     note[2], note[3] = whole(height), whole(width)
 
 
 @kernel
 def box_by(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Ask an op's `reads`."""
+    """Call an op's `reads`."""
     top, left, height, width = rule(params, record, note[0], note[1])
     note[5], note[6], note[7], note[8] = top, left, height, width
 
 
 @kernel
 def rescale_by(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Ask an op's `rescale`."""
+    """Call an op's `rescale`."""
     note[5] = rule(params, record, (note[0], note[1], note[2], note[3]))
 
 
 @kernel
 def map_by(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Ask an op's `forward`."""
+    """Call an op's `forward`."""
     sizes = (note[0], note[1], note[2], note[3])
     a, b, c, d, e, f, g, h, i = rule(params, record, sizes)
     numbers = note[9:18].view(np.float64)
@@ -95,13 +95,13 @@ def mean_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
 
 @kernel
 def max_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Write the greatest element, int64."""
+    """Write the maximum element, int64."""
     dst[0] = max_of(src)
 
 
 @kernel
 def min_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Write the least element, int64."""
+    """Write the minimum element, int64."""
     dst[0] = min_of(src)
 
 
@@ -113,13 +113,13 @@ def mean_of_floats_into(src: Any, dst: Any, params: Any, record: Any, note: Any)
 
 @kernel
 def max_of_floats_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Write the greatest element of float32, float64."""
+    """Write the maximum element of float32, float64."""
     dst[0] = ends_of_floats(src)[1]
 
 
 @kernel
 def min_of_floats_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Write the least element of float32, float64."""
+    """Write the minimum element of float32, float64."""
     dst[0] = ends_of_floats(src)[0]
 
 
@@ -131,19 +131,19 @@ def copy_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
 
 @kernel
 def pad_whole(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Pad with an integer; word 4 of the note says how many sides."""
+    """Pad with an integer; word 4 of the note has the number of sides."""
     note[5] = padded(src, dst, note[4], note[6])
 
 
 @kernel
 def pad_real(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Pad with a float64, of which word 6 of the note holds the bits."""
+    """Pad with a float64, whose bits are in word 6 of the note."""
     note[5] = padded(src, dst, note[4], note[6:7].view(np.float64)[0])
 
 
 @functools.cache
 def adapted(template: Any, to: Callable[..., Any]) -> FunctionType:
-    """Return a template whose `rule` is a kernel; the same function at every call.
+    """Return a template whose `rule` is a kernel; every call returns the same function.
 
     Args:
         template: one of the functions above.
@@ -158,5 +158,5 @@ def adapted(template: Any, to: Callable[..., Any]) -> FunctionType:
 
 
 def parts_of(fn: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]] | None:
-    """Return the template and the rule of which `adapted` made a function; None: it did not."""
+    """Return the template and rule behind a result of `adapted`; None for other functions."""
     return _parts.get(fn)

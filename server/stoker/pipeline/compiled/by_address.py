@@ -1,9 +1,9 @@
-"""Memory and functions by their addresses, for the loop; numba has no words for these.
+"""Memory and functions by their addresses, for the loop; numba has no syntax for these.
 
-A compiled draw or kernel is called by the address of its machine code. What it was compiled for is
-known where the address comes from (`compiled.machine`); here only the form of the call
-counts, which is the same for all dtypes: of an array its address, sides and strides, of a record
-its address. Imports numba.
+A compiled draw or kernel is called through the address of its machine code. The provider of the
+address knows the types it was compiled for (`compiled.machine`); here only the form of the call
+matters, which is the same for all dtypes: an array is passed as its address, sides and strides, a
+record as its address. Imports numba.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ populate_array: Any = untyped_populate_array
 _tuple: Any = types.UniTuple
 
 LINE_BYTES = 64
-"""Of a line of a processor's cache."""
+"""Bytes of a line of the processor's cache."""
 _TO_READ, _SECOND_LEVEL, _DATA = 0, 2, 1
 _WORD = ir.IntType(64)
 _BYTE = ir.IntType(8)
@@ -39,7 +39,7 @@ def _pointer(builder: Any, address: Any, kind: Any) -> Any:
 
 
 def _array(context: Any, builder: Any, rank: int, line: Any, item: Any) -> Any:
-    """Make an array out of a line of the value table; its element type is told by nobody."""
+    """Make an array from a line of the value table; its element type is not known here."""
     words = _pointer(builder, line, _WORD)
 
     def word(place: int) -> Any:
@@ -58,7 +58,7 @@ def _array(context: Any, builder: Any, rank: int, line: Any, item: Any) -> Any:
 
 
 def _room(context: Any, builder: Any, address: Any, size: Any, unit: Any) -> Any:
-    """Make an array of one side."""
+    """Make an array with one side."""
     made = context.make_array(_BYTES)(context, builder)
     data = _pointer(builder, address, _BYTE)
     populate_array(made, data=data, shape=[size], strides=[unit], itemsize=unit, meminfo=None)
@@ -66,11 +66,11 @@ def _room(context: Any, builder: Any, address: Any, size: Any, unit: Any) -> Any
 
 
 _SOME = from_dtype(np.dtype([("none", "u1")]))
-"""Stands for every record: all are handed over by their address."""
+"""Placeholder for every record: all are passed by their address."""
 
 
 def _call(context: Any, builder: Any, address: Any, given: tuple[Any, ...], args: Any) -> None:
-    """Call a compiled function that returns nothing; what it raises is passed on."""
+    """Call a compiled function that returns nothing; its exceptions propagate."""
     convention = context.call_conv
     kind = convention.get_function_type(types.none, given)
     function = _pointer(builder, address, kind)
@@ -143,9 +143,9 @@ def call_kernel(function, ranks, src, dst, parts, last):  # type: ignore[no-unty
 
     Args:
         function: its address.
-        ranks: 8 times the rank of the source and that of the destination.
+        ranks: 8 times the rank of the source plus that of the destination.
         src: address of a line of the value table, and bytes of an element.
-        dst: the same of the destination.
+        dst: the same for the destination.
         parts: addresses of parameters and record.
         last: address, elements and bytes of an element of the last argument.
     """
@@ -160,10 +160,10 @@ def call_fold(function, ranks, src, turn, dst, parts, last):  # type: ignore[no-
         function: its address.
         ranks: as for `call_kernel`, as are src, dst, parts and last.
         src: one value of the fold.
-        turn: its place among the values, and how many there are.
-        dst: what all of them become.
+        turn: its index among the values, and their number.
+        dst: the result of all of them.
         parts: parameters and record.
-        last: scratch, which is the same for all values.
+        last: scratch, the same for all values.
     """
     _call_fold(function, ranks, src, turn, dst, parts, last)
 
@@ -319,7 +319,7 @@ def load_word(address, dtype):  # type: ignore[no-untyped-def]
 
 @handwritten
 def store_word(address, dtype, word, is_float):  # type: ignore[no-untyped-def]
-    """Write a word at an address as a number of a dtype; `is_float` says what the word is."""
+    """Write a word to an address as a number of a dtype; `is_float` gives the word's type."""
     _store_word(address, dtype, word, is_float)
 
 
@@ -331,9 +331,9 @@ def copy_bytes(dst, src, size):  # type: ignore[no-untyped-def]
 
 @handwritten
 def prefetch(address, size):  # type: ignore[no-untyped-def]
-    """Have bytes brought into the second level of the cache, without waiting; it never faults.
+    """Prefetch bytes into the second-level cache without waiting; it never faults.
 
-    The first level has room for too few lines on their way: into it nothing is won.
+    The first level can have too few lines in flight: prefetching into it gains nothing.
     """
     for place in range(0, size, LINE_BYTES):
         _prefetch(address + place)
@@ -341,7 +341,7 @@ def prefetch(address, size):  # type: ignore[no-untyped-def]
 
 @handwritten
 def as_float(word):  # type: ignore[no-untyped-def]
-    """Return the float64 of which a word holds the bits."""
+    """Return the float64 whose bits a word holds."""
     return _as_float(word)
 
 

@@ -1,8 +1,8 @@
-"""What a program calls: functions of ops, and what each is called with. numba-free.
+"""The calls of a program: functions of ops, and their arguments.
 
 The machine calls draws as `draw(key, params, height, width, record)`, everything else as
-`function(src, dst, params, record, last)`, where `last` is scratch memory for a kernel of images,
-masks and arrays, and the note for all that is made by `compiled.adapters`. A fold is called
+`function(src, dst, params, record, last)`. `last` is scratch memory for kernels of images,
+masks and arrays, and the note for functions made by `compiled.adapters`. A fold is called
 for each of its values, `fold(src, place, count, dst, params, record, scratch)`.
 """
 
@@ -29,11 +29,11 @@ class Call:
     Attributes:
         function: a kernel.
         form: "draw", "kernel", "fold" or "note"; see above.
-        what: which part of an op it is, or what it does.
+        what: its role in the op, or what it does.
         op: name of the op; empty for functions that belong to none.
-        rule: the op's own function, of which `function` may be an adapter.
+        rule: the op's own function, which `function` may adapt.
         parameters, record: dtypes of the op's.
-        src, dst: states of source and destination; without meaning where nothing reads them.
+        src, dst: states of source and destination; no meaning if nothing reads them.
         site: where the user wrote the op.
     """
 
@@ -58,7 +58,7 @@ def draw_of(op: type[Op], site: Site = NOWHERE, items: State | None = None) -> C
     Args:
         op: the op.
         site: where the user wrote it.
-        items: state of what it decides from, if anything.
+        items: state of the items that it decides from, if any.
     """
     if op.draw is no_draw:
         return None
@@ -74,13 +74,13 @@ def kernel_of(op: type[Op], kind: str, src: State, dst: State, site: Site = NOWH
 
 
 def fold_of(op: type[Op], kind: str, src: State, dst: State, site: Site = NOWHERE) -> Call:
-    """Return the call of a fold, of which `src` is the state of each value."""
+    """Return the call of a fold; `src` is the state of each value."""
     run, dtypes = op.fold_of(kind, src.dtype).run, (op.parameters, op.record)
     return Call(run, "fold", f"{kind} kernel", op.name, run, *dtypes, src, dst, site)
 
 
 def size_of(op: type[Op], site: Site = NOWHERE) -> Call | None:
-    """Return the call of `out_size`; None: it keeps the size, for which nothing is called."""
+    """Return the call of `out_size`; None: the op keeps the size, so nothing is called."""
     if op.out_size is same_size:
         return None
     return _note(op, adapters.size_by, op.out_size, "out_size", site)
@@ -109,7 +109,7 @@ def items_of(op: type[Op], kind: str, src: State, dst: State, site: Site = NOWHE
 
 
 def move_of(kind: str, state: State) -> Call:
-    """Return the call that moves boxes or keypoints by the map that an op said."""
+    """Return the call that moves boxes or keypoints by the map that an op gave."""
     return own(adapters.adapted(adapters.move_by, MOVERS[kind]), f"move {kind}", state, state)
 
 
@@ -132,5 +132,5 @@ def _note(
 
 
 def _there(rule: Callable[..., Any] | None) -> Callable[..., Any]:
-    assert rule is not None, "only what an op states is asked"
+    assert rule is not None, "only rules that an op defines are called"
     return rule

@@ -1,4 +1,4 @@
-"""Which op is at fault where numba refuses a function, in words.
+"""Errors for functions that numba refuses, naming the op at fault.
 
 The error has the user's line, the states, and the last line of numba's message. Imports numba; used
 while a plan is compiled.
@@ -15,7 +15,7 @@ from stoker.protocol.errors import BuildError
 
 
 def refused(call: Call, why: str) -> BuildError:
-    """Return the error that says which op's function cannot be compiled, and why."""
+    """Return the error that names the op's function that cannot be compiled, and the reason."""
     if call.rule is None:
         return BuildError(f"the pipeline cannot be compiled: {call}: {why}")
     code, site = call.rule.__code__, call.site
@@ -36,7 +36,7 @@ def gives_nothing(signature: Any) -> bool:
 
 
 def reason(error: Exception) -> str:
-    """Return what numba says, in one line, without its path through the compiler."""
+    """Return numba's message in one line, without its path through the compiler."""
     if isinstance(error, KeyError):
         return f"there is no field {error}"
     lines = [line.strip() for line in str(error).splitlines()]

@@ -1,8 +1,8 @@
 """Programs under construction: tables of instructions and of values, and the calls in them.
 
 Three writers use an `Emitter`: `program` (a plan), `sizes` (the sizes of padded outputs) and
-`windows` (the boxes to decode). Nothing is compiled here: a call is kept as a `Call`, and
-`compiled.machine` puts its address in.
+`windows` (the boxes to decode). Nothing is compiled here: a call is stored as a `Call`, and
+`compiled.machine` inserts its address.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from stoker.ops.contract.op import State
 from stoker.pipeline.compiled.calls import Call, draw_of, rescale_of
 from stoker.pipeline.compiled.instructions import CODES, FORMS, LINE, WIDTH
-from stoker.pipeline.planning.steps import Decision, source_of
+from stoker.pipeline.planning.decision import Decision, source_of
 from stoker.pipeline.planning.tables import physical, physical_rank
 
 
@@ -24,10 +24,10 @@ class Program:
 
     Attributes:
         code: (n, WIDTH) int64; addresses of functions are 0 until they are linked.
-        values: (lines, LINE) int64: constants, sides, and of what lies in the arena the offset.
+        values: (lines, LINE) int64: constants, sides, and the offsets of values in the arena.
         arena: lines whose address is their offset in the arena.
         pointers: line -> the line whose first word it points to.
-        calls: line of the program -> what it calls.
+        calls: line of the program -> its call.
         step, progress: lines that hold the row's step (int64) and progress (float64).
     """
 
@@ -58,7 +58,7 @@ class Emitter:
     progress_lines: list[int] = field(default_factory=list)
 
     def program(self) -> Program:
-        """Return the program as it stands."""
+        """Return the program in its current state."""
         values = np.zeros((len(self.values), LINE), np.int64)
         for line, words in enumerate(self.values):
             values[line, : len(words)] = words
@@ -88,7 +88,7 @@ class Emitter:
         return line
 
     def jump(self, line: int, name: str) -> None:
-        """Have the jump at a line, an instruction of that name, go to the next line."""
+        """Make the jump at a line, an instruction of that name, go to the next line."""
         self.code[line][1 + FORMS[name].index("to")] = len(self.code)
 
     def rescale(self, decision: Decision, left: int, right: int, check: int) -> None:

@@ -1,12 +1,12 @@
 """The executor: a plan as machine code, for one thread of a worker.
 
-`compile_plan` writes the plan's program, has the functions that it calls compiled (or loaded from
-the cache on disk), and wraps it. `Executor.run` computes one row: a few numbers are written into
+`compile_plan` writes the plan's program, compiles the functions that it calls (or loads them from
+the disk cache), and wraps it. `Executor.run` computes one row: a few numbers are written into
 tables, and one compiled call does the rest, without the interpreter lock and without allocating
-anything that grows with the pixels: inputs come from the caller, outputs lie in the slot,
-everything in between in the arena, which is made once. `run_rows` does a chunk in one call.
+anything that grows with the pixels: inputs come from the caller, outputs are in the slot, and
+everything in between is in the arena, which is allocated once. `run_rows` does a chunk in one call.
 
-numba errors never reach a user: the op whose kernel cannot be typed is named instead.
+numba errors never reach a user: the error names the op whose kernel cannot be typed instead.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from stoker.protocol.layout import ALIGN
 from stoker.rng.row import Row, row_of, write_row
 
 AHEAD_BYTES = 4096
-"""Of a sample that are fetched before its row is computed; the processor finds the rest itself."""
+"""Bytes of a sample to prefetch before its row is computed; the processor fetches the rest."""
 _KEYS: np.dtype[Any] = np.dtype(np.uint64)
 _char_at: Any = c_char.from_buffer
 
@@ -51,18 +51,18 @@ _char_at: Any = c_char.from_buffer
 def compile_plan(
     plan: Plan, freeze: Freeze | None = None, arena: np.ndarray | None = None
 ) -> Executor:
-    """Compile a plan, or load it from the cache on disk.
+    """Compile a plan, or load it from the disk cache.
 
     Args:
         plan: what `bind` returned.
         freeze: stream name -> the integer that replaces (id, epoch, visit, view), or "epoch".
-        arena: scratch memory to use, of `aligned_arena`; executors on one thread may share it.
-            None, or too little: it gets its own.
+        arena: scratch memory to use, from `aligned_arena`; executors on one thread may share it.
+            None, or if it is too small: the executor allocates its own.
 
     Raises:
         BuildError: the kernel of an op cannot be compiled; names the op, its file and line.
         ResourceError: the kernel cache cannot be written.
-        UnknownNameError: a freeze names no stream of the plan.
+        UnknownNameError: a freeze names a stream that the plan does not have.
         UsageError: a freeze is neither an integer nor "epoch".
     """
     return Executor(plan, freeze, arena)
@@ -71,7 +71,7 @@ def compile_plan(
 class Executor:
     """Computes rows of a plan by machine code; see `stoker.pipeline.engine.interface.Engine`.
 
-    Not to be shared between threads: the arena and the tables belong to the row that is computed.
+    Not to be shared between threads: the arena and the tables belong to the current row.
 
     Attributes:
         plan: the plan.
@@ -81,7 +81,7 @@ class Executor:
     def __init__(
         self, plan: Plan, freeze: Freeze | None = None, arena: np.ndarray | None = None
     ) -> None:
-        """Compile what the plan calls, or load it; see `compile_plan`."""
+        """Compile or load what the plan calls; see `compile_plan`."""
         self.plan = plan
         program = write_program(plan)
         prove(plan, program)
@@ -125,7 +125,7 @@ class Executor:
 
         Raises:
             SampleError: sizes do not fit, or do not match each other.
-            UsageError: the number, dtype or rank of inputs or outputs is not the plan's.
+            UsageError: inputs or outputs differ from the plan in number, dtype or rank.
         """
         write_row(self._row, row)
         self._made.fill(0)
@@ -144,14 +144,14 @@ class Executor:
 
     @property
     def record_table(self) -> np.ndarray:
-        """Where the records of the next row go, (1,) structured: fields d0, d1, ...
+        """The records of the next row, (1,) structured: fields d0, d1, ...
 
-        What is drawn ahead of `run` is written here, and then named by `take_records`.
+        Records that are drawn ahead of `run` are written here, then passed to `take_records`.
         """
         return self._records
 
     def take_records(self, row: Row, decisions: Sequence[int]) -> None:
-        """Know that records in `record_table` were drawn for a row: if it runs next, they count.
+        """Accept records in `record_table` that were drawn for a row; used if it runs next.
 
         Args:
             row: the row.
@@ -160,7 +160,7 @@ class Executor:
         self._given = (row, decisions)
 
     def _place(self, row: Row) -> None:
-        """Write the facts that conditions read of a row's place in the stream."""
+        """Write the facts of a row's place in the stream that conditions read."""
         if self._steps:
             self._machine.values[self._steps, 0] = row.step
         if self._progress and row.progress is not None:
@@ -172,7 +172,7 @@ class Executor:
         return not self._follower.active and not self._calls
 
     def room_for_records(self, count: int) -> np.ndarray:
-        """Return room for the records of rows, (count,) structured: fields d0, d1, ..."""
+        """Return empty records for rows, (count,) structured: fields d0, d1, ..."""
         return np.zeros(count, self._records.dtype)
 
     def run_rows(
@@ -186,21 +186,21 @@ class Executor:
 
         Args:
             rows: (n, 4) uint64, see `stoker.rng.row`.
-            samples: where those of each row lie, in the order of `plan.fields`; read there, never
-                copied.
+            samples: the addresses of those of each row, in the order of `plan.fields`; read there,
+                never copied.
             outputs: one for each of `plan.outputs`, with a leading axis of n rows; contiguous.
-            records: where what the rows draw is kept, of `room_for_records(n)`; a decision that a
-                row does not make leaves its record as it is. None: it is not kept.
+            records: an array from `room_for_records(n)` for the draws of the rows; a decision that
+                a row does not make leaves its record unchanged. None: they are not kept.
 
         Raises:
-            SampleError: a sample does not fit; `details["place"]` is its place in `rows`.
-            UsageError: an array or sample has another dtype or shape than the plan says.
+            SampleError: a sample does not fit; `details["place"]` is its index in `rows`.
+            UsageError: an array or sample differs from the plan in dtype or shape.
         """
         count = rows.shape[0]
         if self._follower.active:
             raise UsageError(
-                "run_rows: the pipeline follows a schedule, and a table of rows does not say their "
-                "steps: use run, row by row"
+                "run_rows: the pipeline follows a schedule, and a table of rows does not contain "
+                "their steps: use run, row by row"
             )
         self._check_chunk(rows, outputs)
         check_samples(self.plan, samples, count)
@@ -215,7 +215,7 @@ class Executor:
         if not self._calls:
             self._run_chunk(rows, samples.addresses, outputs, 0, records)
             return
-        for place in range(count):  # a function's failure stops at its row, and is told with it
+        for place in range(count):  # a function's failure stops at its row, and names it
             one = slice(place, place + 1)
             parts = [out[one] for out in outputs]
             addresses = np.ascontiguousarray(samples.addresses[:, one])
@@ -247,7 +247,7 @@ class Executor:
     def records(self) -> list[dict[str, Any]]:
         """Return the records of the last row, one entry for each decision that is drawn.
 
-        A decision inside a branch that was not taken shows what it decided for an earlier row.
+        A decision in a branch that was not taken shows what it decided for an earlier row.
         """
         return [
             {"op": d.op.name, "stream": d.stream, "record": plain_record(self._records, d)}
@@ -256,11 +256,11 @@ class Executor:
         ]
 
     def record_of(self, index: int) -> bytes | None:
-        """Return what a decision drew for the row that `run` computed last; see `Engine`."""
+        """Return what a decision drew for the last row of `run`; see `Engine`."""
         return self._records[f"d{index}"].tobytes() if self._made[index] > 0 else None
 
     def _fast(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> int:
-        """Call with arguments as they should be; any doubt raises before the call."""
+        """Call with valid arguments; any doubt raises before the call."""
         machine = self._machine
         for place, (out, (dtype, output)) in enumerate(zip(outputs, self._outs, strict=True)):
             if out.shape != self._out_shapes[place]:
@@ -285,7 +285,7 @@ class Executor:
         return self._go(self._rows, self._samples)
 
     def _careful(self, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> int:
-        """Call with arguments that are checked, and converted where that keeps their meaning."""
+        """Call with checked arguments, converted if that preserves their meaning."""
         machine, columns = self._machine, check_arrays(self.plan, inputs, outputs)
         self._forget_shapes()
         for place, (column, scalar) in enumerate(zip(columns, self._scalars, strict=True)):
@@ -302,16 +302,16 @@ class Executor:
     def _go(self, rows: np.ndarray, samples: np.ndarray, records: np.ndarray | None = None) -> int:
         try:
             return self._machine.run(rows, samples, records)
-        except Exception as error:  # whatever a kernel of a user's raises
+        except Exception as error:  # any exception of a user kernel
             raise MachineRaised(error) from error
 
     def _forget_shapes(self) -> None:
-        """Have the sides of inputs and outputs written anew; those of most rows are the same."""
+        """Rewrite the sides of inputs and outputs; most rows have the same ones."""
         self._in_shapes: list[Any] = [None] * len(self._ins)
         self._out_shapes: list[Any] = [None] * len(self._outs)
 
     def _end(self, status: int, row: Row, **details: int) -> None:
-        """Raise what went wrong with a row, if anything."""
+        """Raise the error of a row, if any."""
         failed = failure() if self._calls else None
         if failed is not None:
             raise call_error(row, failed, **details) from failed.__cause__
@@ -342,7 +342,7 @@ class Executor:
 
 
 def _writable(array: np.ndarray) -> int:
-    """Return where an array lies; a third of the time that `array.ctypes` takes.
+    """Return the address of an array; in a third of the time of `array.ctypes`.
 
     Raises:
         TypeError: it is read-only, not contiguous or not aligned.
@@ -355,7 +355,7 @@ def _writable(array: np.ndarray) -> int:
 
 
 def _readable(array: np.ndarray) -> int:
-    """Return where an array lies, which may be read-only; raises as `_writable`."""
+    """Return the address of an array, which may be read-only; raises as `_writable`."""
     if array.flags.writeable:
         return _writable(array)
     if not (array.flags.c_contiguous and array.flags.aligned):

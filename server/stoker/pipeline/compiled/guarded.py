@@ -1,18 +1,18 @@
-"""The guarded engine: compiled kernels, each call between margins. A debug mode for ops.
+"""The guarded engine: compiled kernels with margins around the memory of each call; for debugging.
 
 The executor runs all kernels of a row in one arena, so a kernel that writes beyond its memory
-spoils some other value, or the heap, and shows late or never. This engine walks the plan as the
-interpreter does, runs the same machine code of every draw and kernel, and gives each call memory
-of its own: destination, scratch and record lie between painted margins of `MARGIN` bytes. After
-the call the margins, the source and the parameters must be as they were. Each kernel runs twice,
-on memory that is painted with different bytes: where the results differ, it read what nobody wrote
-(undefined scratch, bytes beyond its source) or left a part of its destination unwritten. What is
-found is a `BuildError` that names op, line, sample and place: the op is at fault, no sample is.
+damages some other value, or the heap, and the damage shows late or never. This engine walks the
+plan as the interpreter does, runs the same machine code of every draw and kernel, and gives each
+call its own memory: destination, scratch and record are between painted margins of `MARGIN` bytes.
+After the call the margins, the source and the parameters must be unchanged. Each kernel runs twice,
+on memory painted with different bytes: if the results differ, it read uninitialized memory
+(undefined scratch, bytes beyond its source) or did not write all of its destination. A violation
+raises a `BuildError` that names op, line, sample and place: the op is at fault, not the sample.
 
-Bit for bit it computes what the executor computes, several times slower; memory is allocated per
-sample. What is written further away than the margins reach is not seen. Boxes, keypoints and Python
-functions are computed by Python, whose arrays check every index. `stoker serve --debug-memory` has
-workers use this engine.
+It computes exactly the bytes of the executor, several times slower; memory is allocated per
+sample. Writes beyond the margins are not detected. Boxes, keypoints and Python functions are
+computed by Python, whose arrays check every index. `stoker serve --debug-memory` makes workers use
+this engine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from stoker.ops.contract.records import machine_record
 from stoker.pipeline.engine.faults import kernel_error
 from stoker.pipeline.graph.sites import Site
 from stoker.pipeline.plain.interpreter import Interpreter, Run, key_of
-from stoker.pipeline.planning.steps import ApplyStep, Decision, FoldStep
+from stoker.pipeline.planning.decision import Decision
+from stoker.pipeline.planning.steps import ApplyStep, FoldStep
 from stoker.pipeline.planning.tables import physical
 from stoker.protocol.errors import BuildError
 from stoker.rng.row import Row
@@ -38,7 +39,7 @@ PAINTS = (0xA5, 0x3C)
 
 
 class Guarded(Interpreter):
-    """Computes rows of a plan by machine code under guard; see `interface.Engine`."""
+    """Computes rows of a plan with guarded machine code; see `interface.Engine`."""
 
     def begin(self, row: Row, columns: Sequence[np.ndarray]) -> Run:
         """Return a run whose kernels are compiled and guarded."""
@@ -54,8 +55,8 @@ class Guarded(Interpreter):
         """Fill the record of a decision for a row.
 
         Raises:
-            BuildError: the draw wrote outside of its record, left a field of it unwritten, or
-                changed its parameters or the items it looks at.
+            BuildError: the draw wrote outside its record, left a field of it unwritten, or
+                changed its parameters or the items it reads.
         """
         op, name = decision.op, f"d{decision.index}"
         if op.calls_python:
@@ -72,12 +73,12 @@ class Guarded(Interpreter):
             try:
                 compiled(op.draw)(key, params, *size, record[0], *looked_at)
             except Exception as error:
-                super().draw(decision, row, size, items)  # says the line, where it raises as well
-                told = f"raised {type(error).__name__}: {error}"
-                raise _fault(decision, "draw", op.draw, decision.site, told, row) from error
+                super().draw(decision, row, size, items)  # names the line, if it raises as well
+                why = f"raised {type(error).__name__}: {error}"
+                raise _fault(decision, "draw", op.draw, decision.site, why, row) from error
             fault = memory.fault()
             if any(a.tobytes() != b.tobytes() for a, b in zip(items, looked_at, strict=True)):
-                fault = "changed the items it looks at"
+                fault = "changed the items it reads"
             if params.tobytes() != before:
                 fault = "changed its parameters"
             if fault:
@@ -85,7 +86,7 @@ class Guarded(Interpreter):
             results.append(record)
         for field in op.record.names or ():
             if field != "none" and results[0][field].tobytes() != results[1][field].tobytes():
-                fault = f"did not write all of its record: field {field!r} keeps what was there"
+                fault = f"did not write all of its record: field {field!r} keeps its old content"
                 raise _fault(decision, "draw", op.draw, decision.site, fault, row)
         self._records[name] = results[0][0]
         self.drawn.append(decision.index)
@@ -116,9 +117,9 @@ class _GuardedRun(Run):
         if results[0].tobytes() != results[1].tobytes():
             differs = int((results[0] != results[1]).sum())
             fault = (
-                f"gave other results for other contents of its memory, in {differs} of "
-                f"{results[0].size} elements: it reads what nobody wrote, or does not write all of "
-                "its destination"
+                f"gave different results for different contents of its memory, in {differs} of "
+                f"{results[0].size} elements: it reads memory that nobody wrote, or does "
+                "not write all of its destination"
             )
             raise self.refuse(step, fault)
         results[0].flags.writeable = False
@@ -130,7 +131,7 @@ class _GuardedRun(Run):
         dst: np.ndarray,
         memories: tuple[PaintedMemory, PaintedMemory],
     ) -> None:
-        """Run a kernel, of a fold once for each value, and look at everything round it."""
+        """Run a kernel, a fold once for each value, and check the memory around its arrays."""
         run, count = compiled(step.kernel.run), len(step.srcs)
         for place, value in enumerate(step.srcs):
             counts = (place, count) if isinstance(step, FoldStep) else ()
@@ -155,7 +156,7 @@ class _GuardedRun(Run):
         try:
             run(view, *counts, dst, params, record, memories[1].inner)
         except Exception as error:
-            super().compute(step, dst.shape)  # says the line, where the plain form raises as well
+            super().compute(step, dst.shape)  # names the line, if the plain form raises as well
             raise self.refuse(step, f"raised {type(error).__name__}: {error}") from error
         faults = [memory.fault() for memory in (src, *memories)]
         if src.inner.tobytes() != given.tobytes():
@@ -166,13 +167,13 @@ class _GuardedRun(Run):
             raise self.refuse(step, fault)
 
     def refuse(self, step: ApplyStep | FoldStep, fault: str) -> BuildError:
-        """Return the error about a kernel."""
+        """Return the error for a kernel."""
         what = f"{step.kind} kernel"
         return _fault(step.decision, what, step.kernel.run, step.site, fault, self.row)
 
 
 def _alone(table: np.ndarray, name: str) -> Any:
-    """Return a copy of a sub-record as kernels take it."""
+    """Return a copy of a sub-record in the form that kernels take."""
     return np.array(table[name])[0]
 
 
@@ -180,7 +181,7 @@ def _fault(
     decision: Decision, what: str, fn: Callable[..., Any], site: Site, fault: str, row: Row
 ) -> BuildError:
     remedy = (
-        "Correct the op: every index of a kernel lies inside the sides of its arrays, and "
-        "`declare` asks for all scratch it uses"
+        "Correct the op: every index of a kernel must be inside the sides of its arrays, and "
+        "`declare` must ask for all scratch that it uses"
     )
     return kernel_error(decision, what, fn, row, fault, remedy, site)

@@ -1,7 +1,7 @@
-"""The instructions of a program: what each is called, and what its numbers mean.
+"""The instructions of a program: their names, and the meaning of their numbers.
 
-A program is an array (n, WIDTH) of int64, one instruction a line: its code, then its operands in
-the order of `FORMS`, then zeros. Writers and the loop both say the names: a writer adds `"size"`
+A program is an array (n, WIDTH) of int64, one instruction per line: its code, then its operands in
+the order of `FORMS`, then zeros. Writers and the loop both use the names: a writer adds `"size"`
 with its operands, and the loop reads `code[at, SIZE.check]`. `compiled.emitter` writes programs,
 `compiled.loop` executes them, `compiled.listing` shows them.
 
@@ -9,10 +9,10 @@ Operands: `dst`, `src`, `left`, `right`, `frame` and `of` are lines of the value
 address and up to MAX_RANK sides, or, for a scalar, its int64 or the bits of its float64.
 `function` is the address of a compiled function; `decision` and `source` index streams, parameters
 and records; `check` is the status of a row that does not fit; `low0`, `high0`, ... bound the sides;
-`ranks` is 8 times the rank of the source and that of the destination; `item` and `into` are bytes
-of an element of them; `place` of `count` says which value of a fold it is; `most` bounds the items
-of `dst`; `dtype` is a place in ELEMENTS; `float` says that a scalar is one; `to` is the line of the
-program that is executed next.
+`ranks` is 8 times the rank of the source plus that of the destination; `item` and `into` are the
+bytes of their elements; `place` and `count` give the index of a fold's value and the number of
+values; `most` bounds the items of `dst`; `dtype` is an index in ELEMENTS; `float` marks a float
+scalar; `to` is the next line of the program to execute.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ WIDTH: Final = 5 + 2 * MAX_RANK
 LINE: Final = 1 + MAX_RANK
 """Words of a line of the value table."""
 DECISIONS_AT: Final = 5
-"""Where in `found` the decisions begin; before them a row that does not fit, and two sizes."""
+"""Index in `found` of the first decision; before it, a row that does not fit and two sizes."""
 GIVEN_RECORD: Final = -1
-"""In `found`, of a decision whose record was drawn before the program runs."""
+"""In `found`, for a decision whose record was drawn before the program runs."""
 NOTE: Final = 32
-"""Words of the note, by which rules get sizes and give numbers."""
+"""Words of the note, which passes sizes to rules and numbers back."""
 BEFORE: Final = 0
 """Words of the note: height and width before an op (0, 1) and after it (2, 3)."""
 AFTER: Final = 2
 VISIBLE: Final = 4
 """The word of an item that holds its `visible_part`."""
 ANSWER: Final = 5
-"""Up to four results of a rule; a 3x3 map follows from word 9."""
+"""Up to four results of a rule; a 3x3 map starts at word 9."""
 KEY: Final = 18
 """The five words of a key."""
 
@@ -88,7 +88,7 @@ FORMS: Final[dict[str, tuple[str, ...]]] = {
     "epoch": ("dst",),
     "view": ("dst",),
     "side": (*_ONE, "axis"),
-    # Scalars made of one, of two integers, of two floats.
+    # Scalars computed from one value, from two integers, from two floats.
     **dict.fromkeys(("move", "to_float", "truth", "truth_f", "not", "neg", "neg_f"), _ONE),
     **dict.fromkeys(("and", "or", "add", "sub", "mul", "floordiv", "mod"), _TWO),
     **dict.fromkeys(("lt", "le", "gt", "ge", "eq", "ne"), _TWO),
@@ -101,10 +101,10 @@ CODES: Final = {name: code for code, name in enumerate(FORMS)}
 
 
 def instruction(name: str) -> Any:
-    """Return where the parts of an instruction are: `code` its code, each operand its column.
+    """Return the columns of an instruction: `code` is its code, then one column per operand.
 
-    A named tuple of integers, which numba takes for constants.
+    A named tuple of integers, which numba treats as constants.
     """
     operands = FORMS[name]
-    make: Any = namedtuple  # numba knows named tuples, and mypy only those with constant names
+    make: Any = namedtuple  # numba supports named tuples; mypy only those with constant names
     return make(name, ("code", *operands))(CODES[name], *range(1, 1 + len(operands)))

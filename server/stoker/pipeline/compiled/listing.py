@@ -1,7 +1,7 @@
-"""A program as text, for people: one line for each instruction, its operands by name.
+"""A program as text, for people: one line per instruction, with its operands by name.
 
-`v` stands before a line of the value table; the first ones are the plan's values under their own
-numbers. Operands that are 0 and mean nothing are left out. numba-free.
+`v` marks a line of the value table; the first ones are the plan's values under their own
+numbers. Operands that are 0 and mean nothing are omitted.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ def listing(program: Program) -> str:
 def _line(program: Program, number: int) -> str:
     code, *operands = program.code[number].tolist()
     name = _NAMES[code]
-    told = []
+    words = []
     for operand, value in zip(FORMS[name], operands, strict=False):
         if operand == "function":
             call = program.calls.get(number)
-            told += [str(call)] if call else []
+            words += [str(call)] if call else []
         elif operand in _LINES:
-            told.append(f"{operand} v{value}")
+            words.append(f"{operand} v{value}")
         elif operand == "dtype":
-            told.append(ELEMENTS[value])
+            words.append(ELEMENTS[value])
         elif not operand.startswith(("low", "high")):
-            told.append(f"{operand} {value}")
+            words.append(f"{operand} {value}")
     bounds = [
         f"{operands[FORMS[name].index(f'low{axis}')]}..{operands[place]}"
         for axis in range(len(FORMS[name]))
         if (place := _place(name, f"high{axis}")) is not None and operands[place]
     ]
     if bounds:
-        told.append("sides " + " x ".join(bounds))
-    return f"{number:4} {name:10} {', '.join(told)}".rstrip()
+        words.append("sides " + " x ".join(bounds))
+    return f"{number:4} {name:10} {', '.join(words)}".rstrip()
 
 
 def _place(name: str, operand: str) -> int | None:

@@ -2,7 +2,7 @@
 
 A plan is a table of instructions (`compiled.instructions`), so a new pipeline of known ops
 needs no compiler: this loop is compiled once per host, and calls the compiled draws and kernels of
-the ops by their addresses. It allocates nothing, and touches no memory but what the tables point
+the ops by their addresses. It allocates nothing, and touches only the memory that the tables point
 to. Imports numba; only `stoker.pipeline.compiled.machine` imports it, when a plan is compiled.
 """
 
@@ -49,16 +49,16 @@ EXTENT, WRITE = instruction("extent"), instruction("write")
 
 WORDS = ELEMENTS.index("int64")
 AHEAD = 2
-"""Rows after the one that is computed whose samples are on their way to the cache."""
+"""How many rows ahead of the current one samples are prefetched."""
 LEFT, RIGHT = (instruction("add").left, instruction("add").right)
-"""Operands of every scalar instruction; one of a single value has it on the left."""
+"""Operands of every scalar instruction; an instruction with one value has it on the left."""
 MAP_RANKS = 9
 ITEM_RANKS = 17
 
 
 @handwritten
 def refuse(found, row, left, right):  # type: ignore[no-untyped-def]
-    """Note which row does not fit, and one or two sizes that it has."""
+    """Record the row that does not fit, and one or two of its sizes."""
     found[0] = row
     found[1], found[2] = left
     found[3], found[4] = right
@@ -86,7 +86,7 @@ def size_of_elements(words, line, rank, item):  # type: ignore[no-untyped-def]
 
 @handwritten
 def ask(function, size, parts, note):  # type: ignore[no-untyped-def]
-    """Ask a rule about a size: the answer stands in the note."""
+    """Call a rule with a size: the answer is in the note."""
     note[BEFORE], note[BEFORE + 1] = size
     last = (note.ctypes.data, note.shape[0], 8)
     none = (note.ctypes.data, 1)
@@ -95,7 +95,7 @@ def ask(function, size, parts, note):  # type: ignore[no-untyped-def]
 
 @handwritten
 def after(function, size, parts, note):  # type: ignore[no-untyped-def]
-    """Note a size, and what an op makes of it; without a function, the same."""
+    """Write a size and an op's output size for it to the note; without a function, the same."""
     note[BEFORE], note[BEFORE + 1] = size
     note[AFTER], note[AFTER + 1] = size
     if function != 0:
@@ -104,7 +104,7 @@ def after(function, size, parts, note):  # type: ignore[no-untyped-def]
 
 @handwritten
 def rescale(code, at, words, parts, note):  # type: ignore[no-untyped-def]
-    """Carry the record of a decision over to another size; return whether there is one."""
+    """Carry the record of a decision over to another size; return whether that is possible."""
     left, right = code[at, RESCALE.left], code[at, RESCALE.right]
     decision, source = code[at, RESCALE.decision], code[at, RESCALE.source]
     copy_bytes(parts[decision, 1], parts[source, 1], code[at, RESCALE.bytes])
@@ -130,7 +130,7 @@ def parts_of(parts, decision):  # type: ignore[no-untyped-def]
 
 @handwritten
 def resize(code, at, row, words, parts, note, found):  # type: ignore[no-untyped-def]
-    """Compute the size of what an op makes; return 0, or the status of one that does not fit."""
+    """Compute the size of an op's result; return 0, or the status of one that does not fit."""
     dst, sides = code[at, SIZE.dst], code[at, SIZE.sides]
     both = parts_of(parts, code[at, SIZE.decision])
     after(code[at, SIZE.function], size_at(words, code[at, SIZE.src]), both, note)
@@ -202,7 +202,7 @@ def row_of_output(outs, output, row):  # type: ignore[no-untyped-def]
 
 @handwritten
 def locate(code, at, row, words, outs, note):  # type: ignore[no-untyped-def]
-    """Execute an instruction about where values lie."""
+    """Execute an instruction about the places of values."""
     op = code[at, 0]
     if op == JOIN.code:
         for word in range(words.shape[1]):
@@ -267,7 +267,7 @@ def run_kernel(code, at, words, parts, arena, note):  # type: ignore[no-untyped-
 
 @handwritten
 def draw(code, at, key, words, parts, note):  # type: ignore[no-untyped-def]
-    """Fill the record of a decision; one that looks at items finds the key in the note."""
+    """Fill the record of a decision; one that reads items finds the key in the note."""
     function = code[at, DRAW.function]
     if function == 0:  # nothing is drawn
         return
@@ -297,7 +297,7 @@ def take(code, at, row, words, samples, sides):  # type: ignore[no-untyped-def]
 
 @handwritten
 def fetch(row, samples, ahead):  # type: ignore[no-untyped-def]
-    """Have the samples of a row brought into the cache, if there is such a row."""
+    """Prefetch the samples of a row into the cache, if there is such a row."""
     if row < samples.shape[1]:
         for column in range(samples.shape[0]):
             prefetch(samples[column, row], ahead[column])
@@ -309,17 +309,17 @@ def execute(code, words, sides, ahead, outs, streams, parts, arena, note, found,
 
     Args:
         code: the program, (n, WIDTH) int64.
-        words: the value table, (values, LINE) int64; constants and places in the arena are there.
+        words: the value table, (values, LINE) int64; constants and places in the arena are set.
         sides: (fields, MAX_RANK) int64, the sides of all samples.
-        ahead: (fields,) int64, how many bytes of a sample are fetched before its row is computed.
+        ahead: (fields,) int64, bytes of a sample to prefetch before its row is computed.
         outs: (outputs, 2 + MAX_RANK) int64: address, bytes from row to row, sides of a row.
         streams: see `stoker.pipeline.planning.tables.streams_table`.
         parts: (decisions, 3) int64: addresses of parameters and of the first row's record, and
-            bytes from there to the next row's; the second is moved on.
+            bytes to the next row's record; the second is advanced.
         arena: address of the scratch arena.
         note: (NOTE,) int64, see `stoker.pipeline.compiled.instructions`.
-        found: int64; of a row that does not fit its number and sizes; then, for each decision, 1
-            more than the last row that made it, or `GIVEN_RECORD` if its record is there already.
+        found: int64; number and sizes of a row that does not fit; then, for each decision, 1 plus
+            the last row that made it, or `GIVEN_RECORD` if its record is already there.
         rows: (r, 4) uint64: seed, id, epoch, visit * 2**16 + view.
         samples: (fields, r) int64, the address of each row's sample.
 

@@ -1,4 +1,4 @@
-"""What the loop does with scalars: it reads words, and computes words of words.
+"""The loop's work on scalars: it reads words, and computes words from words.
 
 A word is an int64 or the bits of a float64; an instruction that computes floats ends in `_f`.
 Imports numba; only `compiled.loop` imports it.
@@ -47,7 +47,7 @@ def read(code, at, rows, row, words, parts):  # type: ignore[no-untyped-def]
 
 @handwritten
 def of_one(op, word):  # type: ignore[no-untyped-def]  # noqa: PLR0911 - one for each instruction
-    """Return what an instruction makes of a word."""
+    """Return the result of an instruction for one word."""
     if op == TO_FLOAT:
         return as_word(np.float64(word))
     if op == TRUTH:
@@ -65,7 +65,7 @@ def of_one(op, word):  # type: ignore[no-untyped-def]  # noqa: PLR0911 - one for
 
 @handwritten
 def of_integers(op, x, y):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0911 - as above
-    """Return what an instruction makes of two int64."""
+    """Return the result of an instruction for two int64."""
     if op == ADD:
         return x + y
     if op == SUB:
@@ -93,7 +93,7 @@ def of_integers(op, x, y):  # type: ignore[no-untyped-def]  # noqa: C901, PLR091
 
 @handwritten
 def of_floats(op, x, y):  # type: ignore[no-untyped-def]  # noqa: PLR0911 - as above
-    """Return the word that an instruction makes of two float64."""
+    """Return the result word of an instruction for two float64."""
     if op == ADD_F:
         return as_word(x + y)
     if op == SUB_F:
@@ -115,7 +115,7 @@ def of_floats(op, x, y):  # type: ignore[no-untyped-def]  # noqa: PLR0911 - as a
 
 @handwritten
 def compute(op, left, right):  # type: ignore[no-untyped-def]
-    """Return the word that an instruction makes of one word (`left`) or of two."""
+    """Return the result word of an instruction for one word (`left`) or two."""
     if op <= NEG_F:
         return of_one(op, left)
     if op < ADD_F:

@@ -1,8 +1,8 @@
 """A program with its memory and the addresses of its functions: what an engine executes.
 
-Each function that the program calls is compiled for the types that the plan's states say, or loaded
-from the cache on disk, and stays for the life of the process; so does the loop. Belongs to one
-thread. numba is loaded when a machine is made.
+Each function that the program calls is compiled for the types given by the plan's states, or loaded
+from the disk cache, and stays for the life of the process; so does the loop. Belongs to one
+thread. numba is imported when a machine is made.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Machine:
 
     Attributes:
         values: the value table, (lines, LINE) int64.
-        sides: (fields, MAX_RANK) int64, the sides of the samples; to be written before a run.
-        ahead: (fields,) int64, how many bytes of each sample to fetch into the cache before its row
-            is computed; 0 at first.
-        outs: (outputs, 2 + MAX_RANK) int64: address, bytes from row to row, sides of a row; to be
-            written before a run.
-        found: of a row that did not fit its number and sizes; behind these, for each decision, 1
-            more than the last row that made it.
+        sides: (fields, MAX_RANK) int64, the sides of the samples; set them before a run.
+        ahead: (fields,) int64, bytes of each sample to prefetch into the cache before its row is
+            computed; initially 0.
+        outs: (outputs, 2 + MAX_RANK) int64: address, bytes from row to row, sides of a row; set
+            them before a run.
+        found: number and sizes of a row that did not fit; then, for each decision, 1 plus the last
+            row that made it.
     """
 
     def __init__(
@@ -49,15 +49,15 @@ class Machine:
         records: np.ndarray,
         arena: np.ndarray,
     ) -> None:
-        """Compile what is called, or load it.
+        """Compile or load the functions that are called.
 
         Args:
             program: what `write_program` returned.
-            fields: how many columns it reads.
-            outputs: how many outputs it writes.
+            fields: number of columns it reads.
+            outputs: number of outputs it writes.
             streams: keys of the decisions, see `stoker.pipeline.planning.tables`.
-            params: their parameters; a change of its contents counts from the next run on.
-            records: room for their records.
+            params: their parameters; changes of its contents take effect at the next run.
+            records: memory for their records.
             arena: scratch memory, of `aligned_arena`.
 
         Raises:
@@ -103,8 +103,8 @@ class Machine:
         Args:
             rows: (n, 4) uint64, see `stoker.rng.row`.
             samples: (fields, n) int64, the address of each row's sample.
-            records: (n,) of the dtype of the machine's own: room for those of each row; None: the
-                machine's own is written anew by each row.
+            records: (n,) with the dtype of the machine's own: memory for those of each row; None:
+                each row overwrites the machine's own.
         """
         self._places[:, 1], self._places[:, 2] = self._own_records, 0
         if records is not None:
@@ -118,8 +118,8 @@ def address_of(call: Call) -> int:
     """Return the address of a call's machine code.
 
     Raises:
-        BuildError: it cannot be compiled, or gives something back, which nobody takes; names the
-            op, and the user's file and line.
+            BuildError: it cannot be compiled, or returns a value, which is not allowed; names the
+                op, and the user's file and line.
     """
     from stoker.pipeline.compiled import diagnose  # noqa: PLC0415 - loads numba
     from stoker.pipeline.compiled.signature import call_types  # noqa: PLC0415
@@ -130,7 +130,7 @@ def address_of(call: Call) -> int:
             fast.compile(given)
     except StokerError:
         raise
-    except Exception as error:  # numba lets KeyError and others of its own through
+    except Exception as error:  # numba lets KeyError and other exceptions of its own through
         raise diagnose.refused(call, diagnose.reason(error)) from None
     _addressed[call.function] = None
     made = fast.overloads[given]
@@ -142,12 +142,12 @@ def address_of(call: Call) -> int:
 
 
 def addressed() -> list[Callable[..., Any]]:
-    """Return the functions whose machine code machines of this process call, first ones first."""
+    """Return the functions whose machine code this process calls, in order of first use."""
     return list(_addressed)
 
 
 def _addresses(count: int, params: np.ndarray, records: np.ndarray) -> np.ndarray:
-    """Return (decisions, 3) int64: where parameters and record of each lie, and 0."""
+    """Return (decisions, 3) int64: addresses of parameters and record of each, and 0."""
     found = np.zeros((count, 3), np.int64)
     for place, table in enumerate((params, records)):
         for index in range(count):

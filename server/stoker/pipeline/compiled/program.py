@@ -1,7 +1,7 @@
 """A plan as a program: a table of instructions and a table of values, for the loop.
 
-A step of the plan becomes one instruction or two. Nothing in them is compiled; a new pipeline of
-known ops is a new table.
+A step of the plan becomes one or two instructions. Nothing in them is compiled; a new pipeline of
+known ops is just a new table.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from stoker.pipeline.compiled.calls import (
 from stoker.pipeline.compiled.emitter import Emitter, Program, bits
 from stoker.pipeline.compiled.instructions import ELEMENTS
 from stoker.pipeline.compiled.scalars import Scalars, element_of, is_float, item_bytes
+from stoker.pipeline.planning.decision import made_for, source_of
 from stoker.pipeline.planning.declared import MAX_RANK
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
@@ -38,8 +39,6 @@ from stoker.pipeline.planning.steps import (
     Step,
     StoreSizedStep,
     StoreStep,
-    made_for,
-    source_of,
 )
 from stoker.pipeline.planning.tables import fill_number, physical_rank
 from stoker.protocol.errors import BuildError
@@ -60,7 +59,7 @@ class PlanWriter:
     """Writes the program of a plan, step by step."""
 
     def __init__(self, plan: Plan) -> None:
-        """Lay out the value table: a line for each value of the plan, and one for none."""
+        """Lay out the value table: a line for each value of the plan, and one for no value."""
         self.emit = Emitter()
         self.plan = plan
         self.scalars = Scalars(
@@ -71,7 +70,7 @@ class PlanWriter:
         self.none = self.emit.new_line(0, 0, 0)
 
     def initial(self, value: int) -> list[int]:
-        """Return the words of a value before a row: what is known of it."""
+        """Return the words of a value before a row: the part that is constant."""
         state, place = self.plan.states.get(value), self.plan.places.get(value)
         if state is None or place is None:
             return [0, 1, 1]
@@ -117,7 +116,7 @@ class PlanWriter:
                 self.scalars.number(step)
 
     def bounds(self, state: State) -> list[int]:
-        """Return least and greatest of each side."""
+        """Return minimum and maximum of each side."""
         pairs = zip(state.least, state.bound, strict=True)
         return [number for pair in pairs for number in pair]
 
@@ -133,7 +132,7 @@ class PlanWriter:
         self.emit.add("take", step.dst, step.column, rank, step.check, *self.bounds(state))
 
     def decide(self, step: DrawStep) -> None:
-        """Draw, or carry over what was drawn for another size."""
+        """Draw, or carry over a decision made for another size."""
         if isinstance(step, RescaleStep):
             left, right = (made_for(d) for d in (source_of(step.decision), step.decision))
             self.emit.rescale(step.decision, left, right, step.check)
@@ -185,7 +184,7 @@ class PlanWriter:
             self.emit.kernel(call, step.src, step.dst, decision.index, *scratch)
 
     def place(self, value: int) -> None:
-        """Give a value that lies in an output's row its address."""
+        """Set the address of a value that is in an output's row."""
         place = self.plan.places[value]
         if place.kind == "output":
             self.emit.add("slot", value, place.index, len(self.plan.outputs[place.index].shape))
@@ -238,7 +237,7 @@ class PlanWriter:
             self.emit.add("store", step.output, step.src, physical_rank(state), item_bytes(state))
 
     def store_sized(self, step: StoreSizedStep) -> None:
-        """Copy a value of a size of its own, and its size into the output behind."""
+        """Copy a value of its own size, and its size after it, into the output."""
         src, output = self.plan.states[step.src], self.plan.outputs[step.output]
         for place, axis in enumerate(step.varies):
             self.emit.add("extent", step.output + 1, step.src, axis, place)

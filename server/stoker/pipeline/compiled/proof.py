@@ -1,11 +1,11 @@
-"""A program is compared with its plan before it may run: its loop believes every number in it.
+"""Checks a program against its plan before it may run: its loop trusts every number in it.
 
-The loop calls machine code by address and makes arrays of addresses and sides, so no compiler sees
-that a call gets what its code was compiled for. Here that is looked at once, when an engine is
-made: dtype, rank and bytes of an element of both arrays of each call, parameters and record of its
-decision, that values and scratch lie inside of the arena and outputs' rows have room for what is
-written there, and that nothing is written over what the same call reads. What is left to each row
-are sides: `take` and `size` refuse those beyond their bounds. numba-free.
+The loop calls machine code by address and makes arrays from addresses and sides, so no compiler
+checks that a call matches the types its code was compiled for. This module checks that once, when
+an engine is made: dtype, rank and element size of both arrays of each call; parameters and record
+of its decision; that values and scratch are inside the arena; that outputs' rows have room for what
+is written there; and that a call does not overwrite what it reads. Only sides are left to each row:
+`take` and `size` refuse those beyond their bounds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def prove(plan: Plan, program: Program) -> None:
     """Compare a program with the plan that it was written from.
 
     Raises:
-        TypeError: they differ, which is a fault of Stoker's own; names line and reason.
+        TypeError: they differ, which is a bug in Stoker; names line and reason.
     """
     for reason in _places(plan, program):
         raise TypeError(f"program: {reason}")
@@ -61,11 +61,11 @@ def _operands(program: Program, line: int) -> dict[str, int]:
 
 
 def _places(plan: Plan, program: Program) -> Iterator[str]:
-    """Yield what lies outside of the arena."""
+    """Yield every value outside of the arena."""
     for line in program.arena:
         first, stop = _span(plan, program, line)
         if first % ALIGN or not 0 <= first <= stop <= plan.arena_bytes:
-            yield f"value {line} lies in bytes {first} to {stop} of {plan.arena_bytes}"
+            yield f"value {line} is in bytes {first} to {stop} of {plan.arena_bytes}"
 
 
 def _called(plan: Plan, program: Program, call: Call, given: dict[str, int]) -> Iterator[str]:
@@ -74,7 +74,7 @@ def _called(plan: Plan, program: Program, call: Call, given: dict[str, int]) -> 
         yield f"its arrays have other ranks than {call.src} and {call.dst}"
     for word, line, state in (("item", "src", call.src), ("into", "dst", call.dst)):
         if given[word] != np.dtype(physical(state.dtype)).itemsize:
-            yield f"elements of {state} have not {given[word]} bytes"
+            yield f"elements of {state} do not have {given[word]} bytes"
         held = plan.states.get(given[line])
         if held is None and given[line] <= max(plan.states):
             yield f"value {given[line]} has no memory"
@@ -84,12 +84,12 @@ def _called(plan: Plan, program: Program, call: Call, given: dict[str, int]) -> 
     if call.form == "note":
         scratch = 0, 0
     if not 0 <= scratch[0] <= scratch[1] <= plan.arena_bytes:
-        yield f"its scratch lies in bytes {scratch[0]} to {scratch[1]} of {plan.arena_bytes}"
+        yield f"its scratch is in bytes {scratch[0]} to {scratch[1]} of {plan.arena_bytes}"
     spans = [_span(plan, program, given[line]) for line in ("src", "dst")]
     if _overlap(*spans) and spans[0][0] != spans[1][0]:
         yield f"it reads bytes {spans[0]} of the arena and writes {spans[1]}"
     if any(_overlap(scratch, span) for span in spans):
-        yield f"its scratch {scratch} lies over what it reads or writes, {spans}"
+        yield f"its scratch {scratch} overlaps memory that it reads or writes, {spans}"
 
 
 def _decided(plan: Plan, call: Call, decision: int) -> Iterator[str]:
@@ -103,19 +103,19 @@ def _decided(plan: Plan, call: Call, decision: int) -> Iterator[str]:
 
 
 def _stored(plan: Plan, value: int, output: int) -> Iterator[str]:
-    """Yield what is wrong with a value that lies in an output's row."""
+    """Yield what is wrong with a value in an output's row."""
     if not 0 <= output < len(plan.outputs):
         yield f"there is no output {output}"
         return
     state, row = plan.states.get(value), plan.outputs[output]
-    if state is None:  # a line of the writer's own: the row as it is, into which is padded
+    if state is None:  # a line added by the writer: the whole row, which padding fills
         return
     if state.dtype != row.dtype or state.bound_bytes > row.row_bytes:
         yield f"value {value} is {state}, a row of {row.name!r} {row.dtype} {row.shape}"
 
 
 def _span(plan: Plan, program: Program, line: int) -> _Span:
-    """Return the bytes of the arena that a value may take; none if it lies elsewhere."""
+    """Return the bytes of the arena that a value may occupy; none if it is stored elsewhere."""
     if line not in program.arena:
         return 0, 0
     first = int(program.values[line, 0])
@@ -127,7 +127,7 @@ def _overlap(one: _Span, other: _Span) -> bool:
 
 
 def _same(held: State, state: State) -> bool:
-    """Whether the view of a value is one of the type that a state has."""
+    """Whether the view of a value has the type for a state."""
     return physical(held.dtype) == physical(state.dtype) and physical_rank(held) == physical_rank(
         state
     )

@@ -1,8 +1,7 @@
-"""What machine code raised, told by the interpreter: which op, sample and line it was.
+"""Re-runs a failed row in the interpreter to find which op, sample and line raised.
 
-Machine code says neither where it was nor on which row. The interpreter computes the same, so it
-raises the same, with all of that; a few rows at most are computed by it, once, before a stream
-stops. numba-free.
+Machine code reports neither the place nor the row. The interpreter computes the same, so it raises
+the same, with all of these; it computes at most a few rows, once, before a stream stops.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from stoker.rng.row import Row, row_of
 
 
 class MachineRaised(Exception):
-    """Machine code raised; `error` is what."""
+    """Wraps an exception raised inside compiled code; `error` is that exception."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(error)
@@ -36,30 +35,30 @@ def retold(
 
     Args:
         plan: the plan.
-        freeze: what was frozen.
-        rows: those among which the one that failed is, in order, with their inputs.
-        error: what machine code raised; it is told as it is where the interpreter raises nothing.
+        freeze: the freezes of the run.
+        rows: rows that include the failed one, in order, with their inputs.
+        error: the exception of machine code; returned unchanged if the interpreter does not raise.
     """
     outputs = [np.empty(output.shape, output.dtype) for output in plan.outputs]
     engine = Interpreter(plan, freeze)
     for row, inputs in rows:
         try:
             engine.run(row, inputs, outputs)
-        except StokerError as told:
-            return told
+        except StokerError as failure:
+            return failure
     return raised_error(plan, error)
 
 
 def suspects(
     rows: np.ndarray, samples: np.ndarray, sides: np.ndarray, made: np.ndarray, plan: Plan
 ) -> list[tuple[Row, list[np.ndarray]]]:
-    """Return the row of a chunk in which machine code last made a decision, and the one after it.
+    """Return the row of a chunk in which machine code last made a decision, and the next one.
 
     Args:
-        rows: as the machine got them, as are samples and sides.
+        rows: in the form that the machine got, like samples and sides.
         samples: addresses of the samples of each row.
-        sides: of each field.
-        made: for each decision, 1 more than the last row that made it, 0 for none.
+        sides: the sides of each field.
+        made: for each decision, 1 plus the last row that made it, 0 for none.
         plan: the plan.
     """
     last = max(int(made.max(initial=0)) - 1, 0)

@@ -1,6 +1,6 @@
 """Scalars in programs: constants, facts of the row, fields of records, conditions, arithmetic.
 
-A scalar is a word of the value table (an int64, or the bits of a float64), or lies in memory and
+A scalar is a word of the value table (an int64, or the bits of a float64), or is in memory and
 is loaded first.
 """
 
@@ -76,7 +76,7 @@ class Scalars:
                 self.expression(step)
 
     def context(self, step: ContextStep) -> None:
-        """Set a fact of the row."""
+        """Set a fact about the row."""
         if step.name == "step":
             self.emit.step_lines.append(step.dst)
         elif step.name == "progress":
@@ -102,7 +102,7 @@ class Scalars:
         return line, bool(is_float(state))
 
     def truth(self, value: int) -> int:
-        """Return the line of a scalar that is 0 where it is false."""
+        """Return the line of a scalar that is 0 if it is false."""
         line, floating = self.scalar(value)
         if floating:
             self.emit.add("truth_f", test := self.emit.new_line(0), line)
@@ -118,10 +118,10 @@ class Scalars:
         elif floating == (dtype == "float64"):
             self.emit.add("move", dst, line)
         else:
-            raise TypeError("a float is never cut to an integer")
+            raise TypeError("a float is never truncated to an integer")
 
     def expression(self, step: ExprStep) -> None:
-        """Compute a scalar of values."""
+        """Compute a scalar from values."""
         op, args = step.op, step.args
         if op in SIZES:
             self.emit.add("side", step.dst, self.sized(args[0]), int(op == "width"))
@@ -138,7 +138,7 @@ class Scalars:
             self.arithmetic(step)
 
     def arithmetic(self, step: ExprStep) -> None:
-        """Compute a scalar of scalars."""
+        """Compute a scalar from scalars."""
         real = "float64" in step.types or step.op == "div"
         lines = []
         for arg in step.args:
@@ -161,7 +161,7 @@ class Scalars:
 
 
 def element_of(state: State) -> int:
-    """Return the place in ELEMENTS of a value's elements, as they lie in memory."""
+    """Return the index in ELEMENTS of the type of a value's elements in memory."""
     return ELEMENTS.index(physical(state.dtype))
 
 
@@ -171,5 +171,5 @@ def is_float(state: State) -> int:
 
 
 def item_bytes(state: State) -> int:
-    """Return the bytes of an element of a value, as it lies in memory."""
+    """Return the bytes of an element of a value in memory."""
     return np.dtype(physical(state.dtype)).itemsize

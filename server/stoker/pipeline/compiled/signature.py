@@ -1,4 +1,4 @@
-"""The types of compiled functions, from states alone: what draws and kernels are called with.
+"""The argument types of compiled draws and kernels, derived from states alone.
 
 Imports numba; used only while a plan is compiled.
 """
@@ -37,7 +37,7 @@ def call_types(call: Call) -> tuple[Any, ...]:
 
 
 def view_type(state: State) -> Any:
-    """Return the type of the view of a value that a kernel gets."""
+    """Return the type of a kernel's view of a value."""
     element = from_dtype(np.dtype(physical(state.dtype)))
     return types.Array(element, physical_rank(state), "C")
 

@@ -1,9 +1,9 @@
-"""How large the padded outputs of rows are, computed without a pixel; for many rows in one call.
+"""The sizes of the padded outputs of rows, computed without pixels; for many rows in one call.
 
-A small program is written and executed like that of the plan, of the steps that `sizing` found:
-draws, size rules and conditions. Rows, draws and parameters are those of the engine, so are the
-sizes. Belongs to one thread of a worker. Imports numba once it is made. The plain form is
-`stoker.pipeline.plain.sizes`.
+A small program is written and executed like that of the plan, from the steps that `sizing` found:
+draws, size rules and conditions. Rows, draws and parameters are those of the engine, so the sizes
+are too. Belongs to one thread of a worker. Imports numba when an instance is made. The plain form
+is `stoker.pipeline.plain.sizes`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from stoker.pipeline.compiled.machine import Machine
 from stoker.pipeline.compiled.scalars import Scalars
 from stoker.pipeline.engine.following import Follower
 from stoker.pipeline.engine.interface import Freeze, check_freeze
+from stoker.pipeline.planning.decision import made_for, source_of
 from stoker.pipeline.planning.declared import MAX_RANK
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.sizing import Sizing, sizing_of
@@ -36,8 +37,6 @@ from stoker.pipeline.planning.steps import (
     RecordStep,
     RescaleStep,
     Step,
-    made_for,
-    source_of,
 )
 from stoker.pipeline.planning.tables import (
     aligned_arena,
@@ -55,7 +54,7 @@ class SizeFinder:
     """Computes the sizes of the padded outputs of rows; see `sizing.Sizes`."""
 
     def __init__(self, plan: Plan, freeze: Freeze | None = None) -> None:
-        """Write the program, and compile what it calls or load it from the cache on disk.
+        """Write the program, and compile its calls or load them from the disk cache.
 
         Args:
             plan: a plan with padded outputs.
@@ -100,10 +99,10 @@ class SizeFinder:
 
 
 class SizeWriter:
-    """Writes the program: of values only the sides count, of scalars their words."""
+    """Writes the program: it needs only the sides of values, and the words of scalars."""
 
     def __init__(self, plan: Plan, sizing: Sizing) -> None:
-        """Begin with a line for each value of the plan, and one for none."""
+        """Start with a line for each value of the plan, and one for no value."""
         self.plan = plan
         self.sizing = sizing
         self.emit = Emitter()
@@ -123,12 +122,12 @@ class SizeWriter:
         return self.emit.program()
 
     def steps(self, steps: Sequence[Step]) -> None:
-        """Write the steps that count."""
+        """Write the needed steps."""
         for step in steps:
             self.step(step)
 
     def step(self, step: Step) -> None:
-        """Write a step, if it counts."""
+        """Write a step, if it is needed."""
         match step:
             case InputStep():
                 self.take(step)
@@ -155,7 +154,7 @@ class SizeWriter:
             self.emit.add("given", step.dst, 0, self.sizing.measured.index(step.column))
 
     def decide(self, step: DrawStep) -> None:
-        """Draw for the size of a value, or carry over what was drawn for another size."""
+        """Draw for the size of a value, or carry over a decision made for another size."""
         decision = step.decision
         if isinstance(step, RescaleStep):
             left, right = (self.root(made_for(d)) for d in (source_of(decision), decision))
@@ -164,13 +163,13 @@ class SizeWriter:
             self.emit.draw(decision, self.none if decision.of is None else self.root(decision.of))
 
     def resize(self, step: ApplyStep | FoldStep) -> None:
-        """Compute the size of what an op makes."""
+        """Compute the size of an op's result."""
         free = (-_FREE, _FREE, -_FREE, _FREE)
         given = (0, step.dst, self.root(step.srcs[0]), 0, step.decision.index, *free, 2)
         self.emit.add("size", *given, call=size_of(type(step.decision.op), step.decision.site))
 
     def branch(self, step: IfStep) -> None:
-        """Write an `if`, unless neither block has anything that counts."""
+        """Write an `if`, unless nothing in its blocks is needed."""
         code = self.emit.code
         before = len(code)
         start = self.emit.add("unless", self.scalars.truth(step.cond), 0)
@@ -183,7 +182,7 @@ class SizeWriter:
             del code[before:]
 
     def block(self, step: IfStep, block: Sequence[Step], side: str) -> None:
-        """Write a block, then what it hands to the joins."""
+        """Write a block, then its values for the joins."""
         self.steps(block)
         for join in step.joins:
             source = getattr(join, side)
@@ -193,13 +192,13 @@ class SizeWriter:
                 self.emit.add("sides", join.dst, self.root(source))
 
     def root(self, value: int) -> int:
-        """Return the value whose sides a value has."""
+        """Return the value that has the same sides."""
         return self.sizing.roots.get(value, value)
 
     def wanted(self, value: int) -> bool:
-        """Whether the sides of a value are computed: they count and are not fixed."""
+        """Whether the sides of a value are computed: they are needed and not fixed."""
         return value in self.sizing.sizes and not self.plan.states[value].is_fixed
 
     def counts(self, value: int) -> bool:
-        """Whether a scalar counts."""
+        """Whether a scalar is needed."""
         return value in self.sizing.numbers

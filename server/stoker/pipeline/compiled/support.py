@@ -1,4 +1,4 @@
-"""Small kernels of the loop and its adapters; see `stoker.jit`. numba-free."""
+"""Small kernels of the loop and its adapters; see `stoker.jit`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def mod(left: Any, right: Any) -> Any:
 
 @kernel
 def whole(side: Any) -> Any:
-    """Return a side that `out_size` gave as int64; -1 for nan and for what is as long as no side.
+    """Return a side from `out_size` as int64; -1 for nan and for impossibly large values.
 
     `stoker.pipeline.plain.calls.whole_sides` is the same in plain Python.
     """
@@ -64,10 +64,10 @@ def whole(side: Any) -> Any:
 
 @kernel
 def padded(src: Any, dst: Any, sides: int, fill: Any) -> bool:
-    """Copy a value to the begin of each of the first sides of `dst`, and fill the rest.
+    """Copy a value to the start of each of the first sides of `dst`, and fill the rest.
 
     Returns:
-        Whether there is room for it; if not, nothing is written.
+        Whether it fits; if not, nothing is written.
     """
     for side in range(sides):
         if src.shape[side] > dst.shape[side]:

@@ -1,10 +1,10 @@
-"""Kernels compiled ahead of their first use, for the cache on disk.
+"""Kernels compiled ahead of their first use, for the disk cache.
 
 `op_calls` lists how pipelines call the registered ops: for each op its draw, and its kernels on an
-RGB or grey image of uint8 or float32, on a mask of each dtype, and on an int64 label. Sizes and
-parameters are no part of compiled code, so one instance of an op stands for all; only a `dtype`
-that comes out makes another. What is compiled is what programs of pipelines call. `batch_calls`
-lists what batch ops run. Imports numba.
+RGB or gray image of uint8 or float32, on a mask of each dtype, and on an int64 label. Sizes and
+parameters are not part of compiled code, so one instance represents an op; only a different `dtype`
+of the result needs another. The calls are those of pipelines' programs. `batch_calls` lists the
+kernels of batch ops. Imports numba.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ STATES: Final = (
 RAGGED: Final = {
     kind: State(kind, WORD, (None, words), (1, words)) for kind, (_, words) in COORDINATES.items()
 }
-# A value for every parameter without a default; a name that is missing is a bug that a test finds.
+# A value for every parameter without a default; a test detects a missing name.
 REQUIRED: Final[dict[str, Any]] = {
     "classes": 8,
     "count": 2,
@@ -71,14 +71,14 @@ RESULT_DTYPES: Final = ("float32", "float16", "uint8")
 
 
 class Warmed(NamedTuple):
-    """How many functions were compiled, and how many were in the cache already."""
+    """How many functions were compiled, and how many were already in the cache."""
 
     compiled: int
     found: int
 
 
 def op_calls(ops: Iterable[type[Op]] | None = None) -> Iterator[Call]:
-    """Yield the functions of ops with the types that they are called with.
+    """Yield the functions of ops with their argument types.
 
     Args:
         ops: the ops; all that are registered by default.
@@ -101,7 +101,7 @@ def op_calls(ops: Iterable[type[Op]] | None = None) -> Iterator[Call]:
 
 
 def batch_calls() -> Iterator[Call]:
-    """Yield the functions that batch ops are computed by, with their types."""
+    """Yield the functions that batch ops use, with their argument types."""
     for cls in batch_ops().values():
         yield cls.draw, draw_types(cls)
     for run, dtype, weights in (
@@ -120,7 +120,7 @@ def batch_calls() -> Iterator[Call]:
 
 
 def warm(calls: Iterable[Call]) -> Warmed:
-    """Compile functions into the kernel cache, or find that they are there.
+    """Compile functions into the kernel cache, unless they are already there.
 
     Raises:
         ResourceError: the kernel cache cannot be written.
@@ -137,7 +137,7 @@ def warm(calls: Iterable[Call]) -> Warmed:
 
 
 def _instances(cls: type[Op]) -> Iterator[Op]:
-    """Yield an instance for each dtype that can come out."""
+    """Yield an instance for each possible dtype of the result."""
     fields = dataclasses.fields(cls)
     needed = {
         f.name: REQUIRED[f.name]
@@ -155,7 +155,7 @@ def _instances(cls: type[Op]) -> Iterator[Op]:
 
 
 def _after(op: Op, state: State) -> State | None:
-    """Return the state that comes out, or None if the op has no rule."""
+    """Return the state of the result, or None if the op has no rule."""
     if state.kind not in {*op.kernels, *op.folds}:
         return None
     try:

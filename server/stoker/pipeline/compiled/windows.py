@@ -1,12 +1,12 @@
-"""Which box of an encoded picture a pipeline will read, known before the picture is decoded.
+"""The box of an encoded image that a pipeline will read, computed before the image is decoded.
 
-A decision is a function of the row and of sizes, and sizes are in the dataset's side columns. So
-where every use of a field is an op that reads a box of it (`Op.reads`), or its height and width
-alone, the box is computed first and the decoder leaves out the rest. Several crops of one image
-read the box around them all. The decisions are drawn into the records of the engine, which does not
-draw them again.
+A decision depends on the row and on sizes only, and sizes are in the dataset's side columns. So if
+every use of a field is an op that reads a box of it (`Op.reads`), or only its height and width, the
+box is computed first and the decoder skips the rest. Several crops of one image read the box around
+them all. The decisions are drawn into the records of the engine, which does not draw them again.
 
-A small program asks the ops (`box_program`). Belongs to one thread. Imports numba once it is made.
+A small program calls the ops' rules (`box_program`). Belongs to one thread. Imports numba when an
+instance is made.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from stoker.pipeline.compiled.emitter import Emitter, Program
 from stoker.pipeline.compiled.machine import Machine
 from stoker.pipeline.engine.interface import Freeze, check_freeze
 from stoker.pipeline.planning.boxes import Box, field_values, wanted_windows
+from stoker.pipeline.planning.decision import Decision, made_for
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.steps import Decision, made_for
 from stoker.pipeline.planning.tables import (
     aligned_arena,
     params_table,
@@ -35,16 +35,17 @@ from stoker.rng.row import Row, write_row
 def box_program(
     found: Mapping[str, Sequence[Decision]], fields: Sequence[str], values: Mapping[int, str]
 ) -> Program:
-    """Write a program that asks decisions which boxes of their pictures are read.
+    """Write a program that computes which boxes of their images decisions read.
 
     Args:
-        found: field -> the decisions that say which.
-        fields: those whose sizes are known; the ones of `found` come first.
-        values: value of the plan -> the field that it is.
+        found: field -> the decisions that choose its box.
+        fields: those whose sizes are known; the fields of `found` come first.
+        values: value of the plan -> its field.
 
     Returns:
-        The program. Its first lines of values are `fields`, of which the sides are to be set; as
-        many as `found` has follow, whose words after the first become top, left, bottom and right.
+        The program. The first lines of its value table are `fields`, whose sides the caller sets;
+        then one line per field of `found`, whose words after the first become top, left, bottom
+        and right.
     """
     lines = [[0, 1, 1]] * len(fields) + [[0]] * len(found)
     emit = Emitter(values=[list(words) for words in lines])
@@ -66,8 +67,8 @@ class Windows:
     """Computes the boxes that rows of a plan read.
 
     Attributes:
-        fields: the fields that it knows boxes of, in the order of `boxes`.
-        sized: the fields whose sizes it asks for.
+        fields: the fields whose boxes it computes, in the order of `boxes`.
+        sized: the fields whose sizes it needs.
         drawn: indices of the decisions that are drawn.
     """
 
@@ -82,9 +83,9 @@ class Windows:
 
         Args:
             plan: the plan.
-            wanted: fields whose boxes are of use.
+            wanted: fields whose boxes are useful.
             freeze: as for the engine.
-            records: where records are drawn, `Executor.record_table`; None: a table of its own.
+            records: the records to draw into, `Executor.record_table`; None: its own table.
 
         Raises:
             ResourceError: the kernel cache cannot be written.

@@ -1,4 +1,4 @@
-"""What all engines share: rows and their keys, draws, faults, batch ops, samples.
+"""The parts that all engines share: rows and their keys, draws, faults, batch ops, samples.
 
-It imports `planning` and `graph`, and neither of the two engines (`plain`, `compiled`). No numba.
+It imports `planning` and `graph`, but neither of the engines (`plain`, `compiled`). No numba.
 """

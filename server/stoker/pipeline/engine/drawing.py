@@ -1,7 +1,7 @@
-"""Draw records as bytes of a batch: where each lies in a row, and writing a row.
+"""Draw records as bytes of a batch: their places in a row, and writing them.
 
-`stoker.protocol.drawn` says what the bytes are; here they are laid out for a plan and copied out of
-an engine after it has computed the row. numba-free.
+`stoker.protocol.drawn` defines the bytes; this module lays them out for a plan and copies them from
+an engine after it has computed the row.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from stoker.pipeline.engine.interface import Engine
+from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.steps import Decision
 from stoker.protocol.drawn import Drawn, DrawnField
 
 
 def drawn_by(plan: Plan) -> tuple[Drawn, ...]:
-    """Return what lies where in a row of `params`: the decisions of a plan that draw."""
+    """Return the layout of a row of `params`: the decisions of a plan that draw."""
     seen: Counter[str] = Counter()
     found = []
     for decision, start, _ in _places(plan):
@@ -55,14 +55,14 @@ class Recorder:
             out[start + 1 : stop] = 0 if record is None else np.frombuffer(record, np.uint8)
 
     def replace(self, out: np.ndarray, records: Mapping[int, np.ndarray]) -> None:
-        """Write other records, (1,) each, over those that were drawn; by index of the decision."""
+        """Overwrite drawn records with other ones, (1,) each, by index of the decision."""
         for index, start, stop in self._places:
             if index in records:
                 out[start + 1 : stop] = records[index].view(np.uint8)
 
 
 def _places(plan: Plan) -> Iterator[tuple[Decision, int, int]]:
-    """Yield every decision that draws, with the first byte of its place and the one behind it."""
+    """Yield every decision that draws, with the start and the end of its bytes."""
     end = 0
     for decision in plan.decisions:
         if decision.stream is not None:

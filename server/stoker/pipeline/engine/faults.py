@@ -10,13 +10,13 @@ from stoker.protocol.errors import BuildError, SampleError
 
 if TYPE_CHECKING:
     from stoker.pipeline.graph.sites import Site
+    from stoker.pipeline.planning.decision import Decision
     from stoker.pipeline.planning.plan import Plan
-    from stoker.pipeline.planning.steps import Decision
     from stoker.rng.row import Row
 
 Sides = tuple[int, int]
 TOO_LONG: Final = "too_long"
-"""Detail of the error about a sample that is good, but longer than the rows of its batch."""
+"""Detail of the error for a good sample that is longer than the rows of its batch."""
 
 
 def sample_error(plan: Plan, row: Row, status: int, got: Sides, other: Sides) -> SampleError:
@@ -26,9 +26,9 @@ def sample_error(plan: Plan, row: Row, status: int, got: Sides, other: Sides) ->
         plan: the plan that ran.
         row: the row that failed.
         status: index into the plan's checks, plus 1.
-        got: height and width found; for "items" how many came out and went in.
-        other: for "same_size", "relative" and "ratio" those of the second value, for "padded" those
-            of the batch, else unused.
+        got: height and width found; for "items" the numbers of items after and before the kernel.
+        other: for "same_size", "relative" and "ratio" the size of the second value, for "padded"
+            that of the batch, else unused.
     """
     check = plan.checks[status - 1]
     found = f"{got[0]}x{got[1]}"
@@ -39,20 +39,20 @@ def sample_error(plan: Plan, row: Row, status: int, got: Sides, other: Sides) ->
         )
     elif check.kind in ("same_size", "relative"):
         text = (
-            f"{check.what}: fields that are transformed together have one height and width, got "
-            f"{found} and {other[0]}x{other[1]}"
+            f"{check.what}: expected one height and width for fields that are transformed together,"
+            f" got {found} and {other[0]}x{other[1]}"
         )
         if check.kind == "relative":
-            text += ". If that is meant, call the op with relative=True"
+            text += ". If that is intended, call the op with relative=True"
     elif check.kind == "ratio":
         text = (
-            f"{check.what}: with relative=True its values have sides of one ratio, up to the "
-            f"rounding of a side, got {found} and {other[0]}x{other[1]}"
+            f"{check.what}: with relative=True, expected the same ratio of height to width up to "
+            f"rounding, got {found} and {other[0]}x{other[1]}"
         )
     elif check.kind == "items":
         text = (
             f"{check.what}: the op's kernel returned {got[0]} items for {got[1]}; it may keep or "
-            "leave out, not add"
+            "drop items, not add any"
         )
     elif check.kind == "padded":
         text = (
@@ -74,7 +74,7 @@ def sample_error(plan: Plan, row: Row, status: int, got: Sides, other: Sides) ->
 
 
 def call_error(row: Row, failure: BaseException, **details: int) -> BaseException:
-    """Return the error of a user's function that failed on a row; an interrupt stays itself."""
+    """Return the error for a user's function that failed on a row; interrupts pass through."""
     if not isinstance(failure, CallError):
         return failure
     return SampleError(
@@ -92,21 +92,21 @@ def kernel_error(
     remedy: str,
     site: Site | None = None,
 ) -> BuildError:
-    """Return the error of a function of an op that does on a row what none may: the op's fault.
+    """Return the error for a function of an op that broke the rules on a row.
 
     Args:
-        decision: whose function it is.
-        what: which one it is, such as "draw" or "image kernel".
+        decision: the decision whose function it is.
+        what: the role of the function, such as "draw" or "image kernel".
         fn: the function.
         row: the row.
-        fault: what it did.
+        fault: the violation, in words.
         remedy: what to change.
-        site: where the user wrote the call; by default where the decision is made.
+        site: where the user wrote the call; by default the site of the decision.
     """
     code, name, site = getattr(fn, "__code__", None), decision.op.name, site or decision.site
-    lies = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
+    place = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
     return BuildError(
-        f"{site}: op {name!r}: its {what}{lies} {fault}, at sample {row.id}, epoch {row.epoch}, "
+        f"{site}: op {name!r}: its {what}{place} {fault}, at sample {row.id}, epoch {row.epoch}, "
         f"seed {row.seed}. {remedy}",
         op=name,
         id=row.id,
@@ -118,12 +118,12 @@ def kernel_error(
 
 
 def raised_error(plan: Plan, error: Exception) -> BuildError:
-    """Return the error of a kernel whose machine code raised, which no kernel may."""
+    """Return the error for a kernel whose machine code raised, which is not allowed."""
     ops = sorted(
         {d.op.name for d in plan.decisions if not type(d.op).__module__.startswith("stoker.")}
     )
     return BuildError(
-        f"a kernel of the pipeline raised {type(error).__name__}: {error}. A kernel raises nothing "
-        "and stays inside its arrays. Kernels that are not Stoker's: "
-        f"{', '.join(ops) or 'none'}; the interpreter (compiled=False) shows which line it was",
+        f"a kernel of the pipeline raised {type(error).__name__}: {error}. A kernel must not "
+        "raise, and must stay inside its arrays. User kernels: "
+        f"{', '.join(ops) or 'none'}; the interpreter (compiled=False) shows the line",
     )

@@ -1,8 +1,8 @@
-"""How an engine follows a schedule: parameters of the row's place, set when the place changes.
+"""How an engine follows a schedule: it sets the parameters when the row's place changes.
 
-All rows of a chunk have one place, so this is done once per chunk. An op that a schedule makes anew
-must declare what the plan was laid out for: a parameter that decides sizes or memory cannot follow
-a schedule. numba-free; belongs to one engine.
+All rows of a chunk have one place, so this happens once per chunk. An op that a schedule constructs
+again must declare what the plan was laid out for: a parameter that decides sizes or memory cannot
+follow a schedule. Belongs to one engine.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ import numpy as np
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import make, name_of
 from stoker.pipeline.graph.schedule import FACTS, Moment, facts_read
+from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.declared import declared, params_of
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.steps import ApplyStep, Decision, FoldStep, walk
+from stoker.pipeline.planning.steps import ApplyStep, FoldStep, walk
 from stoker.protocol.errors import BuildError, StokerError, UsageError
 from stoker.rng.row import Row
 
 
 class Follower:
-    """Sets parameters, and facts that conditions read, for the rows of one place at a time.
+    """Sets parameters, and the facts that conditions read, for rows of one place at a time.
 
     Attributes:
-        active: whether the plan has anything that follows the place in the stream.
+        active: whether anything in the plan follows the place in the stream.
     """
 
     def __init__(self, plan: Plan, params: np.ndarray) -> None:
@@ -43,10 +44,10 @@ class Follower:
         self.active = bool(self._reads)
 
     def follow(self, row: Row) -> bool:
-        """Set everything for a row's place; return whether it is another than that before.
+        """Set everything for a row's place; return whether the place changed.
 
         Raises:
-            UsageError: a fact is read that the row does not say.
+            UsageError: the row lacks a fact that the pipeline reads.
             BuildError: an op refuses its parameters there.
         """
         place = Moment(row.epoch, row.step, row.progress)
@@ -72,11 +73,11 @@ def check_schedules(plan: Plan, places: Iterable[Moment]) -> None:
 
 
 def scheduled_ops(plan: Plan, place: Moment) -> Iterator[tuple[Decision, Op]]:
-    """Yield the decisions that follow a schedule, with the op that each is at a place.
+    """Yield the decisions that follow a schedule, with their ops at a place.
 
     Raises:
         BuildError: an op refuses its parameters there, or needs other sizes or more memory.
-        UsageError: a schedule reads a fact that the place does not say.
+        UsageError: the place lacks a fact that a schedule reads.
     """
     for decision in plan.decisions:
         if decision.schedule is not None:
@@ -98,8 +99,8 @@ def _check_states(plan: Plan, decision: Decision, op: Op) -> None:
             if state != plan.states[step.dst] or scratch > step.scratch_bytes:
                 raise BuildError(
                     "a parameter that decides the size or the memory of an op cannot follow a "
-                    f"schedule: {op.name} gives {state} with {scratch} bytes of scratch, laid "
-                    f"out are {plan.states[step.dst]} with {step.scratch_bytes}"
+                    f"schedule: expected {plan.states[step.dst]} with {step.scratch_bytes} bytes "
+                    f"of scratch, got {state} with {scratch} from {op.name}"
                 )
 
 
@@ -120,7 +121,7 @@ def _refused(
 
 
 def require(place: Moment, fact: str) -> None:
-    """Make sure that a place says a fact that a pipeline reads.
+    """Check that a place has a fact that a pipeline reads.
 
     Raises:
         UsageError: it does not.
@@ -129,12 +130,12 @@ def require(place: Moment, fact: str) -> None:
         return
     if fact == "progress":
         raise UsageError(
-            "the pipeline reads ctx.progress, so the length of the training must be known: give "
+            "the pipeline reads ctx.progress, so the length of the training must be known: pass "
             "total_epochs= to the Loader, or progress= in process",
             fact=fact,
         )
     raise UsageError(
-        f"the pipeline reads ctx.{fact}, which this row does not say: give {fact}= where it is "
-        "computed outside of a stream",
+        f"the pipeline reads ctx.{fact}, which this row does not have: pass {fact}= when computing "
+        "outside of a stream",
         fact=fact,
     )

@@ -1,4 +1,4 @@
-"""What runs a plan: the protocol that the executor and the interpreter share.
+"""The protocol of engines, which run a plan; the executor and the interpreter share it.
 
 An engine holds the memory of one sample and is used by one thread of one process at a time. `run`
 computes one row: a pure function of (plan, freeze, row, inputs). It keeps nothing between calls.
@@ -22,10 +22,10 @@ Freeze = Mapping[str, int | Literal["epoch"]]
 
 
 def given_row(row: Row) -> Row:
-    """Return a row that a caller in this process gave, as Python numbers.
+    """Return a row passed in this process, with its fields as Python numbers.
 
     Raises:
-        UsageError: naming the number that is out of its range or no number.
+        UsageError: a field is out of range or not a number; names the field.
     """
     progress: Any = settled(row.progress)
     if progress is not None and not (is_number(progress) and 0 <= progress <= 1):
@@ -50,9 +50,9 @@ class Engine(Protocol):
         """Compute one row.
 
         Args:
-            row: which row.
+            row: the row.
             inputs: one for each of `plan.fields`: image (H, W, C), mask (H, W), scalars 0-d.
-            outputs: one for each of `plan.outputs`: writable, contiguous, of its dtype and shape.
+            outputs: one for each of `plan.outputs`: writable, contiguous, with its dtype and shape.
 
         Raises:
             SampleError: sizes do not fit, or do not match each other; details name id and field.
@@ -60,7 +60,7 @@ class Engine(Protocol):
         ...
 
     def record_of(self, index: int) -> bytes | None:
-        """Return what a decision drew for the row computed last; None if it was not made.
+        """Return what a decision drew for the last computed row; None if it was not made.
 
         Args:
             index: of the decision, in `plan.decisions`.

@@ -1,13 +1,13 @@
-"""The mixer: what batch ops do to the finished rows of a group.
+"""The mixer: applies batch ops to the finished rows of a group.
 
-Rows are asked for one by one, each as it is before all batch ops, and only those that are needed: a
-row that is delivered, and the partners that its decisions name, through all mixes. They lie in
-memory of the mixer's, so a partner is never read where it may have been mixed already; the result
-of the last mix is written where the caller wants it. Both engines use the mixer; numbers are
-computed by `stoker.ops.kernels.means.Tools`, by machine code or without.
+It requests rows one by one, each as it is before all batch ops, and only those that are needed: the
+row to deliver, and the partners that its decisions name, through all mixes. They are in memory of
+the mixer, so a partner is never read after it was mixed in place; the result of the last mix is
+written where the caller wants it. Both engines use the mixer; the arithmetic is in
+`stoker.ops.kernels.means.Tools`, as machine code or plain Python.
 
-A row whose partner or tile cannot be had stays as it is, and its record says so. Belongs to one
-thread; all memory of pixels is made once.
+A row whose partner or tile is not available stays unchanged, and its record says so. Belongs to one
+thread; all memory of pixels is allocated once.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from stoker.rng.row import Row
 
 
 class Members(Protocol):
-    """Where the mixer gets rows from; each comes as it is before all batch ops."""
+    """The source of the mixer's rows; each comes as it is before all batch ops."""
 
     @property
     def rows(self) -> int:
-        """Samples of the dataset."""
+        """The number of samples of the dataset."""
         ...
 
     def member(self, number: int, outputs: Sequence[np.ndarray]) -> Row | None:
-        """Write a member of the group by the mixer's engine.
+        """Write a member of the group with the mixer's engine.
 
         Returns:
-            The row that it is, None if there is none: it pads the batch, or is bad and masked.
+            Its row; None if there is none: it pads the batch, or is bad and masked.
         """
         ...
 
@@ -47,17 +47,17 @@ class Members(Protocol):
         """Write a sample of the dataset, for a member's mosaic.
 
         Returns:
-            The id that it shows, which is another where it stands for a bad one; None if it is bad
-            and masked.
+            The id of the sample written, which differs from `sample` for a substitute; None if the
+            sample is bad and masked.
         """
         ...
 
 
 class Computed(Protocol):
-    """The rows of a group, computed at once into the mixer's memory; see `Mixer.room`.
+    """The rows of a group, computed in one call into the mixer's memory; see `Mixer.room`.
 
     Attributes:
-        rows: of its members.
+        rows: the rows of its members.
         records: what they drew, (members,) structured with fields d0, d1, ... by decision; the
             record of a decision that a row did not make is all zeros.
     """
@@ -78,12 +78,12 @@ class Computed(Protocol):
         """Write many samples of the dataset, each for a member's mosaic.
 
         Args:
-            samples: which.
-            of: for each the member that it is for.
+            samples: sample ids.
+            of: for each sample the member that needs it.
             outputs: one for each of the plan's, with a leading axis over the samples.
 
         Returns:
-            The ids that they show; None: ask for one after the other.
+            The ids of the samples written; None: ask for them one by one.
         """
         ...
 
@@ -92,7 +92,7 @@ class Mixer:
     """Mixes the rows of a plan with batch ops, one group after the other."""
 
     def __init__(self, engine: Engine, *, arithmetic: Arithmetic = PLAIN) -> None:
-        """Make the memory of a group.
+        """Allocate the memory of a group.
 
         Args:
             engine: computes the rows; its records are read after each.
@@ -121,12 +121,12 @@ class Mixer:
         return [stacked[:size] for stacked in self._stacks[0]]
 
     def begin(self, members: Members, size: int, computed: Computed | None = None) -> None:
-        """Begin with a group.
+        """Start a group.
 
         Args:
-            members: where its rows come from.
-            size: how many rows it has, from 1 to GROUP.
-            computed: its rows, if all of them lie in `room` already; then no member is asked for.
+            members: the source of its rows.
+            size: the number of its rows, from 1 to GROUP.
+            computed: its rows, if all of them are already in `room`; then no member is requested.
         """
         self._members, self._size, self._computed = members, size, computed
         self._begun, self._records, self._reached = {}, {}, {}
@@ -141,14 +141,14 @@ class Mixer:
             ]
 
     def write(self, member: int, outputs: Sequence[np.ndarray]) -> Row | None:
-        """Write a member as it is delivered; return which row it is, None if there is none.
+        """Write a member as it is delivered; return its row, None if there is none.
 
         Args:
             member: its place in the group.
-            outputs: one for each of the plan's `delivered`, or more, which are left.
+            outputs: one for each of the plan's `delivered`; further ones are not touched.
 
         Raises:
-            SampleError: it or another row that it needs cannot be computed.
+            SampleError: the member, or another row that it needs, cannot be computed.
         """
         row = self._row(member)
         if row is not None:
@@ -158,7 +158,7 @@ class Mixer:
     def records(self, member: int) -> Mapping[int, np.ndarray]:
         """Return the records of a member that was written: decision -> (1,), resolved.
 
-        Decisions in branches that its row did not take have none.
+        Decisions in branches that its row did not take are absent.
         """
         return {
             mix.decision.index: record
@@ -167,11 +167,11 @@ class Mixer:
         }
 
     def before_last(self, member: int) -> list[list[np.ndarray]]:
-        """Return a member that was written as it was after each mix but the last."""
+        """Return a written member as it was after each mix except the last."""
         return [self._after(stage, member) for stage in range(len(self._mixes) - 1)]
 
     def _warm(self) -> None:
-        """Have machine code compiled, or loaded from the cache, before the first row."""
+        """Compile machine code, or load it from the cache, before the first row."""
         for mix in self._mixes:
             record = np.zeros(1, mix.op.record)
             mix.op.resolve(record, mix.size, [0] * mix.op.others)
@@ -260,7 +260,7 @@ class Mixer:
     def _tiles_of_group(
         self, stage: int, computed: Computed
     ) -> dict[int, tuple[list[int], list[list[np.ndarray]]]]:
-        """Write the tiles of all members at once; return those of each, nothing if that fails."""
+        """Write the tiles of all members at once; return those of each, or nothing on failure."""
         others = self._mixes[stage].op.others
         if stage not in self._tile_stacks:
             self._tile_stacks[stage] = _stack(self._engine.plan.outputs, GROUP * others)
@@ -282,7 +282,7 @@ class Mixer:
 
 
 def _own(drawn: bytes, mix: Mix) -> np.ndarray:
-    """Return a record that may be resolved."""
+    """Return a copy of a record, to be resolved."""
     return np.frombuffer(bytearray(drawn), mix.op.record)
 
 
@@ -296,12 +296,12 @@ def _rows_of(stack: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
 
 
 def _value(row: Sequence[np.ndarray], place: int, state: State) -> np.ndarray:
-    """Return a value of a row; of boxes and keypoints the items that there are."""
+    """Return a value of a row; of boxes and keypoints only the existing items."""
     return row[place][: int(row[place + 1])] if state.items else row[place]
 
 
 def _copy(src: np.ndarray, dst: np.ndarray) -> None:
-    """Copy a value; that of boxes and keypoints may have a greater bound behind it."""
+    """Copy a value; boxes and keypoints may be copied to a destination with a greater bound."""
     if src.shape == dst.shape:
         dst[...] = src
     else:

@@ -1,7 +1,7 @@
-"""Where the samples of a chunk lie, which the loop reads in place. numba-free.
+"""The addresses of a chunk's samples, which the loop reads in place.
 
-The loop takes addresses and believes them. Whoever finds them has looked at every sample
-(`reading.alike`); here what they are is compared with what the plan was compiled for.
+The loop uses addresses without checking them. Their provider has checked every sample
+(`reading.alike`); this module compares the samples' types with those the plan was compiled for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Samples(Protocol):
     Attributes:
         addresses: (fields, n) int64; each of at least one contiguous, aligned sample of its field.
         columns: dtype and shape of the samples of each field.
-        held: what keeps the memory there.
+        held: an object that keeps the memory alive.
     """
 
     @property
@@ -41,10 +41,10 @@ class Samples(Protocol):
 
 
 def check_samples(plan: Plan, samples: Samples, count: int) -> None:
-    """Refuse samples that are not what a plan reads.
+    """Refuse samples that differ from what a plan reads.
 
     Raises:
-        UsageError: naming the field, what was expected and what came.
+        UsageError: names the field, what was expected and what came.
     """
     shape = len(plan.fields), count
     table = samples.addresses

@@ -1,12 +1,12 @@
-"""Expressions v1: scalars made of scalars, the same bits interpreted and compiled.
+"""Expressions v1: scalars computed from scalars, with the same bits interpreted and compiled.
 
-Three types: bool, int64, float64. A field of another dtype is widened first (uint64 is refused, as
-it does not fit). Where an int64 meets a float64 in arithmetic or a comparison, it becomes a
-float64. int64 arithmetic wraps; `x // 0` and `x % 0` are 0 for integers, `//` rounds down and `%`
-takes the sign of the divisor, as in Python; `//` and `%` of floats are refused. `/` gives a
-float64 by IEEE 754 (x / 0 is an infinity or NaN). bools count as 0 and 1 in arithmetic. `and`,
-`or`, `not` take the truth of both sides (a number is true if it is not 0) and give a bool; they
-skip nothing.
+There are three types: bool, int64, float64. A field of another dtype is widened first (uint64 is
+refused because it does not fit). When arithmetic or a comparison combines int64 and float64, the
+int64 becomes float64. int64 arithmetic wraps; `x // 0` and `x % 0` are 0 for integers, `//` rounds
+down and `%` has the sign of the divisor, as in Python; `//` and `%` of floats are refused. `/`
+gives a float64 by IEEE 754 (x / 0 is an infinity or NaN). bools count as 0 and 1 in arithmetic.
+`and`, `or`, `not` use the truth of both sides (a number is true if it is not 0) and give a bool;
+they do not short-circuit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def widened(dtype: str) -> str:
     """Return which of bool, int64, float64 a scalar of that dtype becomes.
 
     Raises:
-        BuildError: it does not fit into any.
+        BuildError: it fits none of them.
     """
     kind = np.dtype(dtype)
     if kind == np.bool_:
@@ -39,7 +39,7 @@ def widened(dtype: str) -> str:
         return "float64"
     if kind.kind in "iu" and kind != np.uint64:
         return "int64"
-    raise BuildError(f"a scalar of dtype {dtype} cannot stand in an expression or condition")
+    raise BuildError(f"a scalar of dtype {dtype} cannot be used in an expression or condition")
 
 
 def type_of(value: bool | int | float) -> str:
@@ -50,7 +50,7 @@ def type_of(value: bool | int | float) -> str:
 
 
 def result_type(op: str, types: list[str]) -> str:
-    """Return the type that an expression gives for arguments of these types.
+    """Return the type of an expression with arguments of these types.
 
     Raises:
         BuildError: the expression has no rule for them.

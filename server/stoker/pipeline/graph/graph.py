@@ -3,18 +3,18 @@
 A graph is a list of nodes in the order in which they run, and the outputs: (name, value number).
 Each node defines as many values as `Node.width` says; values are numbered 0, 1, 2, ... in the
 order of the nodes, those inside the blocks of an `if` before the results of that `if`. A node may
-use only values that are defined before it, in its own block or in one round it. Single assignment:
+use only values that are defined before it, in its own block or an enclosing one. Single assignment:
 nothing is ever written twice.
 
-A decision is explicit: a `draw` node is one random decision of one op, and every `apply` node says
-which decision it follows. A joint op, an op instance used twice and a shared stream name are
-therefore one thing: several applies of one draw.
+Decisions are explicit: a `draw` node is one random decision of one op, and every `apply` node names
+the decision that it follows. A joint op, an op instance used twice and a shared stream name are
+therefore the same thing: several applies of one draw.
 
 The pipeline id is the BLAKE2b-128 of the canonical form of the normal form
 (`stoker.pipeline.graph.normal`) and the contract versions. Source lines (`sites`) and calls that no
-output needs (`unneeded`) are carried beside, outside the identity. Reading refuses what is too
-large, too deep, of another version, or not well-formed. Specified with vectors in
-docs/contracts/graph.md. Plain data, no code: safe to receive.
+output needs (`unneeded`) are stored with it but are not part of the identity. Reading refuses
+graphs that are too large, too deep, of another version, or not well-formed. Specified with test
+vectors in docs/contracts/graph.md. Plain data, no code: safe to receive.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     Attributes:
         version: of the graph format.
-        nodes: what runs, in order.
+        nodes: the nodes, in execution order.
         outputs: (name, value number) in the order in which a batch holds them.
-        forms: how outputs make a batch, in the order of the outputs; those that are stacked, as
-            most are, have none.
+        forms: how outputs make a batch, in the order of the outputs; outputs that are stacked,
+            which most are, have none.
         sites: (value number, file, line): where the user wrote it; outside the identity.
-        unneeded: calls that no output needs, which are checked and never run; outside the identity.
+        unneeded: calls that no output needs; checked but never run; outside the identity.
     """
 
     version: int = version.GRAPH
@@ -68,7 +68,7 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         """Return the graph as plain data: dict, list, text, numbers.
 
         Args:
-            sites: whether with what stands outside of the identity: sites and unneeded calls.
+            sites: whether to include what is outside the identity: sites and unneeded calls.
         """
         data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         if not self.forms:
@@ -110,7 +110,7 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     @property
     def digest(self) -> str:
-        """BLAKE2b-128 of the graph as it stands and the contract versions, 32 hex digits."""
+        """BLAKE2b-128 of the graph as written and the contract versions, 32 hex digits."""
         contracts = {
             "random": version.RANDOM,
             "numeric": version.NUMERIC,

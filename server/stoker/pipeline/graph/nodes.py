@@ -1,6 +1,6 @@
 """The nodes of a graph v1, and their bounds; see `stoker.pipeline.graph.graph`.
 
-Frozen records that are read and written as plain data; a tag, `node`, says which one it is. Types
+Frozen records that are read and written as plain data; the tag `node` gives the type. Types
 and lengths are checked while reading. Specified in docs/contracts/graph.md.
 """
 
@@ -13,7 +13,7 @@ import msgspec
 
 MAX_NODES: Final = 2048
 MAX_TRACED: Final = 32 * MAX_NODES
-"""Values that one run of a pipeline function may make; what no output needs is left out later."""
+"""Values that one run of a pipeline function may make; unneeded ones are removed later."""
 MAX_DEPTH: Final = 16
 MAX_PARAMS_BYTES: Final = 65536
 MAX_OUTPUTS: Final = 256
@@ -38,7 +38,7 @@ EXPRESSIONS: Final = (*UNARY, *BINARY)
 class _Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="node"):
     @property
     def width(self) -> int:
-        """How many values the node defines."""
+        """The number of values that the node defines."""
         return 1
 
 
@@ -69,7 +69,7 @@ class Const(_Struct, frozen=True, tag="const"):
 
 ArgIndex = Annotated[int, msgspec.Meta(ge=0, lt=MAX_ARGS)]
 Varying = tuple[Name, ArgIndex | None, Number]
-"""A parameter's name, the place in it if it is a list, and the value that stands there."""
+"""A parameter's name, its index if the parameter is a list, and the value to put there."""
 
 
 class Draw(_Struct, frozen=True, tag="draw", omit_defaults=True):
@@ -80,10 +80,10 @@ class Draw(_Struct, frozen=True, tag="draw", omit_defaults=True):
         version: version of the op that the graph was made for.
         params: constructor parameters, plain data.
         stream: stream name that it draws from; None for an op that draws nothing.
-        of: values that the decision looks at; the first gives height and width. May be empty.
+        of: values that the decision reads; the first gives height and width. May be empty.
         varies: parameters that follow the place in the stream; null in `params`. Their values are
-            made of constants and of the context's epoch, step and progress.
-        shared: whether all views of a position decide alike: the key's view is 0.
+            computed from constants and the context's epoch, step and progress.
+        shared: whether all views of a position share the decision: the key's view is 0.
     """
 
     op: Name
@@ -98,9 +98,8 @@ class Draw(_Struct, frozen=True, tag="draw", omit_defaults=True):
 class Apply(_Struct, frozen=True, tag="apply", omit_defaults=True):
     """A decision applied to values; defines `results` values: one for each of `to`, or one of all.
 
-    One of several is what a fold makes (`op.FoldKernel`). `relative` says that the
-    values may have another size than the one that the decision was made for, and follow it in parts
-    of the sides.
+    Folds make one of several (`op.FoldKernel`). `relative` says that the values may differ in size
+    from the one that the decision was made for; the decision is scaled in proportion to the sides.
     """
 
     draw: Number
@@ -109,17 +108,17 @@ class Apply(_Struct, frozen=True, tag="apply", omit_defaults=True):
     relative: bool = False
 
     def made_of(self, index: int) -> tuple[int, ...]:
-        """Return the values that result `index` is made of."""
+        """Return the values that result `index` is computed from."""
         return self.to if self.results == 1 else (self.to[index],)
 
     @property
     def width(self) -> int:
-        """How many values the node defines."""
+        """The number of values that the node defines."""
         return self.results
 
 
 class Expr(_Struct, frozen=True, tag="expr"):
-    """A scalar made of values. `name` is the record's field for `record`, else empty.
+    """A scalar computed from values. `name` is the record's field for `record`, else empty.
 
     `height` and `width` take one image or mask, `count` takes boxes or keypoints, `record` a draw,
     the others take scalars.
@@ -131,7 +130,7 @@ class Expr(_Struct, frozen=True, tag="expr"):
 
 
 class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Nodes of one branch, and the values that it hands out."""
+    """Nodes of one branch, and the values that it returns."""
 
     nodes: Nodes
     results: Numbers
@@ -146,7 +145,7 @@ class If(_Struct, frozen=True, tag="if"):
 
     @property
     def width(self) -> int:
-        """How many values the node defines."""
+        """The number of values that the node defines."""
         return len(self.then.results)
 
 
@@ -156,10 +155,10 @@ class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     Attributes:
         output: name of the output.
         form: pad, ragged or list; see docs/contracts/forms.md.
-        multiple: of pad: what the sides are rounded up to a multiple of.
-        fill: of pad: what stands behind a row.
-        to: of pad: how long rows become: as the "longest" of the batch, or as the "bound", the
-            longest that there can be, in every batch.
+        multiple: for pad: the sides are rounded up to a multiple of it.
+        fill: for pad: the value after the end of a row.
+        to: for pad: the "longest" row of the batch, or the "bound", the longest possible row, in
+            every batch.
     """
 
     output: Annotated[str, msgspec.Meta(max_length=256)]
@@ -170,16 +169,16 @@ class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
 
 class Unneeded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A call that no output needs, or one that such a call needs: one op applied once.
+    """A call that no output needs, or that such a call needs: one op applied once.
 
     Attributes:
         op: as in `Draw`.
         params: as in `Draw`; None where a parameter follows a schedule.
-        of: what it is applied to: the field of that name, the result of the unneeded call of that
+        of: the arguments: the field of that name, the result of the unneeded call with that
             number, or None for a number.
         file: where the user wrote it.
         line: the line there.
-        version: as in `Draw`; None for the present one.
+        version: as in `Draw`; None for the current version.
     """
 
     op: Name
@@ -194,7 +193,7 @@ Node = Input | Context | Const | Draw | Apply | Expr | If
 
 
 def draws_of(nodes: tuple[Node, ...]) -> Iterator[Draw]:
-    """Yield the decisions of nodes, those in blocks too."""
+    """Yield the decisions of nodes, including those in blocks."""
     for node in nodes:
         if isinstance(node, Draw):
             yield node

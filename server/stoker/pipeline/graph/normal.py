@@ -1,14 +1,14 @@
-"""The normal form of a graph: what its identity is computed from.
+"""The normal form of a graph, from which its identity is computed.
 
 Two pipelines that compute the same steps have one normal form, however they were written: nodes
-that no output needs are gone, results of an `if` that nobody reads too; equal nodes are one node;
-an apply that gives several results is several applies; and nodes stand in the order in which a
-depth-first walk from the outputs (in their order) first needs them. So statement order, helper
-functions, unused fields and numbering do not count. Order and names of outputs do, as they decide
-the bytes of a batch.
+and results of an `if` that no output needs are removed; equal nodes are merged; an apply with
+several results becomes several applies; and nodes are in the order in which a depth-first walk
+from the outputs (in their order) first needs them. So statement order, helper functions, unused
+fields and numbering do not count. Order and names of outputs do, as they decide the bytes of a
+batch.
 
-What stands in a block stays there: normalising never makes a branch run that did not. The walks
-keep their own stacks, so a long chain does not meet Python's recursion limit; only blocks recurse.
+Nodes never leave their block: normalizing never runs a branch that did not run before. The walks
+keep their own stacks, so a long chain does not hit Python's recursion limit; only blocks recurse.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class _Writer:
         return written, env
 
     def needs(self, node: Node, first: int, value: int) -> list[int]:
-        """Values of this block or outer ones that must stand before the node."""
+        """Values of this block or outer ones that must precede the node."""
         if isinstance(node, Apply):
             return [node.draw, *node.made_of(value - first)]
         if isinstance(node, If):
@@ -163,7 +163,7 @@ class _Writer:
             self.place(first + i)
 
     def free_of(self, node: If, first: int) -> list[int]:
-        """Return the outer values that the live part of both blocks needs, in walking order."""
+        """Return the outer values that the live part of both blocks needs, in walk order."""
         if first not in self.free:
             kept = [i for i in range(node.width) if first + i in self.live]
             found: dict[int, None] = {}
@@ -175,7 +175,7 @@ class _Writer:
         return self.free[first]
 
     def _free_in(self, block: Block, kept: list[int], start: int, end: int) -> dict[int, None]:
-        """The same of one block, whose own values are numbered from `start` to below `end`."""
+        """The same for one block, whose own values are numbered from `start` to below `end`."""
         found: dict[int, None] = {}
         seen: set[int] = set()
         stack = [block.results[i] for i in reversed(kept)]
@@ -195,14 +195,14 @@ class _Writer:
 
 
 def _memo_key(node: Node) -> Node | bytes:
-    """Return what equal nodes share; bytes where Python takes 1, 1.0 and True for one."""
+    """Return the memo key of equal nodes; bytes, as Python treats 1, 1.0 and True as equal."""
     if isinstance(node, Draw | Const):
         return canonical_bytes(msgspec.to_builtins(node))
     return node
 
 
 def renumber(node: Node, env: dict[int, int], index: int) -> Node:
-    """Return a node (no `if`) with other numbers; of an apply, its result `index` alone."""
+    """Return a node (not an `if`) with other numbers; of an apply, only its result `index`."""
     match node:
         case Draw():
             of = tuple(env[value] for value in node.of)
@@ -220,12 +220,12 @@ def renumber(node: Node, env: dict[int, int], index: int) -> Node:
 
 
 class Places:
-    """Where the values of a graph are made.
+    """Where each value of a graph is defined.
 
     Attributes:
-        owners: number of a value -> (the node that makes it, number of the node's first value).
+        owners: number of a value -> (the node that defines it, number of the node's first value).
         inside: number of the first result of an `if` -> for each of its two blocks the numbers of
-            the values in it, also in blocks within: (the first, the one after the last).
+            the values in it and in nested blocks: (the first, the one after the last).
     """
 
     def __init__(self, graph: Graph) -> None:

@@ -1,12 +1,12 @@
 """Schedules: op parameters that follow the place in the stream.
 
 A parameter may be an expression of constants and of the context's epoch, step and progress. All
-rows of a chunk lie in one step, so such a parameter is a number for the whole chunk: it is computed
-in Python, with the arithmetic of `graph.expressions`, the op is made anew with it (so its
-own check runs), and its parameters are handed to the compiled code like all others. A row's
-parameters are a function of its place alone: nothing is counted, so a resume changes nothing.
+rows of a chunk are in one step, so such a parameter is one number for the whole chunk: it is
+computed in Python with the arithmetic of `graph.expressions`, the op is constructed again with it
+(so its own check runs), and its parameters are passed to the compiled code like all others. A row's
+parameters depend on its place only: nothing is counted, so a resume changes nothing.
 
-numba-free; a formula is a flat list, so long ones need no deep stack.
+A formula is a flat list, so long ones need no deep stack.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from stoker.protocol.errors import BuildError
 
 FACTS: Final = ("epoch", "step", "progress")
 OF_BUCKET: Final = ("bucket_height", "bucket_width", "bucket_length")
-"""Facts that are one for all rows of a bucket; a plan is bound for one, so it knows them."""
+"""Facts that are the same for all rows of a bucket; a plan is bound to one, so it knows them."""
 OF_VALUES: Final = ("record", "height", "width", "count", "mean", "min", "max")
-"""Expressions that look at a sample's values or at a draw."""
+"""Expressions that read a sample's values or a draw."""
 _TYPES: Final = {"bool": bool, "int64": int, "float64": float}
 
 
@@ -34,8 +34,8 @@ class Moment(NamedTuple):
 
     Attributes:
         epoch: epoch, from 0.
-        step: step in the epoch, from 0; None where no stream is known.
-        progress: how much of the training is over, in [0, 1]; None where its length is unknown.
+        step: step in the epoch, from 0; None if there is no stream.
+        progress: how much of the training is over, in [0, 1]; None if its length is unknown.
     """
 
     epoch: int
@@ -61,9 +61,9 @@ class Schedule:
     """Parameters of one op over time.
 
     Attributes:
-        params: the op's parameters, None where a number is computed.
-        varies: (parameter, place in it or None, value number).
-        entries: what is computed, in order.
+        params: the op's parameters, None in place of a number that is computed.
+        varies: (parameter, index in it or None, value number).
+        entries: what to compute, in order.
     """
 
     params: Mapping[str, Any]
@@ -72,11 +72,11 @@ class Schedule:
 
     @property
     def facts(self) -> frozenset[str]:
-        """Names of the facts that are read."""
+        """Names of the facts that the schedule reads."""
         return frozenset(entry.op for entry in self.entries if entry.op in FACTS)
 
     def at(self, moment: Moment) -> dict[str, Any]:
-        """Return the parameters at a place in the stream; each fact that is read must be known."""
+        """Return the parameters at a place in the stream, which must have every fact it reads."""
         env: dict[int, Any] = {}
         types: dict[int, str] = {}
         for entry in self.entries:
@@ -93,14 +93,14 @@ class Schedule:
 
 
 class Formulas:
-    """The numbers of a graph that follow the place in the stream and nothing else."""
+    """The numbers of a graph that depend on the place in the stream only."""
 
     def __init__(self, graph: Graph) -> None:
         self._entries: dict[int, Entry] = {}
         self._collect(graph.nodes, 0)
 
     def schedule(self, node: Draw) -> Schedule | None:
-        """Return the schedule of an op's parameters; None if they are all numbers.
+        """Return the schedule of an op's parameters; None if all of them are constant.
 
         Raises:
             BuildError: a parameter depends on the sample, a view or a draw.
@@ -163,14 +163,14 @@ def _evaluate(entry: Entry, env: dict[int, Any], types: dict[int, str], moment: 
 
 
 def facts_read(graph: Graph) -> frozenset[str]:
-    """Return which of id, epoch, view, step and progress a pipeline reads, in whatever way."""
+    """Return which of id, epoch, view, step and progress a pipeline reads anywhere."""
     return frozenset(node.name for node in graph.nodes if isinstance(node, Context))
 
 
 def not_a_schedule(op: str, name: str) -> str:
-    """Return the message about a parameter that differs from sample to sample."""
+    """Return the message for a parameter that differs from sample to sample."""
     return (
-        f"{op}: parameter {name!r} differs from sample to sample; a parameter is made of numbers, "
-        "ctx.epoch, ctx.step, ctx.progress and the bucket's size. Let the op draw it from its "
-        "range, or choose between two calls of the op with an `if`"
+        f"{op}: parameter {name!r} differs from sample to sample; expected numbers, ctx.epoch, "
+        "ctx.step, ctx.progress and the bucket's size. Let the op draw the parameter from a range, "
+        "or choose between two calls of the op with an `if`"
     )

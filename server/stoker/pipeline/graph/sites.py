@@ -1,8 +1,8 @@
-"""Where in the user's source a step of a pipeline was written.
+"""The lines of the user's source where the steps of a pipeline were written.
 
-A site is beside a graph, never part of its identity: moving a line changes no stream. The
-innermost frame that lies outside `stoker.ops`, `stoker.pipeline` and NumPy counts, so a helper
-function of the user's own is named at the line inside it.
+Sites are stored with a graph but are not part of its identity: moving a line changes no stream. A
+site is the innermost frame outside `stoker.ops`, `stoker.pipeline` and NumPy, so a user's own
+helper function is named at the line inside it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NOWHERE = Site("", 0)
 
 
 def user_site() -> Site:
-    """Return the line of the user's code that is being run."""
+    """Return the line of user code that is running."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if _is_user(frame.f_code):
@@ -45,7 +45,7 @@ def user_site() -> Site:
 
 
 def raised_at(trace: TracebackType | None) -> Site:
-    """Return the innermost line of the user's code in a traceback."""
+    """Return the innermost line of user code in a traceback."""
     site = NOWHERE
     while trace is not None:
         if _is_user(trace.tb_frame.f_code):

@@ -1,10 +1,10 @@
 """Image statistics as numbers of a graph: `value.mean()`, `value.max()`, `value.min()`.
 
-The same on every machine. Of whole numbers the sum and the count are exact integers; the mean is
-their quotient in float64, each of the three operations rounded once. Of float32 the sum is float64,
-in the order of `stoker.ops.kernels.lane_sums`; greatest and least are found by keys, as
-`kernels.float_levels` orders them. Where an element is no number all three are NaN. All channels
-count alike. numba-free.
+The same on every machine. For integers the sum and the count are exact; the mean is
+their quotient in float64, each of the three operations rounded once. For float32 the sum is
+float64, in the order of `stoker.ops.kernels.lane_sums`; maximum and minimum are found by keys, as
+`kernels.float_levels` orders them. If any element is NaN, all three are NaN. All channels count
+equally.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ NAN: Final = np.float64(np.nan)
 
 
 def check_statistic(op: str, state: State) -> None:
-    """Refuse what has no statistics.
+    """Refuse values that have no statistics.
 
     Raises:
-        BuildError: the value is no array of small whole numbers or of float32.
+        BuildError: the value is not an array of small integers or of float32.
     """
     if 0 in state.least and not state.items:
         raise BuildError(f"{op} of {state}: it may be empty, and then has no {op}")
     if state.dtype not in DTYPES or not state.shape or state.items:
         raise BuildError(
-            f"{op} is that of an image, mask or array of {', '.join(DTYPES)}, got {state}: ask for "
-            "it before an op makes something else of the levels"
+            f"expected an image, mask or array of {', '.join(DTYPES)}, got {state}: ask for "
+            "it before an op converts the levels"
         )
 
 
@@ -71,7 +71,7 @@ def mean_of_floats(value: Any) -> Any:
 
 @kernel
 def ends_of_floats(value: Any) -> Any:
-    """Return the least and the greatest element, float64."""
+    """Return the minimum and the maximum element, float64."""
     flat = value.reshape(value.size)
     low = high = key_of(flat[0])
     for i in range(np.uint64(flat.size)):
@@ -93,7 +93,7 @@ def mean_of(value: Any) -> Any:
 
 @kernel
 def max_of(value: Any) -> Any:
-    """Return the greatest element, int64."""
+    """Return the maximum element, int64."""
     flat = value.reshape(value.size)
     found = flat[0]
     for i in range(flat.size):
@@ -103,7 +103,7 @@ def max_of(value: Any) -> Any:
 
 @kernel
 def min_of(value: Any) -> Any:
-    """Return the least element, int64."""
+    """Return the minimum element, int64."""
     flat = value.reshape(value.size)
     found = flat[0]
     for i in range(flat.size):

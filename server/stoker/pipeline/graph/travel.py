@@ -1,9 +1,9 @@
-"""Which modules of an author's a pipeline needs in another process of the same author.
+"""The user modules that a pipeline needs in another process of the same user.
 
-A pipeline travels as graph data; ops and functions of users stand in it as `module:attr`. A process
-imports such names only from modules that it was told to allow. Where an author sends a pipeline to
-a process of his own, to a worker of a torch DataLoader for example, the modules that it was made
-with go along and are allowed there. A daemon never does this: there the operator allows.
+A pipeline travels as graph data, which names user ops and functions as `module:attr`. A process
+imports such names only from modules that it has been allowed to import. When users send a pipeline
+to a process of their own, for example a worker of a torch DataLoader, the modules of the pipeline
+are sent along and allowed there. A daemon never does this: there the operator allows modules.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stoker.pipeline.graph.nodes import Draw, Unneeded, draws_of
 
 
 def code_modules(graph: Graph) -> tuple[str, ...]:
-    """Return the modules that the ops and functions of users in a graph are imported from."""
+    """Return the modules of the user ops and functions in a graph."""
     calls: tuple[Draw | Unneeded, ...] = (*draws_of(graph.nodes), *graph.unneeded)
     names = [name for call in calls for name in _names(call)]
     return tuple(sorted({name.partition(":")[0] for name in names}))

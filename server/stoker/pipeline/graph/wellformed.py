@@ -1,8 +1,9 @@
-"""Whether a graph is well-formed: what the types of its nodes do not say.
+"""Checks that a graph is well-formed, beyond the types of its nodes.
 
-Values are defined before they are used, in their block or in one round it; draws and values are not
-mixed up; expressions have the right number of arguments; both blocks of an `if` hand out as many
-values; bounds on nodes, depth and parameters hold; no draw uses a reserved stream name.
+Values are defined before they are used, in their block or an enclosing one; draws are not used as
+values; expressions have the right number of arguments; both blocks of an `if` return the same
+number of values; nodes, depth and parameters are within bounds; no draw uses a reserved stream
+name.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def check(graph: Graph) -> None:
-    """Check what types alone do not say: scopes, sorts of values, bounds.
+    """Check what types alone do not guarantee: scopes, sorts of values, bounds.
 
     Raises:
         BuildError: the graph is not well-formed.
@@ -51,18 +52,22 @@ def check(graph: Graph) -> None:
     for form in graph.forms:
         if form.output not in seen:
             raise BuildError(
-                f"graph: a form is given to {form.output!r}, which is no output, or has one already"
+                f"graph: form of {form.output!r}: expected the name of an output without another "
+                "form"
             )
         seen.remove(form.output)
         if form.form != "pad" and (form.multiple, form.fill, form.to) != (1, 0, "longest"):
             raise BuildError(
-                f"graph: output {form.output!r}: only pad has a multiple, a fill and a length"
+                f"graph: output {form.output!r}: only pad takes a multiple, a fill and a length"
             )
         if not abs(form.fill) <= MAX_INT:
-            raise BuildError(f"graph: output {form.output!r}: its fill {form.fill} is no number")
+            raise BuildError(
+                f"graph: output {form.output!r}: expected a finite fill up to {MAX_INT}, got "
+                f"{form.fill}"
+            )
     for number, call in enumerate(graph.unneeded):
         if any(isinstance(source, int) and source >= number for source in call.of):
-            raise BuildError(f"graph: unneeded call {number} uses a call that is not before it")
+            raise BuildError(f"graph: unneeded call {number} uses a call that does not precede it")
     if not graph.outputs:
         raise BuildError("graph: there are no outputs; return at least one named value")
 
@@ -93,7 +98,7 @@ class _Checker:
         match node:
             case Input() | Context():
                 if depth:
-                    raise BuildError(f"graph: {where}: inputs stand at the top level only")
+                    raise BuildError(f"graph: {where}: inputs are allowed only at the top level")
             case Const():
                 _check_const(node.value, where)
             case Draw():
@@ -134,8 +139,8 @@ class _Checker:
             if given is not None:
                 got = repr(node.params[name]) if name in node.params else "no such parameter"
                 raise BuildError(
-                    f"graph: {where}: parameter {name!r} of {node.op} varies: expected null in its "
-                    f"place, got {got}"
+                    f"graph: {where}: parameter {name!r} of {node.op} varies: expected null as its "
+                    f"value, got {got}"
                 )
 
     def apply(self, node: Apply, visible: dict[int, bool], where: str) -> None:
@@ -145,7 +150,7 @@ class _Checker:
         if node.results not in (1, len(node.to)) or not node.to:
             raise BuildError(
                 f"graph: {where}: expected one result for each of {len(node.to)} values (at least "
-                f"one), or one of all, got {node.results}"
+                f"one), or one for all of them, got {node.results}"
             )
 
     def expr(self, node: Expr, visible: dict[int, bool], where: str) -> None:
@@ -163,7 +168,7 @@ class _Checker:
         self.use(node.cond, visible, where, draws=False)
         if len(node.then.results) != len(node.orelse.results):
             raise BuildError(
-                f"graph: {where}: both blocks hand out the same number of values, got "
+                f"graph: {where}: expected both blocks to return the same number of values, got "
                 f"{len(node.then.results)} and {len(node.orelse.results)}"
             )
         for block in (node.then, node.orelse):
@@ -192,10 +197,10 @@ def _check_const(value: bool | int | float, where: str) -> None:
 
 
 def check_depth(data: object) -> None:
-    """Refuse plain data that is nested deeper than a graph can be; without recursion.
+    """Refuse plain data that is nested deeper than a graph can be, without recursion.
 
     Raises:
-        BuildError: it is.
+        BuildError: it is nested too deeply.
     """
     level: list[object] = [data]
     for _ in range(6 * MAX_DEPTH):

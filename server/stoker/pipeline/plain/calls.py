@@ -1,10 +1,11 @@
-"""Functions of ops called as plain Python: the arithmetic is machine code's, and so are the errors.
+"""Functions of ops called as plain Python, with the arithmetic and errors of machine code.
 
 Numbers that a kernel reads out of arrays are NumPy scalars, the sides of an array Python numbers:
-divided by zero the former warn, the latter raise. Machine code of a user's kernel raises for both,
-so here both do. Everything else that NumPy would warn of (an overflow, inf - inf, zeros among the
-divisors of a whole array) goes on in machine code, and here. What a function raises becomes an
-error that names op, sample and the user's line. numba-free; runs where the interpreter does.
+division by zero warns for the former and raises for the latter. Machine code of a user kernel
+raises for both, so both raise here. Everything else that NumPy would warn about (an overflow, inf -
+inf, zeros among the divisors of a whole array) continues in machine code, and here. An exception of
+a function becomes an error that names op, sample and the user's line. Runs where the interpreter
+does.
 """
 
 from __future__ import annotations
@@ -19,29 +20,29 @@ import numpy as np
 from stoker.jit.kernels import is_ours
 from stoker.ops.custom.foreign import CallError
 from stoker.pipeline.engine.faults import kernel_error
-from stoker.pipeline.planning.steps import Decision
+from stoker.pipeline.planning.decision import Decision
 from stoker.protocol.errors import StokerError
 from stoker.rng.row import Row
 
 _DIVISION: Final = re.compile(r" in scalar (divide|floor_divide|remainder|divmod)")
 FAR: Final = 2**40
-"""No side is as long; nan, and what is beyond it, stands as -1, which no bound allows."""
+"""An upper limit of sides; nan and values beyond it become -1, which no bound allows."""
 
 
 def call_plain(decision: Decision, what: str, fn: Callable[..., Any], row: Row, *args: Any) -> Any:
-    """Return what a function of an op gives.
+    """Return the result of a function of an op.
 
     Args:
-        decision: whose function it is.
-        what: which one it is, such as "draw" or "image kernel".
+        decision: the decision whose function it is.
+        what: the role of the function, such as "draw" or "image kernel".
         fn: the function.
-        row: for which row.
-        args: what it is called with; where it meets what NumPy warns of, it is called twice.
+        row: the row.
+        args: the arguments; on a division warning of NumPy the function is called a second time.
 
     Raises:
         BuildError: it raised; names op, sample and line.
         CallError: it is a user's Python function, which failed.
-        StokerError: what it raises of ours.
+        StokerError: Stoker's own errors that it raises.
     """
     if is_ours(fn):
         with np.errstate(all="ignore"):
@@ -60,17 +61,17 @@ def call_plain(decision: Decision, what: str, fn: Callable[..., Any], row: Row, 
     except Exception as error:
         by_zero = isinstance(error, FloatingPointError | ZeroDivisionError)
         did = "divides by zero" if by_zero else f"raised {type(error).__name__}: {error}"
-        remedy = "A kernel raises nothing: it tests a divisor before it divides"
+        remedy = "A kernel must not raise: test a divisor before dividing"
         raise kernel_error(decision, what, fn, row, f"{did}{_line(error)}", remedy) from error
 
 
 def whole_sides(sides: Any) -> tuple[int, ...]:
-    """Return a size that `out_size` gave as integers, as machine code takes it: nan is -1."""
+    """Return a size from `out_size` as integers, as machine code does: nan becomes -1."""
     return tuple(int(side) if -FAR < side < FAR else -1 for side in sides)
 
 
 def _line(error: Exception) -> str:
-    """Say in which line of a user's it happened."""
+    """Return the user's line where it happened, in words."""
     frames = [
         (frame.f_code.co_filename, line)
         for frame, line in traceback.walk_tb(error.__traceback__)

@@ -1,9 +1,9 @@
 """Decisions without pixels: what a pipeline would do to a row, from sizes and scalars alone.
 
-Draws are a function of the row, of sizes and, of a few ops, of boxes, so they can be had without
-decoding anything. The plan is walked like the interpreter does, but an image is only a shape, and
-no kernel of images runs; boxes and keypoints that are given are moved. Where a condition reads a
-number that an op made of pixels, the answer depends on them, and the error says so. numba-free.
+Draws depend on the row, on sizes and, for a few ops, on boxes, so they can be computed without
+decoding. The plan is walked as by the interpreter, but an image is only a shape, and image
+kernels do not run; boxes and keypoints that are given are moved. If a condition reads a number that
+an op computes from pixels, the answer depends on pixels, and the error says so.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.graph.statistics import STATISTICS
 from stoker.pipeline.plain.interpreter import Interpreter, Run
+from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
     ApplyStep,
     ConvertStep,
-    Decision,
     ExprStep,
     FoldStep,
     IfStep,
@@ -45,16 +45,16 @@ def decide(
 
     Args:
         plan: the plan.
-        row: which row.
+        row: the row.
         sizes: field -> (height, width), for the images and masks whose size differs per sample.
-        scalars: field -> number, for the labels and scalars that conditions read, and of boxes and
-            keypoints how many there are.
+        scalars: field -> number, for the labels and scalars that conditions read; for boxes and
+            keypoints their count.
         freeze: stream name -> integer or "epoch".
-        items: field -> records (n, words) of boxes or keypoints, for the decisions that look at
-            them; these need no count.
+        items: field -> records (n, words) of boxes or keypoints, for the decisions that read them;
+            these need no count.
 
     Raises:
-        UsageError: a size or scalar is missing, items are no records, a decision looks at items
+        UsageError: a size or scalar is missing, items are not records, a decision reads items
             that are not given, or a condition depends on pixels.
         SampleError: the sizes do not fit, or do not match each other.
     """
@@ -80,8 +80,8 @@ def _check_items(plan: Plan, items: Mapping[str, np.ndarray]) -> None:
         if given.shape[1:] != (words,) or given.ndim != 2 or given.dtype.name != state.dtype:
             raise UsageError(
                 f"decide: field {name!r} is {state}: expected its records in items, (n, {words}) "
-                f"{state.dtype}, got {given.dtype} of shape {given.shape}; if only how many there "
-                "are is known, give that number in scalars"
+                f"{state.dtype}, got {given.dtype} of shape {given.shape}; if only their number is "
+                "known, give it in scalars"
             )
 
 
@@ -108,16 +108,16 @@ def _stand_in(
 
 
 def shape_only(shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Return an array that has a shape and next to no memory."""
+    """Return an array that has a shape and almost no memory."""
     return np.broadcast_to(np.zeros((), physical(dtype)), shape)
 
 
 class _Dry(Run):
     """A run without kernels of pixels.
 
-    `unknown` holds the values that only pixels or items would tell, `blank` the boxes and keypoints
-    of which nothing but their number may be known. `counted` are the fields whose number is known,
-    `given` those that are there.
+    `unknown` holds the values that depend on pixels or items, `blank` the boxes and keypoints
+    of which at most the number is known. `counted` are the fields whose number is known, `given`
+    those whose records are given.
     """
 
     def __init__(
@@ -137,8 +137,8 @@ class _Dry(Run):
     def draw(self, decision: Decision) -> None:
         if decision.items in self.blank:
             raise UsageError(
-                f"decide: {decision.op.name} at {decision.site} looks at "
-                f"{decision.op.draws_from}: give the records of their field in items"
+                f"decide: {decision.op.name} at {decision.site} reads {decision.op.draws_from}: "
+                "give the records of their field in items"
             )
         super().draw(decision)
 
@@ -194,8 +194,8 @@ class _Dry(Run):
         if value in self.unknown:
             site = self.plan.graph.site(value)
             raise UsageError(
-                f"decide: a condition reads a number made of pixels or boxes at {site}, so the "
-                "parameters cannot be told without them: replay the sample instead (`stoker "
+                f"decide: a condition reads a number computed from pixels or boxes at {site}, so "
+                "the parameters are not known without them: replay the sample instead (`stoker "
                 "replay` without --params-only)"
             )
         return super().number(value)

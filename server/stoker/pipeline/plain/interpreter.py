@@ -1,9 +1,8 @@
 """The interpreter: a plan executed with NumPy, step by step. The oracle and the debug mode.
 
-It runs the plain form of every op's `draw`, `out_size` and kernel, gives every value memory of its
-own (so a fault of memory planning shows as a difference from the executor), and never imports
-numba. Bit for bit it computes what the executor computes, at a hundredth of the speed. Runs
-anywhere.
+It runs the plain form of every op's `draw`, `out_size` and kernel, gives every value its own memory
+(so a fault of memory planning shows as a difference from the executor), and never imports numba. It
+computes exactly the bytes of the executor, at a hundredth of the speed. Runs anywhere.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from stoker.pipeline.engine.interface import Freeze, check_freeze
 from stoker.pipeline.graph import expressions
 from stoker.pipeline.graph.statistics import STATISTICS, statistic
 from stoker.pipeline.plain.calls import call_plain, whole_sides
+from stoker.pipeline.planning.decision import Decision, made_for, source_of
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
     ApplyStep,
     ConstStep,
     ContextStep,
     ConvertStep,
-    Decision,
     DrawStep,
     ExprStep,
     FoldStep,
@@ -42,8 +41,6 @@ from stoker.pipeline.planning.steps import (
     Step,
     StoreSizedStep,
     StoreStep,
-    made_for,
-    source_of,
 )
 from stoker.pipeline.planning.tables import (
     as_record,
@@ -77,7 +74,7 @@ class Interpreter:
             freeze: stream name -> the integer that replaces (id, epoch, visit, view), or "epoch".
 
         Raises:
-            UnknownNameError: a freeze names no stream of the plan.
+            UnknownNameError: a freeze names a stream that the plan does not have.
             UsageError: a freeze is neither an integer nor "epoch".
         """
         self.plan = plan
@@ -93,7 +90,7 @@ class Interpreter:
 
         Raises:
             SampleError: sizes do not fit, or do not match each other.
-            UsageError: the number, dtype or rank of inputs or outputs is not the plan's.
+            UsageError: inputs or outputs differ from the plan in number, dtype or rank.
         """
         columns = check_arrays(self.plan, inputs, outputs)
         self.drawn = []
@@ -111,7 +108,7 @@ class Interpreter:
     def _store_sized(
         self, step: StoreSizedStep, row: Row, value: np.ndarray, outputs: Sequence[np.ndarray]
     ) -> None:
-        """Copy a value of a size of its own to the begin of its room; write its size."""
+        """Copy a value of its own size to the start of its room; write its size."""
         out, size = outputs[step.output], [value.shape[place] for place in step.varies]
         into = out.view(physical(out.dtype.name))
         if step.form.form != "pad":
@@ -126,7 +123,7 @@ class Interpreter:
         outputs[step.output + 1][...] = size
 
     def begin(self, row: Row, columns: Sequence[np.ndarray]) -> Run:
-        """Return a run over a row's inputs; a recorder gives one of its own."""
+        """Return a run over a row's inputs; a recorder overrides it."""
         return Run(self, row, columns)
 
     def records(self) -> list[dict[str, Any]]:
@@ -143,13 +140,13 @@ class Interpreter:
         ]
 
     def record_of(self, index: int) -> bytes | None:
-        """Return what a decision drew for the row computed last; see `Engine.record_of`."""
+        """Return what a decision drew for the last computed row; see `Engine.record_of`."""
         return self._records[f"d{index}"].tobytes() if index in self.drawn else None
 
     def draw(
         self, decision: Decision, row: Row, size: Sides, items: tuple[np.ndarray, ...] = ()
     ) -> None:
-        """Fill the record of a decision for a row; `items` has what it looks at, or nothing."""
+        """Fill the record of a decision for a row; `items` are those that it reads, if any."""
         op, index = decision.op, decision.index
         self._records[f"d{index}"] = np.zeros((), op.record)
         params, record = as_record(self._params, index), as_record(self._records, index)
@@ -158,12 +155,12 @@ class Interpreter:
         self.drawn.append(index)
 
     def rescale(self, decision: Decision, row: Row, sizes: tuple[int, int, int, int]) -> bool:
-        """Fill the record of a decision from that of its source; return whether there is one.
+        """Fill the record of a decision from that of its source; return whether that is possible.
 
         Args:
-            decision: one that is carried over.
-            row: for which row.
-            sizes: height and width that the source is for, and those that this one is for.
+            decision: a decision that is carried over.
+            row: the row.
+            sizes: height and width of the source decision, and of this one.
         """
         source = source_of(decision)
         self._records[f"d{decision.index}"] = self._records[f"d{source.index}"]
@@ -188,14 +185,14 @@ def key_of(decision: Decision, row: Row, freeze: dict[str, int | Literal["epoch"
 
 
 def size_of(value: Any) -> Sides:
-    """Return height and width of a value as ops see them; a vector is (n, 1), a number (1, 1)."""
+    """Return height and width of a value as ops see them; a vector is (n, 1), a scalar (1, 1)."""
     if not isinstance(value, np.ndarray):
         return 1, 1
     return value.shape[0], value.shape[1] if value.ndim > 1 else 1
 
 
 class Run:
-    """One row on its way; `env` holds arrays (a scalar that lies in memory is (1,)) and numbers."""
+    """The run of one row; `env` holds arrays (a scalar in memory is (1,)) and numbers."""
 
     def __init__(self, engine: Interpreter, row: Row, columns: Sequence[np.ndarray]) -> None:
         if engine.follower.active:
@@ -229,12 +226,12 @@ class Run:
             case IfStep():
                 self.branch(step)
             case StoreStep() | StoreSizedStep():
-                pass  # outputs are copied at the end, here: no value lies in the slot
+                pass  # outputs are copied at the end, here: no value is in the slot
             case _:
                 self.scalar(step)
 
     def take(self, step: InputStep) -> None:
-        """Take a field, if its size is within the bounds."""
+        """Take a field if its size is within bounds."""
         value, state = self.columns[step.column], self.plan.states[step.dst]
         if not fits(value.shape, state):
             raise sample_error(self.plan, self.row, step.check, size_of(value), (0, 0))
@@ -273,7 +270,7 @@ class Run:
         self.env[step.dst] = self.compute(step, shape)
 
     def compute(self, step: ApplyStep | FoldStep, shape: tuple[int, ...]) -> np.ndarray:
-        """Return what the kernel writes, read-only."""
+        """Return the result of the kernel, read-only."""
         dst = np.empty(shape, physical(self.plan.states[step.dst].dtype))
         params, record = self.engine.parts(step.decision)
         if isinstance(step, FoldStep):
@@ -295,12 +292,12 @@ class Run:
         dst = np.zeros(self.plan.states[step.dst].bound, src.dtype)
         visible = visible_word(self.plan.states[step.src])
         if step.kernel is not None:
-            told = (visible,) if step.kernel.visible else ()
-            args = src, dst, params, record, sizes, *told
+            extra = (visible,) if step.kernel.visible else ()
+            args = src, dst, params, record, sizes, *extra
             count = int(self.ask(decision, f"{step.kind} kernel", step.kernel.run, *args))
         else:
             numbers = self.ask(decision, "forward", step.forward, params, record, sizes)
-            with np.errstate(all="ignore"):  # damaged coordinates, as machine code has them
+            with np.errstate(all="ignore"):  # damaged coordinates pass, as in machine code
                 count = MOVERS[step.kind](src, dst, numbers, sizes, visible)
         if not 0 <= count <= len(src):
             raise sample_error(self.plan, self.row, step.check, (count, len(src)), (0, 0))
@@ -308,7 +305,7 @@ class Run:
         self.env[step.dst].flags.writeable = False
 
     def after(self, decision: Decision, height: int, width: int) -> tuple[int, ...]:
-        """Return the size that an op makes of a size."""
+        """Return the output size of an op for an input size."""
         params, record = self.engine.parts(decision)
         out_size = type(decision.op).out_size
         return whole_sides(self.ask(decision, "out_size", out_size, params, record, height, width))
@@ -325,7 +322,7 @@ class Run:
             self.env[join.dst] = self.env[join.then if taken else join.orelse]
 
     def number(self, value: int) -> Any:
-        """Return a scalar as a number, whether it lies in memory or not."""
+        """Return a scalar as a number, in memory or not."""
         found = self.env[value]
         return found[0] if isinstance(found, np.ndarray) else found
 
@@ -369,14 +366,14 @@ def _python(value: Any) -> Any:
 
 def _store(value: Any, out: np.ndarray) -> None:
     flat = out.view(physical(out.dtype.name))
-    if np.shape(value)[1:] == out.shape[1:] and np.ndim(value) > 1:  # items: as many as there are
+    if np.shape(value)[1:] == out.shape[1:] and np.ndim(value) > 1:  # items: only the existing ones
         flat[: len(value)] = value
     else:
         flat[...] = np.reshape(value, out.shape)
 
 
 def fits(shape: tuple[int, ...], state: State) -> bool:
-    """Whether a value of that shape is one of the state; a scalar has shape (1,)."""
+    """Whether a value of that shape fits the state; a scalar has shape (1,)."""
     if not state.shape:
         return shape == (1,)
     return len(shape) == len(state.shape) and all(
@@ -388,11 +385,10 @@ def fits(shape: tuple[int, ...], state: State) -> bool:
 def check_arrays(
     plan: Plan, inputs: Sequence[Any], outputs: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
-    """Return the inputs as arrays, contiguous and of their dtypes; a scalar becomes (1,).
+    """Return the inputs as contiguous arrays of their dtypes; a scalar becomes (1,).
 
     Raises:
-        UsageError: the number, dtype or rank of inputs, or dtype or shape of outputs, is not the
-        plan's.
+        UsageError: inputs or outputs differ from the plan in number, dtype, rank or shape.
     """
     if len(inputs) != len(plan.fields) or len(outputs) != len(plan.outputs):
         raise UsageError(

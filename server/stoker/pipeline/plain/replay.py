@@ -1,10 +1,10 @@
 """Replaying a row: the interpreter, with every decision and every value kept.
 
-The steps of a replay are the decisions of the plan, in its order, also those in branches that were
-not taken. The outputs are the interpreter's, so they are the bytes that a batch delivers. Values
-are kept as they are, read-only; no copy is made of them, since the interpreter gives every value
-memory of its own. What batch ops do to a row is added by `with_mixes`, for whoever has the other
-rows. numba-free; runs anywhere.
+The steps of a replay are the decisions of the plan, in its order, including those in branches that
+were not taken. The outputs are the interpreter's, so they are the bytes that a batch delivers.
+Values are kept as they are, read-only, without copies, since the interpreter gives every value its
+own memory. `with_mixes` adds what batch ops do to a row, for callers that have the other rows. Runs
+anywhere.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from stoker.ops.contract.units import switch_of, unit_of
 from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.graph.schedule import Moment
 from stoker.pipeline.plain.interpreter import Interpreter, Run
+from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
     ApplyStep,
     ConvertStep,
-    Decision,
     DrawStep,
     FoldStep,
     IfStep,
@@ -47,19 +47,19 @@ def replay(
     freeze: Freeze | None = None,
     damage: Mapping[str, str] | None = None,
 ) -> Replay:
-    """Compute a row and return all that happened to it, before batch ops.
+    """Compute a row and return everything that happened to it, before batch ops.
 
     Args:
         plan: the plan.
-        row: which row.
-        inputs: one for each of `plan.fields`, as `Engine.run` takes them; not kept, but copied.
+        row: the row.
+        inputs: one for each of `plan.fields`, as `Engine.run` takes them; copied.
         freeze: stream name -> the integer that replaces (id, epoch, visit, view), or "epoch".
-        damage: field -> why a picture is black outside of what the row reads.
+        damage: field -> why an image is black outside of what the row reads.
 
     Raises:
         SampleError: the sample does not fit the plan.
-        UnknownNameError: a freeze names no stream of the plan.
-        UsageError: the number, dtype or rank of inputs is not the plan's.
+        UnknownNameError: a freeze names a stream that the plan does not have.
+        UsageError: inputs differ from the plan in number, dtype or rank.
     """
     engine = _Recorder(plan, freeze)
     outputs = [np.zeros(o.shape, o.dtype) for o in plan.outputs]
@@ -86,7 +86,7 @@ def with_mixes(
     rows: Sequence[Sequence[np.ndarray]],
     records: Mapping[int, np.ndarray],
 ) -> Replay:
-    """Return a replay of a row with what batch ops made of it.
+    """Return a replay of a row with the results of batch ops added.
 
     Args:
         found: the replay, which ends before all batch ops.
@@ -139,14 +139,14 @@ def _is_of(name: str, output: Output) -> bool:
 
 
 def _field(names: Mapping[int, str], number: int | None, output: Output) -> str:
-    """Return the name of the field that a value was made of, the output's if it was of none."""
+    """Return the field that a value was made of, or the output's name if there is none."""
     name = names.get(-1 if number is None else number, "")
     known = name.rpartition(".")[0] if output.items and "." in name else name
     return known or output.name
 
 
 def _kept(row: Sequence[np.ndarray], place: int, *, items: bool) -> np.ndarray:
-    """Return a copy of an output; of boxes and keypoints the items that there are."""
+    """Return a copy of an output; of boxes and keypoints only the existing items."""
     return np.array(row[place][: int(row[place + 1])] if items else row[place])
 
 
@@ -163,7 +163,7 @@ class _Recorder(Interpreter):
         """Yield one step for each decision of the plan."""
         for decision in self.plan.decisions:
             if decision.source is not None:
-                continue  # it belongs to that one's step
+                continue  # it belongs to the step of that decision
             yield self._step(decision, decision.index in self.drawn)
 
     def _step(self, decision: Decision, made: bool) -> ReplayStep:
@@ -187,7 +187,7 @@ class _Recorder(Interpreter):
         )
 
     def _is_off(self, decision: Decision, record: dict[str, Any]) -> bool:
-        """Whether an op's probability was not hit: its switch says so, or it changed nothing."""
+        """Whether an op did nothing by its probability: its switch is off, or nothing changed."""
         switch = switch_of(decision.op)
         if switch is not None:
             return not record[switch]
@@ -196,7 +196,7 @@ class _Recorder(Interpreter):
         return all(map(self.run_of_row.unchanged, self.run_of_row.values[decision.index]))
 
     def _settings(self, decision: Decision) -> dict[str, Any]:
-        """Return the op's parameters, those of a schedule as at the row's place."""
+        """Return the op's parameters; those of a schedule at the row's place."""
         if decision.schedule is None:
             return dict(decision.op.params_data())
         row = self.run_of_row.row
@@ -222,14 +222,14 @@ class _Recorder(Interpreter):
 
 
 class _Recording(Run):
-    """A run that keeps what it makes.
+    """A run that keeps all its values.
 
     Attributes:
         fields: the fields that were taken.
-        values: index of a decision -> what its applies made, in order.
-        origin: value number -> number of the recorded value that it is, through joins and
-            conversions; absent for scalars that are computed.
-        passed_over: index of a decision that was not made -> why.
+        values: index of a decision -> the results of its applies, in order.
+        origin: value number -> number of the recorded value that it equals, through joins and
+            conversions; absent for computed scalars.
+        passed_over: index of a decision that was not made -> the reason.
     """
 
     def __init__(self, engine: Interpreter, row: Row, columns: Sequence[np.ndarray]) -> None:
@@ -241,7 +241,7 @@ class _Recording(Run):
         self._names: dict[int, str] = {}
 
     def unchanged(self, value: ReplayValue) -> bool:
-        """Whether a value is what it was made of."""
+        """Whether a value equals what it was made of."""
         known = [*self.fields, *(v for values in self.values.values() for v in values)]
         before = [v.array for v in known if (v.number, v.name) == (value.of, value.name)]
         return bool(before) and np.array_equal(value.array, before[0])
@@ -259,7 +259,7 @@ class _Recording(Run):
         self._result(step)
 
     def _result(self, step: ApplyStep | FoldStep | ItemsStep) -> None:
-        """Keep what a step made; of a fold, as made of the first of its values."""
+        """Keep the result of a step; for a fold, with the first of its values as the source."""
         of = self.origin.get(step.srcs[0])
         name = self._names.get(of, "") if of is not None else ""
         decision = step.decision.source or step.decision

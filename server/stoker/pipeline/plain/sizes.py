@@ -1,7 +1,7 @@
-"""Sizes of padded outputs in plain Python: the interpreter over pictures without memory.
+"""Sizes of padded outputs in plain Python: the interpreter over images without memory.
 
-The oracle of `compiled.sizes`: it executes those of the plan's steps that sizes follow from,
-by the interpreter's own rules, on arrays that have a shape and no pixel. numba-free.
+The oracle of `compiled.sizes`: it executes the plan's steps that sizes depend on, by the
+interpreter's own rules, on arrays that have a shape but no pixels.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.plain.decisions import shape_only
 from stoker.pipeline.plain.interpreter import Interpreter, Run, size_of
+from stoker.pipeline.planning.decision import made_for, source_of
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.sizing import Sizing, sizing_of
 from stoker.pipeline.planning.steps import (
@@ -25,8 +26,6 @@ from stoker.pipeline.planning.steps import (
     InputStep,
     RescaleStep,
     Step,
-    made_for,
-    source_of,
 )
 from stoker.rng.row import Row, row_of
 
@@ -67,7 +66,7 @@ class PlainSizes:
 
 
 class _SizeRun(Run):
-    """A row of which nothing but sizes and what they follow from is computed."""
+    """A row for which only sizes, and what they depend on, are computed."""
 
     def __init__(
         self, engine: Interpreter, row: Row, columns: Sequence[np.ndarray], sizing: Sizing
@@ -94,13 +93,13 @@ class _SizeRun(Run):
             super().step(step)
 
     def rescale(self, step: RescaleStep) -> None:
-        """Carry a decision over; whether it can be is checked when the pixels are there."""
+        """Carry a decision over; whether that is possible is checked when pixels are available."""
         values = made_for(source_of(step.decision)), made_for(step.decision)
         left, right = (size_of(self.env[value]) for value in values)
         self.engine.rescale(step.decision, self.row, (*left, *right))
 
     def take(self, step: InputStep) -> None:
-        """Take a field; sizes are checked when its pixels are there."""
+        """Take a field; sizes are checked when its pixels are available."""
         self.env[step.dst] = self.columns[step.column]
 
     def compute(self, step: ApplyStep | FoldStep, shape: tuple[int, ...]) -> np.ndarray:
@@ -108,12 +107,12 @@ class _SizeRun(Run):
         return shape_only(shape, self.plan.states[step.dst].dtype)
 
     def convert(self, step: ConvertStep) -> None:
-        """Copy a number; anything else has the size of what it is copied from."""
+        """Copy a number; any other value has the size of its source."""
         if step.dst in self._sizing.numbers:
             super().convert(step)
 
     def branch(self, step: IfStep) -> None:
-        """Execute one of two blocks; join what counts."""
+        """Execute one of two blocks; join the values that count."""
         taken = bool(self.number(step.cond) != 0)
         self.steps(step.then if taken else step.orelse)
         for join in step.joins:
@@ -126,7 +125,7 @@ class _SizeRun(Run):
 
 
 class _Env(dict[int, Any]):
-    """Values by number; one that is not there is as large as its root."""
+    """Values by number; a missing one has the size of its root."""
 
     def __init__(self, roots: Mapping[int, int]) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Boxes that rows read, in plain Python: the oracle of `stoker.pipeline.compiled.windows`.
 
-The reference and replay ask it where a worker asks machine code, since what a row reads of a
-picture decides whether the picture is bad. numba-free.
+The reference and replay use it where a worker uses machine code, since the box that a row reads of
+an image decides whether the image is bad.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.plain.calls import call_plain
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.boxes import Box, field_values, wanted_windows
+from stoker.pipeline.planning.decision import Decision, made_for
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.steps import Decision, made_for
 from stoker.rng.row import Row
 
 
@@ -22,8 +22,8 @@ class PlainWindows:
     """Computes the boxes that rows of a plan read; see `stoker.pipeline.compiled.windows.Windows`.
 
     Attributes:
-        fields: the fields that it knows boxes of, in the order of `boxes`.
-        sized: the fields whose sizes it asks for.
+        fields: the fields whose boxes it computes, in the order of `boxes`.
+        sized: the fields whose sizes it needs.
     """
 
     def __init__(self, plan: Plan, wanted: Collection[str], freeze: Freeze | None = None) -> None:
@@ -48,7 +48,7 @@ class PlainWindows:
         size: Sides,
         sizes: Mapping[str, tuple[int, int]],
     ) -> Box:
-        """Return the box round those that the decisions say."""
+        """Return the box around those that the decisions give."""
         read = [self._read(decision, row, size, sizes) for decision in decisions]
         top, left = min(box[0] for box in read), min(box[1] for box in read)
         bottom, right = max(box[0] + box[2] for box in read), max(box[1] + box[3] for box in read)

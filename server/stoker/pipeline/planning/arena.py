@@ -1,31 +1,31 @@
-"""Memory planning: where every value lies, decided before the first sample.
+"""Memory planning: where every value is stored, decided before the first sample.
 
-A value that an op makes lies in a *region*: bytes of the scratch arena, or the row of an output.
-Regions live from the step that first writes them to the last step that reads them, through every
-alias (a join is an alias of what its branches hand out). Regions that live at different times
-share bytes; offsets are multiples of 64. A kernel that may run in place on a value that nobody
-reads afterwards shares its region. A region whose last reader is an output lies in the output's
-row, so the final op writes the slot itself and nothing is copied; other outputs are copied by
-their `StoreStep`.
+A value that an op makes is stored in a *region*: bytes of the scratch arena, or the row of an
+output. Regions live from the step that first writes them to the last step that reads them, through
+every alias (a join is an alias of the values that its branches return). Regions that live at
+different times share bytes; offsets are multiples of 64. A kernel that may run in place shares the
+region of its source if nobody reads the source afterwards. If the last reader of a region is an
+output, the region is the output's row, so the final op writes the slot itself and nothing is
+copied; other outputs are copied by their `StoreStep`.
 
-Steps are numbered in the order of writing, `then` before `else`. What two blocks of one `if` make
-is never there at once, so it shares bytes, also where it is read after the `if`: a choice of fifty
-transforms needs the memory of one. Inputs are never written.
+Steps are numbered in the order of writing, `then` before `else`. Values of the two blocks of one
+`if` never exist at the same time, so they share bytes, even if they are read after the `if`: a
+choice of fifty transforms needs the memory of one. Inputs are never written.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from stoker.ops.contract.op import State, same_size
+from stoker.ops.contract.op import same_size
+from stoker.pipeline.planning.bound import Bound
+from stoker.pipeline.planning.checks import Location
 from stoker.pipeline.planning.steps import (
     ApplyStep,
     ConvertStep,
     FoldStep,
     IfStep,
     ItemsStep,
-    Location,
     Path,
     Step,
     StoreStep,
@@ -34,25 +34,16 @@ from stoker.pipeline.planning.steps import (
 from stoker.protocol.layout import ALIGN
 
 _Makers = ApplyStep | FoldStep | ItemsStep | ConvertStep
-"""Steps whose result has memory of its own."""
+"""Steps whose result has its own memory."""
 _Kernels = ApplyStep | FoldStep
-"""Those that run kernels of images, masks and arrays, with scratch memory."""
-
-
-class Bound(Protocol):
-    """What memory planning reads of a binder."""
-
-    steps: tuple[Step, ...]
-    states: dict[int, State]
-    registers: set[int]
-    fields: dict[str, int]
+"""Steps that run kernels of images, masks and arrays, with scratch memory."""
 
 
 @dataclass
 class Region:
-    """Bytes that one value, or several one after the other, live in; times are step numbers.
+    """Bytes that hold one value, or several one after the other; times are step numbers.
 
-    `path` is the block in which it is first written: the branches taken on the way there.
+    `path` is the block of the first write: the branches taken on the way there.
     """
 
     size: int
@@ -80,7 +71,7 @@ class _Event:
 
 
 def lay_out(bound: Bound) -> ArenaLayout:
-    """Give every value its place and leave out the stores that have become needless."""
+    """Give every value its place and remove the stores that are no longer needed."""
     return _Planner(bound).lay_out()
 
 
@@ -141,7 +132,7 @@ class _Planner:
         self.regions[step.dst] = Region(size, event.time, death, event.path, [step.dst])
 
     def in_place(self, step: ApplyStep, time: int) -> Region | None:
-        """Return the region that a step may write while it reads it, if there is one."""
+        """Return the region that a step may write while it reads it, if any."""
         states, roots = self.bound.states, self.roots.get(step.src, frozenset())
         if not step.kernel.in_place or len(roots) != 1 or self._is_input_alias(step.src):
             return None
@@ -152,7 +143,7 @@ class _Planner:
         return self.regions[root] if same and keeps and self.last[root] == time else None
 
     def _is_input_alias(self, value: int) -> bool:
-        """Whether a value may be an input: a join whose branches did not all make it."""
+        """Whether a value may be an input: a join where not every branch made the value."""
         pending, seen = [value], set()
         while pending:
             current = pending.pop()
@@ -226,7 +217,7 @@ def _pack(regions: list[Region]) -> tuple[dict[int, int], int]:
 
 
 def _exclude_each_other(one: Path, other: Path) -> bool:
-    """Whether two blocks lie in different branches of one `if`, so that only one of them runs."""
+    """Whether two blocks are in different branches of one `if`, so that only one of them runs."""
     for branch, other_branch in zip(one, other, strict=False):
         if branch.choice != other_branch.choice:
             return False

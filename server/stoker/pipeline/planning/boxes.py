@@ -1,30 +1,24 @@
-"""Which fields a plan reads only boxes of, and the decisions that say which boxes.
+"""The fields of which a plan reads only boxes, and the decisions that choose the boxes.
 
-A decision is a function of the row and of sizes, and sizes are in the dataset's side columns. So
-where every use of a field is an op that reads a box of it (`Op.reads`), or its height and width
-alone, the box can be computed before the image is decoded. Pure functions of a plan.
+A decision depends on the row and on sizes only, and sizes are in the dataset's side columns. So if
+every use of a field is an op that reads a box of it (`Op.reads`), or only its height and width, the
+box can be computed before the image is decoded. Pure functions of a plan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from stoker.pipeline.planning.decision import Decision, made_for
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.steps import (
-    ApplyStep,
-    Decision,
-    InputStep,
-    Step,
-    made_for,
-    walk,
-)
+from stoker.pipeline.planning.steps import ApplyStep, InputStep, Step, walk
 
 Box = tuple[int, int, int, int]
 """(top, left, height, width) in pixels."""
 
 
 def windowed(plan: Plan) -> dict[str, tuple[Decision, ...]]:
-    """Return the fields of which a plan reads only boxes: field -> the decisions that say which."""
+    """Return the fields of which a plan reads only boxes: field -> decisions that choose them."""
     values = field_values(plan)
     found: dict[str, dict[int, Decision]] = {name: {} for name in values.values()}
     for value, decision in _uses(plan.steps):
@@ -46,10 +40,10 @@ def field_values(plan: Plan) -> dict[int, str]:
 def wanted_windows(
     plan: Plan, wanted: Collection[str]
 ) -> tuple[dict[str, tuple[Decision, ...]], tuple[str, ...]]:
-    """Return `windowed` of the wanted fields, and the fields whose sizes say which boxes.
+    """Return `windowed` of the wanted fields, and the fields whose sizes decide the boxes.
 
-    The latter begin with the former. A field that follows a decision for another one in parts of
-    its sides needs the size of both.
+    The latter begin with the former. A field whose decision is scaled from another field needs the
+    size of both.
     """
     values = field_values(plan)
     found = {name: some for name, some in windowed(plan).items() if name in wanted}
@@ -66,6 +60,6 @@ def _uses(steps: tuple[Step, ...]) -> Iterator[tuple[int, Decision | None]]:
 
 
 def _bounds(decision: Decision) -> bool:
-    """Whether a decision says which box of a picture is read, and can be had from its size."""
+    """Whether a decision chooses the box of an image to read, and follows from the image's size."""
     from_sizes = decision.schedule is None and decision.items is None
     return type(decision.op).reads is not None and from_sizes

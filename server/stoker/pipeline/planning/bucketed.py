@@ -1,8 +1,8 @@
-"""A pipeline for one bucket: the bucket's size is a number then, and every shape that follows it.
+"""A pipeline for one bucket: the bucket's size becomes a number, and so does every shape after it.
 
 All rows of a batch have one bucket, so a plan is bound for each. The facts `bucket_height` and
-`bucket_width` of a graph, or `bucket_length`, become constants, and ops whose parameters followed
-nothing else become plain ones. The pipeline id is that of the graph as it was written. numba-free.
+`bucket_width` of a graph, or `bucket_length`, become constants, and ops whose parameters follow
+only these become plain ones. The pipeline id is that of the graph as it was written.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from stoker.protocol.errors import BuildError, UsageError
 
 
 class Size(NamedTuple):
-    """Size of a bucket's outputs in pixels; of a bucket of sequences the length, and height 0."""
+    """Size of a bucket's outputs in pixels; for a bucket of sequences the length, and height 0."""
 
     height: int
     width: int
 
     @property
     def facts(self) -> dict[str, int]:
-        """What a pipeline may read of it, by name."""
+        """The facts that a pipeline may read of it, by name."""
         if not self.height:
             return {"bucket_length": self.width}
         return {"bucket_height": self.height, "bucket_width": self.width}
 
 
 def given_size(bucket: tuple[int, int] | int | None) -> Size | None:
-    """Return the size of a bucket that a user names: (width, height), or a length.
+    """Return the bucket size that a user passed: (width, height), or a length.
 
     Raises:
         UsageError: it is neither.
@@ -53,11 +53,11 @@ def reads_bucket(graph: Graph) -> bool:
 
 
 def in_bucket(graph: Graph, size: Size | None) -> Graph:
-    """Return a graph in normal form as it is for the samples of one bucket.
+    """Return a graph in normal form, specialized for the samples of one bucket.
 
     Args:
         graph: in normal form.
-        size: of the bucket; None where there are none.
+        size: of the bucket; None without buckets.
 
     Raises:
         BuildError: the pipeline reads the size of a bucket, and there is none.
@@ -68,8 +68,8 @@ def in_bucket(graph: Graph, size: Size | None) -> Graph:
         raise BuildError(
             "the pipeline reads the size of the sample's bucket (fit_bucket, fit_length, "
             "ctx.bucket_height, ctx.bucket_width, ctx.bucket_length), and there are no buckets: "
-            "give buckets= to the Loader, bucket=(width, height) or a length where one sample is "
-            "computed, or --bucket to a command"
+            "pass buckets= to the Loader, bucket=(width, height) or a length to compute one "
+            "sample, or --bucket to a command"
         )
     known = size.facts
     missing = facts_read(graph).intersection(OF_BUCKET).difference(known)
@@ -93,7 +93,7 @@ def _settled(nodes: tuple[Node, ...], formulas: Formulas) -> tuple[Node, ...]:
 
 
 def _settle(node: Node, formulas: Formulas) -> Node:
-    """Return a node with its schedule worked out, if that follows nothing any more."""
+    """Return a node with its schedule evaluated, if it is constant now."""
     if isinstance(node, If):
         blocks = [Block(_settled(b.nodes, formulas), b.results) for b in (node.then, node.orelse)]
         return If(node.cond, *blocks)

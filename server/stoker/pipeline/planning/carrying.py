@@ -1,4 +1,4 @@
-"""Whether a decision can be carried over to another size, as `relative=True` asks; numba-free."""
+"""Whether a decision can be carried over to another size, as `relative=True` asks."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 import numpy as np
 
 from stoker.ops.contract.op import State
+from stoker.pipeline.planning.decision import Decision, made_for, source_of
 from stoker.pipeline.planning.declared import params_of
-from stoker.pipeline.planning.steps import Decision, made_for, source_of
 
 
 def refusal(decision: Decision, states: Mapping[int, State]) -> str | None:
-    """Say why a decision is not carried over from the size of its source, and what to do.
+    """Return why a decision cannot be carried over from the size of its source, and the remedy.
 
     Args:
         decision: one that has a source.
         states: value -> its state.
 
     Returns:
-        None if it is, or if that follows from the sizes of each row.
+        None if it can be, or if that depends on the sizes of each row.
     """
     op, rule = decision.op, decision.op.rescale
     if rule is None:
         return (
-            f"what {op.name} decides is said in pixels, which have no meaning at another size, so "
+            f"{op.name} decides in pixels, which have no meaning at another size, so "
             "it cannot take relative=True. Resize one of them first, or give each its own call and "
             "stream"
         )
@@ -37,6 +37,6 @@ def refusal(decision: Decision, states: Mapping[int, State]) -> str | None:
     if rule(params, record, (*first.bound[:2], *other.bound[:2])):
         return None
     return (
-        "with relative=True its values have sides of one ratio, up to the rounding of a side. "
-        "Resize or crop one of them first"
+        "with relative=True, its values must have the same ratio of height to width, up to "
+        "rounding. Resize or crop one of them first"
     )

@@ -1,9 +1,9 @@
-"""What an op declares, checked before memory is laid out by it.
+"""Checks of an op's declarations, before memory is laid out by them.
 
 Compiled code calls kernels by address, with views whose sides come from states. So a state that
-contradicts itself, or a parameter record of another layout, would be memory that nobody owns. All
-that a class of a user's says is therefore looked at once, when a pipeline is bound. What a kernel
-does with its views is not seen here; the guarded engine looks at that. numba-free.
+contradicts itself, or a parameter record of another layout, would read or write foreign memory.
+All declarations of a user class are therefore checked once, when a pipeline is bound. How a
+kernel uses its views is not checked here; the guarded engine does that.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from stoker.protocol.items import DTYPES
 MAX_RANK: Final = 5
 
 MOST_BYTES: Final = 2**40
-"""Of one value or of the scratch of one call; more is a slip of the pen."""
+"""Limit for one value, or the scratch of one call; more is surely a mistake."""
 RANKS: Final = {
     "image": (3,), "mask": (2,), "label": None, "scalar": None, "array": None, "bytes": (1,)
 }  # fmt: skip
-"""Kinds that a kernel can make -> how many sides they have; None: any number."""
+"""Kinds that a kernel can make -> their number of sides; None: any number."""
 
 
 def check_class(op: type[Op]) -> None:
-    """Refuse an op whose class attributes are not what the contract says.
+    """Refuse an op whose class attributes break the contract.
 
     Raises:
-        BuildError: naming the attribute, what was expected and what came.
+        BuildError: names the attribute, what was expected and what came.
     """
     for name in ("parameters", "record"):
         dtype = getattr(op, name)
@@ -55,7 +55,7 @@ def params_of(op: Op) -> np.ndarray:
     """Return the run-time parameters of an op.
 
     Raises:
-        BuildError: `params` gives something else than one record of the dtype `parameters`.
+        BuildError: `params` does not return one record of the dtype `parameters`.
     """
     made: Any = op.params()
     if not (
@@ -73,8 +73,8 @@ def declared(op: Op, given: tuple[State, ...]) -> tuple[State, int]:
     """Return the state that an op declares for one kernel's result, and its scratch bytes.
 
     Raises:
-        BuildError: it declares anything else, or a state that contradicts itself.
-        StokerError: what `declare` itself raises, for states that it has no rule for.
+        BuildError: the declaration has another form, or its state contradicts itself.
+        StokerError: raised by `declare` itself for states that it has no rule for.
     """
     answer = _asked(op, "declare", lambda: op.declare(given))
     pair = isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], tuple)
@@ -86,7 +86,7 @@ def declared(op: Op, given: tuple[State, ...]) -> tuple[State, int]:
         )
     (state,), scratch = answer
     if state.kind not in RANKS or state.items:
-        raise _fault(op, state, f"a kernel makes {', '.join(RANKS)}, and no items")
+        raise _fault(op, state, f"a kernel makes {', '.join(RANKS)}, but not items")
     ranks = RANKS[state.kind]
     if ranks is not None and len(state.shape) not in ranks:
         raise _fault(op, state, f"{state.kind} has {ranks[0]} sides")
@@ -100,11 +100,11 @@ def declared(op: Op, given: tuple[State, ...]) -> tuple[State, int]:
 
 
 def declared_items(op: Op, given: State) -> State:
-    """Return the state that an op declares of the boxes or keypoints that come out.
+    """Return the state that an op declares for the boxes or keypoints it returns.
 
     Raises:
-        BuildError: fewer items than go in, or items of other words that nobody writes.
-        StokerError: what `declare_items` itself raises.
+        BuildError: fewer items than in the input, or items of other words that nobody writes.
+        StokerError: raised by `declare_items` itself.
     """
     state = _asked(op, "declare_items", lambda: op.declare_items(given))
     if not isinstance(state, State) or state.kind != given.kind or not state.items:
@@ -113,18 +113,18 @@ def declared_items(op: Op, given: State) -> State:
         )
     moved = given.kind not in op.items
     if state.bound[0] < given.bound[0] or (moved and state.bound[1:] != given.bound[1:]):
-        raise _fault(op, state, f"{given} goes in, and all of it may stay")
+        raise _fault(op, state, f"{given} goes in, and all of it may remain")
     _check_state(op, state)
     return state
 
 
 def fault_of(state: State) -> str | None:
-    """Say how a state contradicts itself, if it does."""
+    """Return how a state contradicts itself, if it does."""
     return next((why for holds, why in _rules(state) if not holds), None)
 
 
 def _rules(state: State) -> Iterator[tuple[bool, str]]:
-    """Yield what holds of a state, and the rule in words; each relies on those before it."""
+    """Yield whether a state keeps each rule, and the rule in words; rules rely on earlier ones."""
     yield len(state.shape) == len(state.bound), "it has a bound for each side"
     sides = zip(state.shape, state.bound, strict=True)
     yield all(_is_whole(bound) and bound >= 0 for bound in state.bound), "bounds are counts"
@@ -144,7 +144,7 @@ def _check_state(op: Op, state: State) -> None:
 
 
 def _asked(op: Op, name: str, body: Callable[[], Any]) -> Any:
-    """Call a method of an op; what a user's code raises becomes an error with its name."""
+    """Call a method of an op; an exception of user code becomes an error with the op's name."""
     try:
         return body()
     except StokerError:

@@ -1,9 +1,9 @@
-"""Outputs with a form: which sides of their rows may differ, and whether the form can be.
+"""Outputs with a form: which sides of their rows may differ, and whether the form fits.
 
-The sides that vary are the first ones: height and width of images and masks, also where a dataset
-happens to have them alike, so that a batch looks the same over any dataset; of other values those
-up to the last that differs, the first at least. Rows of a list may differ in every side. Runs
-wherever a plan is made; numba-free.
+The sides that vary are the first ones. For images and masks these are height and width, even if
+they are equal in a dataset, so that a batch looks the same over any dataset; for other values they
+are those up to the last that differs, at least the first. Rows of a list may differ in every side.
+Runs wherever a plan is made.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from stoker.protocol.layout import Output
 
 
 def formed_output(form: Form, state: State) -> Output:
-    """Return what a batch holds of a value that is delivered in a form.
+    """Return what a batch holds for a value that is delivered in a form.
 
     Raises:
         BuildError: a value of that state cannot have the form.
     """
     if state.items:
         raise BuildError(
-            f"{state.kind} are delivered as values and offsets, and have no other form: return "
-            "them as they are"
+            f"{state.kind} are delivered as values and offsets, and cannot have another form: "
+            "return them as they are"
         )
     if not state.shape:
         raise BuildError(
-            f"{state} is one number, which has no form ({form.form}): return it as it is"
+            f"{state} is one number, which cannot have a form ({form.form}): return it as it is"
         )
     varies = _varies(form, state)
     free = [place for place, side in enumerate(state.shape) if side is None]

@@ -1,10 +1,10 @@
-"""Where branches meet: which state has a value that came from one of two blocks.
+"""Joins: the state of a value that comes from one of two blocks.
 
 dtypes are promoted as NumPy promotes them (uint8 with float32 gives float32, values unchanged),
 scalars to bool, int64 or float64. An image or array (H, W) joins (H, W, 1). Images and masks of
-different heights and widths join to a size that differs from sample to sample. Everything else that
-differs is refused, but for a value that nothing reads and that is delivered as a list: its rows may
-differ in any side, so gray may join red, green and blue there.
+different heights and widths join to a size that differs from sample to sample. All other
+differences are refused, except for a value that nothing reads and that is delivered as a list: its
+rows may differ in any side, so gray images may join RGB images there.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ def listed_values(graph: Graph) -> frozenset[int]:
 
 
 def join_states(left: State, right: State, *, listed: bool = False) -> State:
-    """Return the state of a value that has one state or the other.
+    """Return the state of a value that has one of two states.
 
     Args:
-        left: of one branch.
-        right: of the other.
+        left: state in one branch.
+        right: state in the other.
         listed: whether the value is delivered as a list.
 
     Raises:
-        BuildError: they cannot join; the message says why and what to change.
+        BuildError: they cannot join; the message has the reason and the remedy.
     """
     if not left.shape and not right.shape:
         dtype = np.result_type(widened(left.dtype), widened(right.dtype)).name
@@ -58,13 +58,13 @@ def join_states(left: State, right: State, *, listed: bool = False) -> State:
             f"one is {left.kind}, the other is {right.kind}; give both branches the same kind"
         )
     if left.items != right.items:
-        raise BuildError(f"items of other fields do not join: {left} and {right}")
+        raise BuildError(f"items with other fields cannot join: {left} and {right}")
     left, right = _with_channel(left, right, listed), _with_channel(right, left, listed)
     alike = listed or left.shape[2:] == right.shape[2:]
     if len(left.shape) != len(right.shape) or not alike:
         raise BuildError(
             "their shapes differ; convert one branch with an op (to_gray, to_rgb, ...), or deliver "
-            "what comes of them by outputs.as_list, with no op behind"
+            "the joined value by outputs.as_list, without a later op"
         )
     if left.kind not in IMAGE_KINDS and left.shape != right.shape and not listed:
         raise BuildError("their shapes differ; give both branches one shape")
@@ -86,7 +86,7 @@ def _promoted(left: str, right: str) -> str:
     if left == right:
         return left
     if "float16" in (left, right):
-        raise BuildError(f"{left} and {right} do not join; make both branches float16")
+        raise BuildError(f"{left} and {right} cannot join; make both branches float16")
     dtype = np.result_type(left, right).name
     if dtype not in DTYPES:
         raise BuildError(f"{left} and {right} have no common dtype")

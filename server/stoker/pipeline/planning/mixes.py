@@ -1,10 +1,10 @@
-"""Mixes of a plan: the batch ops at the end of a pipeline, taken out of what a row computes.
+"""Mixes of a plan: the batch ops at the end of a pipeline, separated from the row computation.
 
 A batch op reads finished rows, so an engine never runs one: it computes each output as it is before
-the first batch op, and draws the decisions. A `Mix` says what is done to the outputs afterwards,
-by `engine.mixer`. Mixes run one after the other, in the order of their decisions. One that
-stands in a branch is done to the rows whose engine made its decision; what it reads of another row
-is what there is before the branch, so alternatives never read each other.
+the first batch op, and draws the decisions. A `Mix` describes what `engine.mixer` does to the
+outputs afterwards. Mixes run one after the other, in the order of their decisions. A batch op
+inside a branch applies only to rows that took the branch. It reads its partners as they were before
+the branch, so branches never see each other's results.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import msgspec
 
 from stoker.ops.bases.batch import BatchOp, picture_size
 from stoker.ops.contract.op import State
-from stoker.pipeline.planning.steps import Decision
+from stoker.pipeline.planning.decision import Decision
 from stoker.protocol.errors import BuildError
 from stoker.protocol.layout import Output
 
 UNMIXED: Final = -1
-"""Stands for the rows before the first mix."""
+"""Represents the rows before the first mix."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class Mix:
     Attributes:
         decision: the decision; its op is a `BatchOp`.
         states: output -> state of its value before; outputs without an entry stay as they are.
-        made: output -> number of the value that it makes of it.
-        reads: place in the plan's mixes of the one whose results it reads; -1: rows before all.
-        size: height and width of the pictures among them; (0, 0) if there are none.
-        outputs: of a row after it.
+        made: output -> number of the value that it becomes.
+        reads: index of the mix whose results it reads; -1: rows before all mixes.
+        size: height and width of the images among them; (0, 0) if there are none.
+        outputs: the outputs of a row after it.
     """
 
     decision: Decision
@@ -63,7 +63,7 @@ class Mixes:
     """Collects the mixes while a graph is bound.
 
     Attributes:
-        roots: mixed value -> the value that it is before all batch ops.
+        roots: mixed value -> its value before all batch ops.
     """
 
     def __init__(self) -> None:
@@ -71,14 +71,14 @@ class Mixes:
         self._links: dict[int, tuple[_Link, ...]] = {}
 
     def add(self, decision: Decision, src: int, value: int, before: State) -> None:
-        """Note that a batch op makes `value` of `src`, whose state is `before`."""
+        """Record that a batch op makes `value` from `src`, whose state is `before`."""
         chain = self._links.get(src, ())
         reads = chain[-1].decision.index if chain else None
         self.roots[value] = self.roots.get(src, src)
         self._links[value] = (*chain, _Link(decision, before, value, reads))
 
     def join(self, value: int, pair: tuple[int, int]) -> bool:
-        """Note that a value is one of two of the branches of an `if`; False if they have two roots.
+        """Record that a value joins the branches of an `if`; False if they have two roots.
 
         One of them may be the root itself.
         """
@@ -96,11 +96,11 @@ class Mixes:
         """Return the mixes.
 
         Args:
-            outputs: of a row before them.
+            outputs: the outputs of a row before the mixes.
             values: for each output the value that it delivers, mixed or not.
 
         Raises:
-            BuildError: they do not stand in one order, sizes differ, or pictures are missing.
+            BuildError: they have no common order, sizes differ, or there is no image.
         """
         chains = [self._links.get(value, ()) for value in values]
         order = sorted({link.decision.index for chain in chains for link in chain})
@@ -131,7 +131,7 @@ class Mixes:
                 raise _fault(
                     mix.decision,
                     f"{mix.op.name} takes samples of the dataset as they are before batch ops: call"
-                    f" it before {found[mix.reads].op.name}, and once",
+                    f" it before {found[mix.reads].op.name}, and only once",
                 )
         return tuple(found)
 
@@ -154,8 +154,8 @@ def _check_order(chain: Sequence[_Link]) -> None:
         names = ", ".join(link.decision.op.name for link in chain)
         raise _fault(
             chain[-1].decision,
-            f"batch ops stand in one order for all values, each once; for one of them it is {names}"
-            ": call each batch op once, with all values",
+            f"expected batch ops in one order for all values, each once; got for one value "
+            f"{names}: call each batch op once, with all values",
         )
 
 
@@ -165,7 +165,7 @@ def _size(decision: Decision, states: Sequence[State]) -> tuple[int, int]:
     if len(sizes) > 1:
         raise _fault(
             decision,
-            f"{op.name}: values of one call are of one size, got "
+            f"{op.name}: expected values of one size in a call, got "
             f"{' and '.join(map(str, sizes.values()))}. Resize one of them first, or give each its"
             " own call and stream",
         )

@@ -1,13 +1,13 @@
 """The plan: a graph bound to the fields of a dataset, all memory known before the first sample.
 
-`bind` walks the normal form once. It declares states through the graph, refuses what cannot run
-(naming the user's line, op, states and remedy), turns nodes into steps, and lays the values out:
-each lies in its input, in the scratch arena, or in the row of the slot where it ends up. Sizes
-that differ from sample to sample are bounded by their states; a status tells a sample that does
-not fit.
+`bind` walks the normal form once. It declares states through the graph, refuses pipelines that
+cannot run (naming the user's line, op, states and remedy), turns nodes into steps, and lays the
+values out: each is in its input, in the scratch arena, or in the row of the slot where it ends up.
+Sizes that differ from sample to sample are bounded by their states; a status reports a sample that
+does not fit.
 
-A plan holds no pixel and no compiled code, so the daemon may make one. numba-free. Sizes in bytes
-and pixels.
+A plan contains no pixels and no compiled code, so the daemon may make one. Sizes are in bytes and
+pixels.
 """
 
 from __future__ import annotations
@@ -19,35 +19,38 @@ from stoker.ops.contract.op import State
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import normalise
 from stoker.pipeline.planning.arena import lay_out
-from stoker.pipeline.planning.binding import Binder
+from stoker.pipeline.planning.binding import bind_graph
 from stoker.pipeline.planning.bucketed import Size, in_bucket
+from stoker.pipeline.planning.checks import Check, Location
+from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.mixes import Mix
 from stoker.pipeline.planning.shortcuts import shorten
 from stoker.pipeline.planning.sizing import sizing_of
-from stoker.pipeline.planning.steps import Check, Decision, Location, Step
+from stoker.pipeline.planning.steps import Step
 from stoker.pipeline.planning.unneeded import check_unneeded
 from stoker.protocol.layout import Output
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All that an engine needs to know about a pipeline over a dataset.
+    """Everything that an engine needs to know about a pipeline over a dataset.
 
     Attributes:
-        pipeline_id: the graph's identity, as it was written; the dataset has no part in it.
-        graph: the normal form, shortened if that was asked for.
+        pipeline_id: the identity of the graph as it was written; independent of the dataset.
+        graph: the normal form, shortened if that was requested.
         fields: dataset fields that are read, in the order in which an engine takes them.
         inputs: their states.
-        outputs: what an engine computes of a row; a ragged one is followed by its count.
+        outputs: the values that an engine computes for a row; a ragged one is followed by its
+            count.
         stores: for each output the value that is stored there.
-        streams: names of the streams that are drawn from; these can be frozen.
+        streams: names of the streams that the ops draw from; these can be frozen.
         decisions: the draws, by index.
-        steps: what happens for a row, in order.
+        steps: the steps for a row, in order.
         states: value number -> state.
-        places: value number -> where it lies.
+        places: value number -> place in memory.
         scratch: destination of an apply -> offset of its kernel's scratch in the arena.
         arena_bytes: size of the scratch arena, the only pixel memory besides inputs and outputs.
-        checks: status - 1 -> what it means.
+        checks: status - 1 -> its meaning.
         mixes: what batch ops do to the outputs of rows afterwards, in order.
     """
 
@@ -69,7 +72,7 @@ class Plan:
 
     @property
     def delivered(self) -> tuple[Output, ...]:
-        """What a row of a batch consists of: `outputs`, after all mixes."""
+        """The outputs of a row of a batch: `outputs` after all mixes."""
         return self.mixes[-1].outputs if self.mixes else self.outputs
 
 
@@ -84,21 +87,21 @@ def bind(
 
     Args:
         graph: a traced graph, or one read from data.
-        states: field name -> what the dataset holds under it.
+        states: field name -> state of the field in the dataset.
         bucket: size of the bucket whose samples are computed; None without buckets.
-        shortcuts: whether steps may be joined where that is quicker and gives the same bytes; see
+        shortcuts: whether steps may be merged if that is faster and gives the same bytes; see
             `stoker.pipeline.planning.shortcuts`.
 
     Raises:
-        BuildError: a field is unknown, an op has no rule (even where nothing needs its result),
-            sizes or branches do not fit, or an output has no fixed shape or no form that fits it;
+        BuildError: a field is unknown, an op has no rule (even if nothing needs its result),
+            sizes or branches do not fit, or an output has no fixed shape and no form that fits;
             names the user's file and line, op, states and remedy.
         UnknownNameError: there is no op of that name.
         VersionError: the graph was made for another version of an op.
     """
     normal = normalise(graph)
     settled = in_bucket(normal, bucket)
-    bound = Binder(shorten(settled, states) if shortcuts else settled, states).bind()
+    bound = bind_graph(shorten(settled, states) if shortcuts else settled, states)
     check_unneeded(normal.unneeded, states)
     layout = lay_out(bound)
     plan = Plan(

@@ -1,9 +1,9 @@
-"""Shortcuts: a plan that computes less for the same bytes. Workers take them.
+"""Shortcuts: a plan that computes less for the same bytes. Workers use them.
 
-A graph is rewritten before it is bound; what it computes, what it draws and its identity stay. The
+A graph is rewritten before it is bound; its results, its draws and its identity do not change. The
 interpreter, replay and everything else that shows a pipeline bind the graph as it was written, so
-every comparison with them proves the rewriting too. There is one so far: a resize whose result
-nothing but a centre crop reads becomes one op, which computes and reads the kept part only.
+every comparison with them also proves the rewriting. There is one shortcut so far: a resize whose
+result is read only by a center crop becomes one op, which computes and reads the kept part only.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from stoker.pipeline.graph.normal import normalise, number_nodes, values_of
 
 
 def shorten(graph: Graph, states: Mapping[str, State]) -> Graph:
-    """Return a graph in normal form that computes the same outputs, with less work if it can.
+    """Return a graph in normal form that computes the same outputs, if possible with less work.
 
     Args:
         graph: in normal form.
-        states: field name -> what the dataset holds under it.
+        states: field name -> state of the field in the dataset.
     """
     nodes = list(graph.nodes)
     numbered = number_nodes(graph.nodes, 0)[0]
@@ -61,7 +61,7 @@ def _pair(
     users: dict[int, list[int]],
     number: int,
 ) -> tuple[Draw, dict[int, int]] | None:
-    """Return the resize before a crop, and what it reads: resized value -> its source."""
+    """Return the resize before a crop, and its inputs: resized value -> its source."""
     sources: dict[int, int] = {}
     resizes: dict[int, Draw] = {}
     for value in {*crop.of, *(a.to[0] for a in applies if isinstance(a, Apply))}:
@@ -71,7 +71,7 @@ def _pair(
         _, draw = made.get(before.draw, (0, None))
         if not isinstance(draw, Draw) or draw.op not in RESIZES or draw.varies:
             return None
-        for user in users[value]:  # the crop's decision, and what it is applied to
+        for user in users[value]:  # the crop's decision, and its apply
             _, reader = made.get(user, (0, None))
             crops = isinstance(reader, Apply) and reader.draw == number
             if user != number and not crops:
@@ -82,12 +82,12 @@ def _pair(
 
 
 def _is_plain(draw: Draw) -> bool:
-    """Whether its parameters are numbers, for the version of the op that is here."""
+    """Whether its parameters are constant, and valid for the op's current version."""
     return not draw.varies and draw.version == lookup(draw.op).version
 
 
 def _is_pixels(value: int, made: dict[int, tuple[int, Node]], states: Mapping[str, State]) -> bool:
-    """Whether a value is for certain an image or a mask."""
+    """Whether a value is certainly an image or a mask."""
     _, node = made.get(value, (0, None))
     while isinstance(node, Apply):
         _, node = made.get(node.to[0], (0, None))
@@ -112,7 +112,7 @@ def _joined(resize: Draw, crop: Draw, sources: dict[int, int]) -> Draw:
 
 
 def _users(graph: Graph) -> dict[int, list[int]]:
-    """Return value -> the first numbers of the nodes that use it; -1 stands for an output."""
+    """Return value -> the first numbers of the nodes that use it; -1 means an output."""
     found: dict[int, list[int]] = defaultdict(list)
 
     def walk(nodes: tuple[Node, ...], start: int) -> None:
@@ -123,7 +123,7 @@ def _users(graph: Graph) -> dict[int, list[int]]:
                 for block in (node.then, node.orelse):
                     for value in block.results:
                         found[value].append(-1)
-                    # Numbers inside of a block are never those of a top-level node.
+                    # Numbers inside a block never equal those of a top-level node.
                     walk(block.nodes, -(10**9))
 
     walk(graph.nodes, 0)

@@ -1,10 +1,10 @@
-"""What of a plan must run to know the sizes of padded outputs, without a pixel.
+"""The part of a plan that must run to compute the sizes of padded outputs, without pixels.
 
-A padded batch is as long as its longest row, on whatever rank that row is, so the sizes of all rows
-of the global batch must be known before the first is decoded. Sizes follow from the dataset's side
-columns, from draws, and from conditions on numbers; this walks back from the padded outputs and
-finds the steps that count. Where a size follows from pixels, or from what an op left over of boxes,
-the plan is refused. Runs wherever a plan is made; numba-free.
+A padded batch is as long as its longest row, on any rank, so the sizes of all rows of the global
+batch must be known before the first one is decoded. Sizes follow from the dataset's side columns,
+from draws, and from conditions on numbers; this module walks back from the padded outputs and finds
+the steps that matter. If a size depends on pixels, or on the boxes that an op keeps, the plan is
+refused. Runs wherever a plan is made.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ _Need = tuple[str, int]
 
 @dataclass
 class Sizing:
-    """What must run.
+    """The part that must run.
 
     Attributes:
         outputs: the outputs that are padded to the longest row of a batch.
-        measured: columns of the fields whose sizes count.
-        read: columns of the fields whose values count.
-        roots: value -> the value whose size it has for certain, itself or an earlier one.
+        measured: columns of the fields whose sizes are needed.
+        read: columns of the fields whose values are needed.
+        roots: value -> a value that certainly has the same size, itself or an earlier one.
         sizes: values whose height and width, or length, is needed; roots of themselves.
         numbers: scalars that are needed.
         decisions: indices of the decisions that are made.
@@ -70,7 +70,7 @@ class Sizing:
 
 
 class Sizes(Protocol):
-    """Computes sizes of the padded outputs of rows, without a pixel."""
+    """Computes the sizes of the padded outputs of rows, without pixels."""
 
     def find(
         self, place: Row, rows: np.ndarray, sizes: np.ndarray, numbers: Sequence[np.ndarray]
@@ -78,19 +78,19 @@ class Sizes(Protocol):
         """Return the sizes of rows of one step: (n, outputs, 2) int64; 1 for a missing side.
 
         Args:
-            place: any row of the step; says epoch, step and progress.
+            place: any row of the step; gives epoch, step and progress.
             rows: (n, 4) uint64, see `stoker.rng.row`.
             sizes: (n, measured, 2) int64: height and width, or length and 1.
-            numbers: for each field that is read its values, (n,).
+            numbers: the values (n,) of each field that is read.
         """
         ...
 
 
 def sizing_of(plan: Plan) -> Sizing:
-    """Find out what the sizes of padded outputs follow from.
+    """Find what the sizes of padded outputs depend on.
 
     Raises:
-        BuildError: they follow from pixels; names the output and the line.
+        BuildError: they depend on pixels; names the output and the line.
     """
     padded = tuple(
         step
@@ -123,7 +123,7 @@ class _Walk:
             self.note(step, path)
 
     def note(self, step: Step, path: Path) -> None:
-        """Note what makes each value of a step, on which conditions, and whose size it has."""
+        """Record the step of each value, its conditions, and the value that has its size."""
         roots, conditions = self.sizing.roots, tuple(branch.cond for branch in path)
         if isinstance(step, DrawStep):
             self.draws[step.decision.index] = step
@@ -142,7 +142,7 @@ class _Walk:
                 roots[step.dst] = step.dst if src is None else roots.get(src, src)
 
     def source_of_size(self, step: ApplyStep | FoldStep | ConvertStep) -> int | None:
-        """Return the value that what a step makes is for certain as large as, if there is one."""
+        """Return the value that certainly has the size of a step's result, if any."""
         src = step.src if isinstance(step, ConvertStep) else step.srcs[0]
         changes = (
             not isinstance(step, ConvertStep) and type(step.decision.op).out_size is not same_size
@@ -169,11 +169,11 @@ class _Walk:
             stack += self.needs(step, what, value)
 
     def needs(self, step: StoreSizedStep, what: str, value: int) -> Iterator[_Need]:
-        """Yield what a need needs itself."""
+        """Yield the needs of a need."""
         if what == "decision":
             decision = self.draws[value].decision
             if decision.items is not None:
-                self.refuse(step, decision.items, f"{decision.op.name}, which looks at boxes")
+                self.refuse(step, decision.items, f"{decision.op.name}, which reads boxes")
             if decision.of is not None:
                 yield "size", decision.of
             if decision.source is not None:
@@ -196,9 +196,9 @@ class _Walk:
             case (IfStep(cond=cond), Join(then=then, orelse=orelse)):
                 yield from (("number", cond), ("size", then), ("size", orelse))
             case ItemsStep(kind=kind):
-                self.refuse(step, value, f"how many {kind} are left")
+                self.refuse(step, value, f"the number of remaining {kind}")
             case _:
-                self.refuse(step, value, "a value whose size is not known before")
+                self.refuse(step, value, "a value whose size is not known in advance")
 
     def of_number(self, step: StoreSizedStep, value: int) -> Iterator[_Need]:
         match self.makers[value]:
@@ -223,7 +223,7 @@ class _Walk:
         site = self.plan.graph.site(value)
         raise BuildError(
             f"{site}: output {step.form.output!r} is padded to the longest row of its batch, so "
-            f"sizes must be known before any pixel is, but its size follows from {what}: deliver "
+            f"sizes must be known without pixels, but its size depends on {what}: deliver "
             "it by outputs.as_list or outputs.ragged, or fix its size",
             file=site.file,
             line=site.line,

@@ -1,11 +1,11 @@
 """The steps of a plan: what an engine does for one row, in order.
 
-Values keep their numbers from the graph's normal form; values that binding adds (conversions) are
-numbered after those. Both engines walk these steps: each becomes an instruction or two of the
+Values keep their numbers from the graph's normal form; values that binding adds (conversions) get
+the numbers after those. Both engines walk these steps: each becomes one or two instructions of the
 program, and the interpreter executes it with NumPy. Plain frozen records.
 
-Each step says which values it reads, looks at and writes, and which blocks it holds, so code that
-only follows values needs `walk` and no list of the kinds of steps.
+Each step names the values that it reads, measures and writes, and the blocks that it contains, so
+code that code that only follows values needs `walk` and no list of the kinds of steps.
 """
 
 from __future__ import annotations
@@ -14,57 +14,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from stoker.ops.contract.op import FoldKernel, ItemsKernel, Kernel, Op
+from stoker.ops.contract.op import FoldKernel, ItemsKernel, Kernel
 from stoker.pipeline.graph.nodes import Form
-from stoker.pipeline.graph.schedule import Schedule
 from stoker.pipeline.graph.sites import Site
+from stoker.pipeline.planning.decision import Decision
 
 SIZES: Final = ("height", "width", "count")
 """Expressions that use the size of their argument, never its memory."""
 
 
-@dataclass(frozen=True)
-class Decision:
-    """One draw: whose record every apply that follows it reads.
-
-    Attributes:
-        index: its place among the plan's decisions.
-        op: the op with its parameters.
-        stream: stream name; None if the op draws nothing.
-        of: value whose height and width the draw sees; None: it sees 0 and 0.
-        site: where the user wrote it.
-        schedule: how its parameters follow the place in the stream; None: they do not. Then `op`
-            has the parameters of the first row.
-        shared: whether all views of a position decide alike.
-        items: value of boxes or keypoints that the draw looks at; None: it looks at none.
-        source: the decision that this one is, in parts of the sides of `of`; None: it is drawn.
-    """
-
-    index: int
-    op: Op
-    stream: str | None
-    of: int | None
-    site: Site
-    schedule: Schedule | None = None
-    shared: bool = False
-    items: int | None = None
-    source: Decision | None = None
-
-
-def source_of(decision: Decision) -> Decision:
-    """Return the decision that one which is carried over follows."""
-    assert decision.source is not None, "only what is carried over is rescaled"
-    return decision.source
-
-
-def made_for(decision: Decision) -> int:
-    """Return the value for whose size a decision is made."""
-    assert decision.of is not None, "binding carries over between sizes alone"
-    return decision.of
-
-
 class Step:
-    """What an engine does; the properties say how values flow through it."""
+    """One action of an engine; the properties describe how values flow through it."""
 
     @property
     def reads(self) -> tuple[int, ...]:
@@ -78,12 +38,12 @@ class Step:
 
     @property
     def writes(self) -> tuple[int, ...]:
-        """Values that are made."""
+        """Values that the step makes."""
         return ()
 
     @property
     def blocks(self) -> tuple[tuple[Step, ...], ...]:
-        """Blocks of which one runs."""
+        """Blocks, one of which runs."""
         return ()
 
 
@@ -115,20 +75,20 @@ class DrawStep(Step):
 
     @property
     def reads(self) -> tuple[int, ...]:
-        """Boxes or keypoints that the draw looks into."""
+        """Boxes or keypoints that the draw reads."""
         return () if self.decision.items is None else (self.decision.items,)
 
     @property
     def looks_at(self) -> tuple[int, ...]:
-        """The value whose size the draw sees."""
+        """The value whose size the draw receives."""
         return () if self.decision.of is None else (self.decision.of,)
 
 
 @dataclass(frozen=True)
 class RescaleStep(DrawStep):
-    """Fill the record of a decision that has a `source`, from the record of that one.
+    """Fill the record of a decision that has a `source` from the source's record.
 
-    `check` is the status of values whose sizes have two ratios of sides, where the op takes one.
+    `check` is the status for values with different ratios of height to width, if the op needs one.
     """
 
     check: int
@@ -136,7 +96,7 @@ class RescaleStep(DrawStep):
 
 @dataclass(frozen=True)
 class SameSizeStep(Step):
-    """Refuse the sample unless two values have one height and width. `check` is its status."""
+    """Refuse the sample unless two values have one height and width. `check` is the status."""
 
     decision: Decision
     left: int
@@ -153,7 +113,7 @@ class SameSizeStep(Step):
 class ApplyStep(Maker):
     """Run the kernel of `kind` and `dtype` from `src` to `dst`.
 
-    `check` is the status for a size out of bounds; None where the size is fixed.
+    `check` is the status for a size out of bounds; None if the size is fixed.
     """
 
     decision: Decision
@@ -172,7 +132,7 @@ class ApplyStep(Maker):
 
     @property
     def srcs(self) -> tuple[int, ...]:
-        """The one value that is read."""
+        """The one value that the kernel reads."""
         return (self.src,)
 
     @property
@@ -185,7 +145,7 @@ class ApplyStep(Maker):
 class FoldStep(Maker):
     """Run the fold of `kind` over `srcs` in their order, into `dst`.
 
-    `check` is the status for a size out of bounds; None where the size is fixed.
+    `check` is the status for a size out of bounds; None if the size is fixed.
     """
 
     decision: Decision
@@ -212,8 +172,8 @@ class FoldStep(Maker):
 class ItemsStep(Maker):
     """Apply a decision to boxes or keypoints, from `src` to `dst`.
 
-    `frame` is the image or mask whose size they count in; None if the op was called with none.
-    `check` is the status for a kernel that returns a count which cannot be.
+    `frame` is the image or mask whose size they count in; None if the op was called without one.
+    `check` is the status for a kernel that returns an impossible count.
     """
 
     decision: Decision
@@ -236,17 +196,17 @@ class ItemsStep(Maker):
 
     @property
     def srcs(self) -> tuple[int, ...]:
-        """The one value that is read."""
+        """The one value that the kernel reads."""
         return (self.src,)
 
     @property
     def kernel(self) -> ItemsKernel | None:
-        """The kernel that runs; None: the op says where points come to lie."""
+        """The kernel that runs; None: the op gives the new positions of points."""
         return self.decision.op.items.get(self.kind)
 
     @property
     def forward(self) -> Callable[..., Any]:
-        """Where points come to lie, if no kernel runs."""
+        """The op's function of new positions, if no kernel runs."""
         forward = type(self.decision.op).forward
         assert forward is not None, "binding refuses a kind without a rule"
         return forward
@@ -313,7 +273,7 @@ class RecordStep(Maker):
 
 @dataclass(frozen=True)
 class Join:
-    """Value `dst` is `then` or `orelse`, whichever block ran; nothing is copied."""
+    """Value `dst` is `then` or `orelse`, depending on the block that ran; nothing is copied."""
 
     dst: int
     then: int
@@ -360,10 +320,10 @@ class StoreStep(Step):
 
 @dataclass(frozen=True)
 class StoreSizedStep(Step):
-    """Copy a value whose size differs from row to row into an output's row, and its size behind it.
+    """Copy a value whose size differs from row to row into an output's row, followed by its size.
 
-    `check` is the status for a value that is longer than the rows of this batch, which a padded
-    output alone can meet.
+    `check` is the status for a value that is longer than the rows of this batch, which is possible
+    only for a padded output.
     """
 
     output: int
@@ -393,7 +353,7 @@ class Branch(NamedTuple):
 
 
 Path = tuple[Branch, ...]
-"""The blocks around a step, from the outside."""
+"""The blocks around a step, outermost first."""
 
 
 class Walked(NamedTuple):
@@ -410,36 +370,3 @@ def walk(steps: Sequence[Step], path: Path = ()) -> Iterator[Walked]:
             for side, block in enumerate(step.blocks):
                 yield from walk(block, (*path, Branch(id(step), side, step.cond)))
         yield Walked(step, path)
-
-
-@dataclass(frozen=True)
-class Check:
-    """What a status other than 0 means.
-
-    Attributes:
-        kind: "input", "same_size", "relative" (the same, where it could be
-            given), "ratio", "out_size", "items" or "padded".
-        what: text about the values, for the message.
-        field: the dataset field, where the fault is that of one field.
-        site: where the user wrote the op.
-    """
-
-    kind: str
-    what: str
-    field: str | None
-    site: Site
-
-
-@dataclass(frozen=True)
-class Location:
-    """Where a value lies.
-
-    Attributes:
-        kind: "input" (column `index`), "output" (row of output `index`), "arena" (from byte
-        `index`),
-            "register" (a scalar), or "join" (wherever the block that ran has it).
-        index: see kind.
-    """
-
-    kind: str
-    index: int = 0

@@ -1,7 +1,7 @@
 """Tables of a plan that an engine reads and writes: op parameters, records, stream keys, freezes.
 
-The program (`compiled.program`) says what happens with them. Also used by the interpreter,
-for parameters and records.
+The program (`compiled.program`) describes their use. The interpreter uses them too, for
+parameters and records.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 
 from stoker.ops.contract.op import State
 from stoker.ops.contract.records import machine_record
+from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.declared import params_of
-from stoker.pipeline.planning.steps import Decision
 from stoker.rng.streams import stream_key
 
 ONES: Final = 2**64 - 1
 VISITS: Final = ONES - (2**16 - 1)
-"""Mask of a key's lane that leaves the visit and makes the view 0."""
+"""Mask of a key's lane that keeps the visit and sets the view to 0."""
 RECORD_ALIGN: Final = 16
 
 
@@ -29,7 +29,7 @@ def physical(dtype: str) -> str:
 
 
 def fill_number(fill: int | float, dtype: str) -> int | float:
-    """Return the number to store for a fill of an output: the bits of a float16."""
+    """Return the number to store for an output's fill: for float16 its bits."""
     if dtype == "float16":
         return int(np.float16(fill).view(np.uint16))
     return float(fill) if np.dtype(dtype).kind == "f" else int(fill)
@@ -49,7 +49,7 @@ def params_table(decisions: Sequence[Decision]) -> np.ndarray:
 
 
 def records_table(decisions: Sequence[Decision]) -> np.ndarray:
-    """Return room for the records of all decisions, (1,) structured with fields d0, d1, ..."""
+    """Return empty records of all decisions, (1,) structured with fields d0, d1, ..."""
     return np.zeros(1, _nested([d.op.record for d in decisions]))
 
 
@@ -89,7 +89,7 @@ def plain_record(table: np.ndarray, decision: Decision) -> dict[str, Any]:
 
 
 def aligned_arena(size: int, align: int) -> np.ndarray:
-    """Return (size,) uint8 whose first byte lies at a multiple of `align`."""
+    """Return (size,) uint8 whose first byte is at a multiple of `align`."""
     raw = np.zeros(size + align, np.uint8)
     start = -raw.ctypes.data % align
     return raw[start : start + size]

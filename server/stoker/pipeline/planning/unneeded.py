@@ -1,8 +1,8 @@
-"""Calls that no output needs: they never run, and a kind without a rule is refused all the same.
+"""Calls that no output needs: they never run, but a kind without a rule is still refused.
 
-The normal form drops them. So a tracer notes them beside the graph, with the calls that they need,
-and binding walks that list with the states of the fields. What is checked is the kind of each
-value: where branches meet that of the first one, of a number made of others none. numba-free.
+The normal form drops them. So a tracer records them next to the graph, with the calls that they
+need, and binding walks that list with the states of the fields. Only the kind of each value is
+checked. At a join we take the kind of the first branch; computed numbers are not checked.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ def check_unneeded(calls: tuple[Unneeded, ...], fields: Mapping[str, State]) -> 
     """Refuse a kind that an op has no rule for.
 
     Args:
-        calls: of a graph.
-        fields: field name -> state; what is made of a field that is not there is not checked.
+        calls: the unneeded calls of a graph.
+        fields: field name -> state; results made from a missing field are not checked.
 
     Raises:
-        StateError: naming the user's line, the op and the state.
+        StateError: names the user's line, the op and the state.
         BuildError: an op cannot be imported.
         UnknownNameError: there is no op of that name.
     """
@@ -56,7 +56,7 @@ def _check_kinds(call: Unneeded, given: tuple[State, ...]) -> None:
 
 
 def _result(call: Unneeded, given: tuple[State, ...]) -> State:
-    """Return what comes out; of what declares nothing yet, and of what is refused, what went in."""
+    """Return the state of a call's result; of a refused call, the state of its input."""
     if call.params is None or issubclass(lookup(call.op, call.version), BatchOp):
         return given[0]
     op = make(call.op, call.params, call.version)

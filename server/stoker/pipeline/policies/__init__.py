@@ -1,4 +1,5 @@
 """Published augmentation policies (AutoAugment, RandAugment, ...), written as pipelines.
 
-They author as users do: they import `authoring`, `tracing` and ops. Nothing below imports them.
+They are written like user pipelines: they import `authoring`, `tracing` and ops.
+Nothing below imports them.
 """

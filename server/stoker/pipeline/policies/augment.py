@@ -2,10 +2,10 @@
 
     image, mask, boxes = rand_augment(sample.image, sample.mask, sample.boxes)
 
-The first value is the image. Geometric transforms move every value alike, by the rule of its kind;
-the others change the image alone. Only what was drawn runs. Spaces and magnitudes, with sources and
-the differences: `policies.magnitudes`. Stream names are paths: `rand_augment/0` chooses, and
-`rand_augment/0/rotate` draws for the rotation in the first turn.
+The first value is the image. Geometric transforms move every value, each by the rule of its kind;
+the others change the image alone. Only drawn transforms run. For spaces and magnitudes, with
+sources and differences, see `policies.magnitudes`. Stream names are paths: `rand_augment/0`
+chooses, and `rand_augment/0/rotate` draws for the rotation in the first turn.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def rand_augment(
     mask_fill: int = 0,
     stream: str | None = None,
 ) -> Any:
-    """Apply several of 14 transforms in turn, each as likely, all of one magnitude.
+    """Apply several of 14 transforms in turn, all equally likely and of one magnitude.
 
     Args:
         image: an RGB image, uint8.
@@ -42,15 +42,15 @@ def rand_augment(
         magnitude: from 0 to num_magnitude_bins - 1; the sign is drawn.
         num_magnitude_bins: how many magnitudes there are, from 2.
         interpolation: of images: nearest or bilinear. Masks are always nearest.
-        fill: grey level outside of the image, or one for each channel.
+        fill: gray level outside of the image, or one for each channel.
         mask_fill: class outside of the mask.
-        stream: first part of all stream names; by default `rand_augment` behind the open scopes.
+        stream: first part of all stream names; by default `rand_augment`, prefixed by open scopes.
 
     Returns:
-        As many values as came in; one value alone, not in a tuple.
+        As many values as were given; a single value is not wrapped in a tuple.
 
     Raises:
-        ParameterError: a number is out of its range.
+        ParameterError: a number is out of range.
     """
     name = "rand_augment"
     turns = checks.integer(name, "num_ops", num_ops, 0, 16)
@@ -74,7 +74,7 @@ def trivial_augment_wide(
     mask_fill: int = 0,
     stream: str | None = None,
 ) -> Any:
-    """Apply one of 14 transforms, each as likely, its magnitude drawn from a wide range.
+    """Apply one of 14 transforms, all equally likely, its magnitude drawn from a wide range.
 
     Args:
         image: an RGB image, uint8.
@@ -82,16 +82,16 @@ def trivial_augment_wide(
         num_magnitude_bins: how many levels posterize and solarize have, from 2 to 62; all other
             magnitudes are uniform in their range.
         interpolation: of images: nearest or bilinear. Masks are always nearest.
-        fill: grey level outside of the image, or one for each channel.
+        fill: gray level outside of the image, or one for each channel.
         mask_fill: class outside of the mask.
-        stream: first part of all stream names; by default `trivial_augment_wide` behind the open
-            scopes.
+        stream: first part of all stream names; by default `trivial_augment_wide`, prefixed by
+            open scopes.
 
     Returns:
-        As many values as came in; one value alone, not in a tuple.
+        As many values as were given; a single value is not wrapped in a tuple.
 
     Raises:
-        ParameterError: a number is out of its range.
+        ParameterError: a number is out of range.
     """
     name = "trivial_augment_wide"
     bins = checks.integer(name, "num_magnitude_bins", num_magnitude_bins, 2, 62)
@@ -110,19 +110,19 @@ def auto_augment(
     mask_fill: int = 0,
     stream: str | None = None,
 ) -> Any:
-    """Apply one of 25 learned pairs of transforms, each of which happens with its own probability.
+    """Apply one of 25 learned pairs of transforms, each transform with its own probability.
 
     Args:
         image: an RGB image, uint8.
         others: masks, boxes, keypoints or images that are moved with it.
         policy: the dataset it was learned on: imagenet, cifar10 or svhn.
         interpolation: of images: nearest or bilinear. Masks are always nearest.
-        fill: grey level outside of the image, or one for each channel.
+        fill: gray level outside of the image, or one for each channel.
         mask_fill: class outside of the mask.
-        stream: first part of all stream names; by default `auto_augment` behind the open scopes.
+        stream: first part of all stream names; by default `auto_augment`, prefixed by open scopes.
 
     Returns:
-        As many values as came in; one value alone, not in a tuple.
+        As many values as were given; a single value is not wrapped in a tuple.
 
     Raises:
         ParameterError: there is no such policy.
@@ -142,7 +142,7 @@ def auto_augment(
 
 
 def _one(values: Values, moves: dict[str, Move | Any], default: str, stream: str | None) -> Values:
-    """Run one of the moves, each as likely."""
+    """Run one of the moves, all equally likely."""
     tracer = tracer_for(values, default)
     try:
         choice = tracer.choose(OneOf((1.0,) * len(moves)), "choice", stream, default)

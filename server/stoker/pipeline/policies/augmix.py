@@ -1,14 +1,14 @@
-"""AugMix: several chains of transforms of one image, mixed with it.
+"""AugMix: several chains of transforms of one image, mixed with the original.
 
     image = augmix(sample.image, severity=3)
 
 Source: Hendrycks and others, "AugMix: A Simple Data Processing Method to Improve Robustness and
-Uncertainty" (ICLR 2020), with torchvision's parameters. A chain is one to three transforms, one
-after the other (`stoker.ops.AugmixTransform`); the mix is `stoker.ops.RandomBlend`. It differs from
-torchvision in the centre of shears, and in rounding: the mix is rounded, not cut off.
+Uncertainty" (ICLR 2020), with torchvision's parameters. A chain is one to three transforms in a row
+(`stoker.ops.AugmixTransform`); the mix is `stoker.ops.RandomBlend`. It differs from torchvision in
+the center of shears, and in rounding: the mix is rounded, not truncated.
 
-Stream names are paths: `augmix` draws the weights, `augmix/0` how many transforms chain 0 has,
-`augmix/0/1` its second transform. Runs while a pipeline is traced; numba-free.
+Stream names are paths: `augmix` draws the weights, `augmix/0` the number of transforms in chain 0,
+`augmix/0/1` its second transform. Runs while a pipeline is traced.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from stoker.pipeline.tracing.values import fault
 
 NAME = "augmix"
 DRAWN = (1, 3)
-"""Least and greatest length of a chain, where it is drawn."""
+"""Minimum and maximum length of a chain whose length is drawn."""
 LONGEST = 16
 
 
@@ -48,31 +48,31 @@ def augmix(  # noqa: PLR0913 - torchvision's
     """Mix an image with versions of it that went through chains of transforms.
 
     Args:
-        image: an RGB or grey image, uint8.
-        others: refused: no mask or box stays true to a mix of images that moved differently.
+        image: an RGB or gray image, uint8.
+        others: refused: no mask or box matches a mix of images that moved differently.
         severity: how many levels of magnitude there are, 1 to 10.
         mixture_width: number of chains, 1 to 15.
         chain_depth: transforms of a chain, 1 to 16; -1: drawn for each chain, 1 to 3.
         alpha: shape of the beta and Dirichlet draws of the weights, from 0.001 to 1000.
         all_ops: whether brightness, color, contrast and sharpness are among the transforms.
         interpolation: of transforms that move pixels: nearest or bilinear.
-        fill: grey level outside of the image, or one for each channel.
-        stream: stream name of the weights, and first part of all other names; by default `augmix`
-            behind the open scopes.
+        fill: gray level outside of the image, or one for each channel.
+        stream: stream name of the weights, and first part of all other names; by default `augmix`,
+            prefixed by open scopes.
 
     Returns:
         The mixed image.
 
     Raises:
-        BuildError: something else than an image is given.
-        ParameterError: a parameter is out of its range.
+        BuildError: something other than an image is given.
+        ParameterError: a parameter is out of range.
     """
     tracer = tracer_for((image, *others), NAME)
     if others:
         raise fault(
             f"{NAME} takes one image, got {1 + len(others)} values: it mixes versions of the image "
-            "that were moved in different ways, and no mask, boxes or keypoints are true to the "
-            "mix. Leave them out of this call, or use rand_augment, which moves them along"
+            "that were moved in different ways, and no mask, boxes or keypoints match the mix. "
+            "Leave them out of this call, or use rand_augment, which moves them along"
         )
     path = stream or scoped(NAME)
     try:
@@ -90,7 +90,7 @@ def augmix(  # noqa: PLR0913 - torchvision's
 
 
 def _chain(image: Value, transform: AugmixTransform, depth: int, path: str) -> Value:
-    """Return what a chain makes of an image; a `depth` of -1 is drawn."""
+    """Return the result of a chain; a `depth` of -1 is drawn."""
     tracer = tracer_for((image,), path)
     drawn = tracer.choose(Integer(*DRAWN), "number", path, path) if depth == -1 else None
     value = image

@@ -1,11 +1,11 @@
-"""Transforms with a magnitude, by the names that AutoAugment gave them.
+"""Transforms with a magnitude, under AutoAugment's names.
 
 Names and ranges are those of Cubuk and others, "AutoAugment: Learning Augmentation Strategies from
 Data" (CVPR 2019) and "RandAugment" (NeurIPS 2020), as torchvision's AutoAugment and RandAugment
 define them, and of Müller and Hutter, "TrivialAugment" (ICCV 2021), wide space. Geometric ones act
-on all values, the others on the first alone, the image. Two things differ: shears have the image's
-centre for their fixed point (there: its upper left corner), and shifts are parts of the image's
-side, rounded to a pixel.
+on all values, the others on the first alone, the image. Two things differ: shears keep the center
+of the image fixed (there: its upper left corner), and shifts are fractions of the image's side,
+rounded to a pixel.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TOPS: Final[Mapping[str, float]] = {
     "rotate": 30.0,
     **dict.fromkeys(_FACTORS, 0.9),
 }
-"""Greatest magnitudes: tangent of a shear, part of the side, degrees, distance of a factor to 1."""
+"""Maxima: tangent of a shear, fraction of a side, degrees, distance of a factor from 1."""
 
 WIDE_TOPS: Final[Mapping[str, float]] = {
     "shear_x": 0.99,
@@ -92,7 +92,7 @@ def wide(name: str, bins: int, look: Look, path: str) -> Move:
     """Return a transform of TrivialAugment's wide space, its magnitude drawn.
 
     Signed magnitudes are uniform in their range; bits and thresholds are those of `bins` levels,
-    each as likely.
+    all equally likely.
     """
     if name in SIGNED:
         top = WIDE_TOPS[name]

@@ -1,1 +1,1 @@
-"""What people read about a plan: `explain`. It computes nothing that an engine uses. No numba."""
+"""Text about a plan for people: `explain`. It computes nothing that an engine uses. No numba."""

@@ -1,7 +1,7 @@
-"""A plan as text, for people: what runs, on which states, where it lies, and what it draws from.
+"""A plan as text, for people: its steps, their states, their memory, and their draws.
 
-Steps, memory plan and conditions are shown; the program that they become is shown by
-`stoker.pipeline.compiled.listing`. numba-free.
+Steps, memory plan and conditions are shown; `stoker.pipeline.compiled.listing` shows the program
+that they become.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import msgspec
 from stoker.ops.geometry.resize_center_crop import ResizeCenterCrop
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import Form, If, Node
+from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
     ApplyStep,
     ConstStep,
     ContextStep,
     ConvertStep,
-    Decision,
     DrawStep,
     ExprStep,
     FoldStep,
@@ -55,7 +55,7 @@ def explain(plan: Plan) -> str:
 
 
 def joined(plan: Plan) -> list[str]:
-    """Say what a plan with shortcuts does at once, of which the pipeline has several steps."""
+    """Return lines about steps that a plan with shortcuts merges."""
     return [
         f"{d.op.by} and center_crop: only what is kept is computed"
         for d in plan.decisions
@@ -64,7 +64,7 @@ def joined(plan: Plan) -> list[str]:
 
 
 def _mixes(plan: Plan) -> list[str]:
-    """Say what batch ops do to the outputs afterwards, and with which rows."""
+    """Return lines about what batch ops do to the outputs afterwards, and with which rows."""
     lines = ["batch ops, on finished rows:"] * bool(plan.mixes)
     for mix in plan.mixes:
         names = ", ".join(plan.outputs[place].name for place in mix.states)
@@ -116,7 +116,7 @@ def _plain(value: Any) -> str:
 
 
 def _memory(plan: Plan) -> list[str]:
-    """Say what a row needs besides its inputs and outputs, and what shares bytes."""
+    """Return lines about a row's memory besides inputs and outputs, and about shared bytes."""
     held: dict[int, list[int]] = {}
     for value, place in plan.places.items():
         if place.kind == "arena":
@@ -139,7 +139,7 @@ def _memory(plan: Plan) -> list[str]:
 
 
 def _conditions(plan: Plan, steps: tuple[Step, ...]) -> list[str]:
-    """Name what is decided for each row, and how much stands on either side."""
+    """Return lines about decisions made for each row, and the number of steps on either side."""
     lines: list[str] = []
     for step in steps:
         if isinstance(step, IfStep):
@@ -228,7 +228,7 @@ def _form(form: Form) -> str:
 
 
 def _shape(output: Output) -> str:
-    """Return the shape of an output's rows; `<=` stands before the sides that differ."""
+    """Return the shape of an output's rows; `<=` precedes the sides that differ."""
     if not output.varies:
         return str(output.shape)
     sides = (f"{'<=' * (n in output.varies)}{side}" for n, side in enumerate(output.shape))
@@ -236,7 +236,7 @@ def _shape(output: Output) -> str:
 
 
 def _about(plan: Plan, value: int) -> str:
-    """Say what a value is and where it lies: `: state, place`."""
+    """Return the state of a value and its place in memory: `: state, place`."""
     place = plan.places[value]
     if place.kind == "output":
         where = f"in the row of output {plan.outputs[place.index].name!r}"

@@ -1,11 +1,11 @@
-"""What the rewritten branches of a pipeline function call (see `stoker.pipeline.tracing.rewrite`).
+"""The functions that rewritten branches call (see `stoker.pipeline.tracing.rewrite`).
 
-With a condition that is a Python value each does what Python does. With a condition that is
-decided for each sample, both branches are traced, each into its block, and what they assign is
-joined: values and numbers become results of the `if`, tuples, lists and dicts join part by part,
-and what is one and the same object in both branches stays as it is. What cannot join becomes a
-`Missing`, which is refused where it is used, naming the variable and the line of the `if`. A branch
-must not change objects from outside of it: both branches are traced, so both would change them.
+If the condition is a Python value, each does what Python does. If the condition is decided for each
+sample, both branches are traced, each into its block, and the variables they assign are joined:
+values and numbers become results of the `if`; tuples, lists and dicts join element by element; an
+object that is the same in both branches is kept. A variable that cannot join becomes a `Missing`,
+which raises on use and names the variable and the line of the `if`. A branch must not change
+objects from outside of it: both branches are traced, so both would change them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stoker.pipeline.graph.sites import Site, user_site
 from stoker.pipeline.tracing.values import TracedValue, Unusable, fault
 
 RESULT: Final = "_stoker_result"
-"""Variable that holds what a rewritten function returns."""
+"""Variable that holds the return value of a rewritten function."""
 
 Build = Callable[[list[TracedValue]], Any]
 
@@ -30,7 +30,7 @@ class Missing(Unusable):
         self.__dict__.update(_name=name, _why=why, _site=site)
 
     def refuse(self, site: Site | None = None) -> NoReturn:
-        """Raise the error that says which variable it is and why it cannot be used."""
+        """Raise the error that names the variable and the reason."""
         what = "what is returned" if self._name == RESULT else f"variable {self._name!r}"
         raise fault(f"{what} cannot be used: {self._why} ({self._site})", site)
 
@@ -73,7 +73,7 @@ def choose(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]
 
 
 def both(*parts: Callable[[], Any]) -> Any:
-    """`a and b and ...`: a Python value that is false ends it; traced values are joined by `&`."""
+    """`a and b and ...`: a false Python value ends it; traced values are joined by `&`."""
     result = parts[0]()
     for part in parts[1:]:
         if isinstance(result, TracedValue):
@@ -86,7 +86,7 @@ def both(*parts: Callable[[], Any]) -> Any:
 
 
 def either(*parts: Callable[[], Any]) -> Any:
-    """`a or b or ...`: a Python value that is true ends it; traced values are joined by `|`."""
+    """`a or b or ...`: a true Python value ends it; traced values are joined by `|`."""
     result = parts[0]()
     for part in parts[1:]:
         if isinstance(result, TracedValue):
@@ -104,7 +104,7 @@ def negation(value: Any) -> Any:
 
 
 def plain(condition: Any, word: str, name: str = "") -> Any:
-    """Return a condition, unless it is decided for each sample: then Python cannot branch on it.
+    """Return a condition, unless it is decided for each sample: Python cannot branch on that.
 
     Args:
         condition: of an `if` or `while`.
@@ -125,13 +125,13 @@ def plain(condition: Any, word: str, name: str = "") -> Any:
         raise fault(
             f"a branch on {condition.what}, which is decided for each sample, changes {name!r} in "
             "place. Every branch is traced, so it would be changed for every sample: assign a new "
-            "one in the branch, such as {**old, 'image': image} or [*old, image]; a function that "
-            "the branch calls can return it"
+            "object in the branch, such as {**old, 'image': image} or [*old, image]; a function "
+            "that the branch calls can return it"
         )
     raise fault(
-        f"an `if` on {condition.what}, which is decided for each sample, holds break, continue, "
-        "del, global, nonlocal, or a return out of a loop or of an `if` whose branches may both go "
-        "on: assign to a variable in both branches instead, and return after the `if`"
+        f"an `if` on {condition.what}, which is decided for each sample, contains break, continue, "
+        "del, global, nonlocal, or a return from a loop or from an `if` whose branches may both "
+        "continue: assign to a variable in both branches instead, and return after the `if`"
     )
 
 
@@ -155,7 +155,7 @@ def _both(
 
 
 def _pair(name: str, left: Any, right: Any, leaves: list[tuple[Any, Any]], site: Site) -> Build:
-    """Put two values' leaves side by side; return what rebuilds the joined value from results."""
+    """Pair the leaves of two values; return a function that rebuilds the joined value."""
     if left is right:
         return lambda _: left
     left, right = settled(left), settled(right)

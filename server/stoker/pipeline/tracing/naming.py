@@ -1,9 +1,9 @@
-"""Stream names: which random source a call of an op draws from, by name.
+"""Stream names: the names of the random sources that calls of ops draw from.
 
-The default is the op's name behind the open scopes. An instance keeps the name of its first call,
-so calling it again repeats its decision. Two calls that would share a default name are refused,
-because silence would be a choice that the author did not make. Runs in the author's process; scopes
-are those of the running context; numba-free.
+The default is the op's name, prefixed by the open scopes. An instance keeps the name of its first
+call, so calling it again repeats its decision. Two calls that would share a default name are
+refused, because accepting them would be a choice that the author did not make. Runs in the author's
+process; scopes are those of the running context.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _scopes: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar("scope
 
 @contextlib.contextmanager
 def scope(name: str) -> Iterator[None]:
-    """Put `name/` before the default stream names of the ops that are called inside.
+    """Prefix the default stream names of the ops called inside with `name/`.
 
     Args:
         name: text without a slash at its ends, such as "left".
@@ -44,7 +44,7 @@ def scope(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def shared_views() -> Iterator[None]:
-    """Let the ops that are called inside decide alike for all views of a position.
+    """Share the decisions of the ops called inside between all views of a position.
 
     Outside, each of the `views=n` rows of a position has decisions of its own.
     """
@@ -56,12 +56,12 @@ def shared_views() -> Iterator[None]:
 
 
 def scoped(name: str) -> str:
-    """Return a name behind the open scopes."""
+    """Return a name prefixed by the open scopes."""
     return "/".join((*_scopes.get(), name))
 
 
 def views_are_shared() -> bool:
-    """Whether a decision made now is one for all views of a position."""
+    """Whether a decision made now is shared by all views of a position."""
     return _shared.get()
 
 
@@ -84,22 +84,22 @@ class Names:
         Args:
             op: the op that is called; an instance keeps the name of its first call.
             stream: the name given by the author, if any.
-            default: the name otherwise, behind the open scopes; no second op may take it.
+            default: the name otherwise, prefixed by open scopes; no second op may take it.
 
         Raises:
-            BuildError: the name is none, or another call took the default.
+            BuildError: the name is invalid, or another call took the default.
         """
         if not op.random:
             if stream is not None:
                 raise fault(
-                    f"{op.name} draws nothing, so stream={stream!r} has no meaning; leave it out",
+                    f"{op.name} draws nothing, so stream={stream!r} has no effect; leave it out",
                     op=op.name,
                 )
             return None
         if stream is not None:
             if not isinstance(stream, str) or not stream or stream.startswith(RESERVED_PREFIX):
                 raise fault(
-                    f"{op.name}: a stream name is text that does not begin with "
+                    f"{op.name}: expected a stream name that is a string and does not begin with "
                     f"{RESERVED_PREFIX!r}, got {stream!r}",
                     op=op.name,
                 )
@@ -121,9 +121,9 @@ class Names:
         if before is not None:
             raise fault(
                 f"{default}: the default stream name {named.stream!r} is taken by the call at "
-                f"{before.site}. If both calls shall make the same decision, give both the same "
+                f"{before.site}. If both calls should make the same decision, give both the same "
                 f"stream='...' (or call one instance twice, or call the op once with all fields); "
-                f"if each shall decide for itself, give this one a stream='...' of its own, or put "
+                f"if each should decide for itself, give this one its own stream='...', or put "
                 f"it in `with scope('...')`",
                 named.site,
                 op=op.name,

@@ -1,4 +1,4 @@
-"""Rewriting `if` of a pipeline function, so that a choice made for each sample can be traced.
+"""Rewriting the `if`s of a pipeline function, so that choices per sample can be traced.
 
 The function's source is parsed and these are replaced (names with a leading `_stoker_` are the
 functions of `stoker.pipeline.tracing.branches`):
@@ -13,14 +13,14 @@ functions of `stoker.pipeline.tracing.branches`):
     return b                 else: result = b
                              return result
 
-Where the condition is a Python value, each does what Python does. An `if` that holds a `return`
-which cannot be moved to the end (it stands in a loop, or both branches of its `if` may go on), or
-`break`, `continue`, `yield`, `global`, `nonlocal` or `del`, and every `while`, keeps its form; its
-condition goes through `_stoker_plain`, which refuses a condition that is decided for each sample,
-by line. So does an `if` that changes a list, dict or object from outside of it: both branches are
-traced, so both would change it for every sample. (Changes by a function that the branch calls are
-not seen.) Lines stay those of the user's file. A function whose source cannot be read is left as it
-is.
+If the condition is a Python value, each does what Python does. Some `if`s keep their form: one that
+contains a `return` that cannot be moved to the end (it is in a loop, or both branches of its `if`
+may continue), or `break`, `continue`, `yield`, `global`, `nonlocal` or `del`; the same holds for
+every `while`. Their conditions go through `_stoker_plain`, which refuses a condition that is
+decided for each sample and names the line. An `if` that changes a list, dict or object from outside
+of it is treated in the same way: both branches are traced, so both would change it for every
+sample. (Changes by a function that the branch calls are not detected.) Lines stay those of the
+user's file. A function whose source cannot be read is not changed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _CHANGING = frozenset(
         "remove", "reverse", "setdefault", "sort", "update",
     )
 )  # fmt: skip
-"""Methods by which Python's containers are changed."""
+"""Methods that change Python's containers."""
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _SIMPLE = (ast.Name, ast.Attribute, ast.Constant)
 
@@ -86,13 +86,13 @@ _codes: dict[tuple[CodeType, str, str], CodeType | None] = {}
 
 
 def _known(fn: FunctionType) -> CodeType | None:
-    """Return the rewritten code of a function, made once for all that share its code.
+    """Return the rewritten code of a function, made once for all functions that share its code.
 
-    The alternatives of a policy are many closures over few functions. Equal code may lie in two
-    files, so the file's name counts too.
+    The alternatives of a policy are many closures over few functions. Two files may contain equal
+    code, so the file's name counts too.
     """
     key = (fn.__code__, fn.__code__.co_filename, fn.__qualname__)
-    if hasattr(fn, "__wrapped__"):  # its source is the inner function's
+    if hasattr(fn, "__wrapped__"):  # its source is that of the inner function
         return _code(fn)
     if key not in _codes:
         _codes[key] = _code(fn)
@@ -126,13 +126,13 @@ def _parse(fn: FunctionType) -> ast.FunctionDef | None:
 def _compile(definition: ast.AST, fn: FunctionType, names: tuple[str, ...]) -> CodeType:
     """Compile the definition inside a function whose arguments are its free variables.
 
-    A method is compiled inside a class of the same name too, so that private names keep theirs.
+    A method is also compiled inside a class of the same name, so that private names keep theirs.
     """
     outer = fn.__qualname__.split(".")[:-1]
     body: list[Any] = [definition]
     if outer and outer[-1] != "<locals>":
         body = [ast.ClassDef(outer[-1], [], [], body, [])]
-    if body[0].name not in names:  # what it calls by this name is the module's, not this one
+    if body[0].name not in names:  # a call by this name means the module's function, not this one
         body = [ast.Global([body[0].name]), *body]
     arguments = ast.arguments(
         posonlyargs=[],
@@ -235,7 +235,7 @@ class _Rewriter(ast.NodeTransformer):
 
 
 def _with_one_exit(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Return a function's body with its returns made assignments, if they stand in `if`s."""
+    """Return a function's body with its returns turned into assignments, if they are in `if`s."""
     own = list(_own(body))
     if any(isinstance(part, ast.Yield | ast.YieldFrom | ast.Await) for part in own):
         return body
@@ -264,7 +264,7 @@ def _ended(body: list[ast.stmt]) -> list[ast.stmt] | None:
 
 
 def _ended_if(node: ast.If, rest: list[ast.stmt]) -> ast.stmt | None:
-    """Return an `if` with what follows it moved into the branch that goes on."""
+    """Return an `if` with the statements after it moved into the branch that continues."""
     goes_on = [_goes_on(branch) for branch in (node.body, node.orelse)]
     if all(goes_on) and rest:
         return None
@@ -281,12 +281,12 @@ def _ended_if(node: ast.If, rest: list[ast.stmt]) -> ast.stmt | None:
 
 
 def _returns(node: ast.stmt) -> bool:
-    """Whether a statement holds a `return` of the function that it stands in."""
+    """Whether a statement contains a `return` of its own function."""
     return not isinstance(node, _SCOPES) and any(isinstance(p, ast.Return) for p in _own([node]))
 
 
 def _goes_on(body: list[ast.stmt]) -> bool:
-    """Whether statements may be followed by those after them."""
+    """Whether execution may continue after the statements."""
     if not body:
         return True
     last = body[-1]
@@ -302,7 +302,7 @@ def _result(value: ast.expr | None, like: ast.AST) -> ast.stmt:
 
 
 def _own(nodes: list[Any]) -> Iterator[ast.AST]:
-    """Yield the nodes below these, without entering functions and classes of their own."""
+    """Yield the nodes below these, without entering nested functions and classes."""
     for node in nodes:
         yield node
         if not isinstance(node, _SCOPES):
@@ -328,7 +328,7 @@ def _names(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def _changed(nodes: list[Any]) -> set[str]:
-    """Return the variables that statements do not assign, but whose parts they set or take away."""
+    """Return the variables that statements change in part (set or delete) but do not assign."""
     own = list(_own(nodes))
     extended = list(_extended(own))
     found = {name.id for name in extended}
@@ -387,7 +387,7 @@ def _lambda(body: ast.expr) -> ast.Lambda:
 
 
 def _at(node: Any, like: ast.AST) -> Any:
-    """Give a new node, and its parts that have no line yet, the line of the old one."""
+    """Give a new node, and its parts without a line, the line of the old one."""
     ast.copy_location(node, like)
     for part in ast.walk(node):
         if "lineno" in part._attributes and not hasattr(part, "lineno"):

@@ -1,14 +1,12 @@
-"""Tracing: the user's function runs once with stand-ins for values; what it does is noted.
+"""Tracing: runs the user's function once with placeholders for values, and records what it does.
 
 A `TracedValue` knows its number in the graph under construction. Ops that are called on it append
 a draw (the decision) and an apply for each value; arithmetic and comparisons append expressions.
-One table of decisions is the whole mechanism of synchronising: a call whose (stream name, op,
-version, parameters) has been seen, in this block or one round it, follows the decision that is
-already there. A joint call, the same instance used twice and the same `stream=` all end up as
-applies of one draw.
+One table of decisions does all the synchronizing: a call whose (stream name, op, version,
+parameters) is already in it, in this block or an enclosing one, follows the existing decision. A
+joint call, the same instance used twice and the same `stream=` all become applies of one draw.
 
-Stream names: `tracing.naming`. Runs in the author's process, on one thread for each trace;
-numba-free.
+Stream names are in `tracing.naming`. Runs in the author's process, on one thread for each trace.
 """
 
 from __future__ import annotations
@@ -58,7 +56,7 @@ Written = tuple[Node, int]
 
 
 class _Open(NamedTuple):
-    """A block that is being traced: its nodes, the decisions made in it, and its number."""
+    """A block being traced: its nodes, the decisions made in it, and its number."""
 
     written: list[Written]
     decisions: dict[tuple[str, ...], int]
@@ -104,10 +102,10 @@ class Tracer:
         *,
         relative: bool = False,
     ) -> tuple[Value, ...]:
-        """Append a call of an op: its decision, unless it is there already, and an apply each.
+        """Append a call of an op: its decision, unless it exists already, and an apply per value.
 
         A fold is one apply of all values. `default` is the default stream name; None: the op's.
-        `relative` counts for values other than the one that the decision is made for.
+        `relative` matters for values other than the one that the decision is made for.
         """
         if not isinstance(relative, bool):
             raise fault(f"{op.name}: expected relative to be True or False, got {relative!r}")
@@ -133,7 +131,7 @@ class Tracer:
         """
         draw = self._draw_of.get(self.number_of(result, field))
         if draw is None:
-            raise fault(f"{field}: expected the result of an op, which decided it")
+            raise fault(f"{field}: expected the result of an op that decided it")
         return TracedValue(self, self._append(Expr("record", (draw,), field)), f"its {field}")
 
     def stream_of(self, op: Op) -> str | None:
@@ -141,12 +139,12 @@ class Tracer:
         return self._names.of(op)
 
     def choose(self, op: Op, field: str, stream: str | None, default: str) -> TracedValue:
-        """Append a decision that touches no value, and return a number of its record.
+        """Append a decision that reads no value, and return a number of its record.
 
         Args:
             op: an op without kernels.
-            field: which number of its record.
-            stream: stream name; None for `default` behind the open scopes.
+            field: the number of its record.
+            stream: stream name; None for `default`, prefixed by open scopes.
             default: the default stream name.
         """
         draw = self._decide(op, (), stream, default)
@@ -158,7 +156,7 @@ class Tracer:
         return TracedValue(self, self._append(Expr(op, numbers)), f"the result of {op!r}")
 
     def number_of(self, value: object, where: str) -> int:
-        """Return the number of a value; a number of Python's or NumPy's becomes a constant.
+        """Return the number of a value; a Python or NumPy number becomes a constant.
 
         Raises:
             BuildError: it is neither, or belongs to another pipeline.
@@ -181,7 +179,7 @@ class Tracer:
                 raise fault(f"{where}: expected a finite number of 64 bits, got {value!r}")
             return self._append(Const(value))
         raise fault(
-            f"{where}: expected a field of the sample, a value made of one, or a number, got "
+            f"{where}: expected a field of the sample, a value made from one, or a number, got "
             f"{type(value).__name__}"
         )
 
@@ -189,7 +187,7 @@ class Tracer:
         """Refuse a value that was made inside a branch that has ended.
 
         Raises:
-            BuildError: naming the value, and what to do.
+            BuildError: names the value and the remedy.
         """
         if all(block.id != value.block for block in self._open):
             raise fault(
@@ -205,13 +203,13 @@ class Tracer:
         orelse: Callable[[], T],
         pair: Callable[[T, T], list[tuple[object, object]]],
     ) -> list[TracedValue]:
-        """Append a choice: trace both functions, each into its block, and join what `pair` says.
+        """Append a choice: trace both functions, each into its block, and join the pairs of `pair`.
 
         Args:
             cond: the condition.
             then: traced into the first block.
             orelse: traced into the other.
-            pair: given what both returned, says which values join, one pair for each result.
+            pair: receives both return values, returns the values to join, one pair per result.
 
         Returns:
             The results of the `if`, one for each pair.
@@ -242,7 +240,7 @@ class Tracer:
         ]
 
     def graph(self, outputs: dict[str, TracedValue], forms: tuple[Form, ...] = ()) -> Graph:
-        """Return the normal form of what was traced."""
+        """Return the normal form of the traced graph."""
         env: dict[int, int] = {}
         nodes = self._in_order([*self._inputs, *self._open[0].written], env, [0])
         given = tuple((name, env[value.number]) for name, value in outputs.items())
@@ -281,7 +279,7 @@ class Tracer:
 
     @property
     def block(self) -> int:
-        """Number of the block that is being traced; 0 outside of every `if`."""
+        """Number of the block being traced; 0 outside of every `if`."""
         return self._open[-1].id
 
     def _decide(self, op: Op, of: tuple[int, ...], stream: str | None, default: str) -> int:
@@ -325,15 +323,15 @@ class Tracer:
         self._next += node.width
         if self._next > MAX_TRACED:
             raise fault(
-                f"the pipeline has more than {MAX_TRACED} steps: it describes one sample, so is a "
-                "Python loop too long?"
+                f"the pipeline has more than {MAX_TRACED} steps: it describes one sample, so check "
+                "whether a Python loop is too long"
             )
         self._follow(node, first)
         self._sites.update(dict.fromkeys(range(first, self._next), user_site()))
         return first
 
     def _follow(self, node: Node, first: int) -> None:
-        """Note which values follow the place in the stream alone, so that parameters may."""
+        """Note which values depend only on the place in the stream: parameters may use them."""
         match node:
             case Const():
                 self._scheduled.add(first)

@@ -20,7 +20,7 @@ def unneeded_calls(graph: Graph) -> tuple[Unneeded, ...]:
     """Return the calls that no output needs and those that they need, in order.
 
     Args:
-        graph: as it was traced, not in normal form.
+        graph: as traced, not in normal form.
     """
     places = Places(graph)
     live = live_values(graph, places)
@@ -47,7 +47,7 @@ def unneeded_calls(graph: Graph) -> tuple[Unneeded, ...]:
 
 
 def _source(value: int, places: Places, made_by: Mapping[int, int]) -> str | int | None:
-    """Return where a value comes from, as `Unneeded.of` says it."""
+    """Return the source of a value, in the form of `Unneeded.of`."""
     node, first = places.owners[value]
     while isinstance(node, If):
         value = node.then.results[value - first]

@@ -1,8 +1,8 @@
-"""The stand-ins that a pipeline function sees while it is traced: the sample and its values.
+"""The placeholders that a pipeline function receives while it is traced: the sample and its values.
 
 A `TracedValue` accepts ops, arithmetic and comparisons, and writes each into the graph through its
-tracer. Everything else that Python would do with a number or an array (branch, iterate, look at
-pixels) raises a `BuildError` that names the user's line and says what to do. numba-free.
+tracer. Everything else that Python would do with a number or an array (branch, iterate, read
+pixels) raises a `BuildError` that names the user's line and the remedy.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _FACTS = frozenset({"height", "width", "count", "mean", "max", "min"})
 
 
 class Unusable(Value):
-    """Stands for something that may not be used; every use raises the error it carries."""
+    """A value that must not be used; every use raises its error."""
 
     def refuse(self, site: Site | None = None) -> NoReturn:
-        """Raise it, at a line of the user's; by default the one that runs."""
+        """Raise it at a line of user code; by default the running one."""
         raise fault("a value that cannot be used", site)
 
 
@@ -41,7 +41,7 @@ class TracedValue(Value):
     tracer: Tracer
     __hash__ = Value.__hash__
     __array_priority__ = 1000.0
-    """NumPy scalars on the left of an operator leave it to the value on its right."""
+    """Makes NumPy scalars on the left of an operator defer to this value."""
 
     def __init__(self, tracer: Tracer, number: int, what: str) -> None:
         self.tracer = tracer
@@ -72,19 +72,19 @@ class TracedValue(Value):
         return self._statistic("mean", given, named)
 
     def max(self, *given: object, **named: object) -> TracedValue:
-        """Greatest level of an image or mask; an int64."""
+        """Maximum level of an image or mask; an int64."""
         return self._statistic("max", given, named)
 
     def min(self, *given: object, **named: object) -> TracedValue:
-        """Least level of an image or mask; an int64."""
+        """Minimum level of an image or mask; an int64."""
         return self._statistic("min", given, named)
 
     def _statistic(self, name: str, given: object, named: object) -> TracedValue:
-        """NumPy's function of that name calls the method, with arguments that mean nothing here."""
+        """Called by NumPy's function of that name, with arguments that are not supported."""
         if given or named:
             raise fault(
                 f"{self.what}: NumPy cannot be called inside a pipeline, and {name} takes no "
-                f"argument: it is that of the whole value, as in sample.image.{name}()"
+                f"argument: it covers the whole value, as in sample.image.{name}()"
             )
         return self.tracer.expr(name, self)
 
@@ -102,12 +102,12 @@ class TracedValue(Value):
 
     def __len__(self) -> int:
         raise fault(
-            f"{self.what} has no length yet: `.count` is how many boxes or keypoints there are, "
+            f"{self.what} has no length yet: `.count` is the number of boxes or keypoints, "
             "`.height` and `.width` are the sides of an image or mask"
         )
 
     def __getitem__(self, _: object) -> NoReturn:
-        raise fault(f"{self.what} cannot be indexed or cut: use an op, such as ops.center_crop")
+        raise fault(f"{self.what} cannot be indexed or sliced: use an op, such as ops.center_crop")
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
@@ -117,8 +117,8 @@ class TracedValue(Value):
 
     def _as_number(self, *_: object) -> NoReturn:
         raise fault(
-            f"{self.what} is decided for each sample, so it is no number of Python's yet: it may "
-            "stand in + - * / // %, in comparisons, and in what is returned"
+            f"{self.what} differs per sample, so it has no Python value while the pipeline is "
+            "traced: use it in + - * / // %, in comparisons, and in the returned dict"
         )
 
     __int__ = __float__ = __index__ = __round__ = __abs__ = _as_number
@@ -214,7 +214,7 @@ class TracedSample:
 
     def __getitem__(self, name: str) -> TracedValue:
         if not isinstance(name, str) or not name:
-            raise fault(f"a field is named by text, got {name!r}")
+            raise fault(f"expected the name of a field as a string, got {name!r}")
         return self._tracer.input(name)
 
     def __getattr__(self, name: str) -> TracedValue:
@@ -224,11 +224,11 @@ class TracedSample:
 
     def __iter__(self) -> Iterator[str]:
         raise fault(
-            "the fields of a sample cannot be iterated over: which there are is known when a "
-            "dataset is bound; name those that you use"
+            "the fields of a sample cannot be iterated over: they are known only when a dataset is "
+            "bound; name the fields that you use"
         )
 
 
 def tracer_of(sample: TracedSample) -> Tracer:
-    """Return the pipeline under construction; no member, as any name may be a field's."""
+    """Return the pipeline under construction; not a member, as a field may have any name."""
     return sample._tracer

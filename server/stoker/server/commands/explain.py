@@ -14,7 +14,7 @@ from rich.text import Text
 from stoker.pipeline.compiled.listing import listing
 from stoker.pipeline.compiled.program import write_program
 from stoker.pipeline.planning.boxes import windowed
-from stoker.pipeline.planning.steps import Decision
+from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.showing.explain import explain as plan_text
 from stoker.pipeline.showing.explain import graph_text, joined
 from stoker.server.rows.scratch import ENCODED

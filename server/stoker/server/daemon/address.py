@@ -1,13 +1,13 @@
-"""The daemon's place in the file system: folder, lock, and the two sockets with their modes.
+"""The daemon's address in the file system: folder, lock, and two sockets with their modes.
 
-`ipc:///dir/stoker.sock` stands for three files: the ZeroMQ socket at that path, the side socket at
-path + ".fd" and the lock at path + ".lock". Whoever holds the lock (flock; the kernel drops it with
-the process, however that dies) owns the address, so a socket that lies there while nobody holds the
-lock is stale and is replaced. A socket is closed to everybody from its creation until its owner and
-mode are set; the process's umask plays no part. Group members reach it through the folder, which
-is made 0700, or 0750 with a group; a folder that exists is left as it is.
+`ipc:///dir/stoker.sock` means three files: the ZeroMQ socket at that path, the side socket at
+path + ".fd" and the lock at path + ".lock". The process that holds the lock (flock, which the
+kernel releases when the process dies in any way) owns the address. A socket that exists while
+nobody holds the lock is stale and is replaced. A new socket is closed to everybody until its owner
+and mode are set; the process's umask has no effect. Group members reach it through the folder,
+which is created with mode 0700, or 0750 with a group; an existing folder is not changed.
 
-Limit: a Unix socket's path has at most 107 bytes, the side socket's included.
+Limit: a Unix socket's path has at most 107 bytes, including the side socket's suffix.
 """
 
 import contextlib
@@ -29,14 +29,15 @@ _BACKLOG = 128
 
 
 def socket_path(address: str) -> str:
-    """Return the absolute path that an `ipc://` address names.
+    """Return the absolute path in an `ipc://` address.
 
     Raises:
-        UsageError: another scheme, no absolute path, or a path that is too long.
+        UsageError: another scheme, a relative path, or a path that is too long.
     """
     if address.startswith("tcp://"):
         raise UsageError(
-            f"address {address!r}: tcp:// comes with a later version of Stoker; use ipc:///path",
+            f"address {address!r}: tcp:// is not supported in this version of Stoker; use "
+            "ipc:///path",
             address=address,
         )
     path = address.removeprefix(_SCHEME)
@@ -49,8 +50,8 @@ def socket_path(address: str) -> str:
     size = len(os.fsencode(path + SIDE_SUFFIX))
     if size > MAX_PATH_BYTES:
         raise UsageError(
-            f"address {address!r}: the socket {path + SIDE_SUFFIX} has a path of {size} bytes, the"
-            f" system allows {MAX_PATH_BYTES}; choose a shorter folder",
+            f"address {address!r}: the socket {path + SIDE_SUFFIX} has a path of {size} bytes, but"
+            f" the system allows only {MAX_PATH_BYTES}; choose a shorter folder",
             address=address,
         )
     return path
@@ -60,7 +61,7 @@ def group_number(name: str | None) -> int | None:
     """Return the number of a group given by name or number; None stays None.
 
     Raises:
-        ConfigError: there is no such group.
+        ConfigError: no such group exists.
     """
     if name is None or name.isdigit():
         return None if name is None else int(name)
@@ -69,7 +70,7 @@ def group_number(name: str | None) -> int | None:
     except KeyError:
         raise ConfigError(
             f"daemon.socket_group: there is no group {name!r} on this host; create it or"
-            " name another"
+            " choose another"
         ) from None
 
 
@@ -77,16 +78,17 @@ class SocketFolder:
     """An address owned by this process, from construction to `close`.
 
     Attributes:
-        path: of the ZeroMQ socket.
+        path: path of the ZeroMQ socket.
         group: number of the group that may connect, or None.
     """
 
     def __init__(self, address: str, group: int | None) -> None:
-        """Make the folder and take the lock.
+        """Create the folder and take the lock.
 
         Raises:
-            UsageError: the address is none, another daemon has it, or something else lies there.
-            ResourceError: the folder or the lock cannot be made.
+            UsageError: the address is invalid, another daemon has it, or another file is in its
+                place.
+            ResourceError: the folder or the lock cannot be created.
         """
         self.path = socket_path(address)
         self.group = group
@@ -97,7 +99,7 @@ class SocketFolder:
         except OSError as error:
             raise ResourceError(
                 f"address {address!r}: {error.filename or self.path}: {error.strerror}; choose a"
-                " folder that can be written",
+                " writable folder",
                 address=address,
             ) from None
 
@@ -105,7 +107,7 @@ class SocketFolder:
         """Bind and listen at path + suffix; `kind` is SOCK_STREAM or SOCK_SEQPACKET.
 
         Raises:
-            UsageError: something that is no socket lies there.
+            UsageError: a file that is not a socket is in the way.
             ResourceError: the system refuses.
         """
         path = self.path + suffix
@@ -123,7 +125,7 @@ class SocketFolder:
             sock.close()
             raise ResourceError(
                 f"socket {path}: {error.strerror}; choose a folder on a local disk that the daemon"
-                " may write, and a group that it is a member of",
+                " may write to, and a group that the daemon's user is in",
                 path=path,
             ) from None
         except BaseException:
@@ -132,7 +134,7 @@ class SocketFolder:
         return sock
 
     def close(self) -> None:
-        """Remove the sockets and the lock's file, then drop the lock."""
+        """Remove the sockets and the lock's file, then release the lock."""
         for path in [*self._bound, self.path + LOCK_SUFFIX]:
             with contextlib.suppress(OSError):
                 os.unlink(path)
@@ -149,7 +151,7 @@ class SocketFolder:
                 os.chmod(folder, 0o750)
 
     def _take_lock(self) -> int:
-        """Lock the file that lies at the path now; its last owner may just have removed it."""
+        """Lock the file that is at the path now; its last owner may have just removed it."""
         path = self.path + LOCK_SUFFIX
         while True:
             lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -185,7 +187,7 @@ def _remove_stale(path: str) -> None:
         return
     if not stat.S_ISSOCK(mode):
         raise UsageError(
-            f"{path} exists and is no socket; remove it or choose another address", path=path
+            f"{path} exists and is not a socket; remove it or choose another address", path=path
         )
     if _answers(path):
         raise UsageError(
@@ -195,7 +197,7 @@ def _remove_stale(path: str) -> None:
 
 
 def _answers(path: str) -> bool:
-    """Whether a listener has that socket (a stale one refuses at once)."""
+    """Whether a process listens on that socket (a stale one refuses at once)."""
     for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
         with socket.socket(socket.AF_UNIX, kind | socket.SOCK_NONBLOCK) as probe:
             number = probe.connect_ex(path)

@@ -1,21 +1,21 @@
-"""The ZeroMQ side of the daemon: a ROUTER socket, drained through its descriptor in bulk.
+"""The ZeroMQ side of the daemon: a ROUTER socket, drained in bulk when its descriptor is readable.
 
-Runs on the daemon's loop and never waits. Sessions are named by token. A token is good on the
-connection (routing id) that got it with WELCOME, and on no other: a peer that guessed, saw or kept
-one gets a typed error, as does a peer whose message breaks the grammar or a bound. Nobody else
-notices; the log is rate-limited.
+Runs on the daemon's loop and never waits. Sessions are named by token. A token is valid only on the
+connection (routing id) that got it with WELCOME. A peer that guessed, saw or kept another token
+gets a typed error, and so does a peer whose message breaks the grammar or a bound. Other peers do
+not notice; the log is rate-limited.
 
-ZeroMQ's descriptor is edge-triggered: it becomes readable when something changed, not while
-something is there, and *any* call on the socket may swallow the edge. So `readable` asks the socket
-itself, and the loop asks `readable` before it sleeps.
+ZeroMQ's descriptor is edge-triggered: it becomes readable when something has changed, not while
+messages are waiting, and *any* call on the socket may consume the edge. So `readable` asks the
+socket itself, and the loop calls `readable` before it sleeps.
 
-A message is decoded in a few milliseconds at worst, whatever is in it: the generic decoder builds
-objects before their types are checked, at about 70 us per KiB of malice, so it only gets messages
-up to `SMALL_BYTES`. The one record that may be larger is OPEN with a graph; a larger message is
-decoded straight into that type, and refused at its first byte that does not fit.
+Decoding a message takes a few milliseconds at worst, for any content. The generic decoder builds
+objects before it checks their types, at about 70 us per KiB in the worst case, so it gets only
+messages of up to `SMALL_BYTES`. The only record that may be larger is OPEN with a graph; a larger
+message is decoded directly into that type and rejected at the first byte that does not fit.
 
-Sends never wait either. A peer that is gone, or that has not read `SEND_HIGH_WATER` messages, is
-lost: `send` says so, and the daemon ends the session.
+Sends never wait either. A peer that is gone, or that has left `SEND_HIGH_WATER` messages unread, is
+lost: `send` returns False, and the daemon ends the session.
 """
 
 import errno
@@ -41,7 +41,7 @@ MAX_BYTES: Final = 3 * 2**19  # a graph of 1 MiB, 1024 frozen streams, and the r
 FLUSH_MS: Final = 250
 _SEND_CHUNK = 256
 _EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
-"""As plain numbers: an enumeration doubles what asking costs."""
+"""Plain integers: an enum would double the cost of each query."""
 
 _Large = tuple[int, messages.Token, Annotated[list[messages.Open], msgspec.Meta(max_length=1)]]
 _decode_large = msgspec.msgpack.Decoder(_Large).decode
@@ -54,7 +54,7 @@ class Broker:
     """Receives from and sends to clients.
 
     Args of the constructor:
-        place: where to bind; the socket's file belongs to it.
+        place: where to bind; it owns the socket's file.
         on_hello: called with (routing id, HELLO).
         on_records: called with (token, records) of a known session.
         now: monotonic seconds.
@@ -85,18 +85,18 @@ class Broker:
             raise
 
     def fileno(self) -> int:
-        """Return ZeroMQ's descriptor; see the module's text before waiting on it."""
+        """Return ZeroMQ's descriptor; see the module docstring before waiting on it."""
         return self._descriptor
 
     def readable(self) -> bool:
-        """Whether messages are waiting; must be asked before every sleep."""
+        """Whether messages are waiting; must be called before every sleep."""
         return bool(int(self._socket.get(_EVENTS)) & _POLLIN)
 
     def drain(self) -> None:
-        """Take messages and report what they hold: at most `MAX_DRAIN`, for `DRAIN_BUDGET_S`."""
+        """Receive messages and pass their records on: at most `MAX_DRAIN`, for `DRAIN_BUDGET_S`."""
         until = self._now() + DRAIN_BUDGET_S
         for _ in range(MAX_DRAIN):
-            if not self.readable():  # a third of what an attempt that fails costs
+            if not self.readable():  # costs a third of a failing attempt to receive
                 return
             try:
                 frames = self._receive()
@@ -107,7 +107,7 @@ class Broker:
                 return
 
     def send(self, token: bytes, records: Sequence[messages.DaemonRecord]) -> bool:
-        """Send records to a session; False if it is unknown, gone or does not read."""
+        """Send records to a session; False if it is unknown or gone, or does not read."""
         peer = self._peers.get(token)
         return peer is not None and self._send(peer, token, records)
 
@@ -121,7 +121,7 @@ class Broker:
         return self._send(peer, token, records)
 
     def forget(self, token: bytes) -> None:
-        """Forget a session; its token is void."""
+        """Forget a session; its token becomes void."""
         peer = self._peers.pop(token, None)
         if peer is not None:
             self._tokens.pop(peer, None)
@@ -148,7 +148,7 @@ class Broker:
             raise ResourceError(f"socket {place.path}: {error.strerror}", path=place.path) from None
 
     def _receive(self) -> tuple[bytes, bytes | None]:
-        """Return (routing id, message), None for a message that is not of one frame."""
+        """Return (routing id, message), None instead of a message that is not one frame."""
         peer: bytes = self._socket.recv(zmq.NOBLOCK)
         data: bytes | None = None
         frames = 0
@@ -175,18 +175,20 @@ class Broker:
     ) -> None:
         if self._peers.get(token) != peer:
             raise ProtocolError(
-                "this token names no session of this connection: the session ended, or the"
-                " connection was lost; connect anew with HELLO"
+                "this token belongs to no session on this connection: the session ended, or the"
+                " connection was lost; connect again with HELLO"
             )
         if any(isinstance(record, messages.Hello) for record in records):
-            raise ProtocolError("HELLO is the first record of a connection and carries no token")
+            raise ProtocolError(
+                "expected HELLO only as the first record of a connection, without a token"
+            )
         self._on_records(token, tuple(records))
 
     def _take_hello(self, peer: bytes, records: list[messages.ClientRecord]) -> None:
         if len(records) != 1 or not isinstance(records[0], messages.Hello):
             raise ProtocolError("expected HELLO alone as the first message of a connection")
         if peer in self._tokens or peer in self._greeting:
-            raise ProtocolError("expected one HELLO a connection, got a second one")
+            raise ProtocolError("expected one HELLO per connection, got a second one")
         self._greeting.add(peer)
         self._on_hello(peer, records[0])
 
@@ -212,11 +214,11 @@ class Broker:
 
 
 def _decode(data: bytes) -> tuple[bytes, list[messages.ClientRecord]]:
-    """Read an envelope of a client.
+    """Decode an envelope from a client.
 
     Raises:
-        ProtocolError: it breaks the grammar or a bound.
-        VersionError: it is of another wire version.
+        ProtocolError: the envelope breaks the grammar or a bound.
+        VersionError: the envelope has another wire version.
     """
     if len(data) <= SMALL_BYTES:
         return codec.decode_from_client(data)
@@ -224,7 +226,7 @@ def _decode(data: bytes) -> tuple[bytes, list[messages.ClientRecord]]:
         wire, token, records = _decode_large(data)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise ProtocolError(
-            f"a message of more than {SMALL_BYTES} bytes carries OPEN alone: {error}"
+            f"expected OPEN alone in a message of more than {SMALL_BYTES} bytes: {error}"
         ) from None
     if wire != version.WIRE:
         raise ProtocolError(f"expected wire version {version.WIRE}, got {wire}")

@@ -1,8 +1,8 @@
-"""Starts the template process, which takes longer to be ready than the rest of the daemon.
+"""Start the template process, which takes longer to become ready than the rest of the daemon.
 
 Runs in the daemon. `stoker serve` calls `launch` as soon as it knows its configuration, so that the
-template imports numba beside the daemon's own imports; hence this module imports next to nothing.
-A supervisor takes over what was launched, and launches another if that one dies.
+template imports numba while the daemon does its own imports; therefore this module imports almost
+nothing. A supervisor takes over the launched template, and launches another if that one dies.
 """
 
 import os
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# One thread per process: workers are the parallelism, and a fork must not copy a thread pool.
+# One thread per process: workers are the parallelism, and a fork cannot copy a thread pool.
 PINNED = dict.fromkeys(
     (
         "OMP_NUM_THREADS",
@@ -28,7 +28,7 @@ PINNED = dict.fromkeys(
 
 @dataclass(frozen=True)
 class Launched:
-    """A template process and our end of its control socket; both are the holder's to end."""
+    """A template process and the daemon's end of its control socket; the holder closes both."""
 
     process: subprocess.Popen[bytes]
     control: socket.socket
@@ -47,13 +47,13 @@ class Launched:
 
 
 def launch(cache_root: str, python_path: Sequence[str]) -> Launched:
-    """Start a template; it takes what comes over the socket once it is ready.
+    """Start a template; it handles messages on the socket once it is ready.
 
     Args:
         cache_root: folder of compiled kernels.
         python_path: folders put before sys.path where pipelines are imported.
     """
-    # As `channel.pair`, whose module imports all records.
+    # Same as `channel.pair`, but without its module, which imports all records.
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     environment = {**os.environ, **PINNED}
     paths = [*python_path, *filter(None, [environment.get("PYTHONPATH")])]

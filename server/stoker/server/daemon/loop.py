@@ -1,10 +1,10 @@
-"""Waiting on descriptors, and measuring the turns of the daemon's loop.
+"""Wait on descriptors, and measure the turns of the daemon's loop.
 
-poll(2) keeps nothing in the kernel between calls, so a descriptor that is closed and whose number
-is used again at once needs no care (epoll would forget it silently). A *turn* is what the loop does
-between two waits. No turn may take longer than `TURN_LIMIT_S`: clients wait meanwhile. Both the
-time on the wall and the thread's own processor time are kept, because the first also counts the
-time that the system gave to others. Times are seconds.
+poll(2) keeps no state in the kernel between calls, so it is safe to close a descriptor whose number
+is reused at once (epoll would forget the new one silently). A *turn* is the work of the loop
+between two waits. No turn may take longer than `TURN_LIMIT_S`, because clients wait meanwhile. Both
+wall time and the thread's own processor time are measured, because wall time includes the time in
+which the system ran other processes. Times are seconds.
 """
 
 import bisect
@@ -34,7 +34,7 @@ class Poller:
         for descriptor in wanted - self._registered:
             self._poll.register(descriptor, select.POLLIN)
         self._registered = wanted
-        # Rounded up: waking a fraction of a millisecond early would spin until the time has come.
+        # Rounded up: waking a fraction of a millisecond early would spin until the deadline.
         timeout_ms = 0 if timeout_s <= 0 else int(timeout_s * 1000) + 1
         return [descriptor for descriptor, _ in self._poll.poll(timeout_ms)]
 
@@ -44,11 +44,11 @@ class TurnTimes:
     """How long the turns took.
 
     Attributes:
-        counts: turns per bucket of `BUCKETS_S`, then those beyond the last.
+        counts: number of turns per bucket of `BUCKETS_S`, then of those beyond the last.
         total_s: sum over all turns.
-        max_s: the longest.
-        max_cpu_s: the most processor time that the loop's thread used in one.
-        slow: turns beyond `TURN_LIMIT_S`.
+        max_s: duration of the longest turn.
+        max_cpu_s: most processor time that the loop's thread used in one turn.
+        slow: number of turns beyond `TURN_LIMIT_S`.
     """
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_S) + 1))
@@ -60,15 +60,15 @@ class TurnTimes:
     _began_cpu_s: float = 0.0
 
     def begin(self) -> None:
-        """Mark the beginning of a turn."""
+        """Mark the start of a turn."""
         self._began_s, self._began_cpu_s = time.perf_counter(), time.thread_time()
 
     def elapsed_s(self) -> float:
-        """Return how long the turn has taken so far."""
+        """Return the duration of the turn so far."""
         return time.perf_counter() - self._began_s
 
     def end(self) -> tuple[float, float]:
-        """Mark the end of the turn; return how long it took and its processor time."""
+        """Mark the end of the turn; return its duration and its processor time."""
         took_s = self.elapsed_s()
         self.counts[bisect.bisect_left(BUCKETS_S, took_s)] += 1
         self.total_s += took_s

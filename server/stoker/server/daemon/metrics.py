@@ -1,15 +1,15 @@
-"""Counters for people and Prometheus, and the HTTP endpoint that shows them.
+"""Counters for people and Prometheus, and the HTTP endpoint that serves them.
 
-The loop publishes a `Snapshot` a few times a second by storing one reference; the endpoint's
-threads only read the latest, so the loop never waits for them and shares nothing with them.
-Names: `stoker_..._total` only grow since the daemon's start, `_seconds` and `_bytes` are units,
+The loop publishes a `Snapshot` a few times per second by storing one reference; the endpoint's
+threads read only the latest one, so the loop never waits for them and shares nothing with them.
+Names: `stoker_..._total` only grow after the daemon's start, `_seconds` and `_bytes` are units, and
 anything else is a gauge. STATUS carries the same numbers, without the prefix.
 
-`/metrics` is for Prometheus; `/livez` is 200 while the loop turns (503 if it has not for
-`LIVE_S`); `/readyz` is 200 while new clients are welcome (503 once a stop was asked for). At most
+`/metrics` is for Prometheus. `/livez` is 200 while the loop turns (503 if it has not for `LIVE_S`).
+`/readyz` is 200 while new clients are welcome (503 after a stop was requested). At most
 `MAX_REQUESTS` requests are answered at a time, each within `REQUEST_S`.
 
-The daemon imports this module only where metrics are asked for: it brings an HTTP server along.
+The daemon imports this module only if metrics are enabled, because it brings an HTTP server along.
 """
 
 import contextlib
@@ -62,20 +62,20 @@ class SnapshotCollector(Collector):
 
 
 def registry(latest: Callable[[], Snapshot]) -> CollectorRegistry:
-    """Return a registry of its own, fed from the latest snapshot alone."""
+    """Return a separate registry, fed only from the latest snapshot."""
     own = CollectorRegistry(auto_describe=False)
     own.register(SnapshotCollector(latest))
     return own
 
 
 class Endpoint:
-    """The HTTP endpoint, in threads of its own from construction to `close`."""
+    """The HTTP endpoint, in its own threads from construction to `close`."""
 
     def __init__(self, address: str, latest: Callable[[], Snapshot]) -> None:
         """Listen and serve.
 
         Raises:
-            ConfigError: the address is none.
+            ConfigError: the address is invalid.
             ResourceError: the system refuses the address.
         """
         host, port = host_and_port(address)
@@ -102,10 +102,10 @@ class Endpoint:
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """Split `host:port`, `:port` or `port`; the host is 127.0.0.1 unless told.
+    """Split `host:port`, `:port` or `port`; the host defaults to 127.0.0.1.
 
     Raises:
-        ConfigError: the port is none.
+        ConfigError: the port is invalid.
     """
     host, _, port = address.rpartition(":")
     if not port.isdigit() or int(port) > 65535:
@@ -145,7 +145,7 @@ class _Server(http.server.ThreadingHTTPServer):
             self._slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A scraper that hung up is its own business; standard error stays clean."""
+        """Ignore scrapers that hang up; standard error stays clean."""
 
 
 def _handler(own: CollectorRegistry, latest: Callable[[], Snapshot]) -> type:
@@ -160,7 +160,9 @@ def _handler(own: CollectorRegistry, latest: Callable[[], Snapshot]) -> type:
             elif path == "/livez":
                 behind_s = time.monotonic() - snapshot.now
                 alive = behind_s < LIVE_S
-                self._say(alive, "live" if alive else f"the loop hangs since {behind_s:.1f} s")
+                self._say(
+                    alive, "live" if alive else f"the loop has been hanging for {behind_s:.1f} s"
+                )
             elif path == "/readyz":
                 self._say(snapshot.ready, "ready" if snapshot.ready else "shutting down")
             else:

@@ -1,8 +1,8 @@
-"""Quarantine files: the bad samples that were met, one JSON object a line, a file for each dataset.
+"""Quarantine files: all bad samples so far, one JSON object per line, one file per dataset.
 
 `<folder>/<the fingerprint's 32 hex digits>.jsonl`; a line has `id`, `field`, `source` and `reason`.
-A sample is written once, also over restarts. Files are written by a thread of their own, because a
-disk may be slow or full and the daemon's loop must not wait; what cannot be written is logged.
+A sample is written once, also across restarts. A separate thread writes the files, because a disk
+may be slow or full and the daemon's loop must not wait; failures to write are logged.
 """
 
 import json
@@ -20,7 +20,7 @@ CLOSE_S = 5.0
 
 
 class QuarantineFiles:
-    """Writes bad samples down."""
+    """Writes bad samples to quarantine files."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -30,7 +30,7 @@ class QuarantineFiles:
         self._thread.start()
 
     def add(self, dataset: str, bad: Sequence[BadSample]) -> None:
-        """Have samples of the dataset with that fingerprint written; never waits."""
+        """Queue bad samples of the dataset with that fingerprint; never waits."""
         self._asked.put((dataset, bad))
 
     def close(self) -> None:
@@ -63,10 +63,10 @@ class QuarantineFiles:
 
 
 def ids_of(path: Path) -> Iterator[int]:
-    """Yield the ids that a quarantine file names; lines that are none are passed over.
+    """Yield the ids in a quarantine file; malformed lines are skipped.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:

@@ -1,10 +1,10 @@
-"""Reserving and closing slabs beside the daemon's loop, within a limit on their sum.
+"""Reserve and close slabs outside the daemon's loop, within a limit on their sum.
 
-Reserving a gibibyte takes a good part of a second, so `Reserver` does it, and the final close, in a
-thread of its own; the loop hears of the end through a descriptor. That thread does nothing else and
+Reserving a gibibyte takes a good part of a second, so `Reserver` does it, and the final close, in
+its own thread; a descriptor wakes the loop when that is done. The thread does nothing else and
 touches no state of the daemon.
 
-Invariant: granted bytes = sum of the sizes of the slabs that are being reserved, held or being
+Invariant: granted bytes == sum of the sizes of the slabs that are being reserved, held or being
 closed, and granted <= limit. Sizes are bytes.
 """
 
@@ -21,8 +21,8 @@ from stoker.server.settings.cgroup import Room, room
 class Reserver:
     """Reserves and closes slabs in one helper thread, within a limit on their sum.
 
-    Ask with `reserve`, wait for `fileno` to become readable, fetch the outcomes with `collect`. All
-    methods are for one thread, the daemon's.
+    Call `reserve`, wait until `fileno` is readable, fetch the outcomes with `collect`. All methods
+    are for one thread, the daemon's.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class Reserver:
         return self._bell
 
     def reserve(self, slab: int, size_bytes: int) -> ResourceError | None:
-        """Begin to reserve a slab; the outcome comes from `collect`.
+        """Start to reserve a slab; the outcome comes from `collect`.
 
         Returns:
-            The refusal if the limit on the sum of all slabs forbids it at once, else None.
+            The error if the slab would exceed the limit on the sum of all slabs, else None.
         """
         left = max(0, self._limit_bytes - self._granted)
         if size_bytes > left:
@@ -76,7 +76,7 @@ class Reserver:
         return None
 
     def collect(self) -> list[tuple[int, ResourceError | None]]:
-        """Return (slab, None or why not) for every reservation that ended since the last call."""
+        """Return (slab, None or the error) for all reservations that ended since the last call."""
         try:
             os.eventfd_read(self._bell)
         except BlockingIOError:
@@ -97,7 +97,7 @@ class Reserver:
         return self._slabs[slab]
 
     def free(self, slab: int) -> None:
-        """Give a slab back: one that is held, or one that is still being reserved."""
+        """Free a slab that is held or still being reserved."""
         if slab in self._pending:
             self._unwanted.add(slab)
         else:

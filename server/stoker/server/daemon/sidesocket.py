@@ -1,12 +1,12 @@
-"""The side socket: lifelines of sessions, and the way by which slabs reach clients.
+"""The side socket: lifelines of sessions, and the channel that passes slabs to clients.
 
 Runs on the daemon's loop and never waits. A connection is *half-open* until its first packet, which
-must be Attach with a token that WELCOME gave and nobody has used; then it is that session's
-*lifeline*: while it lives, so does the session. Everything else ends the connection: another user
-than our own, root or a member of the socket group (asked of the kernel, SO_PEERCRED and
-SO_PEERGROUPS), a wrong packet, silence beyond `ATTACH_DEADLINE_S`. There are at most
-`MAX_HALF_OPEN` half-open connections; the oldest makes room, so idle ones lock nobody out. A client
-that does not read what its lifeline brings (its buffer is full) is dropped.
+must be Attach with an unused token from WELCOME. Then it is that session's *lifeline*: the session
+lives exactly as long as it. Anything else ends the connection: a user other than the daemon's own,
+root or a member of the socket group (queried from the kernel, SO_PEERCRED and SO_PEERGROUPS), a
+wrong packet, silence beyond `ATTACH_DEADLINE_S`. There are at most `MAX_HALF_OPEN` half-open
+connections, and a new one replaces the oldest, so idle ones cannot lock anyone out. A client whose
+lifeline's buffer is full, because it does not read, is dropped.
 """
 
 import errno
@@ -34,7 +34,7 @@ class SideSocket:
     """Listener, half-open connections and lifelines.
 
     Args of the constructor:
-        place: where to bind; the socket's file belongs to it.
+        place: where to bind; it owns the socket's file.
         on_up, on_down: called with a token when its lifeline opened, or closed from outside.
         now: monotonic seconds.
     """
@@ -65,13 +65,13 @@ class SideSocket:
         return self._calls
 
     def expect(self, token: bytes) -> None:
-        """Accept that token, once."""
+        """Accept that token once."""
         self._expected.add(token)
 
     def send_memory(
         self, token: bytes, record: messages.Slab | messages.Replayed, descriptor: int
     ) -> bool:
-        """Pass memory to a session; False if its lifeline is not up or it does not read."""
+        """Pass memory to a session; False if its lifeline is down or the client does not read."""
         sock = self._lifelines.get(token)
         return sock is not None and _sent(sock, record, descriptor)
 
@@ -85,7 +85,7 @@ class SideSocket:
     def end(self, token: bytes) -> None:
         """Void the token, and close its lifeline at the next tick.
 
-        The last words to that session travel by ZeroMQ; so they arrive before the end of file.
+        The last records for that session go through ZeroMQ, so they arrive before the end of file.
         """
         self._expected.discard(token)
         sock = self._lifelines.pop(token, None)
@@ -94,7 +94,7 @@ class SideSocket:
             self._ending.append(sock)
 
     def tick(self) -> None:
-        """Close what ended, drop who did not attach in time; accept again after exhaustion."""
+        """Close ended lifelines, drop late half-open connections, resume accepting."""
         for sock in self._ending:
             sock.close()
         self._ending.clear()
@@ -129,7 +129,9 @@ class SideSocket:
                 return
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
-                    del self._calls[self._listener.fileno()]  # else the loop spins until `tick`
+                    del self._calls[
+                        self._listener.fileno()
+                    ]  # otherwise the loop would spin until `tick`
                     logs.log("error", "accept_failed", reason=error.strerror)
                     return
                 continue  # the peer went away before it was accepted
@@ -137,7 +139,7 @@ class SideSocket:
             if len(self._half_open) >= MAX_HALF_OPEN:
                 self._refuse(
                     next(iter(self._half_open)),
-                    ProtocolError(f"more than {MAX_HALF_OPEN} connections wait for Attach"),
+                    ProtocolError(f"more than {MAX_HALF_OPEN} connections are waiting for Attach"),
                 )
             self._half_open[sock] = self._now()
             self._calls[sock.fileno()] = functools.partial(self._attach, sock)
@@ -180,13 +182,13 @@ class SideSocket:
             raise ProtocolError(f"expected Attach, got {type(record).__name__}")
         if record.token not in self._expected:
             raise ProtocolError(
-                "this token names no session, or was used before; connect anew with HELLO"
+                "this token belongs to no session, or was used before; connect again with HELLO"
             )
         self._expected.discard(record.token)
         return record.token
 
     def _heard(self, token: bytes) -> None:
-        """Read a lifeline: end of file is the client's end; anything else breaks the protocol."""
+        """Read a lifeline: end of file ends the session; anything else breaks the protocol."""
         sock = self._lifelines.get(token)
         if sock is None:  # forgotten earlier in this turn of the loop
             return
@@ -199,7 +201,7 @@ class SideSocket:
         if descriptor is not None:
             os.close(descriptor)
         if data:
-            self._note("a client spoke on its lifeline after Attach")
+            self._note("a client sent data on its lifeline after Attach")
         self._lose(token)
 
     def _lose(self, token: bytes) -> None:
@@ -242,14 +244,14 @@ def _check_user(sock: socket.socket, group: int | None) -> None:
     if group is not None and (primary == group or group in _groups(sock)):
         return
     raise UsageError(
-        f"user {user} may not use this daemon: only its own user, root, and members of"
+        f"user {user} may not use this daemon: only its own user, root and members of"
         " daemon.socket_group may; join that group, or set it",
         user=user,
     )
 
 
 def _groups(sock: socket.socket) -> tuple[int, ...]:
-    """Return the supplementary groups that the peer had when it connected; none if over 256."""
+    """Return the supplementary groups that the peer had when it connected; empty if over 256."""
     try:
         raw = sock.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, 4 * _MAX_GROUPS)
     except OSError as error:

@@ -1,12 +1,12 @@
 """Slabs: memory that workers write and clients map, reserved in full before it is used.
 
-A slab is a memfd: it has no name, so nothing is left behind whoever dies, and a container's small
-/dev/shm does not matter. It lives as long as anybody holds its descriptor or a map of it. It is
-allocated (fallocate, which touches every page, on the memory node of the calling thread), then
-sealed against shrinking, growing and further sealing: a peer can neither cut it off under a
-writer's feet nor make it grow. Its mode is 0600.
+A slab is a memfd. It has no name, so nothing is left behind when processes die, and a container's
+small /dev/shm does not matter. It lives as long as any process holds its descriptor or a map of it.
+It is allocated (fallocate, which touches every page, on the memory node of the calling thread) and
+then sealed against shrinking, growing and further sealing, so that a peer can neither truncate it
+while it is written nor make it grow. Its mode is 0600.
 
-Sizes are bytes. `reserver` runs all this beside the daemon's loop.
+Sizes are bytes. `reserver` runs all this outside the daemon's loop.
 """
 
 import errno
@@ -40,7 +40,7 @@ class SlabMemory:
     """One memfd of fixed size, fully allocated and sealed.
 
     Attributes:
-        size_bytes: its size.
+        size_bytes: its size in bytes.
         descriptor: open for reading and writing, close-on-exec; -1 once closed.
     """
 
@@ -58,16 +58,17 @@ class SlabMemory:
     ) -> "SlabMemory":
         """Create a slab and allocate all of it, `CHUNK_BYTES` at a time.
 
-        Before each chunk the room is looked at again: others allocate too, and allocating beyond
-        it would wake the kernel's out-of-memory killer instead of failing.
+        Before each chunk the free room is checked again: other processes allocate too, and
+        allocating more than there is would wake the kernel's out-of-memory killer instead of
+        failing.
 
         Args:
             size_bytes: at least 1.
-            room: tells how much memory may still be used.
-            cancelled: asked before each chunk; True ends the work.
+            room: returns how much memory may still be used.
+            cancelled: called before each chunk; True ends the work.
 
         Raises:
-            ResourceError: memory or descriptors do not suffice, or it was cancelled; `details` has
+            ResourceError: not enough memory or descriptors, or it was cancelled; `details` has
             the `reason` without the remedy, and `needed_bytes`.
         """
         slab = cls(_create(size_bytes), size_bytes)
@@ -80,14 +81,14 @@ class SlabMemory:
         return slab
 
     def reopen_read_only(self) -> int:
-        """Return a new descriptor of the same memory that can only be read; the caller owns it.
+        """Return a new read-only descriptor of the same memory; the caller owns it.
 
-        It keeps honest readers honest. A process of the same user can reopen it for writing.
+        This only prevents accidental writes: a process of the same user can reopen it for writing.
         """
         return os.open(f"/proc/self/fd/{self.descriptor}", os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self) -> None:
-        """Close the descriptor; the memory goes once nobody else holds it. May be called twice."""
+        """Close the descriptor; the memory is freed once no process holds it. Idempotent."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
@@ -126,7 +127,7 @@ def _create(size_bytes: int) -> int:
 
 
 def too_little(needed: int, allowed: int, now: Room) -> ResourceError:
-    """Return the refusal of a slab of `needed` bytes where `allowed` may be used; bytes."""
+    """Return the error for a slab of `needed` bytes if only `allowed` bytes may be used."""
     reason = (
         f"the slab needs {human(needed)}, but only {human(allowed)} may be used ({now.limited_by})"
     )

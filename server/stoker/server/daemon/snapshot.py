@@ -1,4 +1,4 @@
-"""What the daemon's loop publishes of itself, for whoever shows it."""
+"""Snapshots of the daemon's state, published by its loop and served by `metrics`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from stoker.server.daemon.loop import TurnTimes
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the daemon looked like at one moment.
+    """The state of the daemon at one moment.
 
     Attributes:
         now: that moment, monotonic seconds.
         ready: whether new clients are welcome.
-        counters: by name, without the prefix.
-        turns: how long the loop's turns took.
+        counters: values by name, without the prefix.
+        turns: the durations of the loop's turns.
     """
 
     now: float

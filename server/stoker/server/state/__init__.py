@@ -1,6 +1,6 @@
 """Every decision of the daemon, as pure functions: `handle(event) -> [instruction]`.
 
-No clock, no socket, no process and no randomness in here: time and tokens arrive in events, effects
-leave as instructions. So a failure is replayed from its list of events, and millions of schedules
-are tried in a test without one process.
+There is no clock, socket, process or randomness in here: time and tokens arrive in events, effects
+leave as instructions. So a failure can be replayed from its list of events, and a test can try
+millions of schedules without a single process.
 """

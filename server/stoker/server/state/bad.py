@@ -1,8 +1,9 @@
-"""Bad samples under a policy that goes on: named once each, counted, and too many of them stop it.
+"""Bad samples in a stream that continues: each is recorded once and counted; too many stop it.
 
-Workers tell of them with their chunks. A sample is known by its id for as long as its stream is
-served. What is new is written down elsewhere (`Quarantine`). Where more than `max_bad_fraction` of
-the dataset's samples are bad, the stream stops for good: something larger is broken.
+Workers report them with their chunks. A sample is known by its id for as long as its stream is
+served. New ones become a `Quarantine` instruction, which writes them to a file. If more than
+`max_bad_fraction` of the dataset's samples are bad, the stream stops for good, because the fault is
+then larger than a few samples.
 """
 
 from stoker.protocol.errors import StreamStoppedError
@@ -13,19 +14,19 @@ from stoker.server.state.streams import Stream
 from stoker.server.work.records import BadSample
 
 MAX_KNOWN = 2**20
-"""Ids that are remembered of a stream; those beyond are counted each time they are met."""
+"""Ids that are remembered per stream; further ones are counted each time they occur."""
 
 
 class BadSamples:
-    """What is known of bad samples."""
+    """Handles reports of bad samples."""
 
     def __init__(self, context: Context, groups: Deliveries) -> None:
         self._context = context
         self._groups = groups
 
-    def note(self, stream: Stream, told: tuple[BadSample, ...]) -> None:
-        """A worker met bad samples in rows of a stream."""
-        new = list({bad.id: bad for bad in told if bad.id not in stream.bad}.values())
+    def note(self, stream: Stream, bad_samples: tuple[BadSample, ...]) -> None:
+        """Record the bad samples that a worker found in rows of a stream."""
+        new = list({bad.id: bad for bad in bad_samples if bad.id not in stream.bad}.values())
         if not new:
             return
         if len(stream.bad) < MAX_KNOWN:

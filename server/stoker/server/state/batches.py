@@ -1,10 +1,10 @@
-"""A batch under way: which of its rows nobody has claimed, and how many are not yet written.
+"""A batch that is being computed: its unclaimed rows, and the number of rows not yet written.
 
-Rows are those of the global batch. `ranges` holds what is unclaimed, in the order in which it is
-claimed: what was lost with a worker first. A `whole` range is claimed as it is, alone: it is under
-suspicion, and a second death must tell which row was it.
+Rows are those of the global batch. `ranges` holds the unclaimed rows in the order in which they
+will be claimed, rows that were lost with a worker first. A `whole` range is claimed alone and in
+one piece: it is under suspicion, and a second death must show which row caused it.
 
-Invariant: missing = unclaimed + (rows of claims that have not ended), until the batch is void or
+Invariant: missing == unclaimed + (rows of claims that have not ended), until the batch is void or
 has failed.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 Shapes = tuple[tuple[int, ...], ...]
-"""Shape of a row in one batch, of each output that READY tells it of."""
+"""The shape of a row in one batch, for each output whose shape READY carries."""
 
 
 class Range(NamedTuple):
@@ -36,15 +36,15 @@ class BatchState:
     """One step of a run, being filled or waiting for its turn.
 
     Attributes:
-        group: whose batch it is.
-        cut: which of the global batch's rows it has, and how they lie in the slot.
+        group: the group that the batch is for.
+        cut: which rows of the global batch it has, and their layout in the slot.
         serial: its number in the run; batches are claimed and delivered in this order.
-        unclaimed: rows in `ranges`.
-        missing: rows that no claim has delivered.
-        void: nobody wants it any more.
-        failure: the error that it ends with, and the first row of the claim that failed.
-        crashed: samples that are replaced in it since they crashed workers, ascending.
-        outputs: where its outputs lie, as READY tells it; None until a claim is done.
+        unclaimed: number of rows in `ranges`.
+        missing: number of rows that no claim has delivered.
+        void: whether the batch is no longer wanted.
+        failure: the error that it ends with; `failed_lo` is the first row of the failed claim.
+        crashed: samples that are replaced in it because they crashed workers, ascending.
+        outputs: the places of its outputs, for READY; None until a claim is done.
     """
 
     __slots__ = (
@@ -72,8 +72,9 @@ class BatchState:
         """Claim rows; returns [lo, hi).
 
         Args:
-            rows: how many at most, but for the rest of a unit; a whole range is claimed entirely.
-            unit: rows are cut before those whose number divides by it.
+            rows: how many at most, except for the rest of a unit; a whole range is claimed
+                entirely.
+            unit: rows are cut only before a row whose number is a multiple of it.
         """
         lo, hi, whole = self.ranges[0]
         cut = -(-(lo + rows) // unit) * unit
@@ -86,22 +87,22 @@ class BatchState:
         return lo, hi
 
     def put_back(self, ranges: list[Range]) -> None:
-        """Rows whose claim was lost are claimed again, before all others."""
+        """Put rows of a lost claim back; they are claimed again before all others."""
         if self.failure is not None:
             ranges = [r for r in ranges if r.lo < self.failed_lo]
         self.ranges.extendleft(reversed(ranges))
         self.unclaimed += sum(r.hi - r.lo for r in ranges)
 
     def isolate(self, ranges: list[Range]) -> None:
-        """Nothing is claimed yet: have these adjoining ranges claimed as they are."""
+        """Have these adjacent ranges claimed as they are; nothing may be claimed yet."""
         first, last = self.ranges[0].lo, self.ranges[0].hi
         parts = [Range(first, ranges[0].lo), *ranges, Range(ranges[-1].hi, last)]
         self.ranges = deque(part for part in parts if part.hi > part.lo)
 
     def fail(self, lo: int, failure: Error) -> None:
-        """The claim that begins at row `lo` failed: only rows below it matter from now on.
+        """Record that the claim starting at row `lo` failed: only rows below it matter from now on.
 
-        So the error that a batch ends with is that of its first bad row, whatever the timing.
+        So the batch ends with the error of its first bad row, independent of timing.
         """
         if self.failure is None or lo < self.failed_lo:
             self.failure, self.failed_lo = failure, lo
@@ -109,14 +110,14 @@ class BatchState:
             self.unclaimed = sum(r.hi - r.lo for r in self.ranges)
 
     def tell_shapes(self, shapes: Shapes) -> None:
-        """A claim that is done says in which shapes it wrote the rows of outputs that `is_told`.
+        """Set the shapes in which a finished claim wrote the rows of outputs that `is_told`.
 
         Raises:
-            UsageError: these are not the outputs' shapes, or not those that another claim said.
+            UsageError: the shapes do not fit the outputs, or differ from those of another claim.
         """
         if self.outputs is None:
-            told = told_shapes(self.cut.outputs, shapes)
-            self.outputs = list(batch_layout(self.cut.layout, told).outputs)
+            named = told_shapes(self.cut.outputs, shapes)
+            self.outputs = list(batch_layout(self.cut.layout, named).outputs)
             self._shapes = shapes
         elif shapes != self._shapes:
             raise UsageError(
@@ -128,24 +129,24 @@ class BatchState:
 
     @property
     def is_newest(self) -> bool:
-        """Whether its run has begun no later one, so that nothing waits for it yet."""
+        """Whether it is the last batch of its run so far, so that no other batch waits for it."""
         run = self.group.run
         return run is not None and bool(run.pending) and run.pending[-1] is self
 
     @property
     def settled(self) -> bool:
-        """Whether nothing of it is claimed or unclaimed."""
+        """Whether none of its rows is claimed or unclaimed."""
         return not self.slot.writers and not self.unclaimed
 
     def drop(self) -> None:
-        """Nobody wants it any more."""
+        """Make it void: it is no longer wanted."""
         self.void = True
         self.ranges.clear()
         self.unclaimed = 0
 
 
 class Claim:
-    """A chunk in the hands of a worker: rows [lo, hi) of a batch."""
+    """A chunk assigned to a worker: rows [lo, hi) of a batch."""
 
     __slots__ = ("batch", "hi", "lo", "number")
 

@@ -1,4 +1,4 @@
-"""The memory of all slabs stays below the limit, or a request is refused with the numbers."""
+"""The memory budget of all slabs: a request beyond the limit raises with the numbers."""
 
 from stoker.protocol.errors import ResourceError
 
@@ -9,17 +9,17 @@ REMEDY = (
 
 
 class Budget:
-    """Bytes that slabs have, of those that they may have: 0 <= used_bytes <= limit_bytes."""
+    """Bytes that slabs use, within the limit: 0 <= used_bytes <= limit_bytes."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
 
     def take(self, slots: int, slot_bytes: int) -> None:
-        """Set memory aside for a slab.
+        """Reserve budget for a slab.
 
         Raises:
-            ResourceError: it does not suffice.
+            ResourceError: the budget is not sufficient.
         """
         need, free = slots * slot_bytes, self.limit_bytes - self.used_bytes
         if need > free:
@@ -34,9 +34,9 @@ class Budget:
         self.used_bytes += need
 
     def has(self, slots: int, slot_bytes: int) -> bool:
-        """Whether there is memory for a slab."""
+        """Whether the budget is sufficient for a slab."""
         return slots * slot_bytes <= self.limit_bytes - self.used_bytes
 
     def give(self, size_bytes: int) -> None:
-        """A slab is gone."""
+        """Return the budget of a slab that is gone."""
         self.used_bytes -= size_bytes

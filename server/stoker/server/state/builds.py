@@ -1,8 +1,8 @@
-"""Builds of pipelines for datasets: one for all who wait for the same, results kept.
+"""Builds of pipelines for datasets: one build for all sessions that need it; results are cached.
 
-A build is asked for by (dataset path, `module:attr` or graph). At most `concurrent_builds` run at a
-time, the others wait in order; at most `cached_builds` results are kept, the one used longest ago
-goes first. A failed build is forgotten: what was wrong may have been put right.
+The key of a build is (dataset path, `module:attr` or graph, ...). At most `concurrent_builds` run
+at a time, the others wait in order. At most `cached_builds` results are kept; the least recently
+used one is dropped first. A failed build is forgotten, because its cause may have been fixed.
 """
 
 from collections import OrderedDict, deque
@@ -13,13 +13,13 @@ from stoker.server.state.instructions import StartBuild
 from stoker.server.work.records import BuildRequest, BuildResult
 
 Key = tuple[str, str, bytes, bytes, int, bytes]
-"""Path of the dataset, `module:attr` or graph data; with buckets the request, batch size, exclude
-list, which are empty without."""
+"""Path of the dataset, `module:attr`, graph data; with buckets also the request, batch size and
+exclude list, which are empty otherwise."""
 
 
 @dataclass(slots=True)
 class Build:
-    """A build that runs or waits, and the sessions that want its result."""
+    """A running or waiting build, and the sessions that wait for its result."""
 
     number: int
     key: Key
@@ -38,11 +38,11 @@ class Builds:
         self._results: OrderedDict[Key, BuildResult] = OrderedDict()
 
     def __len__(self) -> int:
-        """Builds that run or wait."""
+        """Return the number of builds that run or wait."""
         return len(self._by_key)
 
     def ask(self, key: Key, waiter: bytes) -> BuildResult | None:
-        """Return a result that is there, or have the waiter named when it is."""
+        """Return a cached result, or add the waiter to its build."""
         if (result := self._results.get(key)) is not None:
             self._results.move_to_end(key)
             return result
@@ -56,7 +56,7 @@ class Builds:
         return None
 
     def done(self, result: BuildResult) -> list[bytes]:
-        """Keep a result; return who waited for it."""
+        """Keep a result; return its waiters."""
         build = self._end(result.build)
         if build is None:
             return []
@@ -66,18 +66,18 @@ class Builds:
         return build.waiters
 
     def failed(self, number: int) -> list[bytes]:
-        """A build failed; return who waited for it."""
+        """Forget a failed build; return its waiters."""
         build = self._end(number)
         return build.waiters if build else []
 
     def forget(self, result: BuildResult) -> None:
-        """A worker could not use that result: the dataset or the pipeline changed since."""
+        """Drop a result that a worker could not use: the dataset or the pipeline has changed."""
         for key, kept in list(self._results.items()):
             if kept is result:
                 del self._results[key]
 
     def leave(self, key: Key, waiter: bytes) -> None:
-        """The waiter is gone; a build that has not begun and that nobody wants is dropped."""
+        """Remove a waiter; a build that has not started is dropped with its last waiter."""
         build = self._by_key.get(key)
         if build is None or waiter not in build.waiters:
             return

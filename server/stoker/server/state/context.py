@@ -1,8 +1,8 @@
-"""What every part of the core shares: settings, the time, counts, and the list of instructions.
+"""State that every part of the core shares: settings, time, counts, and the list of instructions.
 
-The outbox is filled while one event is handled and emptied by `Core.handle`. Errors leave through
-`error_record`, which cuts texts to the bounds of the wire, so that no build or worker can make a
-record that the client's decoder refuses.
+The list of instructions is filled while one event is handled, and emptied by `Core.handle`. Errors
+leave through `error_record`, which cuts text to the bounds of the wire, so that no build or worker
+can cause a record that the client's decoder rejects.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ MAX_INT = 2**63 - 1
 
 @dataclass(slots=True)
 class Counts:
-    """What happened since the start; each becomes the metric `<field>_total`."""
+    """Counts since the start; each becomes the metric `<field>_total`."""
 
     sessions: int = 0
     batches: int = 0
@@ -55,7 +55,7 @@ class Counts:
 
 @dataclass(slots=True)
 class Context:
-    """Shared by the parts of one core."""
+    """The state shared by the parts of one core."""
 
     settings: Settings
     now: float = 0.0

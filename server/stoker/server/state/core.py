@@ -1,8 +1,8 @@
 """The daemon's decisions: `handle(event) -> [instruction]`.
 
-Used by one thread, the daemon's loop; nothing in here waits, reads a clock or does I/O, so the same
-events give the same instructions. The cost of an event does not depend on the number of rows; that
-of a chunk's end is constant. After every event `assign` gives out what there is to do.
+Used by one thread, the daemon's loop. Nothing in here waits, reads a clock or does I/O, so the same
+events always give the same instructions. The cost of an event does not depend on the number of
+rows, and the end of a chunk has constant cost. After every event `assign` gives out the open work.
 """
 
 from collections.abc import Callable
@@ -85,12 +85,12 @@ class Core:
         }
 
     def start(self) -> list[Instruction]:
-        """Return the first instructions: the workers are started."""
+        """Return the first instructions, which start the workers."""
         self._pool.start()
         return self._flush()
 
     def handle(self, event: Event) -> list[Instruction]:
-        """Decide what follows from an event; nothing does, once Exit was decided."""
+        """Return the instructions that follow from an event; none after Exit."""
         if self._stopping.exited:
             return []
         if not self._begun:
@@ -102,7 +102,7 @@ class Core:
         return self._flush()
 
     def rest_s(self) -> float:
-        """Return for how many seconds nobody needs an answer; see `Scheduler.rest_s`."""
+        """Return for how many seconds no process needs an answer; see `Scheduler.rest_s`."""
         return self._scheduler.rest_s()
 
     def counters(self) -> dict[str, int | float]:
@@ -123,7 +123,7 @@ class Core:
         return metrics.totals(self._context.counts) | now | metrics.depths(groups)
 
     def _begin(self, now: float) -> None:
-        """The first event tells the time: what started before it, starts then."""
+        """Set the time from the first event: anything started before it counts from then."""
         self._begun = True
         self._pool.begin(now)
         self._stopping.begin(now)

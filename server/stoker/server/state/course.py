@@ -1,7 +1,7 @@
-"""What a group delivers at each step: how many steps an epoch has, and its part of each batch.
+"""The course of a group: how many steps each epoch has, and the group's part of each batch.
 
-Without buckets both are always the same. With buckets they follow from the plan's table, without
-any sample's id: the daemon holds none.
+Without buckets both are constant. With buckets they follow from the plan's table alone: the daemon
+holds no sample ids.
 """
 
 from typing import Protocol
@@ -17,7 +17,7 @@ class Course(Protocol):
 
     Attributes:
         largest: the part that needs the most room in a slot.
-        buckets: those of the plan; none without buckets.
+        buckets: the plan's buckets; empty without buckets.
     """
 
     largest: Cut
@@ -28,7 +28,7 @@ class Course(Protocol):
         ...
 
     def cut(self, epoch: int, step: int) -> Cut:
-        """Return what the rank gets of a step."""
+        """Return the rank's part of a step's batch."""
         ...
 
     def bucket(self, epoch: int, step: int) -> Bucket | None:
@@ -36,12 +36,12 @@ class Course(Protocol):
         ...
 
     def account(self, epoch: int) -> EpochAccount | None:
-        """Return what becomes of the samples in an epoch, None without buckets."""
+        """Return the account of an epoch; None without buckets."""
         ...
 
 
 class PlainCourse:
-    """All steps are alike."""
+    """A course in which all steps are alike."""
 
     def __init__(self, steps: int, cut: Cut) -> None:
         self.largest = cut
@@ -53,7 +53,7 @@ class PlainCourse:
         return self._steps
 
     def cut(self, epoch: int, step: int) -> Cut:
-        """Return what the rank gets of every step."""
+        """Return the rank's part of every batch."""
         return self.largest
 
     def bucket(self, epoch: int, step: int) -> Bucket | None:
@@ -66,7 +66,7 @@ class PlainCourse:
 
 
 class BucketCourse:
-    """Each step delivers a batch of one bucket."""
+    """A course in which each step delivers a batch of one bucket."""
 
     def __init__(self, turns: BucketTurns, cuts: tuple[Cut, ...]) -> None:
         self.largest = max(cuts, key=lambda cut: cut.layout.slot_bytes)
@@ -79,7 +79,7 @@ class BucketCourse:
         return self._turns.steps(epoch)
 
     def cut(self, epoch: int, step: int) -> Cut:
-        """Return what the rank gets of a step."""
+        """Return the rank's part of a step's batch."""
         return self._cuts[self._turns.turn(epoch, step).bucket]
 
     def bucket(self, epoch: int, step: int) -> Bucket | None:
@@ -87,5 +87,5 @@ class BucketCourse:
         return self.buckets[self._turns.turn(epoch, step).bucket]
 
     def account(self, epoch: int) -> EpochAccount | None:
-        """Return what becomes of the samples in an epoch."""
+        """Return the account of an epoch."""
         return epoch_account(self._turns.arithmetic, epoch)

@@ -1,12 +1,15 @@
-"""What groups do: seek, take credits, begin steps, announce in order, fail, close.
+"""Delivery to groups: seek, take credits, begin steps, announce in order, fail, close.
 
-A run's next steps are begun while slots are free and fewer batches are under way than credits are
-left, of brief batches `AHEAD_OF_CREDITS` more: `len(pending) <= credits + AHEAD_OF_CREDITS`. So
-workers go on while the news of a batch travels to the client and its credit back. A complete batch
-waits until all before it in the run are announced; announcing costs one credit and leases the slot
-to the session. A new SEEK voids what is
-not announced; what is announced stays leased until its RELEASE. A batch that fails ends the run in
-its turn: batches before it are delivered, then comes the error.
+A run begins its next steps while slots are free and fewer batches are pending than the client has
+granted credits; brief batches may run `AHEAD_OF_CREDITS` further ahead, so that workers continue
+while READY travels to the client and its credit travels back:
+
+    len(pending) <= credits + AHEAD_OF_CREDITS.
+
+A complete batch waits until all earlier batches of the run are announced. Announcing costs one
+credit and leases the slot to the session. A new SEEK voids batches that are not announced;
+announced batches stay leased until their RELEASE. A batch that fails ends the run in its turn: the
+batches before it are delivered first, then the error.
 """
 
 from bisect import insort
@@ -31,7 +34,7 @@ _serial = attrgetter("serial")
 
 
 class Deliveries:
-    """All groups, and the rotation of those that have unclaimed rows."""
+    """All groups, and the rotation of those with unclaimed rows."""
 
     def __init__(self, context: Context, streams: Streams, budget: Budget) -> None:
         self._context = context
@@ -42,22 +45,22 @@ class Deliveries:
         self.rotation: deque[Group] = deque()
 
     def add(self, group: Group) -> None:
-        """A group begins; its slab is being reserved."""
+        """Add a new group, whose slab is being reserved."""
         self.by_number[group.number] = self.by_slab[group.slab] = group
 
     def seek(self, group: Group, record: Seek) -> None:
         """Begin a run.
 
         Raises:
-            ProtocolError: the run's number does not count up; nothing changes.
-            UsageError: the epoch has no such step; the run delivers nothing. Or the samples that
-                crashed are too many, or none of the dataset; nothing changes.
+            ProtocolError: the run's number does not increase; nothing changes.
+            UsageError: the epoch has no such step, and the run delivers nothing; or there are too
+                many crashed samples, or one is not in the dataset, and nothing changes.
             StokerError: the stream has stopped; the run delivers nothing.
         """
         before = group.run
         if before is not None and record.run <= before.number:
             raise ProtocolError(
-                f"SEEK: expected a run above {before.number}, got {record.run}; runs count up"
+                f"SEEK: expected a run above {before.number}, got {record.run}; runs must increase"
             )
         _check_crashed(record.crashed, group.stream)
         if before is not None:
@@ -78,23 +81,23 @@ class Deliveries:
             )
 
     def credit(self, group: Group, record: Credit) -> None:
-        """Take credits; those of another run are void."""
+        """Add credits to the run; credits for another run are void."""
         run = group.run
         if run is not None and run.number == record.run:
             run.credits = min(run.credits + record.batches, MAX_CREDITS)
             self.deliver(group)
 
     def release(self, group: Group, token: bytes, record: Release) -> None:
-        """Take slots back; stale pairs are counted and ignored."""
+        """Release slots; stale pairs are counted and ignored."""
         for index, generation in record.slots:
             if not group.slots.release(index, generation, token):
                 self._context.counts.stale_releases += 1
 
     def fill(self, group: Group) -> None:
-        """Begin the next steps of the run, as far as credits and free slots reach.
+        """Begin the next steps of the run, as far as credits and free slots allow.
 
-        At most `AHEAD` of them have unclaimed rows at a time, whatever a client grants: so no
-        event begins more. The scheduler calls again when all are claimed.
+        At most `AHEAD` of them have unclaimed rows at a time, however many credits a client grants,
+        so one event never begins more. The scheduler calls again when all are claimed.
         """
         run = group.run
         if run is None or run.ended or run.ending:
@@ -116,7 +119,7 @@ class Deliveries:
         self._queue(group)
 
     def claim_ended(self, batch: BatchState) -> None:
-        """A claim on the batch ended, well or not: its slot, batch and group go on from there."""
+        """Continue with slot, batch and group after a claim has ended, successfully or not."""
         group = batch.group
         group.claims -= 1
         group.slots.writer_ended(batch.slot)
@@ -131,7 +134,7 @@ class Deliveries:
             self.deliver(group)
 
     def deliver(self, group: Group) -> None:
-        """Announce what is complete and in turn; a failed batch in turn ends the run."""
+        """Announce complete batches whose turn it is; a failed one in its turn ends the run."""
         run = group.run
         if run is None:
             return
@@ -147,11 +150,11 @@ class Deliveries:
             self._end_run(group, run, first.failure)
 
     def put_back(self, batch: BatchState, ranges: list[Range]) -> None:
-        """Rows of a lost claim are unclaimed again."""
+        """Make the rows of a lost claim unclaimed again."""
         self._context.counts.recomputed_rows += self.reclaim(batch, ranges)
 
     def reclaim(self, batch: BatchState, ranges: list[Range]) -> int:
-        """Rows of a claim are unclaimed again, as far as they are wanted; return how many."""
+        """Make the rows of a claim unclaimed again if they are still wanted; return how many."""
         if batch.void:
             return 0
         had = batch.unclaimed
@@ -162,9 +165,9 @@ class Deliveries:
         return batch.unclaimed - had
 
     def fail(self, batch: BatchState, lo: int, fault: Fault) -> None:
-        """The claim that began at row `lo` could not be done; the run ends with that batch.
+        """Record that the claim starting at row `lo` failed; the run ends with that batch.
 
-        To be called before the claim has ended.
+        Must be called before the claim has ended.
         """
         run = batch.group.run
         if batch.void or run is None:
@@ -174,21 +177,21 @@ class Deliveries:
         self._void(batch.group, run, batch.serial + 1)
 
     def end_run(self, group: Group, fault: Fault) -> None:
-        """The group's run ends at once, with an error to its sessions."""
+        """End the group's run at once, with an error to its sessions."""
         if group.run is not None and not group.run.ended:
             self._end_run(group, group.run, error_record(*fault, run=group.run.number))
 
     def stop_stream(self, stream: Stream, error: StokerError) -> None:
-        """A stream stops for good: all its groups are told, now and at each later SEEK."""
+        """Stop a stream for good: all its groups get the error, now and at each later SEEK."""
         for group in self.by_number.values():
             if group.stream is stream and group.stopped is None:
                 group.stopped = error
                 self.end_run(group, error.to_record())
 
     def rewind(self, stream: Stream, place: tuple[int, int]) -> None:
-        """What becomes of a stream's rows has changed from a place on: begin there anew.
+        """Begin again at a place, because the stream's rows differ from there on.
 
-        What is announced stays as it is; it shows nothing that could not be computed.
+        Announced batches stay valid: they hold only rows that could be computed.
         """
         for group in self.by_number.values():
             run = group.run
@@ -198,18 +201,18 @@ class Deliveries:
             if later:
                 self._void(group, run, later[0].serial)
                 run.epoch, run.step = later[0].epoch, later[0].step
-                run.ending = False  # a batch that failed was the last one begun
+                run.ending = False  # the batch that failed was the last one begun
                 self.fill(group)
 
     def move(self, batch: BatchState) -> BatchState | None:
-        """A writer of the batch's slot cannot be confirmed dead: begin anew in the spare slot.
+        """Begin a batch again in the spare slot: a writer of its slot cannot be confirmed dead.
 
         Returns:
-            The batch that takes its place, to be filled; or None: it was void or had failed, or
-            there is no spare left and the run has ended with an error.
+            The batch that replaces it, to be filled; or None: it was void or had failed, or no
+            spare is left and the run has ended with an error.
         """
         group, run = batch.group, batch.group.run
-        if batch.slot.state is SlotState.RETIRED:  # two of its writers are undead
+        if batch.slot.state is SlotState.RETIRED:  # two of its writers cannot be confirmed dead
             return None
         self._context.counts.retired_slots += 1
         replaced, wanted = group.slots.retire(batch.slot), not batch.void
@@ -238,7 +241,7 @@ class Deliveries:
         return fresh if fresh.failure is None else None
 
     def close(self, group: Group, token: bytes) -> None:
-        """A session leaves; with the last one the group ends, once its claims have."""
+        """Remove a session; the group ends with the last one, once its claims have ended."""
         group.members.pop(token, None)
         if group.members or group.closing:
             return
@@ -249,19 +252,19 @@ class Deliveries:
         self._finish(group)
 
     def reserved(self, group: Group) -> bool:
-        """The slab is there; False if nobody wants it any more."""
+        """Note that the slab is reserved; False if it is no longer wanted."""
         group.reserved = True
         self._finish(group)
         return not group.closing
 
     def refused(self, group: Group) -> None:
-        """There will be no slab."""
+        """Remove a group whose slab was refused."""
         self._remove(group)
 
     def _no_spare(self, group: Group) -> None:
         group.stopped = group.stopped or ResourceError(
             f"slab {group.slab}: two workers that were killed cannot be confirmed dead, and there"
-            " is one spare slot; open a new session, and look at what holds the workers"
+            " is only one spare slot; open a new session, and check what blocks the workers"
             " (state D in ps: usually a network file system)",
             slab=group.slab,
         )
@@ -336,6 +339,6 @@ def _check_crashed(crashed: list[int], stream: Stream) -> None:
         raise UsageError(f"SEEK: crashed: expected ids from 0 to {rows - 1}, got {crashed}")
     if len(stream.crashed.keys() | crashed) > MAX_CRASHED:
         raise UsageError(
-            f"SEEK: crashed: at most {MAX_CRASHED} samples of a stream are replaced, this would be "
-            f"{len(stream.crashed.keys() | crashed)}: leave them out by an exclude list"
+            f"SEEK: crashed: at most {MAX_CRASHED} samples of a stream can be replaced, this would "
+            f"be {len(stream.crashed.keys() | crashed)}: leave them out with an exclude list"
         )

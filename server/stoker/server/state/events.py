@@ -1,6 +1,6 @@
-"""What happens to the daemon, as data. `now` is monotonic time in seconds.
+"""Input of the core, as data. `now` is monotonic time in seconds.
 
-A session is named by its token; a peer that has no token yet by the routing id `peer`.
+A session is named by its token; a peer that has no token yet is named by its routing id `peer`.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Greeted(Event):
-    """HELLO came from a peer; `token` is fresh randomness for the session it may get."""
+    """A peer sent HELLO; `token` is fresh randomness for its session, if it gets one."""
 
     peer: bytes
     token: bytes
@@ -28,7 +28,7 @@ class Greeted(Event):
 
 @dataclass(frozen=True)
 class Received(Event):
-    """Records came in the name of a session; the broker has checked that the token exists."""
+    """A session sent records; the broker has checked the token."""
 
     token: bytes
     records: tuple[ClientRecord, ...]
@@ -50,7 +50,7 @@ class LifelineDown(Event):
 
 @dataclass(frozen=True)
 class Built(Event):
-    """A build ended well."""
+    """A build succeeded."""
 
     result: BuildResult
 
@@ -67,7 +67,7 @@ class BuildFailed(Event):
 
 @dataclass(frozen=True)
 class ReplayEnded(Event):
-    """A replay is made; its bytes are kept for SendReplay or DropReplay."""
+    """A replay is finished; its bytes are kept for SendReplay or DropReplay."""
 
     replay: int
     size_bytes: int
@@ -100,7 +100,7 @@ class SlabRefused(Event):
 
 @dataclass(frozen=True)
 class WorkerUp(Event):
-    """A worker said that it is ready."""
+    """A worker reported that it is ready."""
 
     worker: int
     pid: int
@@ -110,9 +110,9 @@ class WorkerUp(Event):
 class WorkerDown(Event):
     """A worker is confirmed dead.
 
-    `reason` says how ("signal 9", "exit code 1"); `blame` is False where the death says nothing
-    about the sample (SIGKILL or SIGTERM from outside); `row` is the row of the global batch that it
-    was computing, of claim `claim`, if it had begun one, and `sample` the one that it read for it.
+    `reason` says how ("signal 9", "exit code 1"). `blame` is False if the death says nothing about
+    the sample (SIGKILL or SIGTERM from outside). `row` is the row of the global batch that it was
+    computing, of claim `claim`, if it had started one, and `sample` the sample that it read for it.
     """
 
     worker: int
@@ -153,7 +153,7 @@ class Recalled(Event):
 
 @dataclass(frozen=True)
 class Tick(Event):
-    """Time passed; sent at least every half second."""
+    """Time passed; occurs at least every half second."""
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,16 @@
-"""What follows when a worker dies, hangs or fails: rows are claimed again, or somebody is told.
+"""Reactions to a worker that dies, hangs or fails: claim its rows again, or report an error.
 
-- All claims of a dead worker are redone as a whole; what it had not begun is beyond suspicion.
-- A row that killed or hung a worker (blame) is then claimed alone; when that happened
-  `blamed_deaths` times the stream stops, or, with `crash_policy` "replace", the sample that was
-  read is replaced from that step on, in all groups of the stream. Deaths that say nothing about the
-  row count as well, up to `unblamed_deaths`. If it is known which claim killed, but not which row,
-  the claim is halved.
-- A worker that dies with claims in hand before it begins one (while it opens their stream) counts
-  against the stream of its head: up to `quick_deaths` in a row, `blamed_deaths` if it hung.
-- A worker that dies at its start counts against all: after `quick_deaths` in a row runs end with an
-  error. Workers are tried on, at the longest pause; whoever seeks again is served when one is up.
+- All claims of a dead worker are redone completely; claims that it had not started are beyond
+  suspicion.
+- A row that killed or hung a worker (blame) is then claimed alone. After `blamed_deaths` times the
+  stream stops, or, with `crash_policy` "replace", the sample that was read is replaced from that
+  step on, in all groups of the stream. Deaths that say nothing about the row count as well, up to
+  `unblamed_deaths`. If the claim that killed is known, but not the row, the claim is halved.
+- A worker that dies with claims before it starts one (while it opens their stream) counts against
+  the stream of its head: up to `quick_deaths` in a row, or `blamed_deaths` if it hung.
+- A worker that dies at its start counts against all streams: after `quick_deaths` in a row, runs
+  end with an error. Workers are still restarted at the maximum backoff, and a session that seeks
+  again is served once one is up.
 - A chunk that fails ends its run in turn; a stream that a worker cannot open ends its run at once.
 """
 
@@ -30,7 +31,7 @@ from stoker.server.work.records import BadSample
 
 
 class Faults:
-    """Reactions to what workers do wrong."""
+    """Handles workers that die, hang or fail."""
 
     def __init__(
         self, context: Context, groups: Deliveries, pool: Pool, scheduler: Scheduler, builds: Builds
@@ -42,13 +43,13 @@ class Faults:
         self._builds = builds
 
     def worker_down(self, event: WorkerDown) -> None:
-        """A worker is confirmed dead."""
+        """Handle a worker that is confirmed dead."""
         worker = self._pool.remove(event.worker, event.reason)
         if worker is None:
             return
         for group in self._groups.by_number.values():
             group.told.pop(worker.number, None)
-        if worker.given_up:  # its rows are claimed again already
+        if worker.given_up:  # its rows have already been claimed again
             for claim in worker.claims.values():
                 self._ended(claim)
         else:
@@ -71,12 +72,12 @@ class Faults:
             self._start_failed(event.reason)
 
     def tick(self) -> None:
-        """Kill workers that hang; give up those that were killed and do not die."""
+        """Kill workers that hang; give up killed workers that do not die."""
         settings = self._context.settings
         for worker in self._pool.overdue():
             head = worker.head
             if head is None:
-                self._pool.kill(worker, f"not up after {settings.worker_start_s:g} s")
+                self._pool.kill(worker, f"not ready after {settings.worker_start_s:g} s")
                 continue
             worker.hung = True
             self._context.counts.worker_hangs += 1
@@ -89,7 +90,7 @@ class Faults:
             self._give_up(worker)
 
     def failed(self, event: ChunkFailed) -> None:
-        """A worker could not do a claim, or open a stream."""
+        """Handle a claim that failed, or a stream that a worker could not open."""
         fault = (event.code, event.message, event.details)
         if event.claim:
             claim = self._pool.take_back(event.worker, event.claim)
@@ -107,7 +108,7 @@ class Faults:
         self._groups.end_run(group, fault)
 
     def _give_up(self, worker: WorkerState) -> None:
-        """Only its head may still write, that slot is retired; the other claims it never began."""
+        """Retire the slot of its head, which may still write; put its other claims back."""
         self._pool.give_up(worker)
         head = worker.head
         for claim in list(worker.claims.values()):
@@ -122,7 +123,7 @@ class Faults:
             fresh.isolate(ranges)
 
     def _suspect(self, claim: Claim, event: WorkerDown, blame: bool) -> None:
-        """A worker died at that claim, at a row and a sample if they are known."""
+        """Handle a death at that claim, at a row and a sample if these are known."""
         row, sample = event.row, event.sample
         if row is not None and not self._may_be_at(claim, row):
             row = sample = None
@@ -130,7 +131,7 @@ class Faults:
         self._put_back(claim.batch, ranges, claim)
 
     def _may_be_at(self, claim: Claim, row: int) -> bool:
-        """Whether a worker computes a row for a claim: one of its own, or of a group of theirs."""
+        """Whether a claim computes that row: one of its own, or one in a row group of those."""
         unit = claim.batch.group.stream.build.group_rows
         end = -(-claim.hi // unit) * unit
         return claim.lo // unit * unit <= row < min(end, claim.batch.cut.of)
@@ -138,7 +139,7 @@ class Faults:
     def _accuse(
         self, claim: Claim, row: int | None, blame: bool, reason: str, sample: int | None = None
     ) -> list[Range]:
-        """Count the death; return the ranges in which the claim is tried again."""
+        """Count the death; return the ranges in which the claim is retried."""
         batch, lo, hi = claim.batch, claim.lo, claim.hi
         stream, settings = batch.group.stream, self._context.settings
         if row is None and hi - lo == 1:
@@ -158,7 +159,7 @@ class Faults:
         return [part for part in parts if part.hi > part.lo]
 
     def _condemn(self, batch: BatchState, row: int, sample: int | None, how: str) -> None:
-        """A sample crashed or hung too many workers: it is replaced, or its stream stops."""
+        """Replace a sample that crashed or hung too many workers, or stop its stream."""
         group, context = batch.group, self._context
         stream, place = group.stream, (batch.epoch, batch.step)
         known = f"sample {sample}"
@@ -177,7 +178,7 @@ class Faults:
             context.log("error", "stream_stopped", stream=stream.stream_id, **error.details)
             self._groups.stop_stream(stream, error)
             return
-        assert sample is not None  # or there was a reason
+        assert sample is not None  # otherwise there would be a remedy
         stream.crashed[sample] = place
         stream.suspects.pop((*place, row), None)
         context.counts.crashed_samples += 1
@@ -185,15 +186,15 @@ class Faults:
         self._groups.rewind(stream, place)
 
     def _why_not_replaced(self, group: Group, sample: int | None) -> str | None:
-        """Return what to do where a sample cannot be replaced; None where it can."""
+        """Return the remedy if a sample cannot be replaced; None if it can."""
         stream = group.stream
         if sample is None:
-            return "leave the sample out, or mend it"
+            return "leave the sample out, or repair it"
         if self._context.settings.crash_policy == "raise" or sample in stream.crashed:
-            return f"mend the sample, or leave it out: Loader(exclude=[{sample}])"
+            return f"repair the sample, or leave it out: Loader(exclude=[{sample}])"
         runs = [g.run for g in self._groups.by_number.values() if g.stream is stream and g.run]
         if any(len({sample, *stream.crashed, *run.crashed}) > MAX_CRASHED for run in runs):
-            return f"{MAX_CRASHED} others are replaced already; leave all of them out by exclude="
+            return f"{MAX_CRASHED} others are already replaced; leave all of them out with exclude="
         return None
 
     def _bare_death(self, group: Group, limit: int, reason: str) -> None:
@@ -202,7 +203,7 @@ class Faults:
             self._groups.stop_stream(
                 group.stream,
                 StreamStoppedError(
-                    f"{group.bare_deaths} workers in a row died before they began any row of the"
+                    f"{group.bare_deaths} workers in a row died before they started any row of the"
                     f" stream, the last: {reason}; see the daemon's log, then open a new session"
                 ),
             )
@@ -224,7 +225,7 @@ class Faults:
 
 
 def broken(pool: Pool) -> ResourceError:
-    """Return what sessions are told when no worker survives its start."""
+    """Return the error for sessions when no worker survives its start."""
     return ResourceError(
         f"no worker survives its start: {pool.quick_deaths} in a row died, the last:"
         f" {pool.last_reason}; see the daemon's log",
@@ -233,7 +234,7 @@ def broken(pool: Pool) -> ResourceError:
 
 
 def _sample_at(batch: BatchState, row: int) -> int | None:
-    """Return the sample that the order has at a row; with buckets only workers know."""
+    """Return the sample at a row of the order; None with buckets, where only workers know."""
     if batch.group.course.bucket(batch.epoch, batch.step) is not None:
         return None
     excluded = Excluded.from_bytes(batch.group.record.exclude)

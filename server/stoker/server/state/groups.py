@@ -1,8 +1,8 @@
 """Groups and runs, as data: a slab, its slots, its sessions, and the run that fills the slots.
 
-Sessions of a group are its members; this version makes groups of one member. A run is delivery from
-one SEEK on; `delivery` moves it. To the workers a group is a stream: its number names rows, layout
-and slab.
+The members of a group are its sessions; this version makes groups of one member. A run is the
+delivery that starts with one SEEK; `delivery` drives it. For the workers a group is a stream: its
+number identifies rows, layout and slab.
 """
 
 from collections import deque
@@ -17,18 +17,19 @@ from stoker.server.work.records import OpenStream
 
 
 class Run:
-    """Delivery from one SEEK on.
+    """The delivery that starts with one SEEK.
 
     Attributes:
-        number: the client's number of it.
-        credits: announcements that the client still grants.
+        number: the client's number for it.
+        credits: number of announcements that the client still grants.
         epoch: epoch of the next step to begin.
         step: the next step to begin.
-        begun: batches begun; the next one's serial.
-        pending: batches that are begun and not announced, in order; never more than credits.
-        ending: no step is begun any more, since one failed.
-        ended: it delivers nothing more.
-        crashed: samples that are replaced all along, as the client's cursor says.
+        begun: number of batches begun, which is the serial of the next one.
+        pending: batches that are begun and not announced, in order; never more than
+            `credits + AHEAD_OF_CREDITS`.
+        ending: whether no more steps are begun, because one failed.
+        ended: whether it delivers nothing more.
+        crashed: samples that are replaced from its start on, from the client's cursor.
     """
 
     __slots__ = (
@@ -59,24 +60,24 @@ class Group:
     """Sessions that share one slab.
 
     Attributes:
-        number: its number; workers know it as the number of the stream.
+        number: its number; workers use it as the number of the stream.
         slab: number of its slab.
         slab_bytes: size of its slab.
         stream: its stream.
-        record: what a worker is told of it.
-        course: what the members' rank is delivered, step by step.
+        record: the description of the stream that workers get.
+        course: the steps of the members' rank.
         slot_bytes: size of a slot; it has room for the largest batch.
         slots: its slots.
-        reserved: the memory of the slab is there.
+        reserved: whether the memory of the slab is reserved.
         members: tokens of its sessions.
-        run: the run that is delivered.
+        run: the current run.
         open: batches with unclaimed rows, in order.
-        queued: it stands in the rotation.
-        claims: its claims that have not ended.
-        told: the workers that were told of it.
-        bare_deaths: workers that died in a row with its claims in hand and none begun.
-        stopped: why its stream stopped for good.
-        closing: its sessions are gone; it ends with its last claim.
+        queued: whether it is in the rotation.
+        claims: number of its claims that have not ended.
+        told: the workers that have its description.
+        bare_deaths: workers in a row that died with claims of the group before they started one.
+        stopped: the error with which its stream stopped for good.
+        closing: whether its sessions are gone; it ends with its last claim.
     """
 
     __slots__ = (
@@ -109,8 +110,10 @@ class Group:
 
     def crashed(self, epoch: int, step: int) -> tuple[int, ...]:
         """Return the samples that are replaced in a step of its run, ascending."""
-        told = self.run.crashed if self.run is not None else frozenset()
+        from_cursor = self.run.crashed if self.run is not None else frozenset()
         met = self.stream.crashed
-        if not told and not met:
+        if not from_cursor and not met:
             return ()
-        return tuple(sorted(told.union(n for n, since in met.items() if since <= (epoch, step))))
+        return tuple(
+            sorted(from_cursor.union(n for n, since in met.items() if since <= (epoch, step)))
+        )

@@ -1,4 +1,4 @@
-"""What the daemon shall do, as data. Carried out in order, each without waiting."""
+"""Output of the core, as data. The daemon carries it out in order, without waiting."""
 
 from dataclasses import dataclass, field
 
@@ -21,7 +21,7 @@ class Send(Instruction):
 
 @dataclass(frozen=True)
 class SendPeer(Instruction):
-    """Send records to a peer that is no session (yet): WELCOME or a refusal.
+    """Send records to a peer that is not (yet) a session: WELCOME or an error.
 
     With `token` set, the peer becomes that session from now on.
     """
@@ -65,7 +65,7 @@ class StartReplay(Instruction):
 
 @dataclass(frozen=True)
 class SendReplay(Instruction):
-    """Pass a replay's descriptor to a session over its lifeline, and keep it no longer."""
+    """Pass a replay's descriptor to a session over its lifeline, and forget the replay."""
 
     token: bytes
     replay: int
@@ -75,7 +75,7 @@ class SendReplay(Instruction):
 
 @dataclass(frozen=True)
 class DropReplay(Instruction):
-    """Nobody wants that replay: end its process if it runs, give its memory back if it is there."""
+    """Drop a replay that is no longer wanted: end its process, free its memory."""
 
     replay: int
 
@@ -90,14 +90,14 @@ class ReserveSlab(Instruction):
 
 @dataclass(frozen=True)
 class FreeSlab(Instruction):
-    """Give a slab's memory back."""
+    """Free a slab's memory."""
 
     slab: int
 
 
 @dataclass(frozen=True)
 class Quarantine(Instruction):
-    """Write down bad samples of the dataset with that fingerprint."""
+    """Write bad samples of the dataset with that fingerprint to its quarantine file."""
 
     dataset: str
     bad: tuple[BadSample, ...]
@@ -105,7 +105,7 @@ class Quarantine(Instruction):
 
 @dataclass(frozen=True)
 class StartWorker(Instruction):
-    """Start a worker under that number; answered by WorkerUp or WorkerDown."""
+    """Start a worker with that number; answered by WorkerUp or WorkerDown."""
 
     worker: int
 
@@ -120,7 +120,7 @@ class KillWorker(Instruction):
 
 @dataclass(frozen=True)
 class TellStream(Instruction):
-    """Tell a worker of a stream, and hand it the slab that it writes to."""
+    """Send a worker the description of a stream and the slab that it writes to."""
 
     worker: int
     stream: OpenStream
@@ -130,7 +130,7 @@ class TellStream(Instruction):
 
 @dataclass(frozen=True)
 class ForgetStream(Instruction):
-    """Tell a worker to forget a stream and to unmap its slab."""
+    """Make a worker forget a stream and unmap its slab."""
 
     worker: int
     stream: int
@@ -147,7 +147,7 @@ class Assign(Instruction):
 
 @dataclass(frozen=True)
 class Recall(Instruction):
-    """Take a chunk back from a worker that has not begun it; answered by Recalled if it had not."""
+    """Take a chunk back from a worker; answered by Recalled if it had not started it."""
 
     worker: int
     claim: int
@@ -164,6 +164,6 @@ class Log(Instruction):
 
 @dataclass(frozen=True)
 class Exit(Instruction):
-    """Leave the loop; all clients and workers have been told."""
+    """Leave the loop; all sessions have been closed."""
 
     code: int

@@ -1,7 +1,7 @@
-"""Counters of the core, by the names under which the daemon exports them (`stoker_` in front).
+"""Counters of the core, under the names that the daemon exports (with the prefix `stoker_`).
 
-`<x>_total` counts since the start, the others tell what is now. `stolen_rows_total` is
-`rows_total - home_rows_total`; `unclaimed_rows` and `claims` are the depths of the queues before
+`<x>_total` counts since the start, the others are current values. `stolen_rows_total` is
+`rows_total - home_rows_total`. `unclaimed_rows` and `claims` are the depths of the queues before
 and in the workers.
 """
 
@@ -16,14 +16,14 @@ _TOTALS = tuple(field.name for field in fields(Counts))
 
 
 def totals(counts: Counts) -> dict[str, int | float]:
-    """Return what was counted since the start."""
+    """Return the counts since the start."""
     found: dict[str, int | float] = {f"{name}_total": getattr(counts, name) for name in _TOTALS}
     found["stolen_rows_total"] = counts.rows - counts.home_rows
     return found
 
 
 def depths(groups: Iterable[Group]) -> dict[str, int | float]:
-    """Return what the groups have now; O(slots)."""
+    """Return the current values of the groups; O(slots)."""
     found: dict[str, int | float] = {"unclaimed_rows": 0, "batches_under_way": 0, "credits": 0}
     found |= {f"{state.value}_slots": 0 for state in SlotState}
     for group in groups:

@@ -1,4 +1,4 @@
-"""Names that the operator gave to datasets and pipelines, resolved; an error lists what exists."""
+"""Resolve the operator's names of datasets and pipelines; errors list the known names."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -10,10 +10,10 @@ MAX_GUESSED = 64
 
 
 def resolve(kind: str, name: str, known: Mapping[str, str], owner: str = "this daemon") -> str:
-    """Return what the name stands for; `owner` is who knows such names.
+    """Return the value of a name; `owner` describes where such names are defined.
 
     Raises:
-        UnknownNameError: there is no such name; the message lists those that there are.
+        UnknownNameError: there is no such name; the message lists the known ones.
     """
     if name in known:
         return known[name]
@@ -25,23 +25,23 @@ def resolve(kind: str, name: str, known: Mapping[str, str], owner: str = "this d
 
 
 def resolve_dataset(name: str, known: Mapping[str, str]) -> str:
-    """Return the path of a dataset; no name means the only one.
+    """Return the path of a dataset; an empty name means the only dataset.
 
     Raises:
         UnknownNameError: there is no such name.
-        UsageError: no name was given and the daemon has not exactly one dataset.
+        UsageError: no name was given, and the daemon does not have exactly one dataset.
     """
     if name:
         return resolve("dataset", name, known)
     if len(known) == 1:
         return next(iter(known.values()))
     raise UsageError(
-        f"name a dataset: without a name, exactly one is expected; this daemon has {_listed(known)}"
+        f"expected the name of a dataset, because this daemon has {_listed(known)}, not exactly one"
     )
 
 
 def resolve_pipeline(name: str, graph: bytes, known: Mapping[str, str]) -> str:
-    """Return the `module:attr` of a pipeline, or nothing if a graph came instead of a name.
+    """Return the `module:attr` of a pipeline, or "" if a graph was given instead of a name.
 
     Raises:
         UnknownNameError: there is no such name.

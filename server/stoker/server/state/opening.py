@@ -1,8 +1,8 @@
-"""Opening a stream: names, build, StreamSpec, memory, slab; in that order, each step may refuse.
+"""Opening a stream: names, build, StreamSpec, memory, slab, in that order; each step may fail.
 
-OPEN -> (StartBuild -> Built) -> ReserveSlab -> SlabReserved -> SendSlab, OPENED. A refusal is ERROR
-with the number of the request; the session may then OPEN again. A session that goes away in
-between leaves nothing: its build is kept for others, its slab is freed as soon as it is there.
+OPEN -> (StartBuild -> Built) -> ReserveSlab -> SlabReserved -> SendSlab, OPENED. A failure is ERROR
+with the number of the request; the session may then OPEN again. A session that goes away in between
+leaves nothing behind: its build is kept for others, its slab is freed once it is reserved.
 """
 
 from stoker.protocol.drawn import check_sendable, params_output
@@ -26,7 +26,7 @@ SPARE = 1
 
 
 class Openings:
-    """The OPENs that are being worked on."""
+    """The pending OPENs."""
 
     def __init__(
         self,
@@ -46,11 +46,11 @@ class Openings:
         self._reserving: dict[int, Session] = {}
 
     def begin(self, session: Session, request: Open) -> None:
-        """Begin to open what the session asks for.
+        """Start to open a stream for a session.
 
         Raises:
-            UsageError: the request cannot be met.
-            ResourceError: memory does not suffice.
+            UsageError: the request is impossible.
+            ResourceError: there is not enough memory.
         """
         settings = self._context.settings
         share = check_request(request)
@@ -69,7 +69,7 @@ class Openings:
         session.wish = wish
 
     def leave(self, session: Session) -> None:
-        """The session goes away."""
+        """Drop the pending OPEN of a session that goes away."""
         wish, session.wish = session.wish, None
         if wish is None:
             return
@@ -80,7 +80,7 @@ class Openings:
             self._groups.close(wish.group, session.token)
 
     def built(self, result: BuildResult) -> None:
-        """A build ended well: go on with all that waited for it."""
+        """Continue all OPENs that waited for a build that succeeded."""
         for token in self._builds.done(result):
             session = self._waiting.pop(token)
             assert session.wish is not None  # it waits
@@ -90,18 +90,18 @@ class Openings:
                 self._refuse(session, error.to_record())
 
     def build_failed(self, event: BuildFailed) -> None:
-        """A build failed: tell all that waited for it."""
+        """Send the error of a failed build to all sessions that waited for it."""
         for token in self._builds.failed(event.build):
             self._refuse(self._waiting.pop(token), (event.code, event.message, event.details))
 
     def reserved(self, slab: int) -> None:
-        """A slab is there: the stream is open."""
+        """Complete the OPEN whose slab is reserved."""
         session = self._reserving.pop(slab, None)
         group = self._groups.by_slab.get(slab)
         if session is None or group is None or not self._groups.reserved(group):
             return
         wish, session.wish, session.group = session.wish, None, group
-        assert wish is not None  # or the group would be closing
+        assert wish is not None  # otherwise the group would be closing
         slots, course, spec = len(group.slots.slots), group.course, group.stream.spec
         self._context.out.append(
             SendSlab(session.token, slab, slots, group.slot_bytes, writable=True)
@@ -131,7 +131,7 @@ class Openings:
         )  # fmt: skip
 
     def refused(self, slab: int, reason: str) -> None:
-        """The kernel refused a slab."""
+        """Fail the OPEN whose slab the kernel refused."""
         session = self._reserving.pop(slab, None)
         group = self._groups.by_slab.get(slab)
         if session is None or group is None:
@@ -146,7 +146,7 @@ class Openings:
             self._refuse(session, error.to_record())
 
     def _reserve(self, session: Session, wish: Wish, result: BuildResult) -> None:
-        """Compose the stream and set its memory aside."""
+        """Compose the stream and reserve its memory."""
         request = wish.request
         if request.params:
             check_sendable(result.drawn, result.params_bytes)
@@ -173,7 +173,7 @@ class Openings:
         self._context.out.append(ReserveSlab(slab, group.slab_bytes))
 
     def _ahead(self, slots: int, slot_bytes: int) -> int:
-        """Return how many slots more a stream gets; whether its batches are brief shows later."""
+        """Return the extra slots of a stream for brief batches; it may turn out to have none."""
         small = slot_bytes <= self._context.settings.ahead_slot_bytes
         return AHEAD_OF_CREDITS * (small and self._budget.has(slots + AHEAD_OF_CREDITS, slot_bytes))
 

@@ -1,9 +1,8 @@
-"""Replays that sessions ask for: each made by a one-off process, one at a time for each session.
+"""Replays for sessions: each computed by a one-off process, one at a time per session.
 
-At most `concurrent_replays` run at a time, the others wait in order. A session that ends takes its
-replay with it; one that takes longer than `replay_deadline_s` is ended, so that none stands in the
-way of the others for ever. What a replay costs falls on a process of its own: delivery does not
-notice.
+At most `concurrent_replays` run at a time, the others wait in order. When a session ends, its
+replay ends too. A replay that takes longer than `replay_deadline_s` is ended, so that it cannot
+block the others forever. A replay runs in its own process, so delivery does not slow down.
 """
 
 from collections import OrderedDict
@@ -27,14 +26,14 @@ class Replays:
         self._running: dict[int, tuple[bytes, AskReplay, float]] = {}
 
     def __len__(self) -> int:
-        """Replays that run or wait."""
+        """Return the number of replays that run or wait."""
         return len(self._waiting) + len(self._running)
 
     def ask(self, token: bytes, group: Group, record: AskReplay) -> None:
-        """Begin a replay for a session.
+        """Start a replay for a session.
 
         Raises:
-            UsageError: the stream has no such id or view, or the session has a replay under way.
+            UsageError: the stream has no such id or view, or a replay of the session is pending.
         """
         stream, run = group.stream, group.run
         spec = stream.spec
@@ -47,7 +46,9 @@ class Replays:
                 f"replay: expected a view from 0 to {spec.views - 1}, got {record.view}"
             )
         if token in self._waiting or any(token == owner for owner, _, _ in self._running.values()):
-            raise UsageError("replay: one is under way; a session has one at a time")
+            raise UsageError(
+                "replay: expected one at a time per session, got a second one; wait for the first"
+            )
         self._numbers += 1
         request = ReplayRequest(
             self._numbers, group.record.dataset, spec, group.record.graph,
@@ -58,7 +59,7 @@ class Replays:
         self._start()
 
     def ended(self, event: ReplayEnded) -> None:
-        """A replay is made."""
+        """Send a finished replay to its session."""
         owner = self._running.pop(event.replay, None)
         if owner is None:
             self._context.out.append(DropReplay(event.replay))
@@ -71,7 +72,7 @@ class Replays:
         self._start()
 
     def failed(self, event: ReplayFailed) -> None:
-        """A replay failed."""
+        """Send the error of a failed replay to its session."""
         owner = self._running.pop(event.replay, None)
         if owner is not None:
             token, record, _ = owner
@@ -81,7 +82,7 @@ class Replays:
         self._start()
 
     def tick(self) -> None:
-        """End the replays that take too long; they stand in the order in which they began."""
+        """End replays that take too long; they are stored in the order in which they started."""
         limit = self._context.settings.replay_deadline_s
         for number, (token, record, began) in list(self._running.items()):
             if self._context.now - began < limit:
@@ -89,7 +90,7 @@ class Replays:
             del self._running[number]
             error = SampleError(
                 f"replaying sample {record.id} took longer than {limit:g} s and was ended; an op "
-                "of the pipeline may hang on it",
+                "of the pipeline may hang on this sample",
                 id=record.id,
             )
             self._context.send_error(token, error, record.request)
@@ -97,7 +98,7 @@ class Replays:
         self._start()
 
     def leave(self, token: bytes) -> None:
-        """The session goes away."""
+        """End the replay of a session that goes away."""
         self._waiting.pop(token, None)
         for number, (owner, _, _) in list(self._running.items()):
             if owner == token:

@@ -1,17 +1,21 @@
-"""Who computes which rows: guided self-scheduling, fair between groups, earliest step first.
+"""Which worker computes which rows: guided self-scheduling, fair between groups, oldest step first.
 
-Groups with unclaimed rows take turns, a chunk each. A chunk is
-`max(least_rows, ceil(rows / (workers * cuts)))` rows of the group's earliest step, at most what is
-unclaimed or `most_rows`; where there are views, which share what is decoded, it is whole positions
-as far as that and the rank's cut allow. While later steps wait, `rows` are those of a step: equal
-shares, and few of them, because whoever is done first goes on with the next step. In the last step
-there is, they are the unclaimed rows: shares get smaller, so that all workers end together. Where
-rows cost little, chunks are larger (`Stream.brief_rows`), as far as what is under way then still is
-about `outstanding` chunks for each worker, and one at least: each costs the daemon a message.
-`streams` has the bounds, and `cuts`, which follow from what rows cost. Where rows are mixed with
-others of their group (`BuildResult.group_rows`), a chunk goes on to the end of a group, so that
-each row is computed once. After each event the rotation is empty or no worker has room: no worker
-is idle while there is work.
+Groups with unclaimed rows take turns, one chunk each. A chunk has
+`max(least_rows, ceil(rows / (workers * cuts)))` rows of the group's oldest step, at most all its
+unclaimed rows or `most_rows`. With views, which share decoded data, it consists of whole positions
+as far as that and the rank's cut allow.
+
+While later steps wait, `rows` is the number of rows in a step: equal shares, and few of them,
+because a worker that finishes first continues with the next step. In the last step so far, `rows`
+is the number of unclaimed rows: shares get smaller, so that all workers end together. If rows cost
+little, chunks are larger (`Stream.brief_rows`), as long as the pending work is still about
+`outstanding` chunks per worker, and at least one, because each chunk costs the daemon a message.
+`streams` has the bounds and `cuts`, which follow from the cost of rows. If rows are mixed with
+others of their row group (`BuildResult.group_rows`), a chunk extends to the end of a group, so that
+each row is computed once.
+
+Invariant: after each event the rotation is empty or no worker has room, so no worker is idle while
+there is work.
 """
 
 from stoker.protocol.errors import StokerError
@@ -26,7 +30,7 @@ from stoker.server.work.records import Done, Work
 
 
 class Scheduler:
-    """Claims: made, done."""
+    """Makes claims, and handles finished ones."""
 
     def __init__(self, context: Context, groups: Deliveries, pool: Pool) -> None:
         self._context = context
@@ -37,7 +41,7 @@ class Scheduler:
         self.claims = 0
 
     def assign(self) -> None:
-        """Give out claims until there is no work or no room."""
+        """Make claims until there is no work or no room."""
         rotation, pool = self._groups.rotation, self._pool
         assigned: dict[int, list[Work]] = {}
         while rotation:
@@ -69,11 +73,11 @@ class Scheduler:
             self._context.out.append(Assign(number, tuple(works)))
 
     def rest_s(self) -> float:
-        """Return for how long nobody needs an answer: 0, or up to `Settings.rest_s`.
+        """Return for how long no worker needs an answer: 0, or up to `Settings.rest_s`.
 
-        It is half of the least that any worker has behind its head, of rows that cost little:
-        whatever they report meanwhile, none runs out of work, even where the daemon then has to
-        wait for a processor, and one turn answers all of it.
+        It is half of the smallest amount of work that any worker has queued behind its head, if
+        that work is brief. No worker runs out of work in this time, whatever they report meanwhile,
+        even if the daemon then has to wait for a processor, and one turn answers all reports.
         """
         rest_s = self._context.settings.rest_s if self.claims else 0.0
         for worker in self._pool.workers.values():
@@ -84,7 +88,7 @@ class Scheduler:
         return rest_s
 
     def done(self, number: int, done: Done) -> None:
-        """A worker finished a claim."""
+        """Handle a claim that a worker finished."""
         counts = self._context.counts
         claim = self._pool.take_back(number, done.claim)
         if claim is None:
@@ -118,7 +122,7 @@ class Scheduler:
                 self._context.out.append(Recall(worker.number, behind.number))
 
     def recalled(self, number: int, claim_number: int) -> None:
-        """A claim was taken back before its worker began it: its rows go to whoever is next."""
+        """Make the rows of a claim unclaimed again that was taken back before it was started."""
         claim = self._pool.recall(number, claim_number)
         if claim is None:  # the worker died meanwhile
             return
@@ -155,7 +159,7 @@ class Scheduler:
         return whole_units(chunk, stream.most_rows, stream.spec.views)
 
     def _brief(self, group: Group, batch: BatchState) -> int:
-        """Return the rows of a chunk where rows cost little: an equal part of a batch; else 0."""
+        """Return the rows of a chunk of brief rows, an equal part of a batch; otherwise 0."""
         rows, brief_rows = batch.cut.rows, group.stream.brief_rows
         if not brief_rows or group.run is None:
             return 0
@@ -165,7 +169,7 @@ class Scheduler:
 
 
 def _queued_s(worker: WorkerState) -> float:
-    """Return what a worker has behind its head, in seconds of work; 0 where it is not brief."""
+    """Return the seconds of work queued behind a worker's head; 0 unless it is brief."""
     queued_s = 0.0
     for place, claim in enumerate(worker.claims.values()):
         stream, rows = claim.batch.group.stream, claim.hi - claim.lo
@@ -176,6 +180,6 @@ def _queued_s(worker: WorkerState) -> float:
 
 
 def whole_units(rows: int, most: int, unit: int) -> int:
-    """Return a number of rows near `rows` that cuts no unit of rows in two, where `most` allows."""
+    """Return a number of rows near `rows` that splits no unit of rows, if `most` allows."""
     above = -(-rows // unit) * unit
     return above if above <= most else rows // unit * unit or rows

@@ -1,4 +1,4 @@
-"""A session, and what it wants to have opened, as data."""
+"""A session and its pending OPEN, as data."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from stoker.server.work.cuts import Share
 
 @dataclass(slots=True)
 class Wish:
-    """An OPEN that is being worked on.
+    """A pending OPEN.
 
     Attributes:
         request: the record.
@@ -33,12 +33,12 @@ class Session:
     """One client.
 
     Attributes:
-        token: its name.
-        greeted_at: when it said hello.
-        client: what it says that it is.
-        attached: its lifeline is up.
-        wish: the OPEN that is being worked on.
-        group: what it has open.
+        token: its token.
+        greeted_at: time of its HELLO.
+        client: the client's name for itself.
+        attached: whether its lifeline is up.
+        wish: its pending OPEN.
+        group: the group of its open stream.
     """
 
     token: bytes

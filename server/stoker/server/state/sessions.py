@@ -1,10 +1,10 @@
-"""Sessions: hello, lifeline, and the records that follow, in the order that the protocol allows.
+"""Sessions: HELLO, lifeline, and the records that follow, in the order that the protocol allows.
 
 greeted -> attached -> opening -> open -> gone. A session whose lifeline does not come up in time is
-ended; so every token ends. After an ERROR that answers OPEN a session may OPEN again; an open one
-may not. A record out of order is answered by ERROR `protocol` and has no other effect. One message
-may ask for little: one STATUS, as many releases as there are slots, and `MAX_FAULTS` errors; a
-session that makes more of them is ended.
+ended, so every token ends. After an ERROR that answers OPEN a session may OPEN again; an open one
+may not. A record out of order is answered by ERROR `protocol` and has no other effect. The cost of
+one message is bounded: one STATUS, as many releases as there are slots, and `MAX_FAULTS` errors; a
+session that causes more errors is ended.
 """
 
 from collections.abc import Callable
@@ -72,7 +72,7 @@ class Sessions:
         self.closed = False
 
     def greeted(self, event: Greeted) -> None:
-        """A peer said hello: it gets a token, or a refusal."""
+        """Answer HELLO with a token or an error."""
         try:
             self._check_hello(event.hello)
         except StokerError as error:
@@ -87,7 +87,7 @@ class Sessions:
         self._context.out.append(SendPeer(event.peer, (welcome,), event.token))
 
     def lifeline_up(self, token: bytes) -> None:
-        """The session's lifeline is there."""
+        """Note that the session's lifeline is up."""
         session = self._unattached.pop(token, None)
         if session is not None:
             session.attached = self.attached_once = True
@@ -95,7 +95,7 @@ class Sessions:
             self._context.out.append(EndSession(token))
 
     def received(self, event: Received) -> None:
-        """Records of a session."""
+        """Handle records of a session."""
         session = self.by_token.get(event.token)
         if session is None:
             return
@@ -114,7 +114,7 @@ class Sessions:
             self._groups.fill(session.group)
 
     def end(self, token: bytes, reason: str) -> None:
-        """A session ends; what it had is free as soon as nobody writes to it."""
+        """End a session; its memory is freed once no worker writes to it."""
         session = self.by_token.pop(token, None)
         if session is None:
             return
@@ -127,14 +127,14 @@ class Sessions:
         self._context.log("info", "session_ended", client=session.client, reason=reason)
 
     def end_all(self, reason: str) -> None:
-        """Take no new sessions; say goodbye to all that there are."""
+        """Accept no new sessions; send BYE to all existing ones."""
         self.closed = True
         for token in list(self.by_token):
             self._context.send(token, Bye(reason))
             self.end(token, reason)
 
     def tick(self) -> None:
-        """End the sessions whose lifeline does not come up; they stand in order of their hello."""
+        """End sessions whose lifeline did not come up in time; they are in order of HELLO."""
         limit = self._context.now - self._context.settings.hello_deadline_s
         for token, session in list(self._unattached.items()):
             if session.greeted_at > limit:
@@ -144,7 +144,7 @@ class Sessions:
     def _check_hello(self, hello: Hello) -> None:
         if not hello.wire_min <= version.WIRE <= hello.wire_max:
             raise VersionError(
-                f"this daemon ({DAEMON}) speaks wire version {version.WIRE}, the client"
+                f"this daemon ({DAEMON}) supports wire version {version.WIRE}, the client"
                 f" {hello.wire_min} to {hello.wire_max}; use the same release of Stoker on both"
                 " sides",
                 expected=version.WIRE,
@@ -153,11 +153,11 @@ class Sessions:
             )
         if self.closed:
             raise ConnectError(
-                "the daemon is shutting down; connect to another, or once it is back"
+                "the daemon is shutting down; connect to another, or again once it is back"
             )
         if len(self.by_token) >= self._context.settings.max_sessions:
             raise ResourceError(
-                f"the daemon has {len(self.by_token)} sessions, the most it takes; close some, or"
+                f"the daemon has {len(self.by_token)} sessions, its limit; close some, or"
                 " raise max_sessions",
                 sessions=len(self.by_token),
             )
@@ -166,7 +166,7 @@ class Sessions:
         if isinstance(record, Close):
             self.end(session.token, "closed by the client")
         elif not session.attached:
-            raise ProtocolError(f"{_name(record)} came before the lifeline is up; attach first")
+            raise ProtocolError(f"{_name(record)} came before the lifeline was up; attach first")
         elif isinstance(record, Release):
             self._release(session, record)
         elif isinstance(record, Credit):
@@ -182,11 +182,14 @@ class Sessions:
                 self._context.send(session.token, Status(self._status()))
             self._told = True
         else:
-            raise ProtocolError("HELLO came twice; a session has one")
+            raise ProtocolError("expected one HELLO per session, got a second one")
 
     def _open(self, session: Session, record: Open) -> None:
         if session.wish is not None or session.group is not None:
-            raise ProtocolError("OPEN came twice; a session has one stream, open another session")
+            raise ProtocolError(
+                "expected one OPEN per session, got a second one; use another session for another "
+                "stream"
+            )
         self._openings.begin(session, record)
 
     def _seek(self, group: Group, record: Seek) -> None:
@@ -218,7 +221,7 @@ def _name(record: ClientRecord) -> str:
 
 
 def _concerned(record: ClientRecord, error: StokerError) -> tuple[int, int | None]:
-    """Return the request and the run that an error in handling the record concerns."""
+    """Return the request and the run that an error of this record belongs to."""
     if isinstance(record, Open | AskReplay):
         return record.request, None
     if isinstance(record, Seek) and not isinstance(error, ProtocolError):

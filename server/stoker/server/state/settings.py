@@ -1,4 +1,4 @@
-"""What the decisions depend on besides events: limits, deadlines, names. Fixed at start."""
+"""Inputs of the decisions besides events: limits, deadlines, names. Fixed at start."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,42 +10,43 @@ class Settings:
     """Limits and deadlines of the daemon; seconds and bytes.
 
     Attributes:
-        workers: how many workers are kept running, at least 1.
-        memory_limit_bytes: bound of the sum of all slabs.
+        workers: number of workers that are kept running, at least 1.
+        memory_limit_bytes: bound on the sum of all slabs.
         datasets: name -> path.
         pipelines: name -> `module:attr`.
-        claim_deadline_s: a worker that is at one chunk for longer hangs and is killed.
-        min_chunk_s: a chunk is not cut below this much work.
-        brief_chunk_s: of rows that cost less than `brief_row_s`, a chunk has this much work where
+        claim_deadline_s: a worker that takes longer for one chunk hangs and is killed.
+        min_chunk_s: a chunk has at least this much work.
+        brief_chunk_s: a chunk of rows that cost less than `brief_row_s` has this much work, if
             every worker then still has its chunks.
-        brief_row_s: see there.
-        brief_batch_s: of batches that are less work, some are computed before there is a credit.
-        rest_s: the daemon looks at no report for so long at most, while workers have twice that
+        brief_row_s: see `brief_chunk_s`.
+        brief_batch_s: batches with less work are brief; some are computed before there is a credit.
+        rest_s: the daemon ignores reports for at most this long, while workers have twice as much
             work.
-        outstanding: chunks that a worker has at a time, so that it never waits for the next.
-        brief_outstanding: the same of batches that are less work than `brief_batch_s`, so that one
-            turn answers several.
-        ahead_slot_bytes: streams of slots up to this size get some more, for such batches.
-        worker_start_s: a worker that is not up by then is killed.
-        confirm_death_s: a killed worker not seen dead by then is given up; its slot is retired.
+        outstanding: chunks that a worker has at a time, so that it never waits for the next one.
+        brief_outstanding: the same for brief batches, so that one turn answers several chunks.
+        ahead_slot_bytes: streams whose slots have up to this size get extra slots for brief
+            batches.
+        worker_start_s: a worker that is not ready by then is killed.
+        confirm_death_s: a killed worker not confirmed dead by then is given up; its slot is
+            retired.
         worker_restart_backoff_s: pause before the restart after a first quick death; it doubles.
         worker_restart_backoff_max_s: bound of that pause.
         quick_death_s: a worker that did no chunk and lived for less died quickly.
-        quick_deaths: that many in a row, and sessions are told instead of waiting.
+        quick_deaths: after that many in a row, sessions get an error instead of waiting.
         blamed_deaths: a row that killed or hung that many workers stops its stream.
         unblamed_deaths: the same for deaths that say nothing about the row (signals from outside).
         exit_with_last_client: leave when the last session is gone.
         first_client_s: with that, leave if no session attaches for so long after the start.
-        drain_s: how long a stop waits for chunks under way.
-        max_sessions: bound of sessions, those in the middle of their handshake included.
+        drain_s: how long a stop waits for running chunks.
+        max_sessions: bound on sessions, including those in the middle of their handshake.
         hello_deadline_s: a session without a lifeline by then is ended.
         concurrent_builds: builds that run at a time; others wait.
-        cached_builds: results that are kept.
-        concurrent_replays: replays that are made at a time; others wait.
+        cached_builds: number of results that are kept.
+        concurrent_replays: replays that run at a time; others wait.
         replay_deadline_s: a replay that takes longer is ended.
-        max_bad_fraction: a stream stops where more of its dataset's samples are bad.
-        crash_policy: what becomes of a sample that crashes or hangs workers: its stream stops
-            ("raise"), or goes on with a substitute ("replace").
+        max_bad_fraction: a stream stops if more of its dataset's samples are bad.
+        crash_policy: what happens to a sample that crashes or hangs workers: its stream stops
+            ("raise"), or continues with a substitute ("replace").
     """
 
     workers: int

@@ -1,10 +1,10 @@
-"""The slots of one slab: who may write, who may read, and nobody both.
+"""The slots of one slab: who may write, who may read, and never both at once.
 
-free -> filling -> ready -> leased -> free. A slot's generation counts its fillings, so a release
-that is late or doubled names a generation that is gone, and is ignored. A voided slot that still
-has writers is `cancelled`, and free when the last of them ends. The last slot of a slab is the
-spare: it takes the place of a slot whose writer cannot be confirmed dead, which is `retired`; when
-that writer is dead after all, the retired slot becomes the spare.
+free -> filling -> ready -> leased -> free. A slot's generation counts its fillings, so a late or
+repeated release names an old generation and is ignored. A voided slot that still has writers is
+`cancelled`, and free when the last of them ends. The last slot of a slab is the spare: it replaces
+a slot whose writer cannot be confirmed dead, which becomes `retired`. If that writer is confirmed
+dead later, the retired slot becomes the spare.
 
 Invariants: writers > 0 only in filling, cancelled and retired; holders only in leased;
 `slots = spare + free + filling + cancelled + ready + leased + retired`; `spare + retired >= 1`.
@@ -14,7 +14,7 @@ from enum import Enum
 
 
 class SlotState(Enum):
-    """What a slot is, at any time exactly one of these."""
+    """The state of a slot."""
 
     SPARE = "spare"
     FREE = "free"
@@ -30,9 +30,9 @@ class Slot:
 
     Attributes:
         index: its place in the slab.
-        state: see the module.
+        state: see the module docstring.
         generation: number of times that it was filled.
-        writers: claims on it that have not ended.
+        writers: number of claims on it that have not ended.
         holders: tokens of the sessions that hold it.
     """
 
@@ -47,7 +47,7 @@ class Slot:
 
 
 class SlotPool:
-    """All slots of one slab, the spare included."""
+    """All slots of one slab, including the spare."""
 
     def __init__(self, count: int) -> None:
         """Make `count` slots, the last of which is the spare; at least 2."""
@@ -56,7 +56,7 @@ class SlotPool:
         self._free = self.slots[-2::-1]
 
     def take(self) -> Slot | None:
-        """Begin to fill the slot that was freed last (its memory is warm); None if none is free."""
+        """Start to fill the slot that was freed last (its memory is warm); None if none is free."""
         if not self._free:
             return None
         slot = self._free.pop()
@@ -65,21 +65,23 @@ class SlotPool:
         return slot
 
     def complete(self, slot: Slot) -> None:
-        """All rows are written."""
+        """Mark a slot as ready: all rows are written."""
         _expect(slot, SlotState.FILLING)
         if slot.writers:
-            raise RuntimeError(f"slot {slot.index} is complete and has {slot.writers} writers")
+            raise RuntimeError(
+                f"slot {slot.index}: expected no writers of a complete slot, got {slot.writers}"
+            )
         slot.state = SlotState.READY
 
     def lease(self, slot: Slot, holder: bytes) -> None:
-        """The batch is announced to the holder."""
+        """Lease a slot to a holder, to which its batch is announced."""
         if slot.state is not SlotState.LEASED:
             _expect(slot, SlotState.READY)
             slot.state = SlotState.LEASED
         slot.holders.add(holder)
 
     def release(self, index: int, generation: int, holder: bytes) -> bool:
-        """The holder gives a slot back; False if it does not hold that generation of it."""
+        """End a holder's lease; False if it does not hold that generation of the slot."""
         if index >= len(self.slots):
             return False
         slot = self.slots[index]
@@ -91,7 +93,7 @@ class SlotPool:
         return True
 
     def void(self, slot: Slot) -> None:
-        """The batch in it is wanted no more: free at once, or when its writers have ended."""
+        """Discard the batch in a slot: free it at once, or when its writers have ended."""
         if slot.writers:
             _expect(slot, SlotState.FILLING)
             slot.state = SlotState.CANCELLED
@@ -102,7 +104,7 @@ class SlotPool:
             self._to_free(slot)
 
     def retire(self, slot: Slot) -> bool:
-        """Its writer cannot be confirmed dead: use the spare. False if there is none left."""
+        """Replace a slot, whose writer cannot be confirmed dead, by the spare; False if none."""
         if slot.state is not SlotState.CANCELLED:
             _expect(slot, SlotState.FILLING)
         slot.state = SlotState.RETIRED
@@ -113,7 +115,7 @@ class SlotPool:
         return True
 
     def writer_ended(self, slot: Slot) -> None:
-        """A claim on the slot ended, well or not; a slot that waited for that is free."""
+        """Count the end of a claim on the slot; a slot that waited for it becomes free."""
         slot.writers -= 1
         if slot.writers:
             return
@@ -126,7 +128,7 @@ class SlotPool:
                 slot.state = SlotState.SPARE
 
     def count(self, state: SlotState) -> int:
-        """Number of slots in that state."""
+        """Return the number of slots in that state."""
         return sum(slot.state is state for slot in self.slots)
 
     def _to_free(self, slot: Slot) -> None:
@@ -136,4 +138,6 @@ class SlotPool:
 
 def _expect(slot: Slot, state: SlotState) -> None:
     if slot.state is not state:
-        raise RuntimeError(f"slot {slot.index} is {slot.state.value}, expected {state.value}")
+        raise RuntimeError(
+            f"slot {slot.index}: expected state {state.value}, got {slot.state.value}"
+        )

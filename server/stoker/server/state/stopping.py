@@ -1,10 +1,11 @@
-"""When the daemon leaves: asked to, or with its last client.
+"""When the daemon exits: on request, or with its last client.
 
-Asked once: no new session, BYE to all, sessions end at once (what was announced stays readable to
-who mapped it, a client goes on elsewhere at its cursor); then chunks under way may end, for
-`drain_s` at most, so that workers are not torn out of their work; then Exit. Asked for at once, or
-a second time: BYE and Exit. A daemon with `exit_with_last_client` leaves when its last session
-is gone, or when none has attached for `first_client_s`.
+On the first request there are no new sessions, all sessions get BYE and end at once (announced
+batches stay readable for a client that has mapped them, and it can resume elsewhere from its
+cursor). Then running chunks may end, for at most `drain_s`, so that workers are not interrupted,
+and Exit follows. On an urgent or a second request, BYE and Exit follow at once. A daemon with
+`exit_with_last_client` exits when its last session is gone, or when none has attached for
+`first_client_s`.
 """
 
 from stoker.server.state.context import Context
@@ -18,7 +19,7 @@ REASON = "the daemon shuts down"
 
 
 class Stopping:
-    """Decides when to leave."""
+    """Decides when to exit."""
 
     def __init__(
         self, context: Context, sessions: Sessions, scheduler: Scheduler, pool: Pool
@@ -37,11 +38,11 @@ class Stopping:
         return self._asked_at is not None
 
     def begin(self, now: float) -> None:
-        """The clock begins."""
+        """Set the time of the start."""
         self._started_at = now
 
     def ask(self, event: StopAsked) -> None:
-        """SIGTERM or SIGINT came."""
+        """Handle SIGTERM or SIGINT."""
         again = self.asked or event.at_once
         self._context.log("info", "stopping", at_once=again)
         self._asked_at = event.now
@@ -51,7 +52,7 @@ class Stopping:
             self._leave()
 
     def check(self) -> None:
-        """Leave if it is time."""
+        """Exit if it is time."""
         context, settings = self._context, self._context.settings
         if self._asked_at is not None:
             waited = context.now - self._asked_at

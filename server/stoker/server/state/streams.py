@@ -1,7 +1,7 @@
-"""Streams: the StreamSpec that a request and a build make, and what is known of a served stream.
+"""Streams: compose the StreamSpec from a request and a build; the state of a served stream.
 
-A stream may be served to several groups (the ranks of one job, the jobs of a sweep). They share
-its speed estimate, and what rows did to workers: a row that kills two stops the stream for all.
+A stream may be served to several groups (the ranks of one job, the jobs of a sweep). They share its
+speed estimate, and the record of deaths: a row that kills two workers stops the stream for all.
 """
 
 from collections import OrderedDict
@@ -38,19 +38,20 @@ class Stream:
     Attributes:
         stream_id: its id, 32 hex digits.
         spec: its StreamSpec.
-        build: what it was built from.
-        groups: number of groups that are served.
-        row_s: moving average of the seconds that a row costs; 0 until the first chunk is done.
-        least_rows: a chunk is not cut below; ceil(min_chunk_s / row_s).
-        brief_rows: a chunk of rows that cost little; 0 where they do not.
-        cuts: into how many chunks a worker's share of a step is cut: the deviation of the cost of a
-            row over that cost, from 1 to `MOST_CUTS`. Where few rows cost most of the time, nobody
-            shall have many rows waiting behind one of them. Both are averages over many chunks, for
-            few hold a slow row; over fewer at the start, when rows cost more than later on.
-        most_rows: a chunk never has more; it costs a quarter of the claim deadline, so that a slow
-            pipeline is no hang, and is `PROBE_ROWS` while nothing is known of the cost.
+        build: the result that it was built from.
+        groups: number of groups that it is served to.
+        row_s: moving average of the seconds per row; 0 until the first chunk is done.
+        least_rows: the least rows in a chunk; ceil(min_chunk_s / row_s).
+        brief_rows: the rows of a chunk if rows cost little; otherwise 0.
+        cuts: into how many chunks a worker's share of a step is cut: the standard deviation of the
+            cost of a row divided by the mean, from 1 to `MOST_CUTS`. When a few rows dominate the
+            cost, chunks are cut smaller, so that few rows queue behind a slow one. Both are
+            averages over many chunks, because few contain a slow row; over fewer at the start, when
+            rows cost more than later.
+        most_rows: the most rows in a chunk. They cost a quarter of the claim deadline, so that a
+            slow pipeline does not count as hanging; `PROBE_ROWS` while the cost is unknown.
         bad: ids of samples that could not be used.
-        crashed: samples that crashed workers and are replaced: id -> (epoch, step) from which on.
+        crashed: samples that crashed workers and are replaced: id -> first (epoch, step) of that.
     """
 
     __slots__ = (
@@ -78,7 +79,7 @@ class Stream:
         self.suspects: OrderedDict[RowPlace, list[int]] = OrderedDict()
 
     def measure(self, seconds: float, rows: int) -> None:
-        """Take what a chunk cost into the averages; a senseless cost is left out."""
+        """Add the cost of a chunk to the averages; an implausible cost is ignored."""
         row_s = seconds / rows
         if not 1e-12 < row_s < 1e9:
             return
@@ -97,15 +98,15 @@ class Stream:
 
     @property
     def uneven_s(self) -> float:
-        """Seconds that a row costs on average where few rows cost much more; else 0."""
+        """The average seconds per row if a few rows cost much more; otherwise 0."""
         return self.row_s if self.cuts > 1 and not self.brief_rows else 0.0
 
     def is_brief(self, rows: int) -> bool:
-        """Whether a batch of so many rows is so little work that its messages count."""
+        """Whether a batch of so many rows is so cheap that its messages matter."""
         return self.brief_rows > 0 and self.row_s * rows < self._settings.brief_batch_s
 
     def accuse(self, row: RowPlace, blame: bool) -> tuple[int, int]:
-        """A worker died at (epoch, step, row); returns how many did: (with blame, without)."""
+        """Count a death at (epoch, step, row); return the deaths (with blame, without)."""
         deaths = self.suspects.setdefault(row, [0, 0])
         deaths[not blame] += 1
         if len(self.suspects) > MAX_SUSPECTS:
@@ -113,13 +114,13 @@ class Stream:
         return deaths[0], deaths[1]
 
     def acquit(self, epoch: int, step: int, lo: int, hi: int) -> None:
-        """The rows [lo, hi) of a step were done."""
+        """Clear the rows [lo, hi) of a step, which are done, of suspicion."""
         for row in [r for r in self.suspects if r[:2] == (epoch, step) and lo <= r[2] < hi]:
             del self.suspects[row]
 
 
 class Streams:
-    """The streams that are served, by stream id."""
+    """The served streams, by stream id."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -129,7 +130,7 @@ class Streams:
         return len(self._by_id)
 
     def join(self, spec: StreamSpec, build: BuildResult) -> Stream:
-        """Return the stream of that spec, with one group more."""
+        """Return the stream of that spec, and add a group to it."""
         stream_id = spec.stream_id
         stream = self._by_id.get(stream_id)
         if stream is None:
@@ -138,23 +139,23 @@ class Streams:
         return stream
 
     def leave(self, stream: Stream) -> None:
-        """A group of the stream is gone."""
+        """Remove a group from the stream."""
         stream.groups -= 1
         if not stream.groups:
             del self._by_id[stream.stream_id]
 
 
 def check_request(request: Open) -> Share:
-    """Check what can be checked before a build; return the rank's part of every batch.
+    """Check a request as far as possible without a build; return the rank's part of a batch.
 
     Raises:
-        UsageError: the rank is not below the world size, has no row or too many, the group has a
-            name, or the request for buckets is none.
+        UsageError: the rank is not below the world size, has no row or too many, a group is named,
+            or the request for buckets is invalid.
     """
     if request.group is not None:
         raise UsageError(
-            f"group {request.group!r}: this version serves groups of one;"
-            " leave group out, each session then has its own memory"
+            f"group {request.group!r}: this version has only groups of one session; leave group"
+            " out, then each session has its own memory"
         )
     if request.buckets:
         request_from_bytes(request.buckets)
@@ -164,10 +165,10 @@ def check_request(request: Open) -> Share:
 
 
 def lay_course(share: Share, spec: StreamSpec, build: BuildResult, *, params: bool) -> Course:
-    """Return what a rank is delivered step by step.
+    """Return the course of a rank.
 
     Raises:
-        UsageError: the rank has no row of some batch, or too many; or an epoch has no step.
+        UsageError: the rank has no row of some batch, or too many; or an epoch has no steps.
     """
     more = params_output(build.params_bytes) if params else ()
     if not build.buckets:
@@ -181,12 +182,12 @@ def lay_course(share: Share, spec: StreamSpec, build: BuildResult, *, params: bo
 
 
 def compose(request: Open, build: BuildResult, excluded: Excluded) -> StreamSpec:
-    """Return the StreamSpec of a request; `request.batch_size` is that of the global batch.
+    """Return the StreamSpec of a request; `request.batch_size` is the size of the global batch.
 
     Raises:
-        UsageError: a value is out of bounds, `total_epochs` is missing, or the exclude list is of
-            another dataset.
-        UnknownNameError: a stream is frozen that the pipeline does not draw from.
+        UsageError: a value is out of bounds, `total_epochs` is missing, or the exclude list belongs
+            to another dataset.
+        UnknownNameError: `freeze` names a stream that the pipeline does not draw from.
     """
     for name in request.freeze:
         resolve("stream", name, {stream: stream for stream in build.streams}, "this pipeline")

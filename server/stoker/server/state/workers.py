@@ -1,14 +1,14 @@
-"""The workers: which run, how loaded each is, when to start, restart and kill one.
+"""The workers: which ones run, their load, and when to start, restart and kill one.
 
-starting -> up -> (killed) -> gone. Numbers are never used twice. A worker works on its claims in
-the order in which it got them, so only the first of them, its head, can hang or have begun; the
-head's time runs from when it became the head. A worker that was killed and is not seen dead in time
-is given up: it is replaced, and keeps its head until it is seen dead.
+starting -> up -> (killed) -> gone. Numbers are never reused. A worker processes its claims in the
+order in which it got them, so only the first one, its head, can hang or have started; the head's
+time runs from when it became the head. A killed worker that is not confirmed dead in time is given
+up: it is replaced, and keeps its head until it is confirmed dead.
 
-A worker stalls while its head takes more than `STALL` times what such rows take on average, in a
-stream whose rows differ much in cost: what is queued behind a row that costs fifty others would
-wait for it, and delivery in order for that. Then it gets rows of the newest batch only, and claims
-of older ones that it has not begun are recalled.
+A worker stalls while its head takes more than `STALL` times the average for so many rows, in a
+stream whose rows differ much in cost. Rows queued behind one that costs as much as fifty others
+would wait for it, and delivery in order would wait for them. So a stalling worker gets only rows of
+the newest batch, and claims of older batches that it has not started are recalled.
 
 Restarts wait longer and longer while workers die quickly (no chunk done, short life).
 """
@@ -28,11 +28,11 @@ class WorkerState:
     Attributes:
         number: its number.
         claims: its claims by number, in the order of work.
-        up: it said that it is ready.
-        killed_at: when it was told to die, or None.
-        hung: it was killed because a chunk took too long.
-        given_up: it was killed and not seen dead in time.
-        chunks: chunks that it has done.
+        up: whether it reported that it is ready.
+        killed_at: when it was killed, or None.
+        hung: whether it was killed because a chunk took too long.
+        given_up: whether it was killed and not confirmed dead in time.
+        chunks: number of chunks that it has done.
     """
 
     __slots__ = (
@@ -53,11 +53,11 @@ class WorkerState:
 
     @property
     def head(self) -> Claim | None:
-        """The claim that it works on."""
+        """The claim that it is working on."""
         return next(iter(self.claims.values()), None)
 
     def stalls(self, now: float) -> bool:
-        """Whether its head takes long, in a stream where few rows do."""
+        """Whether its head takes long, in a stream where only a few rows do."""
         head = self.head
         if head is None:
             return False
@@ -66,7 +66,7 @@ class WorkerState:
 
 
 class Pool:
-    """All workers, and those that can take a claim, by load."""
+    """All workers, and by load those that can take a claim."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -86,12 +86,12 @@ class Pool:
             self._start_one()
 
     def begin(self, now: float) -> None:
-        """The clock begins."""
+        """Set the time of the start."""
         for worker in self.workers.values():
             worker.started_at = now
 
     def came_up(self, number: int) -> None:
-        """A worker is ready for work."""
+        """Note that a worker is ready for work."""
         worker = self.workers.get(number)
         if worker is None or worker.up or worker.killed_at is not None:
             return
@@ -100,11 +100,11 @@ class Pool:
         self._by_load[0][number] = worker
 
     def least_loaded(self, *, brief: bool = False, stalling: bool = False) -> WorkerState | None:
-        """Return a worker with room for a claim, one of those with fewest.
+        """Return a worker with room for a claim, one of those with the fewest claims.
 
         Args:
-            brief: whether the claim is of a batch that is little work.
-            stalling: whether one that stalls will do.
+            brief: whether the claim is of a brief batch.
+            stalling: whether a worker that stalls is acceptable.
         """
         now, settings = self._context.now, self._context.settings
         room = settings.brief_outstanding if brief else settings.outstanding
@@ -115,7 +115,7 @@ class Pool:
         return None
 
     def behind_stalls(self) -> Iterator[tuple[WorkerState, Claim]]:
-        """Yield the last claim of each worker that stalls, where others may soon wait for it."""
+        """Yield the last claim of each stalling worker, if others may soon wait for it."""
         for worker in self.workers.values():
             if len(worker.claims) > 1 and worker.stalls(self._context.now):
                 last = next(reversed(worker.claims.values()))
@@ -123,7 +123,7 @@ class Pool:
                     yield worker, last
 
     def give(self, worker: WorkerState, claim: Claim) -> None:
-        """The worker gets a claim."""
+        """Give a claim to a worker."""
         load = len(worker.claims)
         del self._by_load[load][worker.number]
         self._by_load[load + 1][worker.number] = worker
@@ -132,7 +132,7 @@ class Pool:
         worker.claims[claim.number] = claim
 
     def take_back(self, number: int, claim: int) -> Claim | None:
-        """Take a claim that ended from its worker; None if the worker does not have it."""
+        """Remove an ended claim from its worker; None if the worker does not have it."""
         found = self.recall(number, claim)
         if found is not None:
             worker = self.workers[number]
@@ -142,7 +142,7 @@ class Pool:
         return found
 
     def recall(self, number: int, claim: int) -> Claim | None:
-        """Take a claim from its worker; None if the worker does not have it."""
+        """Remove a claim from its worker; None if the worker does not have it."""
         worker = self.workers.get(number)
         if worker is None or worker.given_up or claim not in worker.claims:
             return None
@@ -153,20 +153,20 @@ class Pool:
         return worker.claims.pop(claim)
 
     def kill(self, worker: WorkerState, reason: str) -> None:
-        """Have a worker killed; it gets no more claims."""
+        """Kill a worker; it gets no more claims."""
         self._unlist(worker)
         worker.killed_at = self._context.now
         self._context.out.append(KillWorker(worker.number, reason))
         self._context.log("warning", "worker_killed", worker=worker.number, reason=reason)
 
     def give_up(self, worker: WorkerState) -> None:
-        """A killed worker is not seen dead in time: replace it without waiting."""
+        """Replace a killed worker that is not confirmed dead in time, without waiting."""
         worker.given_up = True
         self._context.log("error", "worker_given_up", worker=worker.number)
         self._replace(worker)
 
     def remove(self, number: int, reason: str) -> WorkerState | None:
-        """A worker is dead: forget it and see to its replacement."""
+        """Forget a dead worker and arrange its replacement."""
         worker = self.workers.pop(number, None)
         if worker is None:
             return None
@@ -180,7 +180,7 @@ class Pool:
         return worker
 
     def overdue(self) -> Iterator[WorkerState]:
-        """Yield workers that hang: the head, or the start, takes too long."""
+        """Yield workers that hang: their head or their start takes too long."""
         settings, now = self._context.settings, self._context.now
         for worker in list(self.workers.values()):
             if worker.killed_at is not None:
@@ -191,7 +191,7 @@ class Pool:
                 yield worker
 
     def undead(self) -> Iterator[WorkerState]:
-        """Yield workers that were killed and are not seen dead in time."""
+        """Yield workers that were killed and not confirmed dead in time."""
         settings, now = self._context.settings, self._context.now
         for worker in list(self.workers.values()):
             if worker.killed_at is None or worker.given_up:
@@ -200,7 +200,7 @@ class Pool:
                 yield worker
 
     def restart_due(self) -> None:
-        """Start the workers whose pause is over."""
+        """Start workers whose pause is over."""
         if self.closed:
             return
         due = [at for at in self._restarts if at <= self._context.now]
@@ -210,7 +210,7 @@ class Pool:
 
     @property
     def broken(self) -> bool:
-        """Whether workers die as they start, and none is up."""
+        """Whether workers die at their start, and none is up."""
         return self.quick_deaths >= self._context.settings.quick_deaths and not self.up
 
     def _replace(self, worker: WorkerState) -> None:

@@ -197,7 +197,6 @@ def main(arguments: list[str]) -> None:
     """Run the template: arguments are the control descriptor, the daemon's pid, the cache root."""
     control_fd, parent = int(arguments[0]), int(arguments[1])
     die_with_parent(parent)
-    # Before other imports, which find the folders of kernels.
     importlib.import_module("stoker.jit").set_cache_root(arguments[2])
     # Ctrl-C reaches the whole foreground group; only the daemon decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""The names that FFCV has in `ffcv.fields.basics`."""
+"""The names in FFCV's `ffcv.fields.basics`."""
 
 from stoker.compat.ffcv.fields.decoders import FloatDecoder, IntDecoder
 from stoker.compat.ffcv.fields.fields import FloatField, IntField

@@ -1,7 +1,7 @@
 """Decoders: the first operation of every field's pipeline.
 
-Pictures are decoded and resampled by Stoker's own ops, so their pixels are those of
-docs/contracts/numeric.md, not OpenCV's.
+Images are decoded and resampled by Stoker's own ops, so their pixels follow
+docs/contracts/numeric.md, not OpenCV.
 """
 
 from __future__ import annotations
@@ -27,59 +27,63 @@ from stoker.ops.contract.checks import MAX_SIDE
 from stoker.protocol.errors import BuildError
 
 MAX_ASPECT: Final = 8
-"""Images longer than this are centred on black by `CenterCropRGBImageDecoder`."""
+"""Greatest aspect ratio; `CenterCropRGBImageDecoder` centers longer images on black."""
 
 
 class Decoder(Operation):
     """Base of decoders; a pipeline begins with exactly one.
 
     Class attributes:
-        kinds: the kinds of fields it can read.
+        kinds: the kinds of fields that it can read.
     """
 
     kinds: ClassVar[tuple[str, ...]]
 
     def open(self, dataset: Dataset, field: Field, stream: str) -> Reading:
-        """Return what reads a field of a dataset.
+        """Return a reading of a field of a dataset.
 
         Args:
             dataset: the dataset.
             field: the field.
-            stream: name of the stream it draws from.
+            stream: name of the stream that it draws from.
 
         Raises:
             BuildError: it cannot read that field.
         """
         if field.kind not in self.kinds:
             raise BuildError(
-                f"{type(self).__name__} reads fields of kind {' or '.join(self.kinds)}; field "
-                f"{field.name!r} is of kind {field.kind}"
+                f"{type(self).__name__}: expected a field of kind {' or '.join(self.kinds)}, got "
+                f"{field.name!r} of kind {field.kind}"
             )
         return self.reading(dataset, field, stream)
 
     def reading(self, dataset: Dataset, field: Field, stream: str) -> Reading:
-        """Return what reads a field that fits."""
+        """Return a reading of a field of a supported kind."""
         raise NotImplementedError
 
     def generate_code(self) -> Callable[..., Any]:
-        """Refuse: a decoder reads a dataset, not a batch."""
-        raise BuildError(f"{type(self).__name__} is a decoder: it stands first in a pipeline")
+        """Raise: a decoder reads a dataset, not a batch."""
+        raise BuildError(
+            f"{type(self).__name__} is a decoder, so it must be the first operation of a pipeline"
+        )
 
     def declare_state_and_memory(self, previous_state: State) -> tuple[State, Allocation]:
-        """Refuse: a decoder reads a dataset, not a batch."""
-        raise BuildError(f"{type(self).__name__} is a decoder: it stands first in a pipeline")
+        """Raise: a decoder reads a dataset, not a batch."""
+        raise BuildError(
+            f"{type(self).__name__} is a decoder, so it must be the first operation of a pipeline"
+        )
 
 
 class _NumberDecoder(Decoder):
     dtype: ClassVar[str]
 
     def reading(self, dataset: Dataset, field: Field, stream: str) -> Reading:
-        """Return what reads the numbers, each of shape (1,)."""
+        """Return a reading of the numbers, each of shape (1,)."""
         return StoredReading(dataset, field.name, (1,), self.dtype)
 
 
 class IntDecoder(_NumberDecoder):
-    """Whole numbers, (1,) int64 each."""
+    """Integers, (1,) int64 each."""
 
     kinds = ("label", "scalar")
     dtype = "int64"
@@ -98,36 +102,38 @@ class NDArrayDecoder(Decoder):
     kinds = ("array",)
 
     def reading(self, dataset: Dataset, field: Field, stream: str) -> Reading:
-        """Return what reads the arrays."""
+        """Return a reading of the arrays."""
         if None in field.shape:
-            raise BuildError(f"field {field.name!r}: its arrays differ in shape, {field.shape}")
+            raise BuildError(
+                f"field {field.name!r}: expected arrays of one shape, got {field.shape}"
+            )
         return StoredReading(dataset, field.name, tuple(s or 0 for s in field.shape), field.dtype)
 
 
 class BytesDecoder(Decoder):
-    """Bytes, as long as the longest, zeros behind the shorter ones."""
+    """Bytes, padded with zeros to the longest."""
 
     kinds = ("bytes",)
 
     def reading(self, dataset: Dataset, field: Field, stream: str) -> Reading:
-        """Return what reads the bytes."""
+        """Return a reading of the bytes."""
         return BytesReading(dataset, field.name, field.bound[0])
 
 
 class SimpleRGBImageDecoder(Decoder):
-    """Images of one size, as they are."""
+    """Images that all have one size."""
 
     kinds = ("image",)
 
     def reading(self, dataset: Dataset, field: Field, stream: str) -> Reading:
-        """Return what reads the images.
+        """Return a reading of the images.
 
         Raises:
-            BuildError: they are not all of one size.
+            BuildError: they do not all have one size.
         """
         if None in field.shape:
             raise BuildError(
-                f"SimpleRGBImageDecoder: expected images of one size, those of {field.name!r} "
+                f"SimpleRGBImageDecoder: expected images of one size, but those of {field.name!r} "
                 f"differ, up to {field.bound[0]}x{field.bound[1]}: use "
                 "CenterCropRGBImageDecoder or RandomResizedCropRGBImageDecoder"
             )
@@ -142,8 +148,8 @@ class CenterCropRGBImageDecoder(Decoder):
     """The middle of each image: a square of `ratio` times the shorter side, resized.
 
     Args:
-        output_size: (height, width) that comes out.
-        ratio: of the shorter side.
+        output_size: (height, width) of the result.
+        ratio: side of the square divided by the shorter side.
     """
 
     kinds = ("image",)
@@ -153,7 +159,7 @@ class CenterCropRGBImageDecoder(Decoder):
         self.ratio = ratio
 
     def reading(self, dataset: Dataset, field: Field, stream: str) -> Reading:
-        """Return what reads the images."""
+        """Return a reading of the images."""
         height, width = self.output_size
         short = round(max(height, width) / self.ratio)
 
@@ -168,9 +174,9 @@ class RandomResizedCropRGBImageDecoder(Decoder):
     """A random box of each image, resized.
 
     Args:
-        output_size: (height, width) that comes out.
+        output_size: (height, width) of the result.
         scale: range of the box's part of the area.
-        ratio: range of its width by its height.
+        ratio: range of its width divided by its height.
     """
 
     kinds = ("image",)
@@ -186,7 +192,7 @@ class RandomResizedCropRGBImageDecoder(Decoder):
         self.ratio = ratio
 
     def reading(self, dataset: Dataset, field: Field, stream: str) -> Reading:
-        """Return what reads the images."""
+        """Return a reading of the images."""
         (height, width), (least, most), (thin, wide) = self.output_size, self.scale, self.ratio
 
         def crop(image: Any) -> Any:
@@ -210,7 +216,7 @@ _BY_KIND: dict[str, type[Decoder]] = {
 
 
 def default_decoder(field: Field) -> Decoder:
-    """Return the decoder of a field for which a loader was given no pipeline.
+    """Return the decoder of a field without a pipeline in the loader's arguments.
 
     Raises:
         BuildError: there is none for its kind.
@@ -219,7 +225,7 @@ def default_decoder(field: Field) -> Decoder:
         return IntDecoder() if np.dtype(field.dtype).kind in "iu" else FloatDecoder()
     if field.kind not in _BY_KIND:
         raise BuildError(
-            f"field {field.name!r} is of kind {field.kind}, for which there is no decoder: leave "
+            f"field {field.name!r} has kind {field.kind}, which has no decoder: leave "
             f"it out with pipelines={{{field.name!r}: None}}"
         )
     return _BY_KIND[field.kind]()

@@ -23,11 +23,11 @@ class Field(ABC):
 
     @abstractmethod
     def declare(self, name: str) -> schema.Field:
-        """Return how the dataset declares it."""
+        """Return its declaration in the dataset."""
 
     @abstractmethod
     def encode(self, value: Any, index: int) -> Any:
-        """Return what is stored of a value; `index` is the sample's place."""
+        """Return the stored form of a value; `index` is the sample's position."""
 
 
 class RGBImageField(Field):
@@ -36,10 +36,10 @@ class RGBImageField(Field):
     Args:
         write_mode: "raw": pixels; "jpg": JPEG; "smart": JPEG for images of more than
             `smart_threshold` bytes of pixels, PNG for the others; "proportion": JPEG with
-            probability `compress_probability`, else PNG. FFCV stores raw pixels where this stores
-            PNG: the same pixels, smaller and slower.
-        max_resolution: longest side; larger images are made smaller when they are written.
-        smart_threshold: bytes; None: every image.
+            probability `compress_probability`, otherwise PNG. FFCV stores raw pixels instead of
+            PNG: the same pixels, larger and faster.
+        max_resolution: longest side; larger images are scaled down when they are written.
+        smart_threshold: bytes; None: every image is a JPEG.
         jpeg_quality: 1 to 100.
         compress_probability: for "proportion".
     """
@@ -72,7 +72,7 @@ class RGBImageField(Field):
         """Return pixels, or the bytes of a JPEG or PNG.
 
         Raises:
-            UsageError: the value is no RGB image.
+            UsageError: the value is not an RGB image.
         """
         pixels = self._pixels(value)
         if self.write_mode == "raw":
@@ -110,7 +110,7 @@ class RGBImageField(Field):
 
 
 class IntField(Field):
-    """Whole numbers, int64."""
+    """Integers, int64."""
 
     def declare(self, name: str) -> schema.Field:
         """Return the label field."""
@@ -148,7 +148,7 @@ class NDArrayField(Field):
         """Return the array.
 
         Raises:
-            UsageError: it is of another dtype or shape.
+            UsageError: it has another dtype or shape.
         """
         array = np.asarray(value)
         if array.dtype != self.dtype or array.shape != self.shape:
@@ -183,7 +183,7 @@ class BytesField(Field):
 
 
 class JSONField(BytesField):
-    """Whatever `json.dumps` takes; a batch is read back with `JSONField.unpack`."""
+    """Any value for `json.dumps`; `JSONField.unpack` converts a batch back."""
 
     def encode(self, value: Any, index: int) -> Any:
         """Return the text's bytes."""

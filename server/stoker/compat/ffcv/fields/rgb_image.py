@@ -1,4 +1,4 @@
-"""The names that FFCV has in `ffcv.fields.rgb_image`."""
+"""The names in FFCV's `ffcv.fields.rgb_image`."""
 
 from stoker.compat.ffcv.fields.decoders import (
     CenterCropRGBImageDecoder,

@@ -1,4 +1,4 @@
-"""What memory an operation asks for."""
+"""The memory that an operation requests."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class AllocationQuery:
-    """Memory for each sample of a batch; an operation gets it as `dst`.
+    """Memory per sample of a batch; an operation gets it as `dst`.
 
     Attributes:
         shape: sides of one sample.
         dtype: a NumPy dtype, or a torch dtype for a tensor.
-        device: where a tensor shall lie; None for a NumPy array.
+        device: device of a tensor; None for a NumPy array.
     """
 
     shape: tuple[int, ...]

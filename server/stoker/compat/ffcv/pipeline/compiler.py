@@ -1,4 +1,4 @@
-"""How operations are compiled: the switches that FFCV has."""
+"""How operations are compiled: the same switches as in FFCV."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Compiler:
 
     @classmethod
     def set_enabled(cls, enabled: bool) -> None:
-        """Compile operations, or run them as Python, which is slow and easy to step through."""
+        """Compile operations, or run them as Python, which is slow but easy to debug."""
         cls._enabled = bool(enabled)
 
     @classmethod
@@ -25,12 +25,12 @@ class Compiler:
 
     @classmethod
     def set_num_threads(cls, count: int) -> None:
-        """Let parallel code that this thread calls use so many threads."""
+        """Set the number of threads for parallel code that this thread calls."""
         numba.set_num_threads(max(1, min(count, _most())))
 
     @classmethod
     def get_iterable(cls) -> Callable[..., Any]:
-        """Return what a parallel loop runs over in place of `range`."""
+        """Return the function that replaces `range` in a parallel loop."""
         iterable: Callable[..., Any] = numba.prange if cls._enabled else range
         return iterable
 
@@ -44,7 +44,7 @@ class Compiler:
 
 
 def machine(code: Callable[..., Any], parallel: bool, signature: Any = None) -> Callable[..., Any]:
-    """Compile a function as operations are: without the interpreter lock, division as NumPy's."""
+    """Compile a function like an operation: without the GIL, with NumPy's division."""
     compiler: Any = numba.njit
     options = {"nogil": True, "error_model": "numpy", "parallel": parallel}
     made: Callable[..., Any] = compiler(signature, **options)(code)

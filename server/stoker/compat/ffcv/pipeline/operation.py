@@ -14,20 +14,20 @@ class Operation(ABC):
     """One step of a field's pipeline.
 
     The function that `generate_code` returns is called as `function(batch, dst)`, or as
-    `function(batch, dst, indices)` if it has an attribute `with_indices` that is true; `indices`
-    are the sample ids. With an attribute `is_parallel` that is true it is compiled for many cores.
+    `function(batch, dst, indices)` if it has a true attribute `with_indices`; `indices` are the
+    sample ids. With a true attribute `is_parallel` it is compiled for many cores.
 
     Class attributes:
         is_batch_op: whether the function may read rows of the batch other than the one it writes.
-            Without it, a function that does is refused when the loader is built.
+            Otherwise such a function is rejected when the loader is built.
     """
 
     is_batch_op: ClassVar[bool] = False
 
     @abstractmethod
     def generate_code(self) -> Callable[..., Any]:
-        """Return the function that does the work on a batch."""
+        """Return the function that processes a batch."""
 
     @abstractmethod
     def declare_state_and_memory(self, previous_state: State) -> tuple[State, Allocation]:
-        """Return the state that comes out, and the memory that is needed for it."""
+        """Return the state after the operation, and the memory that it needs."""

@@ -1,4 +1,4 @@
-"""What is known of a batch between two operations."""
+"""The state of a batch between two operations."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class State:
     """The form of one sample's value; edit it with `dataclasses.replace`.
 
     Attributes:
-        jit_mode: whether it is a NumPy array on the CPU, which compiled code can work on.
-        device: where a tensor lies; means nothing in jit mode.
+        jit_mode: whether it is a NumPy array on the CPU, which compiled code can process.
+        device: device of a tensor; has no meaning in jit mode.
         shape: sides of one sample, without the batch.
-        dtype: a NumPy dtype in jit mode, else a torch dtype.
+        dtype: a NumPy dtype in jit mode, otherwise a torch dtype.
     """
 
     jit_mode: bool
@@ -27,10 +27,10 @@ class State:
     dtype: Any
 
     def __post_init__(self) -> None:
-        """Check that the parts fit each other.
+        """Check that the parts are consistent.
 
         Raises:
-            BuildError: jit mode with a dtype that is none of NumPy's, or a shape that is none.
+            BuildError: the dtype is not a NumPy dtype in jit mode, or the shape is invalid.
         """
         sides = self.shape
         if not isinstance(sides, tuple) or not all(
@@ -42,8 +42,8 @@ class State:
                 np.dtype(self.dtype)
             except TypeError:
                 raise BuildError(
-                    f"State: in jit_mode the data are NumPy arrays, so expected a NumPy dtype, got "
-                    f"{self.dtype!r}"
+                    "State: expected a NumPy dtype, because data in jit_mode are NumPy arrays, "
+                    f"got {self.dtype!r}"
                 ) from None
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""FFCV's transforms; what is not here is named with its replacement."""
+"""FFCV's transforms; for missing ones, the error names the replacement."""
 
 from typing import NoReturn
 
@@ -47,10 +47,10 @@ _ELSEWHERE = {
 
 
 def __getattr__(name: str) -> NoReturn:
-    """Refuse a transform that is not here.
+    """Raise for a transform that is missing here.
 
     Raises:
-        AttributeError: naming what takes its place.
+        AttributeError: always; it names the replacement.
     """
-    hint = _ELSEWHERE.get(name, "an Operation of your own, or docs/guides/coming-from-ffcv.md")
+    hint = _ELSEWHERE.get(name, "your own Operation, or see docs/guides/coming-from-ffcv.md")
     raise AttributeError(f"stoker.compat.ffcv.transforms has no {name}; use {hint}")

@@ -1,4 +1,4 @@
-"""The name that FFCV has in `ffcv.transforms.common`."""
+"""The name in FFCV's `ffcv.transforms.common`."""
 
 from stoker.compat.ffcv.transforms.ops import Squeeze
 

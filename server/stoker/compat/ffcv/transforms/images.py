@@ -1,4 +1,4 @@
-"""Operations on images as arrays, written by the same contract as a user's."""
+"""Operations on images as arrays, written with the same contract as custom ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stoker.compat.ffcv.pipeline.state import State
 
 
 class RandomHorizontalFlip(Operation):
-    """Left and right mirrored with probability `flip_prob`."""
+    """Mirror left and right with probability `flip_prob`."""
 
     def __init__(self, flip_prob: float = 0.5) -> None:
         self.flip_prob = flip_prob
@@ -38,16 +38,16 @@ class RandomHorizontalFlip(Operation):
         return flip
 
     def declare_state_and_memory(self, previous_state: State) -> tuple[State, Allocation]:
-        """The same form."""
+        """Return the same state, and memory for a result."""
         return previous_state, AllocationQuery(previous_state.shape, previous_state.dtype)
 
 
 class Cutout(Operation):
-    """A square at a random place is filled.
+    """Fill a square at a random place.
 
     Args:
-        crop_size: its side.
-        fill: a level for each channel.
+        crop_size: side of the square.
+        fill: a level per channel.
     """
 
     def __init__(self, crop_size: int, fill: tuple[int, ...] = (0, 0, 0)) -> None:
@@ -55,7 +55,7 @@ class Cutout(Operation):
         self.fill = np.array(fill)
 
     def generate_code(self) -> Callable[..., Any]:
-        """Return the cut."""
+        """Return the function that fills."""
         parallel_range = Compiler.get_iterable()
         side, fill = self.crop_size, self.fill
 
@@ -72,16 +72,16 @@ class Cutout(Operation):
         return cutout
 
     def declare_state_and_memory(self, previous_state: State) -> tuple[State, Allocation]:
-        """The same form, in place."""
+        """Return the same state; works in place."""
         return previous_state, None
 
 
 class RandomTranslate(Operation):
-    """Images move by up to `padding` pixels each way; what comes in is filled.
+    """Move images by up to `padding` pixels each way, and fill the rest.
 
     Args:
         padding: pixels.
-        fill: a level for each channel.
+        fill: a level per channel.
     """
 
     def __init__(self, padding: int, fill: tuple[int, ...] = (0, 0, 0)) -> None:
@@ -112,17 +112,17 @@ class RandomTranslate(Operation):
         return translate
 
     def declare_state_and_memory(self, previous_state: State) -> tuple[State, Allocation]:
-        """The same form."""
+        """Return the same state, and memory for a result."""
         return previous_state, AllocationQuery(previous_state.shape, previous_state.dtype)
 
 
 class NormalizeImage(Operation):
-    """Levels become (level - mean) / std, by a table for each channel.
+    """Map levels to (level - mean) / std, by a table per channel.
 
     Args:
-        mean: for each channel, in levels of 0 to 255.
-        std: for each channel.
-        type: NumPy dtype that comes out: float16, float32 or float64.
+        mean: per channel, in levels of 0 to 255.
+        std: per channel.
+        type: NumPy dtype of the result: float16, float32 or float64.
     """
 
     def __init__(self, mean: Sequence[float], std: Sequence[float], type: Any) -> None:  # noqa: A002
@@ -132,7 +132,7 @@ class NormalizeImage(Operation):
         self.table = table.astype(self.dtype)
 
     def generate_code(self) -> Callable[..., Any]:
-        """Return the look-up; float16 is handled as its bits, which machine code can store."""
+        """Return the look-up; float16 is processed as bits, which machine code can store."""
         parallel_range = Compiler.get_iterable()
         table = self.table.view(np.uint16) if self.dtype == np.float16 else self.table
 
@@ -148,7 +148,7 @@ class NormalizeImage(Operation):
         return normalize
 
     def declare_state_and_memory(self, previous_state: State) -> tuple[State, Allocation]:
-        """Images of the dtype asked for."""
+        """Return the state with the requested dtype."""
         bits = np.dtype(np.uint16) if self.dtype == np.float16 else self.dtype
         return replace(previous_state, dtype=self.dtype), AllocationQuery(
             previous_state.shape, bits
@@ -156,11 +156,11 @@ class NormalizeImage(Operation):
 
 
 class ReplaceLabel(Operation):
-    """The labels of some samples become another.
+    """Replace the labels of some samples.
 
     Args:
         indices: their sample ids.
-        new_label: what they become.
+        new_label: the new label.
     """
 
     def __init__(self, indices: Sequence[int], new_label: int) -> None:
@@ -182,5 +182,5 @@ class ReplaceLabel(Operation):
         return replace_label
 
     def declare_state_and_memory(self, previous_state: State) -> tuple[State, Allocation]:
-        """The same form, in place."""
+        """Return the same state; works in place."""
         return previous_state, None

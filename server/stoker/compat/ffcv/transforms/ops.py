@@ -16,7 +16,7 @@ from stoker.protocol.errors import BuildError
 
 
 class ToTensor(Operation):
-    """Arrays become torch tensors over the same memory."""
+    """Convert arrays to torch tensors over the same memory."""
 
     def generate_code(self) -> Callable[..., Any]:
         """Return the conversion."""
@@ -27,9 +27,9 @@ class ToTensor(Operation):
         return to_tensor
 
     def declare_state_and_memory(self, previous_state: State) -> tuple[State, Allocation]:
-        """A tensor on the CPU, of the same shape."""
+        """Return the state of a tensor on the CPU, of the same shape."""
         if not previous_state.jit_mode:
-            raise BuildError("ToTensor: the data are a tensor already; leave one ToTensor out")
+            raise BuildError("ToTensor: expected arrays, got tensors; leave one ToTensor out")
         dtype = torch.from_numpy(np.empty(0, previous_state.dtype)).dtype
         return replace(
             previous_state, jit_mode=False, device=torch.device("cpu"), dtype=dtype
@@ -37,21 +37,23 @@ class ToTensor(Operation):
 
 
 class _TensorOperation(Operation):
-    """Base of operations on tensors, which need no memory of ours."""
+    """Base of operations on tensors, which need no memory from the loader."""
 
     def declare_state_and_memory(self, previous_state: State) -> tuple[State, Allocation]:
-        """What comes out."""
+        """Return the state after the operation, and no memory."""
         if previous_state.jit_mode:
-            raise BuildError(f"{type(self).__name__} works on tensors: put ToTensor() before it")
+            raise BuildError(
+                f"{type(self).__name__}: expected tensors, got arrays: put ToTensor() before it"
+            )
         return self.after(previous_state), None
 
     def after(self, before: State) -> State:
-        """Return the state that comes out."""
+        """Return the state after the operation."""
         return before
 
 
 class ToDevice(_TensorOperation):
-    """Tensors are copied to a device.
+    """Copy tensors to a device.
 
     Args:
         device: a torch device.
@@ -71,24 +73,24 @@ class ToDevice(_TensorOperation):
         return to_device
 
     def after(self, before: State) -> State:
-        """The same on the device."""
+        """Return the same state on the device."""
         return replace(before, device=self.device)
 
 
 class ToTorchImage(_TensorOperation):
-    """Images (H, W, C) become (C, H, W).
+    """Change images (H, W, C) to (C, H, W).
 
     Args:
-        channels_last: only the order of the sides changes, the memory stays as it is
-            (`torch.channels_last`); else the pixels are moved.
-        convert_back_int16: accepted; float16 is float16 here.
+        channels_last: change only the order of the sides and leave the memory as it is
+            (`torch.channels_last`); otherwise the pixels are moved.
+        convert_back_int16: has no effect here; float16 is float16.
     """
 
     def __init__(self, channels_last: bool = True, convert_back_int16: bool = True) -> None:
         self.channels_last = channels_last
 
     def generate_code(self) -> Callable[..., Any]:
-        """Return the change."""
+        """Return the function that permutes."""
 
         def to_torch_image(batch: Any, dst: Any) -> Any:
             moved = batch.permute(0, 3, 1, 2)
@@ -97,7 +99,7 @@ class ToTorchImage(_TensorOperation):
         return to_torch_image
 
     def after(self, before: State) -> State:
-        """Channels first."""
+        """Return the state with channels first."""
         if len(before.shape) != 3:
             raise BuildError(f"ToTorchImage: expected images (H, W, C), got {before}")
         height, width, channels = before.shape
@@ -105,7 +107,7 @@ class ToTorchImage(_TensorOperation):
 
 
 class Convert(_TensorOperation):
-    """Tensors become tensors of another dtype, of the same numbers."""
+    """Convert tensors to another dtype, with the same values."""
 
     def __init__(self, target_dtype: Any) -> None:
         self.target_dtype = target_dtype
@@ -119,12 +121,12 @@ class Convert(_TensorOperation):
         return convert
 
     def after(self, before: State) -> State:
-        """The other dtype."""
+        """Return the state with the other dtype."""
         return replace(before, dtype=self.target_dtype)
 
 
 class View(_TensorOperation):
-    """The same bytes as another dtype of the same size."""
+    """View the same bytes as another dtype of the same size."""
 
     def __init__(self, target_dtype: Any) -> None:
         self.target_dtype = target_dtype
@@ -138,22 +140,22 @@ class View(_TensorOperation):
         return view
 
     def after(self, before: State) -> State:
-        """The other dtype."""
+        """Return the state with the other dtype."""
         return replace(before, dtype=self.target_dtype)
 
 
 class Squeeze(_TensorOperation):
-    """Sides of length 1 are left out; a batch of one row keeps its rows.
+    """Remove sides of length 1; a batch of one row keeps its first side.
 
     Args:
-        dims: which sides, counted with the batch as 0; by default all but the batch.
+        dims: the sides, where the batch is 0; by default all except the batch.
     """
 
     def __init__(self, *dims: int) -> None:
         self.dims = dims
 
     def generate_code(self) -> Callable[..., Any]:
-        """Return the change."""
+        """Return the function that reshapes."""
 
         def squeeze(batch: Any, dst: Any) -> Any:
             return batch.reshape(len(batch), *self._kept(tuple(batch.shape[1:])))
@@ -161,7 +163,7 @@ class Squeeze(_TensorOperation):
         return squeeze
 
     def after(self, before: State) -> State:
-        """Fewer sides."""
+        """Return the state with fewer sides."""
         return replace(before, shape=self._kept(before.shape))
 
     def _kept(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -170,13 +172,13 @@ class Squeeze(_TensorOperation):
 
 
 class ModuleWrapper(_TensorOperation):
-    """A `torch.nn.Module` on batches of tensors, without gradients.
+    """Call a `torch.nn.Module` on batches of tensors, without gradients.
 
-    It is called once for a batch. If it draws from torch's CPU generator, that is seeded for the
-    batch and put back, so a batch is the same in every run, but a sample depends on its batch.
+    It is called once per batch. If it draws from torch's CPU generator, the generator is seeded for
+    the batch and restored, so a batch is the same in every run, but a sample depends on its batch.
 
     Attributes:
-        draws: whether it draws, known once its state was declared.
+        draws: whether it draws; known after its state was declared.
     """
 
     def __init__(self, module: Any) -> None:
@@ -193,7 +195,7 @@ class ModuleWrapper(_TensorOperation):
         return apply
 
     def after(self, before: State) -> State:
-        """What the module makes of two rows of zeros."""
+        """Return the state of the module's result for two rows of zeros."""
         probe = torch.zeros((2, *before.shape), dtype=before.dtype, device=before.device)
         state = torch.default_generator.get_state()
         try:
@@ -204,8 +206,8 @@ class ModuleWrapper(_TensorOperation):
             torch.default_generator.set_state(state)
         if not isinstance(result, torch.Tensor) or result.shape[:1] != (2,):
             raise BuildError(
-                f"{type(self.module).__name__}: expected a tensor with a row for each row, got "
-                f"{getattr(result, 'shape', type(result).__name__)} for {tuple(probe.shape)}"
+                f"{type(self.module).__name__}: expected a tensor with as many rows as its input, "
+                f"got {getattr(result, 'shape', type(result).__name__)} for {tuple(probe.shape)}"
             )
         return replace(
             before, shape=tuple(result.shape[1:]), dtype=result.dtype, device=result.device

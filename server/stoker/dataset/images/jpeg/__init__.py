@@ -1,8 +1,8 @@
 """Crop-indexed JPEG: files rewritten on a grid of restart intervals, and windows cut out of them.
 
-`rewrite` turns a JPEG into one with the same pixels whose scan can be entered at every few MCUs;
-`Splicer` builds, out of the intervals that a window touches, a smaller valid JPEG. Nothing is ever
-decoded to pixels here.
+`rewrite` converts a JPEG to one with the same pixels whose scan can be entered every few MCUs.
+`Splicer` builds a smaller valid JPEG from the intervals that a window touches. Nothing is decoded
+to pixels here.
 """
 
 from stoker.dataset.images.jpeg.grid import Grid

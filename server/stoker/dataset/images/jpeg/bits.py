@@ -1,9 +1,9 @@
 """Reading and writing the bits of entropy-coded JPEG data, compiled.
 
-A reader's state is int64[4]: place in the data, bit buffer, bits in it, and how many of those are
-made up because the data ended (at a marker or the end). Made-up bits are zeros; whoever has used
-one has read damaged data (`overrun`). A writer's state is int64[3]: place, bit buffer, bits in it.
-Stuffing is that of ITU-T T.81, B.1.1.5.
+A reader's state is int64[4]: position in the data, bit buffer, number of bits in it, and how many
+of those are made up because the data ended (at a marker or at the end). Made-up bits are zeros; a
+reader that has used one has read damaged data (`overrun`). A writer's state is int64[3]: position,
+bit buffer, number of bits in it. Stuffing follows ITU-T T.81, B.1.1.5.
 """
 
 from typing import Any, Final
@@ -18,7 +18,7 @@ LOOKAHEAD: Final = 16
 
 @kernel
 def fill(data: Any, end: int, state: Any) -> None:
-    """Have at least 33 bits in the buffer."""
+    """Fill the buffer to at least 33 bits."""
     place, buffer, count, made_up = more(
         data, end, state[PLACE], state[BUFFER], state[COUNT], state[MADE_UP]
     )
@@ -27,7 +27,7 @@ def fill(data: Any, end: int, state: Any) -> None:
 
 @kernel
 def more(data: Any, end: Any, place: Any, buffer: Any, count: Any, made_up: Any) -> Any:
-    """Return a reader's state with at least 33 bits in the buffer; for loops that keep it apart."""
+    """Return a reader's state with at least 33 bits in the buffer; for hot loops."""
     while count <= 32:
         byte = np.int64(0)
         if place < end and data[np.uint64(place)] != 0xFF:
@@ -45,7 +45,7 @@ def more(data: Any, end: Any, place: Any, buffer: Any, count: Any, made_up: Any)
 
 @kernel
 def take(data: Any, end: int, state: Any, bits: int) -> Any:
-    """Return the next `bits` (0 to 16) as a number."""
+    """Return the next `bits` bits (0 to 16) as a number."""
     if state[COUNT] < bits:
         fill(data, end, state)
     state[COUNT] -= bits
@@ -54,7 +54,7 @@ def take(data: Any, end: int, state: Any, bits: int) -> Any:
 
 @kernel
 def symbol(data: Any, end: int, state: Any, table: Any) -> Any:
-    """Return the next Huffman symbol, or -1 if no code begins so; `table` as `lookup` makes it."""
+    """Return the next Huffman symbol, or -1 if no code matches; `table` comes from `lookup`."""
     if state[COUNT] < LOOKAHEAD:
         fill(data, end, state)
     entry = np.int64(table[(state[BUFFER] >> (state[COUNT] - LOOKAHEAD)) & 0xFFFF])
@@ -67,7 +67,7 @@ def symbol(data: Any, end: int, state: Any, table: Any) -> Any:
 
 @kernel
 def signed(data: Any, end: int, state: Any, bits: int) -> Any:
-    """Return the next number of a category of `bits` (T.81, F.2.2.1, EXTEND)."""
+    """Return the next signed value of `bits` bits (T.81, F.2.2.1, EXTEND)."""
     if bits == 0:
         return 0
     value = take(data, end, state, bits)
@@ -78,13 +78,13 @@ def signed(data: Any, end: int, state: Any, bits: int) -> Any:
 
 @kernel
 def overrun(state: Any) -> bool:
-    """Whether bits were used that the data did not have."""
+    """Whether made-up bits were used."""
     return bool(state[COUNT] < state[MADE_UP])
 
 
 @kernel
 def realign(state: Any) -> bool:
-    """Drop the rest of the last byte; False if whole bytes were left, which no encoder leaves."""
+    """Drop the rest of the last byte; False if whole bytes were left, an error in the data."""
     left = state[COUNT] - state[MADE_UP]
     state[BUFFER] = state[COUNT] = state[MADE_UP] = 0
     return bool(0 <= left < 8)
@@ -92,7 +92,7 @@ def realign(state: Any) -> bool:
 
 @kernel
 def put(out: Any, state: Any, value: Any, bits: Any) -> None:
-    """Write the low `bits` (0 to 32) of a number; whole bytes go to `out`, 0xFF stuffed."""
+    """Write the low `bits` bits (0 to 32) of a number; whole bytes go to `out`, 0xFF stuffed."""
     place, count = state[PLACE], state[COUNT] + bits
     buffer = (state[BUFFER] << bits) | (value & ((np.int64(1) << bits) - 1))
     while count >= 8:
@@ -115,7 +115,7 @@ def flush(out: Any, state: Any) -> None:
 
 @kernel
 def category(value: Any) -> Any:
-    """Return how many bits the magnitude of a number below 2^16 has."""
+    """Return the number of bits in the magnitude of a number below 2^16."""
     left, bits = abs(value), np.int64(0)
     if left >= 256:
         left, bits = left >> 8, bits + 8

@@ -1,10 +1,9 @@
-"""From a JPEG's scans to its quantised coefficients, compiled: baseline and progressive.
+"""Decoding of a JPEG's scans to its quantized coefficients, compiled: baseline and progressive.
 
-Coefficients are int16, 64 of a block in zigzag order as they are coded, blocks in rows of a whole
-number of MCUs, one component after the other. Follows ITU-T T.81, annexes F and G. Stricter than
-decoders are: whatever is not exactly as the standard says ends it with a reason, because a file
-that decoders repair must not be rewritten. Nothing is written outside of the arrays, whatever the
-data.
+Coefficients are int16, 64 per block in zigzag order as they are coded, blocks in rows of a whole
+number of MCUs, one component after the other. Follows ITU-T T.81, annexes F and G. It is stricter
+than decoders are: any deviation from the standard ends it with a reason, because a file that
+decoders repair must not be rewritten. Nothing is written outside of the arrays, for any data.
 """
 
 from dataclasses import dataclass
@@ -45,7 +44,7 @@ GOOD, NO_CODE, BEYOND, TOO_LARGE, NO_RESTART, ENDS_EARLY, LEFT_OVER = range(7)
 
 @dataclass(frozen=True)
 class Plane:
-    """Where a component's blocks lie: `columns` x `rows` with padding, `across` x `down` real."""
+    """The blocks of a component: `columns` x `rows` with padding, `across` x `down` real ones."""
 
     h: int
     v: int
@@ -57,13 +56,13 @@ class Plane:
 
     @property
     def blocks(self) -> int:
-        """Number of blocks, padding included."""
+        """Number of blocks, including padding."""
         return self.columns * self.rows
 
 
 @dataclass(frozen=True)
 class Coefficients:
-    """All coefficients of a picture, flat int16, and where each component's lie."""
+    """All coefficients of an image, flat int16, and the planes of its components."""
 
     values: np.ndarray
     planes: tuple[Plane, ...]
@@ -121,7 +120,7 @@ def read_coefficients(data: bytes, found: Segments) -> Coefficients:
         if code:
             raise CodecError(f"it is damaged: {REASONS[code]}")
     if lowest.any():
-        raise CodecError("it is incomplete: bits of some coefficients never came")
+        raise CodecError("it is incomplete: bits of some coefficients are missing")
     return Coefficients(values, planes, columns, rows)
 
 
@@ -130,9 +129,9 @@ def _uses(scan: Scan, kind: int) -> bool:
 
 
 def _check_band(scan: Scan, progressive: bool, lowest: np.ndarray) -> None:
-    """Check that each bit of each coefficient comes once and in turn (T.81, G.1.1.1).
+    """Check that each bit of each coefficient comes once and in order (T.81, G.1.1.1).
 
-    `lowest` has, per component and coefficient, the lowest bit that came so far.
+    `lowest` has, per component and coefficient, the lowest bit so far.
     """
     if not progressive:
         good = (scan.first, scan.last, scan.high, scan.low) == (0, 63, 0, 0)
@@ -146,7 +145,7 @@ def _check_band(scan: Scan, progressive: bool, lowest: np.ndarray) -> None:
         good = good and bool((bits == before).all())
         bits[:] = scan.low
     if not good or scan.low > 13 or (scan.high and scan.low != scan.high - 1):
-        raise CodecError("it is damaged: a scan that is out of turn")
+        raise CodecError("it is damaged: a scan is out of turn")
 
 
 @kernel
@@ -165,7 +164,8 @@ def _scan(
         sizes: MCU columns and rows, restart interval, whether progressive.
         values: all coefficients.
     """
-    # What blocks share: data, reader, last first coefficients, and the blocks that end a band.
+    # Shared by all blocks: data, reader, last DC coefficients, remaining blocks of an end-of-band
+    # run.
     state, last_dc = np.zeros(4, np.int64), np.zeros(shape.shape[0], np.int64)
     state[PLACE] = start
     run = np.zeros(1, np.int64)
@@ -217,7 +217,7 @@ def _mcu(
 
 @kernel
 def _restart(source: Any, turn: Any) -> int:
-    """Step over restart marker number `turn`; the marker may be padded by 0xFF."""
+    """Skip restart marker number `turn`; the marker may be padded with 0xFF."""
     data, end, state, last_dc, run = source
     if run[0]:
         return BEYOND
@@ -235,7 +235,7 @@ def _restart(source: Any, turn: Any) -> int:
 
 @kernel
 def _dc(source: Any, table: Any, part: int, low: Any, block: Any) -> int:
-    """Decode a first coefficient: the difference to the block before (F.2.2.1)."""
+    """Decode a DC coefficient: the difference from the previous block (F.2.2.1)."""
     data, end, state, last_dc, _ = source
     bits = symbol(data, end, state, table)
     if bits < 0:
@@ -256,7 +256,7 @@ def _sequential(source: Any, dc: Any, ac: Any, part: int, block: Any) -> int:
     code = _dc(source, dc, part, 0, block)
     if code:
         return code
-    # The reader's state is kept in registers here: this loop is most of the work.
+    # The reader's state is kept in local variables: this loop does most of the work.
     data, end, state, _, _ = source
     place, buffer, count, made_up = state[PLACE], state[BUFFER], state[COUNT], state[MADE_UP]
     k = np.int64(1)
@@ -288,7 +288,7 @@ def _sequential(source: Any, dc: Any, ac: Any, part: int, block: Any) -> int:
 
 @kernel
 def _band(source: Any, dc: Any, ac: Any, band: Any, part: int, block: Any) -> int:
-    """Decode what a progressive scan says of a block (annex G)."""
+    """Decode the part of a block that is in a progressive scan (annex G)."""
     if band[0] == 0:
         if band[2] == 0:
             return _dc(source, dc, part, band[3], block)
@@ -302,7 +302,7 @@ def _band(source: Any, dc: Any, ac: Any, band: Any, part: int, block: Any) -> in
 
 @kernel
 def _first_bits(source: Any, ac: Any, band: Any, block: Any) -> int:
-    """Decode the first bits of a band (G.1.2.2); `run` counts blocks that end here."""
+    """Decode the first bits of a band (G.1.2.2); `run`: blocks left in an end-of-band run."""
     data, end, state, _, run = source
     if run[0]:
         run[0] -= 1
@@ -363,7 +363,7 @@ def _next_bit(source: Any, ac: Any, band: Any, block: Any) -> int:
 
 @kernel
 def _refine(source: Any, k: Any, last: Any, zeros: Any, one: Any, block: Any) -> Any:
-    """Refine what is not zero from k on, pass `zeros` zeros, and return where the next one is."""
+    """Refine nonzero coefficients from k on, skip `zeros` zeros, return the next zero's place."""
     data, end, state, _, _ = source
     while k <= last:
         value = np.int64(block[k])

@@ -1,9 +1,9 @@
-"""The grid of a rewritten JPEG: where each restart interval lies, as a side column's bytes.
+"""The grid of a rewritten JPEG: the place of each restart interval, as bytes of a side column.
 
-Little-endian: the fields of `_HEAD`, then one uint32 for each interval, and one for the end of the
-file: offsets from its begin. The two bytes before each but the first are a marker. An interval is
-`interval` MCUs of one MCU row; it divides the columns, so that all intervals are alike. Specified
-with vectors in docs/contracts/jpeg-grid.md.
+Little-endian: the fields of `_HEAD`, then one uint32 per interval and one for the end of the file:
+offsets from the start of the file. The two bytes before each offset except the first are a marker.
+An interval is `interval` MCUs of one MCU row; `interval` divides the columns, so that all intervals
+have the same size. Specified with vectors in docs/contracts/jpeg-grid.md.
 """
 
 import struct
@@ -24,7 +24,7 @@ OLD, DAMAGED = 1, 2
 
 
 def intervals_of_a_row(data: bytes) -> int:
-    """Return how many intervals an MCU row has, from a side column's bytes that were just made."""
+    """Return the number of intervals in an MCU row, from a side column's new bytes."""
     return int(_HEAD.unpack_from(data)[5])
 
 
@@ -33,15 +33,15 @@ class Grid:
     """The grid of one file.
 
     Attributes:
-        mcu_width: pixels of an MCU, 8 times the greatest horizontal sampling factor.
-        mcu_height: the same down.
-        interval: MCUs of an interval.
-        columns: intervals of an MCU row.
-        rows: MCU rows.
-        jfif_end: the bytes 2 to here are the JFIF segment, if any.
-        head: from here on stands what a decoder needs.
-        frame: where the frame segment's height stands.
-        offsets: (columns * rows + 1,) uint32: begin of each interval, then the end of the file.
+        mcu_width: width of an MCU in pixels, 8 times the greatest horizontal sampling factor.
+        mcu_height: height of an MCU in pixels, the same with vertical sampling.
+        interval: number of MCUs in an interval.
+        columns: number of intervals in an MCU row.
+        rows: number of MCU rows.
+        jfif_end: the bytes from 2 to here are the JFIF segment, if any.
+        head: offset of the segments that a decoder needs.
+        frame: offset of the height in the frame segment.
+        offsets: (columns * rows + 1,) uint32: start of each interval, then the end of the file.
     """
 
     mcu_width: int
@@ -65,10 +65,10 @@ class Grid:
 
 
 def raise_fault(fault: int) -> None:
-    """Raise what `fault_of` found.
+    """Raise the fault that `fault_of` returned.
 
     Raises:
-        CodecError: unless it found nothing.
+        CodecError: unless the fault is 0.
     """
     if fault == OLD:
         raise CodecError("its grid is damaged or of another version")
@@ -102,13 +102,13 @@ def fault_of(grid: Any, size_bytes: int) -> int:
 
 @kernel
 def offset_at(grid: Any, cell: int) -> Any:
-    """Return where an interval begins in its file, and the one before it ends."""
+    """Return the offset at which an interval begins in its file."""
     return number_at(grid, HEAD_BYTES + 4 * cell, 4)
 
 
 @kernel
 def number_at(grid: Any, at: int, size: int) -> Any:
-    """Return a number of the side column's bytes, wherever they lie."""
+    """Return the number at an offset in the side column's bytes, which need no alignment."""
     value = np.int64(0)
     for byte in range(size):
         value |= np.int64(grid[at + byte]) << (8 * byte)

@@ -1,6 +1,6 @@
-"""Huffman tables of JPEG: looking codes up, and making the best codes for counted symbols.
+"""Huffman tables of JPEG: looking codes up, and computing optimal codes for counted symbols.
 
-Codes are canonical (ITU-T T.81, annex C). Best codes of at most 16 bits follow T.81, annex K.2,
+Codes are canonical (ITU-T T.81, annex C). Optimal codes of at most 16 bits follow T.81, annex K.2,
 which keeps the code of all ones free.
 """
 
@@ -13,11 +13,11 @@ from stoker.dataset.limits import CodecError
 from stoker.jit import compiled, kernel
 
 SYMBOLS: Final = 257
-"""256 symbols, and one that stands for the code of all ones."""
+"""256 symbols, and one for the code of all ones."""
 
 
 def lookup(table: Table, out: np.ndarray) -> None:
-    """Fill a table of 2^16 entries: code, padded on the right -> length * 256 + symbol; 0: none.
+    """Fill a table of 2^16 entries: code, right-padded -> length * 256 + symbol, or 0.
 
     Raises:
         CodecError: there are more codes than their lengths allow.
@@ -28,14 +28,14 @@ def lookup(table: Table, out: np.ndarray) -> None:
         span = 1 << (16 - length)
         for _ in range(table.counts[length - 1]):
             if place + span > 1 << 16:
-                raise CodecError("it is damaged: a Huffman table of too many codes")
+                raise CodecError("it is damaged: a Huffman table has too many codes")
             out[place : place + span] = length << 8 | table.symbols[next_symbol]
             place += span
             next_symbol += 1
 
 
 def codes_of(table: Table) -> tuple[np.ndarray, np.ndarray]:
-    """Return (codes, lengths) by symbol, each (256,) int64; length 0 where there is no code."""
+    """Return (codes, lengths) by symbol, each (256,) int64; length 0 if there is no code."""
     codes, lengths = np.zeros(256, np.int64), np.zeros(256, np.int64)
     code, place = 0, 0
     for length in range(1, 17):
@@ -48,7 +48,7 @@ def codes_of(table: Table) -> tuple[np.ndarray, np.ndarray]:
 
 
 def best_table(frequencies: np.ndarray) -> Table:
-    """Return the table that codes symbols of these frequencies, (256,) int64, in fewest bits."""
+    """Return the table with the fewest bits for these symbol frequencies, (256,) int64."""
     sizes = np.zeros(SYMBOLS, np.int64)
     counted = np.append(frequencies, 1).astype(np.int64)
     compiled(_code_sizes)(counted, sizes)
@@ -63,7 +63,7 @@ def best_table(frequencies: np.ndarray) -> Table:
 
 @kernel
 def _code_sizes(frequencies: Any, sizes: Any) -> None:
-    """Find code sizes by merging the two rarest (T.81, figure K.1); uses up `frequencies`."""
+    """Find code sizes by merging the two rarest (T.81, figure K.1); overwrites `frequencies`."""
     n = frequencies.size
     others = np.full(n, -1, np.int64)
     while True:

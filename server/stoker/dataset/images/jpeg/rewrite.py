@@ -1,9 +1,9 @@
 """Lossless rewriting of a JPEG onto a grid of restart intervals.
 
-The quantised coefficients stay as they are, so every decoder gives the same pixels; they are coded
-anew: baseline, one interleaved scan, a restart marker after every `interval` MCUs, and Huffman
-tables that fit this picture, which pay for the markers. Order of the new file: JFIF segment, the
-other APPn and comments, then all that decoding needs. A progressive file becomes baseline.
+The quantized coefficients stay the same, so every decoder gives the same pixels. They are coded
+again: baseline, one interleaved scan, a restart marker after every `interval` MCUs, and Huffman
+tables optimized for this image, which pay for the markers. Order of the new file: JFIF segment, the
+other APPn and comments, then everything that decoding needs. A progressive file becomes baseline.
 """
 
 import struct
@@ -27,8 +27,8 @@ from stoker.dataset.images.jpeg.segments import (
 from stoker.jit import compiled, kernel
 
 NEAR: Final = 32
-"""Pixels across that an interval has where the columns allow it: narrower ones have a window decode
-less beyond its box, at two to three bytes and an offset each."""
+"""Preferred width of an interval in pixels: in narrower intervals a window decodes less beyond its
+box, but each interval costs two to three bytes and an offset."""
 TOO_LARGE: Final = -1
 _ADOBE: Final = 0xEE
 
@@ -51,7 +51,7 @@ def rewrite(data: bytes) -> Rewritten:
     """Rewrite a JPEG on a grid.
 
     Raises:
-        UnindexableError: it is of a sort that cannot be rewritten.
+        UnindexableError: files of this kind cannot be rewritten.
         CodecError: it is damaged.
     """
     found = read_segments(data)
@@ -88,7 +88,7 @@ def rewrite(data: bytes) -> Rewritten:
 def _encode(
     coefficients: Coefficients, shape: np.ndarray, interval: int
 ) -> tuple[bytes, list[Table], np.ndarray]:
-    """Code all blocks: (scan, its tables: DC, AC, DC, AC, offsets of intervals and beyond EOI)."""
+    """Code all blocks: (scan, tables DC, AC, DC, AC, offsets of intervals and of the end)."""
     sizes = np.array([coefficients.mcu_columns, coefficients.mcu_rows, interval], np.int64)
     intervals = coefficients.mcu_columns // interval * coefficients.mcu_rows
     offsets = np.zeros(intervals + 1, np.int64)
@@ -112,7 +112,7 @@ def _encode(
 
 @kernel
 def _tokens(values: Any, shape: Any, sizes: Any, tokens: Any, starts: Any) -> Any:
-    """Turn all blocks into tokens; returns how many, or TOO_LARGE.
+    """Convert all blocks to tokens; returns their number, or TOO_LARGE.
 
     A token has the table and the symbol (10 bits), how many bits follow the code (4), and these.
 
@@ -120,8 +120,8 @@ def _tokens(values: Any, shape: Any, sizes: Any, tokens: Any, starts: Any) -> An
         values: all coefficients.
         shape: (components, 5): sampling h and v, block columns, first coefficient, table.
         sizes: MCU columns and rows, MCUs of an interval.
-        tokens: room for one of each coefficient.
-        starts: takes the first token of each interval, and how many there are.
+        tokens: room for one token per coefficient.
+        starts: receives the first token of each interval, and the number of tokens.
     """
     last_dc, end = np.zeros(shape.shape[0], np.int64), np.int64(0)
     for number in range(sizes[0] * sizes[1]):
@@ -145,7 +145,7 @@ def _tokens(values: Any, shape: Any, sizes: Any, tokens: Any, starts: Any) -> An
 
 @kernel
 def _block(block: Any, difference: Any, table: Any, tokens: Any, end: Any) -> Any:
-    """Turn a block into tokens from place `end` on (T.81, F.1.2); returns the place after them."""
+    """Convert a block to tokens from place `end` on (T.81, F.1.2); returns the new end."""
     bits = category(difference)
     if bits > 11:
         return TOO_LARGE
@@ -181,7 +181,7 @@ def _token(table: Any, found: Any, value: Any, bits: Any) -> Any:
 
 @kernel
 def _write(tokens: Any, codes: Any, lengths: Any, out: Any, offsets: Any) -> Any:
-    """Write all tokens; `offsets` has first tokens of intervals, and takes where they begin."""
+    """Write all tokens; replaces the first tokens of intervals in `offsets` by byte offsets."""
     state = np.zeros(3, np.int64)
     intervals = offsets.size - 1
     for turn in range(intervals):
@@ -200,7 +200,7 @@ def _write(tokens: Any, codes: Any, lengths: Any, out: Any, offsets: Any) -> Any
 
 
 def _sorted(found: Segments) -> tuple[bytes, bytes, list[bytes]]:
-    """Part the kept segments: the JFIF one, those that decoding can do without, Adobe's."""
+    """Split the kept segments: JFIF, those that decoding does not need, Adobe."""
     jfif = [s for s in found.kept if s[1] == 0xE0 and s[4:9] == b"JFIF\0"][:1]
     adobe = [s for s in found.kept if s[1] == _ADOBE and s[4:9] == b"Adobe"]
     others = [s for s in found.kept if s not in jfif and s not in adobe]

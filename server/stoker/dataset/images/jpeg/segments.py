@@ -1,8 +1,8 @@
-"""The segments of a JPEG file: what stands before and between its entropy-coded data.
+"""The segments of a JPEG file: everything before and between its entropy-coded data.
 
-Reads ITU-T T.81 (annex B): frame, quantisation and Huffman tables, restart interval, scans. Every
-step of the walk moves on, so it ends; lengths are checked before they are followed. What the
-rewriting cannot keep exactly is refused with the reason; such a file is stored as it came.
+Reads ITU-T T.81 (annex B): frame, quantization and Huffman tables, restart interval, scans. Every
+step moves forward, so the loop ends; lengths are checked before they are followed. Features that
+the rewriting cannot keep exactly raise with the reason; such a file is stored unchanged.
 """
 
 import struct
@@ -27,7 +27,7 @@ class UnindexableError(CodecError):
 
 @dataclass(frozen=True)
 class Component:
-    """One colour component of the frame: its id, sampling factors and quantisation table."""
+    """One color component of the frame: its id, sampling factors and quantisation table."""
 
     id: int
     h: int
@@ -37,7 +37,7 @@ class Component:
 
 @dataclass(frozen=True)
 class Table:
-    """A Huffman table as a DHT segment holds it: 16 counts by length, then the symbols."""
+    """A Huffman table as in a DHT segment: 16 counts by length, then the symbols."""
 
     counts: bytes
     symbols: bytes
@@ -45,7 +45,7 @@ class Table:
 
 @dataclass(frozen=True)
 class ScanPart:
-    """A component of a scan: its place in the frame and its tables (None: not sent yet)."""
+    """A component of a scan: its place in the frame and its tables (None: not defined yet)."""
 
     component: int
     dc: Table | None
@@ -54,7 +54,7 @@ class ScanPart:
 
 @dataclass(frozen=True)
 class Scan:
-    """One scan: its parts, its band (first and last coefficient, bits), and where its data lies."""
+    """One scan: its parts, its band (first and last coefficient, bits), the range of its data."""
 
     parts: tuple[ScanPart, ...]
     first: int
@@ -75,7 +75,7 @@ class Segments:
         width: in pixels, as stored.
         progressive: whether coefficients come in several scans of bands and bits.
         components: in the order of the frame.
-        quantisers: number -> (element bytes, the 64 elements as they stand).
+        quantisers: number -> (element bytes, the 64 elements as stored).
         kept: APPn and COM segments, whole, in their order.
         scans: in the order of the file.
     """
@@ -103,7 +103,7 @@ def read_segments(data: bytes) -> Segments:
     """Read a JPEG file's segments.
 
     Raises:
-        UnindexableError: the file is sound but of a sort that is not rewritten.
+        UnindexableError: the file is valid, but files of its kind cannot be rewritten.
         CodecError: the file is damaged.
     """
     try:
@@ -124,7 +124,7 @@ class _Reader:
     def read(self) -> Segments:
         data, found = self._data, self._found
         if data[:2] != SOI:
-            raise CodecError("it is no JPEG")
+            raise CodecError("expected a JPEG")
         while True:
             marker = self._marker()
             if marker == 0xD9:
@@ -137,13 +137,13 @@ class _Reader:
         if not found.scans:
             raise CodecError("it is damaged: it has no scan")
         if self._place != len(data):
-            raise UnindexableError("bytes behind its end, such as further pictures (MPO)")
+            raise UnindexableError("bytes after its end, such as further images (MPO)")
         return found
 
     def _marker(self) -> int:
         data = self._data
         if data[self._place] != 0xFF:
-            raise CodecError("it is damaged: bytes that belong to no segment")
+            raise CodecError("it is damaged: bytes outside of any segment")
         while data[self._place] == 0xFF:
             self._place += 1
         self._place += 1
@@ -166,7 +166,7 @@ class _Reader:
         elif APP0 <= marker <= APP15 or marker == COM:
             self._found.kept.append(whole)
         elif marker == DNL:
-            raise UnindexableError("its height is told after the scan")
+            raise UnindexableError("its height follows after the scan")
         else:
             raise UnindexableError(f"segment 0x{marker:02x}")
 
@@ -177,10 +177,10 @@ class _Reader:
             size = 128 if precision else 64
             elements = body[place + 1 : place + 1 + size]
             if precision > 1 or number > 3 or len(elements) != size:
-                raise CodecError("it is damaged: a quantisation table")
+                raise CodecError("it is damaged: a quantization table")
             table = (2 if precision else 1, elements)
             if self._found.scans and self._found.quantisers.get(number) != table:
-                raise UnindexableError("its quantisation changes between scans")
+                raise UnindexableError("its quantization changes between scans")
             self._found.quantisers[number] = table
             place += 1 + size
 
@@ -192,7 +192,7 @@ class _Reader:
         if precision != 8:
             raise UnindexableError(f"{precision} bits per sample")
         if not found.height:
-            raise UnindexableError("its height is told after the scan")
+            raise UnindexableError("its height follows after the scan")
         check_pixels(found.height, found.width)
         if count not in (1, 3):
             raise UnindexableError(f"{count} components")
@@ -201,7 +201,7 @@ class _Reader:
         found.progressive = marker == SOF2
         parts = [body[6 + 3 * i : 9 + 3 * i] for i in range(count)]
         found.components = tuple(Component(p[0], p[1] >> 4, p[1] & 15, p[2]) for p in parts)
-        if count == 1:  # its sampling factors mean nothing
+        if count == 1:  # its sampling factors have no effect
             found.components = (Component(parts[0][0], 1, 1, parts[0][2]),)
         _check_components(found)
 
@@ -255,7 +255,7 @@ def _check_components(found: Segments) -> None:
 
 
 def _end_of_data(data: bytes, start: int) -> int:
-    """Return where the next segment's marker stands: neither a stuffed byte nor a restart."""
+    """Return the place of the next marker that is neither a stuffed byte nor a restart."""
     end = int(compiled(_marker)(np.frombuffer(data, np.uint8), start))
     if end < 0:
         raise CodecError("it is damaged: it ends within a scan")

@@ -1,9 +1,9 @@
-"""A window of a gridded JPEG as a smaller, valid JPEG: the intervals it touches, put together.
+"""A window of a gridded JPEG as a smaller, valid JPEG: the intervals that it touches, joined.
 
-Every interval begins on a byte and forgets what came before, so putting them together is copying;
-restart markers are numbered anew and the head says the new size. A decoder gives the window's
-pixels exactly as it gives them within the whole picture, provided that the window is wider than
-what is needed by a margin: smoothing upsampled chroma looks at the next sample. Compiled.
+Every interval starts at a byte and does not depend on earlier data, so joining is copying; restart
+markers are renumbered and the head gets the new size. A decoder gives exactly the same pixels for
+the window as within the whole image, if the window has a margin: smoothing of upsampled chroma
+reads the next sample. Compiled.
 """
 
 from typing import Any, Final, NamedTuple
@@ -29,12 +29,12 @@ from stoker.dataset.limits import CodecError
 from stoker.jit import compiled, kernel
 
 _LEAST_WIDTH: Final = 3
-"""Chroma samples below which libjpeg-turbo does not smooth across (jdsample.c)."""
+"""With fewer chroma samples across, libjpeg-turbo does not smooth (jdsample.c)."""
 _OTHER, _LARGE = 3, 4
 
 
 class Window(NamedTuple):
-    """A part of a picture on its grid: pixels as they are stored, and a JPEG that shows them."""
+    """A part of an image on its grid: its place in stored pixels, and a JPEG of it."""
 
     top: int
     left: int
@@ -47,7 +47,7 @@ class Splicer:
     """Cuts windows out of gridded files; belongs to one thread."""
 
     def __init__(self) -> None:
-        """Begin without memory; it grows to the largest file."""
+        """Start without memory; it grows to the largest file."""
         self._memory = np.empty(0, np.uint8)
         self._asked = np.zeros(7, np.int64)
         self._window = np.zeros(5, np.int64)
@@ -65,15 +65,15 @@ class Splicer:
         Args:
             data: the gridded file.
             grid: its grid, the side column's bytes.
-            size: (height, width) of the picture as stored.
-            box: (top, left, height, width) as stored, inside the picture.
-            most: pixels of the largest window that is wanted.
+            size: (height, width) of the image as stored.
+            box: (top, left, height, width) as stored, inside the image.
+            most: pixels of the largest acceptable window.
 
         Returns:
-            The window, valid until the next call; None if it is larger than wanted.
+            The window, valid until the next call; None if it has more than `most` pixels.
 
         Raises:
-            CodecError: the grid is damaged, of another version, or of another file or picture.
+            CodecError: the grid is damaged, has another version, or belongs to another file.
         """
         if self._memory.size < len(data):
             self._memory = np.empty(len(data), np.uint8)
@@ -89,13 +89,15 @@ class Splicer:
             return None
         if status == _OTHER:
             height, width = size
-            raise CodecError(f"its grid is not that of a picture of {height}x{width} pixels")
+            raise CodecError(
+                f"expected the grid of an image of {height}x{width} pixels, got another"
+            )
         raise_fault(status)
         top, left, height, width, end = self._window.tolist()
         return Window(top, left, height, width, self._memory[:end])
 
     def check(self, data: memoryview, grid: memoryview, size: tuple[int, int]) -> None:
-        """Check all of a grid, by cutting the whole picture; arguments as for `cut`.
+        """Check a whole grid by cutting the whole image; arguments as for `cut`.
 
         Raises:
             CodecError: it is not the grid of this file and picture.
@@ -104,7 +106,7 @@ class Splicer:
 
 
 def compile_splice() -> None:
-    """Compile what splicers run, into the cache on disk, by a grid that is refused."""
+    """Compile the splicer's code into the cache on disk, by a call with an invalid grid."""
     arrays = np.frombuffer(bytes(8), np.uint8), np.frombuffer(bytes(8), np.uint8)
     compiled(_cut)(*arrays, np.zeros(7, np.int64), np.empty(8, np.uint8), np.zeros(5, np.int64))
 
@@ -137,9 +139,9 @@ def _cut(data: Any, grid: Any, asked: Any, out: Any, window: Any) -> Any:
 
 @kernel
 def _touched(begin: Any, length: Any, unit: Any, factor: Any, count: Any) -> tuple[Any, Any]:
-    """Return the first unit of one direction that a box needs, and one more than the last.
+    """Return the first unit in one direction that a box needs, and one more than the last.
 
-    Where chroma is subsampled, smoothing looks at the next sample: a margin of `factor` pixels.
+    If chroma is subsampled, smoothing reads the next sample: a margin of `factor` pixels.
     """
     margin = factor if factor > 1 else 0
     end = (begin + length - 1 + margin) // unit + 1
@@ -148,10 +150,10 @@ def _touched(begin: Any, length: Any, unit: Any, factor: Any, count: Any) -> tup
 
 @kernel
 def _splice(data: Any, grid: Any, cells: Any, size: Any, out: Any) -> Any:
-    """Write the JPEG of intervals `cells`: rows and columns from, to; return its length.
+    """Write the JPEG of intervals `cells` (rows from, to, columns from, to); return its length.
 
-    0 if the grid is not that of this file. Bytes from elsewhere would mostly decode to other pixels
-    without a warning, so each place is checked.
+    Returns 0 if the grid does not belong to this file. Bytes from elsewhere would mostly decode to
+    other pixels without a warning, so each place is checked.
     """
     upper, lower, first, last = cells
     columns = number_at(grid, COLUMNS_AT, 2)
@@ -174,7 +176,7 @@ def _splice(data: Any, grid: Any, cells: Any, size: Any, out: Any) -> Any:
         for x in range(first, last):
             if not _begins(data, grid, y * columns + x + 1):
                 return 0
-            # The two bytes before the next interval are a marker; the last one's is overwritten.
+            # The two bytes before the next interval are a marker; the last one is overwritten.
             place = end + offset_at(grid, y * columns + x + 1) - begin - 2
             out[place], out[place + 1] = 0xFF, 0xD0 + (turn & 7)
             turn += 1
@@ -185,7 +187,7 @@ def _splice(data: Any, grid: Any, cells: Any, size: Any, out: Any) -> Any:
 
 @kernel
 def _begins(data: Any, grid: Any, cell: Any) -> Any:
-    """Whether before interval `cell` stands what belongs there: SOS, a restart marker, or EOI."""
+    """Whether the right marker precedes interval `cell`: SOS, a restart marker, or EOI."""
     at = offset_at(grid, cell)
     if cell == 0:
         frame = number_at(grid, FRAME_AT, 4)

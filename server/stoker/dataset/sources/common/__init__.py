@@ -1,4 +1,4 @@
-"""What several sources share: walking folders, patterns, lazy items, classes, readers of files.
+"""Code that several sources share: walking folders, patterns, lazy items, classes, file readers.
 
-It knows no single format.
+It contains nothing about a particular format.
 """

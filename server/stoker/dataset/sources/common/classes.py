@@ -1,7 +1,7 @@
-"""The numbers of classes that a source names: in alphabetical order, or as the user lists them.
+"""The numbers of a source's classes: in alphabetical order, or in the order of the user's list.
 
-Parts of one collection that are packed one by one (train, val) need one list, or a class that one
-of them lacks shifts the numbers of all behind it.
+Parts of one collection that are packed separately (train, val) need one list; otherwise a class
+that is missing in one part would shift the numbers of all later classes.
 """
 
 from collections import Counter
@@ -18,11 +18,11 @@ def order_classes(found: Iterable[str], given: tuple[str, ...]) -> tuple[str, ..
     """Return classes in the order of their numbers.
 
     Args:
-        found: the classes that the source has.
+        found: the classes in the source.
         given: the user's list; empty for none.
 
     Raises:
-        UsageError: the source has a class that the list lacks.
+        UsageError: the source has a class that is missing in the list.
     """
     names = sorted(set(found))
     if not given:
@@ -31,17 +31,17 @@ def order_classes(found: Iterable[str], given: tuple[str, ...]) -> tuple[str, ..
     if strange:
         shown = ", ".join(strange[:_SHOWN]) + ", ..." * (len(strange) > _SHOWN)
         raise UsageError(
-            f"--classes: the source has classes that the list of {len(given)} lacks: {shown}; add "
-            "them at its end, or leave their samples out"
+            f"--classes: the source has classes that are missing in the list of {len(given)}: "
+            f"{shown}; add them at its end, or leave their samples out"
         )
     return given
 
 
 def read_classes(path: Path) -> tuple[str, ...]:
-    """Read a list of classes, one a line.
+    """Read a list of classes, one per line.
 
     Raises:
-        UsageError: it cannot be read, is empty, or names a class twice.
+        UsageError: the file cannot be read, is empty, or has a class twice.
     """
     try:
         with open(path, "rb") as file:
@@ -54,6 +54,6 @@ def read_classes(path: Path) -> tuple[str, ...]:
     names = tuple(line.strip() for line in lines if line.strip())
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if not names or twice is not None or len(text) > _MAX_BYTES:
-        what = f"names {twice!r} twice" if twice else "names none, or far too many"
-        raise UsageError(f"--classes: {path} {what}; expected a class on each line")
+        what = f"has {twice!r} twice" if twice else "has no class, or far too many"
+        raise UsageError(f"--classes: {path} {what}; expected one class per line")
     return names

@@ -1,8 +1,8 @@
-"""Boxes of sources that reach out of their picture: a little by rounding, or for good.
+"""Boxes of sources that extend beyond their image: by rounding, or by more.
 
-Tools write coordinates with few digits, so that boxes at an edge reach over it by a fraction of a
-pixel. Such are moved to the edge, and counted. What reaches further is refused, or clipped if the
-user asks for that; what then has no area left is left out.
+Tools write coordinates with few digits, so that boxes at an edge extend over it by a fraction of a
+pixel. Such boxes are moved to the edge, and counted. Boxes that extend further are bad, or, if the
+user asks for it, clipped; those without any area left are then left out.
 """
 
 import numpy as np
@@ -11,17 +11,17 @@ import numpy as np
 def clip_boxes(
     corners: np.ndarray, most: tuple[float, float], slack: float, asked: bool
 ) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Clip boxes to their picture.
+    """Clip boxes to their image.
 
     Args:
         corners: (n, 4) float64, left, top, right and bottom.
         most: largest x and y.
-        slack: how far a box may reach out by rounding.
-        asked: whether boxes that reach further are clipped, or left out where nothing remains.
+        slack: how far a box may extend by rounding.
+        asked: whether boxes that extend further are clipped, or left out if nothing remains.
 
     Returns:
-        The boxes, which of them are kept, and the numbers of those that cannot be: not finite, of
-        negative size, or, unless clipping was asked for, outside by more than the slack.
+        The boxes, which of them are kept, and the numbers of the invalid ones: not finite, of
+        negative size, or, without `asked`, outside by more than the slack.
     """
     limit = np.array([*most, *most], np.float64)
     clipped = np.clip(corners, 0, limit)

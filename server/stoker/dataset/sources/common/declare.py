@@ -1,7 +1,7 @@
-"""Fields as a user writes them: a name and a KIND, such as `pose` and `float32[3]`.
+"""Fields in the user's notation: a name and a KIND, such as `pose` and `float32[3]`.
 
 KIND is image, mask, label, text, bytes, a number (`int64`), or an array of numbers (`float32[3,4]`,
-or `float32[?,4]` where the first side differs from sample to sample).
+or `float32[?,4]` if the first side differs between samples).
 """
 
 import re
@@ -19,9 +19,9 @@ def declare(name: str, kind: str, of: str) -> schema.Field:
     """Return the field of a name and a KIND.
 
     Args:
-        name: of the field.
+        name: the field's name.
         kind: KIND as above.
-        of: what the user named, such as a column or an array, for errors.
+        of: the user's name for the value, such as a column or an array, for errors.
 
     Raises:
         UsageError: there is no such KIND.
@@ -46,6 +46,6 @@ def declare(name: str, kind: str, of: str) -> schema.Field:
 
 
 def field_name(text: str) -> str:
-    """Return a name as an identifier: what cannot stand in one becomes an underscore."""
+    """Turn a name into an identifier: invalid characters become underscores."""
     name = re.sub(r"\W", "_", text, flags=re.ASCII)
     return f"_{name}" if not name or name[0].isdigit() else name

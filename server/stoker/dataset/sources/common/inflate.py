@@ -1,7 +1,7 @@
-"""Compressed members of archives, inflated once into a temporary file that has no name.
+"""Compressed members of archives, inflated once into an unnamed temporary file.
 
-The file vanishes with its descriptor, whatever happens to the process. It lies in the folder of
-temporary files, which TMPDIR names.
+The file vanishes with its descriptor, however the process ends. It is in the folder for temporary
+files, which TMPDIR sets.
 """
 
 import os
@@ -15,7 +15,7 @@ from stoker.protocol.errors import ResourceError
 
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError, NotImplementedError,
           RuntimeError)  # fmt: skip
-"""What the module zipfile raises on archives that are damaged, or of a form it does not know."""
+"""Exceptions of the module zipfile for archives that are damaged or unsupported."""
 _PIECE = 2**20
 
 
@@ -23,15 +23,15 @@ def inflate(descriptor: int, member: str) -> int:
     """Inflate a member of a zip archive.
 
     Args:
-        descriptor: of the archive; it is closed.
-        member: its name.
+        descriptor: the archive; it is closed here.
+        member: the member's name.
 
     Returns:
-        The descriptor of what was inflated.
+        The descriptor of the inflated data.
 
     Raises:
         CodecError: the archive is damaged.
-        ResourceError: there is no room for it.
+        ResourceError: there is not enough disk space.
     """
     with os.fdopen(descriptor, "rb") as file, tempfile.TemporaryFile(buffering=0) as out:
         try:

@@ -1,4 +1,4 @@
-"""Items that are made when they are asked for, from columns of numbers: millions of them fit."""
+"""Items that are made on demand from columns of numbers, so that millions of them fit."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ class LazyItems(Sequence[Item]):
     """The items of several containers, one container after the other."""
 
     def __init__(self, counts: Sequence[int]) -> None:
-        """Take how many items each container has."""
+        """Take the number of items in each container."""
         self._ends = np.cumsum([0, *counts])
 
     @abstractmethod

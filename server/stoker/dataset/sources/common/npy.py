@@ -1,4 +1,4 @@
-"""The header of an .npy file, read without its data; no pickle, ever.
+"""The header of an .npy file, read without its data, and never with pickle.
 
 Source: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html, versions 1 to 3.
 """
@@ -15,7 +15,7 @@ from stoker.dataset.limits import CodecError
 
 MAGIC = b"\x93NUMPY"
 HEADER_BYTES = 4096
-"""Reading so much from the start of a file gets its whole header, or it is refused."""
+"""Maximum size of a header; a file with a longer one is rejected."""
 _READERS = {
     (1, 0): npy_format.read_array_header_1_0,
     (2, 0): npy_format.read_array_header_2_0,
@@ -24,7 +24,7 @@ _READERS = {
 
 
 class NpyHeader(NamedTuple):
-    """dtype and shape of an array, whether the first side varies fastest, where its data begins."""
+    """dtype, shape and order of an array, and the offset of its data."""
 
     dtype: np.dtype
     shape: tuple[int, ...]
@@ -38,19 +38,19 @@ class NpyHeader(NamedTuple):
 
 
 def read_header(data: bytes) -> NpyHeader:
-    """Read the header that a file begins with.
+    """Read the header at the start of a file.
 
     Raises:
-        CodecError: it is no .npy file, or its array is not of numbers that a dataset can hold.
+        CodecError: it is not an .npy file, or a dataset cannot hold its dtype.
     """
     file = io.BytesIO(data[:HEADER_BYTES])
     try:
         version = npy_format.read_magic(file)
         shape, fortran_order, dtype = _READERS[version](file, max_header_size=HEADER_BYTES)
     except (ValueError, KeyError) as error:
-        raise CodecError(f"it is no .npy file that can be read: {error}") from None
+        raise CodecError(f"expected a readable .npy file: {error}") from None
     if dtype.hasobject or dtype.name not in ITEM_BYTES:
-        raise CodecError(f"it holds an array of {dtype}; expected numbers")
+        raise CodecError(f"expected an array of numbers, got one of {dtype}")
     return NpyHeader(dtype, shape, fortran_order and len(shape) > 1, file.tell())
 
 
@@ -58,12 +58,12 @@ def read_array(data: bytes) -> np.ndarray:
     """Read a whole file.
 
     Raises:
-        CodecError: as by `read_header`, or its data is longer or shorter than its header says.
+        CodecError: as in `read_header`, or the size of its data differs from its header.
     """
     header = read_header(data)
     if len(data) - header.offset != header.size_bytes:
         raise CodecError(
-            f"its header says {header.size_bytes} bytes of data, but there are "
+            f"expected {header.size_bytes} bytes of data, from its header, got "
             f"{len(data) - header.offset}"
         )
     flat = np.frombuffer(data, header.dtype, offset=header.offset)

@@ -1,10 +1,11 @@
-"""Outlines of objects -> a mask: polygons and run-length codes of COCO.
+"""Paint outlines of objects, polygons and run-length codes of COCO, into a mask.
 
-Both become the places where a line through all pixels, column by column, enters and leaves the
-object. A polygon is followed in fifths of a pixel, and cut where its boundary passes the middle of
-a column, by the rule of COCO's own mask API (`rleFrPoly` in github.com/cocodataset/cocoapi), so
-that masks have the very pixels that pycocotools gives. Runs in workers, on what was received:
-sizes, counts and coordinates are bounded before anything is allocated.
+Both are converted to the places where a line through all pixels, column by column, enters and
+leaves the object. A polygon is followed in fifths of a pixel, and cut where its boundary passes the
+middle of a column, by the rule of COCO's own mask API (`rleFrPoly` in
+github.com/cocodataset/cocoapi), so that masks have exactly the same pixels as from pycocotools.
+Runs in workers on untrusted data: sizes, counts and coordinates are bounded before anything is
+allocated.
 """
 
 from collections.abc import Iterable
@@ -18,13 +19,13 @@ from stoker.dataset.limits import CodecError, check_pixels
 _SCALE = 5
 _MAX_CORNERS = 2**20
 _MAX_STEPS = 2**23
-"""Points of one boundary; each needs about 80 bytes while it is followed."""
+"""Maximum points of one boundary; each needs about 80 bytes while it is followed."""
 Polygon = Annotated[list[float], msgspec.Meta(max_length=2 * _MAX_CORNERS)]
 Size = tuple[int, int]
 
 
 class Runs(msgspec.Struct, forbid_unknown_fields=True):
-    """A run-length code: size (height, width), and the lengths of runs, outside first."""
+    """A run-length code: size (height, width), and the lengths of runs, first one outside."""
 
     size: Size
     counts: str | list[int]
@@ -34,18 +35,18 @@ _DECODER = msgspec.json.Decoder(list[Polygon] | Runs)
 
 
 def paint(shapes: Iterable[tuple[int, bytes]], size: Size, relative: bool) -> np.ndarray:
-    """Paint shapes one over another.
+    """Paint shapes, later ones on top.
 
     Args:
         shapes: (value, segmentation of COCO as JSON: a list of polygons, or a run-length code).
         size: (height, width) of the mask.
-        relative: whether polygons are in parts of width and height, not in pixels.
+        relative: whether polygons are relative to width and height, not in pixels.
 
     Returns:
-        (height, width) uint8; 0 where no shape is.
+        (height, width) uint8; 0 outside of all shapes.
 
     Raises:
-        CodecError: a shape cannot be.
+        CodecError: a shape is invalid.
     """
     check_pixels(*size)
     flat = np.zeros(size[0] * size[1], np.uint8)  # column by column
@@ -64,22 +65,22 @@ def paint(shapes: Iterable[tuple[int, bytes]], size: Size, relative: bool) -> np
 
 
 def edges_of_runs(runs: Runs, size: Size) -> np.ndarray:
-    """Return where runs begin and end, alternately.
+    """Return the places where runs start and end, alternately.
 
     Raises:
-        CodecError: the code is not of that size, or damaged.
+        CodecError: the code has another size, or is damaged.
     """
     if runs.size != size:
         raise CodecError(
-            f"a run-length code is for {runs.size[0]}x{runs.size[1]} pixels (height x width), its "
-            f"picture has {size[0]}x{size[1]}"
+            f"a run-length code is for {runs.size[0]}x{runs.size[1]} pixels (height x width), but "
+            f"its image has {size[0]}x{size[1]}"
         )
     counts = uncompressed(runs.counts) if isinstance(runs.counts, str) else runs.counts
     total = size[0] * size[1]
     if sum(counts) != total or min(counts, default=0) < 0:
         raise CodecError(
-            f"a run-length code has runs of {sum(counts)} pixels in all, expected {total}, none "
-            "negative"
+            f"a run-length code: expected non-negative runs of {total} pixels in total, got "
+            f"{sum(counts)}"
         )
     return np.cumsum(np.array(counts, np.int64))
 
@@ -87,19 +88,19 @@ def edges_of_runs(runs: Runs, size: Size) -> np.ndarray:
 def uncompressed(text: str) -> list[int]:
     """Return the runs of a compressed code.
 
-    Six bits a character, from `0` on: five of the number, lowest first, and whether more follow;
-    the last one's highest bit is the sign. From the fourth run on, what is written is the
-    difference to the run two before.
+    Six bits per character, from `0` on: five bits of the number, lowest first, and one that says
+    whether more follow; the highest bit of the last character is the sign. From the fourth run on,
+    each number is the difference from the run two before.
 
     Raises:
-        CodecError: it is no such code.
+        CodecError: the text is not such a code.
     """
     counts: list[int] = []
     number = shift = 0
     for letter in text:
         bits = ord(letter) - 48
         if not 0 <= bits < 64 or shift > 60:
-            raise CodecError(f"a compressed run-length code has no {letter!r} there")
+            raise CodecError(f"a compressed run-length code cannot have {letter!r} there")
         number |= (bits & 31) << shift
         shift += 5
         if bits & 32:
@@ -114,7 +115,7 @@ def uncompressed(text: str) -> list[int]:
 
 
 def edges_of_polygon(points: np.ndarray, size: Size) -> np.ndarray:
-    """Return where a polygon begins and ends, alternately, in a line of all columns.
+    """Return the places where a line of all columns enters and leaves a polygon, alternately.
 
     Args:
         points: (n, 2) float64, x and y in pixels.
@@ -137,7 +138,7 @@ def edges_of_polygon(points: np.ndarray, size: Size) -> np.ndarray:
 
 
 def _boundary(corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return all points of a closed boundary: each side steps by one along its longer extent."""
+    """Return all points of a closed boundary; each side steps by one along its longer extent."""
     starts, ends = corners, np.roll(corners, -1, axis=0)
     extents = np.abs(ends - starts)
     flat = extents[:, 0] >= extents[:, 1]
@@ -165,12 +166,12 @@ def _points(polygon: list[float], size: Size, relative: bool) -> np.ndarray:
     """Return the corners of a polygon in pixels, (n, 2).
 
     Raises:
-        CodecError: it has too few numbers, or reaches far out of its picture.
+        CodecError: it has too few numbers, or extends far beyond its image.
     """
     points = np.array(polygon, np.float64)
     if len(points) < 6 or len(points) % 2:
         raise CodecError(
-            f"a polygon has {len(points)} numbers, expected x and y of at least 3 corners"
+            f"a polygon: expected x and y of at least 3 corners, got {len(points)} numbers"
         )
     points = points.reshape(-1, 2)
     extent = np.array([size[1], size[0]], np.float64)
@@ -178,8 +179,8 @@ def _points(polygon: list[float], size: Size, relative: bool) -> np.ndarray:
         points = points * extent
     if not np.all((points >= -extent) & (points <= 2 * extent)):
         raise CodecError(
-            f"a polygon reaches further out of its picture of {size[0]}x{size[1]} pixels (height x "
-            "width) than the picture is wide or high; repair it"
+            f"a polygon extends further beyond its image of {size[0]}x{size[1]} pixels (height x "
+            "width) than the image is wide or high; repair it"
         )
     return points
 

@@ -1,8 +1,8 @@
-"""Which files a source of many files means: a folder, one file, or a pattern.
+"""Find the files of a source that consists of many: a folder, one file, or a pattern.
 
-A pattern may hold `*`, `?`, `[...]` as in a shell, `**` for any folders, and braces: `{a,b}` for
+A pattern may contain `*`, `?`, `[...]` as in a shell, `**` for any folders, and braces: `{a,b}` for
 alternatives, `{000..123}` for numbers with their leading zeros. A name that braces spell out must
-exist; what `*` finds is sorted by path, part by part, by code point.
+exist; names found by `*` are sorted by path, part by part, by code point.
 """
 
 import glob
@@ -24,11 +24,11 @@ _SPLITS = re.compile(
 
 
 def find_files(source: str, suffixes: Sequence[str]) -> tuple[Path, list[SourceFile]]:
-    """Return the folder that paths are relative to, and the files that a source means, in order.
+    """Return the folder that paths are relative to, and the files of a source, in order.
 
     Args:
-        source: a folder (searched with all below it), a file, or a pattern.
-        suffixes: what the names of files in a folder end in, such as `.tar`.
+        source: a folder (searched recursively), a file, or a pattern.
+        suffixes: suffixes of the files to find in a folder, such as `.tar`.
 
     Raises:
         UsageError: there is no such file, or too many.
@@ -47,17 +47,17 @@ def find_files(source: str, suffixes: Sequence[str]) -> tuple[Path, list[SourceF
         if file.is_file() and not any(part[0] == "." for part in file.relative_to(path).parts)
     ]
     if not found:
-        there = "does not exist" if not path.exists() else f"holds no {' or '.join(suffixes)} file"
+        there = "does not exist" if not path.exists() else f"has no {' or '.join(suffixes)} file"
         raise UsageError(f"{source} {there}; expected a folder of them, one of them, or a pattern")
     found.sort(key=lambda file: file.relative_to(path).parts)
     return path, [_look_at(path, file) for file in found]
 
 
 def check_splits(source: str, files: Sequence[SourceFile]) -> None:
-    """Refuse files that are several splits of one dataset.
+    """Reject files that are several splits of one dataset.
 
     Raises:
-        UsageError: they are.
+        UsageError: they are several splits.
     """
     found = {_split(file.path) for file in files} - {""}
     if len(found) > 1:
@@ -69,7 +69,7 @@ def check_splits(source: str, files: Sequence[SourceFile]) -> None:
 
 
 def expand_braces(pattern: str) -> Iterator[str]:
-    """Yield what a pattern with braces spells out, in order."""
+    """Yield the alternatives of a pattern with braces, in order."""
     braces = _BRACES.search(pattern)
     if braces is None:
         yield pattern
@@ -105,9 +105,11 @@ def _matches(pattern: str) -> list[str]:
         else:
             raise UsageError(f"{pattern}: there is no file {name}; check the pattern")
         if len(names) > MAX_FILES:
-            raise UsageError(f"{pattern} means more than {MAX_FILES} files; name fewer")
+            raise UsageError(
+                f"{pattern} matches more than {MAX_FILES} files; use a narrower pattern"
+            )
     if not names:
-        raise UsageError(f"{pattern} means no file; check the pattern")
+        raise UsageError(f"{pattern} matches no file; check the pattern")
     return names
 
 
@@ -120,7 +122,7 @@ def _look_at(root: Path, file: Path) -> SourceFile:
 
 
 def _split(path: str) -> str:
-    """Return the split that a file's name, or else its folder's, begins with; "" for none."""
+    """Return the split at the start of a file's name or its folder's name; "" for none."""
     for part in reversed(Path(path).parts):
         if found := _SPLITS.match(part):
             return found[1].lower()

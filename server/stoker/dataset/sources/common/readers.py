@@ -1,8 +1,8 @@
-"""From an item to the values of its fields, in a worker.
+"""Read the values of an item's fields, in a worker.
 
-The reader of files knows whole files, extracts of containers and values given in place. Sources
-whose rows are read whole by other means have readers of their own; `opening` names them all.
-Containers are opened when they are first needed, and what changed since it was scanned is refused.
+The reader of files handles whole files, extracts of containers, and given values. Sources whose
+rows are read as a whole have their own readers; `opening` lists them all. Containers are opened
+when they are first needed, and a file that has changed since the scan is rejected.
 """
 
 import os
@@ -32,7 +32,7 @@ from stoker.dataset.sources.common.recipe import Recipe
 
 
 class BadItemError(Exception):
-    """An item cannot be stored: the path of what is wrong, and the reason."""
+    """An item cannot be stored; has the path of the faulty file and the reason."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -40,7 +40,7 @@ class BadItemError(Exception):
 
 
 class Reader(Protocol):
-    """Reads items; closed by whoever opened it."""
+    """Reads items; the code that opened it closes it."""
 
     def read(self, item: Item) -> Mapping[str, Value]:
         """Return a value for each field.
@@ -57,10 +57,10 @@ class Reader(Protocol):
 
 @runtime_checkable
 class Locator(Reader, Protocol):
-    """A reader that also knows where large values lie, for sources that are read in place."""
+    """A reader that also knows the places of large values, for sources read in place."""
 
     def locate(self, item: Item) -> Mapping[str, Value | Extract]:
-        """Return for each field where it lies, or its value.
+        """Return for each field the place of its value, or the value itself.
 
         Raises:
             BadItemError: the item cannot be read, or not in place.
@@ -68,10 +68,10 @@ class Locator(Reader, Protocol):
         ...
 
     def extract(self, place: Extract) -> bytes:
-        """Return what lies at a place.
+        """Return the bytes at a place.
 
         Raises:
-            CodecError: it cannot be read.
+            CodecError: they cannot be read.
         """
         ...
 
@@ -80,7 +80,7 @@ class FileReader:
     """Reads items whose places are files, extracts and given values, one for each field."""
 
     def __init__(self, recipe: Recipe) -> None:
-        """Read by a recipe; containers are opened as they are needed."""
+        """Prepare for a recipe; containers are opened when they are needed."""
         self._root, self._containers = Path(recipe.source), recipe.containers
         self._fields = recipe.schema.fields
         self._open: dict[int, int] = {}
@@ -116,7 +116,7 @@ class FileReader:
         raise TypeError(f"expected a place that is read by itself, got {place}")
 
     def _size(self, item: Item) -> tuple[int, int]:
-        """Return the size that an item's outlines are for: as told, or that of its picture."""
+        """Return the size for an item's outlines: the item's own, or that of its image."""
         if item.size is not None:
             return item.size
         field, file = next(
@@ -130,7 +130,7 @@ class FileReader:
         """Return a range of bytes of a container.
 
         Raises:
-            CodecError: the container has changed, cannot be read, or ends within it.
+            CodecError: the container has changed, cannot be read, or ends before the place does.
         """
         container = self._containers[place.container]
         descriptor = self._open.get(place.container)
@@ -151,7 +151,7 @@ class FileReader:
             raise CodecError(f"{container.file.path}: {error}") from None
         if len(data) != place.size_bytes:
             raise CodecError(
-                f"{container.file.path} ends within it: expected {place.size_bytes} bytes at "
+                f"{container.file.path} is too short: expected {place.size_bytes} bytes at "
                 f"{place.offset}, got {len(data)}"
             )
         return data
@@ -164,7 +164,7 @@ class FileReader:
 
 
 def file_of(item: Item, fields: Sequence[Field], name: str) -> str | None:
-    """Return the path of the file that an item's field of that name is, if it is one."""
+    """Return the path of an item's field of that name, if it is a whole file."""
     for field, place in zip(fields, item.places, strict=False):
         if field.name == name and isinstance(place, WholeFile):
             return place.file.path
@@ -172,10 +172,10 @@ def file_of(item: Item, fields: Sequence[Field], name: str) -> str | None:
 
 
 def open_unchanged(root: Path, file: SourceFile) -> int:
-    """Open a file as it was when it was scanned, and return the descriptor.
+    """Open a file that must not have changed since the scan, and return the descriptor.
 
     Raises:
-        CodecError: it cannot be opened, is no plain file, or has changed.
+        CodecError: it cannot be opened, is not a regular file, or has changed.
     """
     try:
         descriptor = os.open(root / file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -184,7 +184,7 @@ def open_unchanged(root: Path, file: SourceFile) -> int:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
-        raise CodecError("it cannot be read: it is no plain file")
+        raise CodecError("it cannot be read: it is not a regular file")
     try:
         check_unchanged(status, file)
     except CodecError:
@@ -194,20 +194,18 @@ def open_unchanged(root: Path, file: SourceFile) -> int:
 
 
 def check_unchanged(status: os.stat_result, file: SourceFile) -> None:
-    """Compare a file with what it was when it was scanned; what is read lies between two checks.
+    """Compare a file with its state at the scan; done before and after each read.
 
     Raises:
-        CodecError: its size or time of change is another.
+        CodecError: its size or modification time differs.
     """
     if (status.st_size, status.st_mtime_ns) == (file.size_bytes, file.mtime_ns):
         return
-    what = f"it had {file.size_bytes} bytes, and has {status.st_size}"
+    what = f"it had {file.size_bytes} bytes and now has {status.st_size}"
     if status.st_size == file.size_bytes:
-        what = (
-            f"it was written at {_told(status.st_mtime_ns)}, and before at {_told(file.mtime_ns)}"
-        )
+        what = f"it was written at {_told(file.mtime_ns)} and again at {_told(status.st_mtime_ns)}"
     raise CodecError(
-        f"it changed while it was packed: {what}; let it rest, and run the same command again"
+        f"it changed while it was packed: {what}; stop changing it, and run the same command again"
     )
 
 
@@ -216,7 +214,7 @@ def _told(time_ns: int) -> str:
 
 
 def check_path(root: Path, file: SourceFile) -> None:
-    """Compare what lies at a file's path with what it was; for whoever has no descriptor of it.
+    """Compare the file at a path with its state at the scan, for readers without a descriptor.
 
     Raises:
         CodecError: it is gone, or has changed.
@@ -228,10 +226,10 @@ def check_path(root: Path, file: SourceFile) -> None:
 
 
 def read_file(root: Path, file: SourceFile) -> bytes:
-    """Read a file; one that cannot be read, or changed since it was scanned, is refused.
+    """Read a file that must not have changed since the scan.
 
     Raises:
-        CodecError: it is such a file.
+        CodecError: it cannot be read, or has changed.
     """
     with os.fdopen(open_unchanged(root, file), "rb") as stream:
         data = stream.read(MAX_FILE_BYTES + 1)

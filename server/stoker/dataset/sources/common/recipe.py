@@ -1,4 +1,4 @@
-"""How a scanned source is packed: what workers are told besides the items."""
+"""How a scanned source is packed: the input of workers besides the items."""
 
 import msgspec
 
@@ -8,17 +8,17 @@ from stoker.dataset.format.schema import Schema
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """What all files of a dataset are packed by; with the items, all that their bytes depend on.
+    """The recipe for all files of a dataset; with the items, everything that their bytes depend on.
 
     Attributes:
         source: folder that the source's paths are relative to.
-        reader: what turns an item into values, by its name in `sources.opening`.
-        settings: what that reader must know besides.
+        reader: the reader of items, by its name in `sources.opening`.
+        settings: further input of that reader.
         containers: the source's files of many values.
-        aligned: whether all pictures of a sample have one size; else masks have the first's.
+        aligned: whether all images of a sample have one size; if not, masks have that of the first.
         schema: columns to write.
-        conversion: what is done to pictures before they are stored.
-        max_bad: how many bad items are named.
+        conversion: conversions of images and masks before they are stored.
+        max_bad: how many bad items are listed.
         in_place: whether an index is made: large values stay in the containers.
     """
 

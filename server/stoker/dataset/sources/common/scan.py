@@ -1,4 +1,4 @@
-"""What scanning a source gives, and what its user said of it."""
+"""The result of scanning a source, and the user's request."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,19 +11,20 @@ from stoker.dataset.format.schema import Field
 
 @dataclass(frozen=True)
 class Request:
-    """What the user said of a source.
+    """The user's options for a source.
 
     Attributes:
-        asked: whether its kind was named; if not, what may be another kind is refused.
-        fields: NAME -> KIND, for folders, columns, arrays and so on whose kind their name does not
-            say; each kind of source says what NAME and KIND may be.
-        images: folder of the pictures, where paths in the source are not relative to itself.
-        classes: names of the classes of labels, in the order of their numbers; empty: those that
-            are found, in alphabetical order.
-        split: which part of the source, if it has several, such as "train".
+        asked: whether the user named its kind; if not, a source that may have another kind is
+            rejected.
+        fields: NAME -> KIND, for folders, columns, arrays and so on whose kind does not follow from
+            their name; each kind of source defines NAME and KIND.
+        images: folder of the images, if paths in the source are not relative to the source.
+        classes: names of the classes of labels, in the order of their numbers; empty: the classes
+            that are found, in alphabetical order.
+        split: which part of the source to use, if it has several, such as "train".
         masks: what is painted from outlines, "semantic" or "instance"; empty for no mask.
-        clip: clip boxes to their picture and leave out keypoints outside of it, where they would be
-            refused.
+        clip: clip boxes to their image and leave out keypoints outside of it, instead of rejecting
+            the sample.
     """
 
     asked: bool = False
@@ -40,18 +41,18 @@ class Scan:
     """A scanned source.
 
     Attributes:
-        kind: of the source, one of `stoker.dataset.sources.kinds.KINDS`.
+        kind: kind of the source, one of `stoker.dataset.sources.kinds.KINDS`.
         root: the folder that paths are relative to.
         fields: fields of a sample.
-        items: the samples, in order; read several times, and may make them as they are asked for.
-        containers: files that hold many values; items name them by number.
-        reader: what turns an item into values, one of `stoker.dataset.sources.opening.READERS`.
-        settings: what that reader must know besides.
-        aligned: whether all pictures of a sample have one size; else masks have that of the first.
-        in_place: whether its values lie in the containers as they are used, so that it can be read
-            without packing; its reader is a `Locator`.
-        bad: (path, reason) of what cannot be part of a sample.
-        notes: what was done to annotations, with the names of the samples.
+        items: the samples, in order; read several times, and may be made on demand.
+        containers: files that hold many values; items refer to them by number.
+        reader: the reader of items, one of `stoker.dataset.sources.opening.READERS`.
+        settings: further input of that reader.
+        aligned: whether all images of a sample have one size; if not, masks have that of the first.
+        in_place: whether its values are stored in the containers as they are used, so that it can
+            be read without packing; its reader is a `Locator`.
+        bad: (path, reason) of everything that cannot be part of a sample.
+        notes: changes to annotations, with the names of the samples.
         ignored: what was left out, with counts, for example `.txt files`.
     """
 

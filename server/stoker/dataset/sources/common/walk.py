@@ -1,8 +1,8 @@
-"""How a tree of files is walked for pictures.
+"""Walk a tree of files for images.
 
 Order: by path, part by part, by code point, so it is the same on every machine and file system.
-Hidden files and folders (a leading dot) and files without a picture's suffix are left out; the
-latter are counted by suffix. Links are followed, but never in a circle.
+Hidden files and folders (a leading dot) and files without an image suffix are left out; the latter
+are counted by suffix. Links are followed, but never in a cycle.
 """
 
 import os
@@ -23,12 +23,12 @@ _LOOKED_AT = 10_000
 
 
 def walk(root: Path, under: str, ignored: Counter[str]) -> list[SourceFile]:
-    """Find the pictures in a folder and all folders below it.
+    """Find the image files in a folder and all folders below it.
 
     Args:
         root: the source.
         under: the folder to walk, relative to the source; "" for the source itself.
-        ignored: counts what is left out.
+        ignored: counts files that are left out.
 
     Raises:
         UsageError: a folder cannot be read, or a name is not UTF-8.
@@ -54,7 +54,7 @@ def walk(root: Path, under: str, ignored: Counter[str]) -> list[SourceFile]:
 
 
 def has_pictures(source: Path) -> bool:
-    """Tell whether a picture lies in a folder or below it, among the first files found there."""
+    """Whether there is an image file among the first files in a folder or below it."""
     looked_at = 0
     for _, folders, names in os.walk(source):
         folders[:] = sorted(name for name in folders if name[0] != ".")
@@ -70,15 +70,15 @@ def check_folder(source: Path) -> None:
     """Check that a source is a folder.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is not.
     """
     if not source.is_dir():
         there = "is a file" if source.exists() else "does not exist"
-        raise UsageError(f"{source} {there}; expected a folder of pictures, or images/ and masks/")
+        raise UsageError(f"{source} {there}; expected a folder of images, or images/ and masks/")
 
 
 def list_folder(root: Path, folder: str = "") -> list[os.DirEntry[str]]:
-    """List a folder, hidden entries left out, sorted by name.
+    """List a folder without hidden entries, sorted by name.
 
     Raises:
         UsageError: it cannot be read, or a name in it is not UTF-8.
@@ -103,9 +103,9 @@ def list_folder(root: Path, folder: str = "") -> list[os.DirEntry[str]]:
 
 
 def look_at(entry: os.DirEntry[str] | Path, path: str) -> SourceFile:
-    """Return a file's size and time under a path; zeros if it cannot be looked at.
+    """Return a file's size and time under a path; zeros if it cannot be accessed.
 
-    Reading it later gives the reason (a broken link, say), together with all other bad files.
+    Reading it later gives the reason (for example a broken link), together with all bad files.
     """
     try:
         status = entry.stat()

@@ -1,4 +1,4 @@
-"""One source format (or a part of one) per file: folders, COCO, YOLO, tars, tables, arrays, ...
+"""One source format (or a part of one) per file: folders, COCO, YOLO, tar, tables, arrays, ...
 
-Formats do not know each other, except those that read the same files.
+Formats do not import each other, except those that read the same files.
 """

@@ -1,7 +1,7 @@
-"""Arrays on disk that have a row for each sample: .npy files, .npz archives, and plain bytes.
+"""Arrays on disk with one row per sample: .npy files, .npz archives, and plain bytes.
 
-Only headers are read here, never with pickle. Members of an .npz that are stored as they are lie at
-a known byte of it; compressed ones are inflated by the workers that read them.
+Only headers are read here, never with pickle. Uncompressed members of an .npz have a known offset
+in it; compressed ones are inflated by the workers that read them.
 """
 
 import math
@@ -24,13 +24,13 @@ _LOCAL_HEADER = struct.Struct("<26xHH")
 
 @dataclass(frozen=True)
 class StoredArray:
-    """An array of (rows, ...) that lies in a file.
+    """An array of (rows, ...) that is stored in a file.
 
     Attributes:
-        name: of the file without its suffix, or of the member.
-        container: what its rows are read from.
-        rows: how many there are.
-        offset: byte of the container at which the first begins.
+        name: name of the file without its suffix, or of the member.
+        container: the container of its rows.
+        rows: number of rows.
+        offset: offset of the first row in the container, in bytes.
     """
 
     name: str
@@ -53,7 +53,7 @@ def open_npy(root: Path, path: str) -> StoredArray:
     """Read the header of an .npy file.
 
     Raises:
-        UsageError: it is none, or its rows do not lie one after the other.
+        UsageError: it is not one, or its rows are not contiguous.
     """
     file = look_at(root / path, path)
     try:
@@ -70,10 +70,10 @@ def open_npy(root: Path, path: str) -> StoredArray:
 
 
 def open_npz(root: Path, path: str, ignored: frozenset[str]) -> list[StoredArray]:
-    """Read the headers of an .npz archive's arrays, except those to be ignored.
+    """Read the headers of an .npz archive's arrays, except the ignored ones.
 
     Raises:
-        UsageError: it is none, or rows of an array do not lie one after the other.
+        UsageError: it is not one, or rows of an array are not contiguous.
     """
     file, found = look_at(root / path, path), []
     try:
@@ -100,15 +100,15 @@ def open_npz(root: Path, path: str, ignored: frozenset[str]) -> list[StoredArray
     except OSError as error:
         raise UsageError(f"cannot read {root / path}: {error.strerror}; check the path") from None
     except DAMAGE as error:
-        raise UsageError(f"{root / path} is no .npz archive that can be read: {error}") from None
+        raise UsageError(f"cannot read {root / path} as an .npz archive: {error}") from None
     return found
 
 
 def open_raw(root: Path, path: str, dtype: str, shape: tuple[int, ...]) -> StoredArray:
-    """Take a file of plain bytes for an array, little-endian, row after row.
+    """Open a file of plain bytes as an array, little-endian, row after row.
 
     Raises:
-        UsageError: it cannot be read, or is no whole number of rows.
+        UsageError: it cannot be read, or is not a whole number of rows.
     """
     file = look_at(root / path, path)
     container = Container(file, np.dtype(dtype).newbyteorder("<").str, shape)
@@ -124,14 +124,14 @@ def open_raw(root: Path, path: str, dtype: str, shape: tuple[int, ...]) -> Store
 
 def _check(where: str, header: NpyHeader, size_bytes: int) -> None:
     if not header.shape or 0 in header.shape:
-        raise UsageError(f"{where}: expected a row for each sample, got the shape {header.shape}")
+        raise UsageError(f"{where}: expected one row per sample, got the shape {header.shape}")
     if header.fortran_order:
         raise UsageError(
-            f"{where}: its columns lie one after the other (Fortran order); save "
+            f"{where}: expected an array in C order, got Fortran order; save "
             "np.ascontiguousarray of it"
         )
     if header.offset + header.size_bytes != size_bytes:
         raise UsageError(
-            f"{where}: its header says {header.size_bytes} bytes of data, but there are "
+            f"{where}: expected {header.size_bytes} bytes of data, from its header, got "
             f"{size_bytes - header.offset}; it is damaged"
         )

@@ -1,11 +1,11 @@
-"""NumPy: one array for each field, in an .npz, in a folder of .npy files, or in one .npy.
+"""NumPy: one array per field, in an .npz, in a folder of .npy files, or in one .npy.
 
-Row i of every array is sample i. What an array is: as `--field NAME=KIND` says (image, mask, label,
-array, or ignore); else uint8 of (rows, h, w, 3) is an image, uint8 of (rows, h, w) a mask if its
-name says so, whole numbers of (rows,) a label if its name says so, and anything else an array, or a
-scalar. A file of plain bytes is told by KIND and shape: `images.bin=image[32,32,3]`,
-`poses.raw=float32[17,2]`. With `--split train`, arrays with that word in their name are taken
-(`x_train`, `train_images`), without it. Pixels are stored raw.
+Row i of every array is sample i. The kind of an array is that of `--field NAME=KIND` (image, mask,
+label, array, or ignore). Without it, uint8 of (rows, h, w, 3) is an image, uint8 of (rows, h, w) a
+mask if its name suggests it, integers of (rows,) a label if its name suggests it, and anything else
+an array or a scalar. A file of plain bytes needs KIND and shape: `images.bin=image[32,32,3]`,
+`poses.raw=float32[17,2]`. With `--split train`, arrays with that word in their name are used
+(`x_train`, `train_images`), and the word is removed. Pixels are stored raw.
 """
 
 import re
@@ -36,7 +36,7 @@ _ORDER = {"image": 0, "mask": 1}
 
 
 def is_arrays(source: Path) -> bool:
-    """Tell whether this is an .npy, an .npz, or a folder of .npy files."""
+    """Whether this is an .npy, an .npz, or a folder of .npy files."""
     if source.is_dir():
         return any(source.glob(f"*{NPY}"))
     return source.suffix.lower() in (NPY, NPZ)
@@ -50,7 +50,7 @@ def scan_arrays(source: Path, request: Request) -> Scan:
         request: its fields are array -> KIND, as above; `split` the word in the names.
 
     Raises:
-        UsageError: there is no array, one cannot be a field, or their numbers of rows differ.
+        UsageError: there is no array, one cannot become a field, or the numbers of rows differ.
     """
     root = source if source.is_dir() else source.parent
     fields = dict(request.fields)
@@ -82,7 +82,7 @@ class ArrayItems(LazyItems):
     """The rows of arrays that belong together."""
 
     def __init__(self, name: str, arrays: Sequence[StoredArray]) -> None:
-        """Take the arrays, in the order of the fields, and what the source is called."""
+        """Take the source's name, and the arrays in the order of the fields."""
         super().__init__([arrays[0].rows])
         self._name = name
         self._columns = [(array.offset, array.row_bytes) for array in arrays]
@@ -99,7 +99,7 @@ class ArrayItems(LazyItems):
 
 @dataclass(frozen=True)
 class _Raw:
-    """What the user said of a file of plain bytes."""
+    """The user's description of a file of plain bytes."""
 
     kind: str
     dtype: str
@@ -107,7 +107,7 @@ class _Raw:
 
 
 def _open(source: Path, root: Path, fields: dict[str, str]) -> list[StoredArray]:
-    """Open all arrays; what is said of files of plain bytes is then said of their arrays."""
+    """Open all arrays; renames entries of `fields` for files of plain bytes to their arrays."""
     if not source.exists():
         raise UsageError(f"{source} does not exist; check the path")
     if source.suffix.lower() == NPZ and source.is_file():
@@ -125,7 +125,7 @@ def _open(source: Path, root: Path, fields: dict[str, str]) -> list[StoredArray]
         fields[found[-1].name] = raw.kind
     if not found:
         raise UsageError(
-            f"{source} has no {NPY} file; name files of plain bytes by --field FILE=KIND[SHAPE]"
+            f"{source} has no {NPY} file; for files of plain bytes use --field FILE=KIND[SHAPE]"
         )
     return found
 
@@ -139,7 +139,7 @@ def _raw(name: str, text: str) -> _Raw:
     kind = match[1] if match is not None else ""
     if match is None or (kind not in _RAW_DTYPES and kind not in ITEM_BYTES):
         raise UsageError(
-            f"--field {name}={text}: expected what a row of it is, such as image[32,32,3], "
+            f"--field {name}={text}: expected the form of a row, such as image[32,32,3], "
             "mask[32,32], label or float32[17,2]"
         )
     shape = tuple(int(side) for side in (match[2] or "").split(",") if side)
@@ -158,16 +158,16 @@ def _of_split(arrays: list[StoredArray], split: str, fields: dict[str, str]) -> 
                 fields[name] = fields[array.name]
             found.append(replace(array, name=name))
     if not found:
-        raise UsageError(f"--split {split}: no array has it in its name; there are "
+        raise UsageError(f"--split {split}: no array has it in its name; the arrays are "
                          f"{', '.join(array.name for array in arrays)}")  # fmt: skip
     return found
 
 
 def _field(array: StoredArray, asked: str) -> schema.Field:
-    """Return the field that an array becomes.
+    """Return the field for an array.
 
     Raises:
-        UsageError: it cannot be what was asked for.
+        UsageError: it does not fit the requested kind.
     """
     kind = asked or _guess(array)
     dtype, shape = array.dtype, array.container.shape
@@ -185,9 +185,9 @@ def _field(array: StoredArray, asked: str) -> schema.Field:
         )
     if not fits[kind]:
         raise UsageError(
-            f"array {array.name!r} is {dtype} of rows of shape {shape}, so it is no {kind}: an "
-            "image is uint8 or float32 of (h, w, 1 to 4), a mask uint8, uint16 or int32 of (h, w), "
-            "a label one whole number"
+            f"array {array.name!r} has dtype {dtype} and rows of shape {shape}, so it cannot be "
+            f"{kind}: an image is uint8 or float32 of (h, w, 1 to 4), a mask uint8, uint16 or "
+            "int32 of (h, w), a label one integer"
         )
     if kind == "label":
         return schema.label("label" if array.name.lower() in _LABELS else _name(array.name))
@@ -217,18 +217,18 @@ def _name(text: str) -> str:
 
 def _check(source: Path, chosen: Sequence[tuple[schema.Field, StoredArray]]) -> None:
     if not chosen:
-        raise UsageError(f"{source}: no array is left to be a field; leave fewer out")
+        raise UsageError(f"{source}: no array is left as a field; ignore fewer of them")
     names: dict[str, str] = {}
     for field, array in chosen:
         if field.name in names:
             raise UsageError(
                 f"arrays {names[field.name]!r} and {array.name!r} both give the field "
-                f"{field.name!r}; rename one, or leave it out by --field {array.name}={IGNORE}"
+                f"{field.name!r}; rename one, or leave it out with --field {array.name}={IGNORE}"
             )
         names[field.name] = array.name
     if len({array.rows for _, array in chosen}) > 1:
         found = ", ".join(f"{array.name} {array.rows}" for _, array in chosen)
         raise UsageError(
-            f"{source}: arrays differ in their number of rows: {found}; leave some out by "
+            f"{source}: arrays differ in their number of rows: {found}; leave some out with "
             f"--field NAME={IGNORE}, or name a split that is part of the names, as in --split train"
         )

@@ -1,9 +1,9 @@
 """Arrow and Parquet files as rows by number, in bounded memory.
 
-An Arrow file (IPC, of the stream or the file form) is mapped: only what is touched is read. Of a
-Parquet file a few rows are decoded at a time, and going forwards is cheap. Every batch is validated
-before a value of it is used, so that a damaged file gives an error and not a crash. pyarrow is
-imported when a file is opened: while packing and indexing, never in the workers of a daemon.
+An Arrow file (IPC, in stream or file form) is mapped: only the pages in use are read. For a Parquet
+file a few rows are decoded at a time, and reading forward is cheap. Every batch is validated before
+a value of it is used, so that a damaged file gives an error and not a crash. pyarrow is imported
+when a file is opened: while packing and indexing, never in the workers of a daemon.
 
 Sources: https://arrow.apache.org/docs/format/Columnar.html and https://parquet.apache.org/docs/.
 """
@@ -27,7 +27,7 @@ class TableFile(Protocol):
 
     Attributes:
         schema: its pyarrow schema.
-        rows: how many rows can be read.
+        rows: number of readable rows.
         broken: why it could not be read to its end; empty if it could.
     """
 
@@ -40,7 +40,7 @@ class TableFile(Protocol):
         ...
 
     def row_sizes(self) -> np.ndarray:
-        """Return about how many bytes each row is, (rows,) int64."""
+        """Return the approximate size of each row in bytes, (rows,) int64."""
         ...
 
     def close(self) -> None:
@@ -49,10 +49,10 @@ class TableFile(Protocol):
 
 
 def open_table(path: str | Path, name: str) -> TableFile:
-    """Open a file; its name says what it is, its path where it lies.
+    """Open a file at a path; `name`, its original name, decides the format.
 
     Raises:
-        CodecError: it is not of that form.
+        CodecError: it does not have that format.
         OSError: it cannot be read.
     """
     return ParquetTable(path) if name.endswith(PARQUET) else ArrowTable(path)
@@ -62,7 +62,7 @@ class ArrowTable:
     """An Arrow IPC file; see `TableFile`."""
 
     def __init__(self, path: str | Path) -> None:
-        """Map it and read where its batches lie."""
+        """Map it and find its batches."""
         import pyarrow as pa  # noqa: PLC0415 - see the module
 
         self.broken = ""
@@ -77,7 +77,7 @@ class ArrowTable:
             self.schema = _checked(reader.schema)
         except (pa.ArrowException, OSError, ValueError) as error:
             self.close()
-            raise CodecError(f"it is no Arrow IPC file: {error}") from None
+            raise CodecError(f"expected an Arrow IPC file: {error}") from None
         try:
             for batch in self._read(reader):
                 batch.validate(full=True)
@@ -95,7 +95,7 @@ class ArrowTable:
         return self._batches[index], number - self._first_rows[index]
 
     def row_sizes(self) -> np.ndarray:
-        """Return about how many bytes each row is, (rows,) int64: its batch's share."""
+        """Return the approximate size of each row in bytes, (rows,) int64: its batch's share."""
         shares = [batch.nbytes // max(batch.num_rows, 1) for batch in self._batches]
         return np.repeat(np.array(shares, np.int64), np.diff(self._first_rows))
 
@@ -105,10 +105,10 @@ class ArrowTable:
         return bytes(self._file.read(size_bytes))
 
     def extent(self, buffer: Any) -> tuple[int, int]:
-        """Return where a buffer lies in the file, and how long it is, in bytes.
+        """Return the offset of a buffer in the file, and its length, in bytes.
 
         Raises:
-            CodecError: it is a copy, as of compressed data.
+            CodecError: it is a copy, because the data is compressed.
         """
         if not buffer.size:
             return 0, 0
@@ -148,7 +148,7 @@ class ParquetTable:
         try:
             self._file = pq.ParquetFile(str(path))
         except self._errors as error:
-            raise CodecError(f"it is no Parquet file: {error}") from None
+            raise CodecError(f"expected a Parquet file: {error}") from None
         try:
             self.schema = _checked(self._file.schema_arrow)
         except (*self._errors, ValueError) as error:
@@ -178,7 +178,7 @@ class ParquetTable:
         return self._batch, number - self._span.start
 
     def row_sizes(self) -> np.ndarray:
-        """Return about how many bytes each row is, decoded, (rows,) int64."""
+        """Return the approximate decoded size of each row in bytes, (rows,) int64."""
         return np.repeat(np.array(self._sizes, np.int64), np.diff(self._first_rows))
 
     def close(self) -> None:
@@ -203,10 +203,10 @@ class ParquetTable:
 
 
 def _checked(schema: Any) -> Any:
-    """Return a schema whose names can be read, at any depth.
+    """Return a schema after checking that all its names are readable, at any depth.
 
     Raises:
-        ValueError: one is not UTF-8.
+        ValueError: a name is not UTF-8.
     """
     pending = list(schema)
     while pending:

@@ -1,13 +1,13 @@
-"""FFCV's .beton files, format version 2 (ffcv 0.0.4 to 1.0): the tables that say where values lie.
+"""FFCV's .beton files, format version 2 (ffcv 0.0.4 to 1.0): the tables with the places of values.
 
-A file is: a header, a descriptor for each field (type, name, arguments), the **metadata**, one
-record a sample with a part for each field, then pages of data, and at the end the **allocation
-table**: for each run of data its sample, place and size. Numbers lie in the metadata itself;
-images, arrays and bytes lie in the pages, and the metadata points there. Pictures are JPEGs, or raw
-pixels (height, width, 3).
+A file is: a header, a descriptor per field (type, name, arguments), the **metadata** (one record
+per sample with a part for each field), pages of data, and at the end the **allocation table**: for
+each run of data its sample, place and size. Numbers are in the metadata itself; images, arrays and
+bytes are in the pages, and the metadata points to them. Images are JPEGs or raw pixels (height,
+width, 3).
 
-All of it is little-endian. Nothing is believed: tables must lie in the file, and every run that is
-read must be one of the allocation table's.
+All of it is little-endian. Nothing is trusted: tables must be within the file, and every run that
+is read must be in the allocation table.
 
 Source: https://github.com/libffcv/ffcv, ffcv/types.py, ffcv/writer.py and ffcv/fields, v1.0.0.
 """
@@ -51,7 +51,7 @@ _MAX_FIELDS = 256
 
 
 class BetonField(NamedTuple):
-    """A field: its name, its type, and of arrays their dtype and shape."""
+    """A field: its name, its type, and for arrays their dtype and shape."""
 
     name: str
     type: str
@@ -64,15 +64,15 @@ class Beton:
 
     Attributes:
         fields: in order.
-        samples: how many there are.
-        metadata: (samples,) a record each; the part of field i is named `f{i}`.
+        samples: number of samples.
+        metadata: (samples,) records; the part of field i is named `f{i}`.
     """
 
     def __init__(self, path: str | Path) -> None:
         """Open a file and read its tables.
 
         Raises:
-            CodecError: it is no .beton of version 2, or is damaged.
+            CodecError: it is not a .beton file of version 2, or is damaged.
             OSError: it cannot be read.
         """
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -81,14 +81,14 @@ class Beton:
             header = self._read(HEADER, 0, 1, "its header")[0]
             if header["version"] != VERSION or not 1 <= header["fields"] <= _MAX_FIELDS:
                 raise CodecError(
-                    f"it is no .beton file of format version {VERSION}: it says version "
-                    f"{header['version']} and {header['fields']} fields"
+                    f"expected a .beton file of format version {VERSION}, got version "
+                    f"{header['version']} with {header['fields']} fields"
                 )
             count, place = int(header["fields"]), HEADER.itemsize
             described = self._read(DESCRIPTOR, place, count, "its fields")
             self.fields = tuple(_field(record) for record in described)
             parts = [_TYPES[int(record["type"])][1] for record in described]
-            # The writer aligns the parts of a record as C would; a struct in it is packed.
+            # The writer aligns the parts of a record as in C; a struct in it is packed.
             record = np.dtype([("", part) for part in parts], align=True)
             self.samples = int(header["samples"])
             place += described.nbytes
@@ -103,24 +103,24 @@ class Beton:
         os.close(self._descriptor)
 
     def data(self, place: int) -> bytes:
-        """Return a run of data by the byte at which it begins.
+        """Return the run of data that starts at an offset in bytes.
 
         Raises:
-            CodecError: there is no such run, or it does not lie in the file.
+            CodecError: there is no such run, or it is not within the file.
         """
         at = int(np.searchsorted(self._runs["place"], place, side="right")) - 1
         if at < 0 or int(self._runs["place"][at]) != place:
-            raise CodecError(f"its data is said to lie at byte {place}, where none was written")
+            raise CodecError(f"its data should be at byte {place}, where none was written")
         size = int(self._runs["size"][at])
         if place + size > self._end or size > MAX_FILE_BYTES:
-            raise CodecError(f"its data, {size} bytes at {place}, does not lie in the file")
+            raise CodecError(f"its data, {size} bytes at {place}, is not within the file")
         data = os.pread(self._descriptor, size, place)
         if len(data) != size:
             raise CodecError(f"the file ends within its data, {size} bytes at {place}")
         return data
 
     def sizes(self) -> np.ndarray:
-        """Return how many bytes of data each sample has, (samples,) int64."""
+        """Return the bytes of data of each sample, (samples,) int64."""
         runs = self._runs[self._runs["sample"] < self.samples]
         sizes = np.minimum(runs["size"], self._end).astype(np.float64)
         found = np.bincount(runs["sample"].astype(np.int64), sizes, minlength=self.samples)
@@ -130,17 +130,17 @@ class Beton:
         size = dtype.itemsize * count
         if place + size > self._end:
             raise CodecError(
-                f"{what} would end at byte {place + size}, but the file has {self._end}: it is no "
-                ".beton file, or its writer was interrupted"
+                f"{what} would end at byte {place + size}, but the file has only {self._end}: it "
+                "is not a .beton file, or its writer was interrupted"
             )
         return np.frombuffer(os.pread(self._descriptor, size, place), dtype)
 
     def _allocations(self, place: int) -> np.ndarray:
-        """Return the allocation table, sorted by place, empty runs before what follows."""
+        """Return the allocation table, sorted by place, with empty runs first."""
         length = self._end - place
         if place < HEADER.itemsize or length < 0 or length % ALLOCATION.itemsize:
             raise CodecError(
-                f"its allocation table is said to begin at byte {place} of {self._end}: its writer "
+                f"its allocation table should start at byte {place} of {self._end}: its writer "
                 "was interrupted, or it is damaged"
             )
         table = self._read(ALLOCATION, place, length // ALLOCATION.itemsize, "its allocation table")
@@ -151,8 +151,8 @@ def _field(record: np.void) -> BetonField:
     name = bytes(record["name"]).decode("ascii", errors="replace")
     if int(record["type"]) not in _TYPES:
         raise CodecError(
-            f"its field {name!r} is of type {record['type']}, a field of the writer's own that "
-            "only its code can read; expected one of "
+            f"its field {name!r} has type {record['type']}, a custom field that "
+            "only the writer's code can read; expected one of "
             f"{', '.join(sorted({kind for kind, _ in _TYPES.values()}))}"
         )
     kind, _ = _TYPES[int(record["type"])]
@@ -165,9 +165,9 @@ def _field(record: np.void) -> BetonField:
         ((_, code),) = json.loads(text)
         dtype = np.dtype(str(code))
     except (ValueError, TypeError, RecursionError) as error:
-        raise CodecError(f"its field {name!r} has no dtype that can be read: {error}") from None
+        raise CodecError(f"its field {name!r} has an unreadable dtype: {error}") from None
     sides = head["shape"].tolist()
     shape = tuple(sides[: 32 - next(i for i, side in enumerate([*sides[::-1], 1]) if side)])
     if dtype.name not in ITEM_BYTES or not all(1 <= side < 2**31 for side in shape):
-        raise CodecError(f"its field {name!r} holds arrays of {dtype} {shape}; expected numbers")
+        raise CodecError(f"its field {name!r} : expected arrays of numbers, got {dtype} {shape}")
     return BetonField(name, kind, dtype.str, shape)

@@ -1,11 +1,11 @@
 """COCO: a JSON file of instances or keypoints, and a folder of images.
 
-A sample is an image, with or without annotations, in the order of image ids. Its boxes stand in the
-order of the file, each with the class (`label`, from 0, in the order of category ids; the manifest
-keeps these), area, whether it is a crowd, and the id of its annotation. Masks are painted from
+A sample is an image, with or without annotations, in the order of image ids. Its boxes are in the
+order of the file, each with the class (`label`, from 0, in the order of category ids, which the
+manifest keeps), area, whether it is a crowd, and the id of its annotation. Masks are painted from
 polygons and run-length codes, larger objects first, so that smaller ones stay visible: semantic
-masks hold the class plus 1, instance masks the number of the box plus 1; 0 is background. Keypoints
-that were labelled (visibility 1 and 2) are items with the number of the point and the annotation.
+masks hold the class plus 1, instance masks the number of the box plus 1; 0 is background. Labeled
+keypoints (visibility 1 and 2) are items with the number of the point and the annotation.
 """
 
 from collections import defaultdict
@@ -42,7 +42,7 @@ _POINT_PARTS = {"keypoint": "int64", "visibility": "uint8", "annotation": "int64
 
 
 def is_coco(source: Path) -> bool:
-    """Tell whether this is a JSON file, or a folder that has one beside its images."""
+    """Whether this is a JSON file, or a folder with one next to its images."""
     return (source.is_file() and source.suffix.lower() == ".json") or (source / _ROBOFLOW).is_file()
 
 
@@ -51,16 +51,16 @@ def scan_coco(source: Path, request: Request) -> Scan:
 
     Args:
         source: the JSON file, or a folder with `_annotations.coco.json` and the images.
-        request: `images` is their folder, where it is none of the usual; `masks` what to paint.
+        request: `images` is their folder, if it is not one of the usual; `masks` what to paint.
 
     Raises:
-        UsageError: the file is not of that form, ids of images or categories are there twice, or
-            the images are not found.
+        UsageError: the file has another form, ids of images or categories occur twice, or the
+            images are not found.
     """
     path = source / _ROBOFLOW if source.is_dir() else source
     file = read_coco(path)
     if not file.images or not file.categories:
-        raise UsageError(f"{path} names no image or no category")
+        raise UsageError(f"{path}: expected images and categories, got none of one of them")
     _refuse_twins(path, "image", [image.id for image in file.images])
     _refuse_twins(path, "category", [category.id for category in file.categories])
     root = request.images or _find_images(path, file.images[0].file_name)
@@ -71,12 +71,12 @@ def _refuse_twins(path: Path, what: str, ids: Sequence[int]) -> None:
     seen: set[int] = set()
     for number in ids:
         if number in seen:
-            raise UsageError(f"{path}: {what} id {number} is there twice; remove one of them")
+            raise UsageError(f"{path}: {what} id {number} occurs twice; remove one of them")
         seen.add(number)
 
 
 def _find_images(path: Path, name: str) -> Path:
-    """Find the folder of the images by the first one, where COCO's own archives put it."""
+    """Find the folder of the first image, in the places where COCO's own archives put it."""
     split = path.stem.rpartition("_")[2]
     above = path.parent.parent
     places = [path.parent, above / split, above / "images" / split, path.parent / "images",
@@ -85,12 +85,12 @@ def _find_images(path: Path, name: str) -> Path:
         if (place / name).is_file():
             return place
     looked = ", ".join(dict.fromkeys(str(place) for place in places))
-    raise UsageError(f"{name}, the first image of {path}, lies in none of {looked}; name the "
+    raise UsageError(f"{name}, the first image of {path}, is in none of {looked}; name the "
                      "folder of the images: --images FOLDER")  # fmt: skip
 
 
 class _Reading:
-    """Turns the records of a file into items."""
+    """Converts the records of a file to items."""
 
     def __init__(self, path: Path, file: CocoFile, root: Path, request: Request) -> None:
         self._path, self._file, self._root = path, file, root
@@ -103,14 +103,14 @@ class _Reading:
         self._notes: dict[str, list[str]] = {}
 
     def scan(self) -> Scan:
-        """Return all of it."""
+        """Return the whole scan."""
         scan = Scan("coco", self._root, self._fields(), [])
         images = {image.id: image for image in self._file.images}
         seen: set[int] = set()
         for annotation in self._file.annotations:
             name = f"{self._path.name}, annotation {annotation.id}"
             if annotation.id in seen:
-                scan.bad.append((name, "an annotation with this id came before; remove one"))
+                scan.bad.append((name, "an earlier annotation has the same id; remove one"))
             elif annotation.image_id not in images:
                 scan.bad.append((name, f"there is no image with the id {annotation.image_id}"))
             else:
@@ -139,7 +139,7 @@ class _Reading:
         if self._masks == "semantic":
             if len(names) > _MAX_VALUE:
                 raise UsageError(f"{self._path} has {len(names)} categories, but a mask holds up "
-                                 f"to {_MAX_VALUE}; take --masks instance")  # fmt: skip
+                                 f"to {_MAX_VALUE}; use --masks instance")  # fmt: skip
             fields.append(schema.with_classes(schema.mask(), [BACKGROUND, *names], [NO_ID, *ids]))
         elif self._masks == "instance":
             fields.append(schema.mask())
@@ -151,7 +151,7 @@ class _Reading:
         """Return the item of an image.
 
         Raises:
-            ValueError: an annotation of it cannot be.
+            ValueError: one of its annotations is invalid.
         """
         objects = self._objects.pop(image.id, [])
         for one in objects:
@@ -178,7 +178,7 @@ class _Reading:
         clipped, kept, bad = clip_boxes(corners, most, _SLACK_PIXELS, self._clip)
         if bad:
             raise ValueError(
-                f"{len(bad)} boxes lie outside of its {image.height}x{image.width} pixels (height "
+                f"{len(bad)} boxes are outside of its {image.height}x{image.width} pixels (height "
                 f"x width), or have a negative size: {_shown(objects, given, bad)}; repair them, "
                 "or pass --clip to clip them"
             )
@@ -201,7 +201,7 @@ class _Reading:
         if self._masks == "instance" and len(objects) > _MAX_VALUE:
             raise ValueError(
                 f"it has {len(objects)} objects, but an instance mask holds up to {_MAX_VALUE}; "
-                "leave it out by --skip-bad, or take --masks semantic"
+                "leave it out with --skip-bad, or use --masks semantic"
             )
         shapes = []
         for number, one in enumerate(objects):
@@ -218,7 +218,7 @@ class _Reading:
                 inside = 0 <= x <= image.width and 0 <= y <= image.height
                 if not inside and not self._clip:
                     raise ValueError(
-                        f"annotation {one.id}: its keypoint {number} at ({x}, {y}) lies outside of "
+                        f"annotation {one.id}: its keypoint {number} at ({x}, {y}) is outside of "
                         f"its {image.height}x{image.width} pixels (height x width); repair it, or "
                         "pass --clip to leave it out"
                     )
@@ -230,7 +230,7 @@ class _Reading:
         return columns
 
     def _points(self, one: CocoAnnotation) -> Iterator[tuple[int, float, float, int]]:
-        """Yield (number, x, y, visibility) of the keypoints of an object that were labelled."""
+        """Yield (number, x, y, visibility) of the labeled keypoints of an object."""
         if one.keypoints is UNSET:
             return
         category = self._categories[self._classes[one.category_id]]
@@ -262,7 +262,7 @@ def _shown(objects: list[CocoAnnotation], given: np.ndarray, bad: list[int]) -> 
 
 
 def _numbered_points(categories: list[CocoCategory]) -> dict[int, int]:
-    """Return category id -> number of its first keypoint, of those that have any."""
+    """Return category id -> number of its first keypoint, for those that have any."""
     first, count = {}, 0
     for category in categories:
         if category.keypoints:
@@ -272,7 +272,7 @@ def _numbered_points(categories: list[CocoCategory]) -> dict[int, int]:
 
 
 def _point_names(categories: list[CocoCategory]) -> list[str]:
-    """Return the names of all keypoints, with that of the category if several have some."""
+    """Return the names of all keypoints, prefixed by the category if several have some."""
     having = [category for category in categories if category.keypoints]
     several = len(having) > 1
     return [

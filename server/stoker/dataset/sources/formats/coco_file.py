@@ -1,7 +1,7 @@
-"""The JSON file of COCO annotations, as records; what is not needed is not read.
+"""The JSON file of COCO annotations, as records; unneeded parts are not read.
 
-Source: https://cocodataset.org/#format-data. Bounded: a file has at most 4 GiB. Segmentations stay
-JSON text until a worker paints them.
+Source: https://cocodataset.org/#format-data. A file has at most 4 GiB. Segmentations stay JSON text
+until a worker paints them.
 """
 
 from pathlib import Path
@@ -60,7 +60,7 @@ def read_coco(path: Path) -> CocoFile:
     """Read a file.
 
     Raises:
-        UsageError: it cannot be read, or is not of that form.
+        UsageError: it cannot be read, or has another form.
     """
     try:
         if path.stat().st_size > MAX_BYTES:
@@ -69,4 +69,4 @@ def read_coco(path: Path) -> CocoFile:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}; check the path") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path} holds no annotations as COCO writes them: {error}") from None
+        raise UsageError(f"{path}: expected annotations in COCO's format: {error}") from None

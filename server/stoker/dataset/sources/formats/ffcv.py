@@ -1,8 +1,8 @@
-"""FFCV's .beton files as a source: one file, its fields under their names.
+"""FFCV's .beton files as a source: one file, whose fields keep their names.
 
-JPEGs are stored as they lie. Raw pixels stay raw if all pictures are; where a file mixes both, they
-become PNG, without loss. JSON loses the zero byte that ends it. An integer named `label` is the
-label, any other a scalar; `--field NAME=KIND` says it otherwise of a number (`sources.declare`),
+JPEGs are stored unchanged. Raw pixels stay raw if all images are raw; if a file mixes both, they
+become PNG, without loss. JSON loses its terminating zero byte. An integer named `label` is the
+label, any other a scalar. `--field NAME=KIND` overrides the kind of a number (`sources.declare`),
 `NAME=ignore` leaves any field out.
 """
 
@@ -30,7 +30,7 @@ _NUMBERS = {"int": "int64", "float": "float64"}
 
 
 def is_beton(source: Path) -> bool:
-    """Tell whether this looks like a .beton file."""
+    """Whether this looks like a .beton file."""
     return source.name.endswith(SUFFIX) and source.is_file()
 
 
@@ -42,7 +42,7 @@ def scan_beton(source: Path, request: Request) -> Scan:
         request: its fields are name -> KIND.
 
     Raises:
-        UsageError: it is no such file, or holds no sample.
+        UsageError: it is not such a file, or has no samples.
     """
     try:
         beton = Beton(source)
@@ -56,7 +56,7 @@ def scan_beton(source: Path, request: Request) -> Scan:
     finally:
         beton.close()
     if not items:
-        raise UsageError(f"{source} holds no sample; write it again")
+        raise UsageError(f"{source} has no samples; write it again")
     file = look_at(source, source.name)
     return Scan("ffcv", source.parent, fields, items, [Container(file)], "beton")
 
@@ -79,7 +79,7 @@ class BetonReader:
     """Reads items that are a `Record` each; see `readers.Reader`."""
 
     def __init__(self, recipe: Recipe) -> None:
-        """Read the one container; it is opened when the first item is read."""
+        """Prepare for the one container; it is opened when the first item is read."""
         self._root, self._file = Path(recipe.source), recipe.containers[0].file
         self._fields = recipe.schema.fields
         self._beton: Beton | None = None
@@ -151,11 +151,11 @@ def _fields(source: Path, beton: Beton, kinds: Mapping[str, str]) -> tuple[Field
         field = _field(described, kind, beton.metadata[f"f{place}"])
         if fields.setdefault(field.name, field) is not field:
             raise UsageError(
-                f"{source}: two of its fields give {field.name!r}; leave one out by "
+                f"{source}: two of its fields give {field.name!r}; leave one out with "
                 f"--field '{described.name}={IGNORE}'"
             )
     if not fields:
-        raise UsageError(f"{source}: every field is left out; keep one")
+        raise UsageError(f"{source}: every field is left out; keep at least one")
     return tuple(fields.values())
 
 
@@ -166,8 +166,8 @@ def _field(described: BetonField, kind: str, metadata: np.ndarray) -> Field:
         return declare(name, kind or usual, f"field {described.name!r}")
     if kind:
         raise UsageError(
-            f"--field {described.name}={kind}: it is of type {described.type}, so it can be left "
-            f"out ({IGNORE}), but nothing else"
+            f"--field {described.name}={kind}: a field of type {described.type} can only be left "
+            f"out ({IGNORE})"
         )
     if described.type == "image":
         raw = bool((metadata["mode"] == RAW).all())
@@ -184,8 +184,8 @@ def _picture(part: np.void, data: bytes) -> Value:
     height, width = int(part["height"]), int(part["width"])
     if part["mode"] != RAW or len(data) != height * width * 3:
         raise CodecError(
-            f"{len(data)} bytes of mode {part['mode']} are neither a JPEG nor the pixels of a "
-            f"picture of {height}x{width}"
+            f"expected a JPEG or the pixels of an image of {height}x{width}, got {len(data)} bytes "
+            f"of mode {part['mode']}"
         )
     return np.frombuffer(data, np.uint8).reshape(height, width, 3)
 
@@ -193,5 +193,5 @@ def _picture(part: np.void, data: bytes) -> Value:
 def _array(described: BetonField, data: bytes) -> np.ndarray:
     dtype = np.dtype(described.dtype)
     if len(data) != dtype.itemsize * int(np.prod(described.shape, dtype=np.int64)):
-        raise CodecError(f"{len(data)} bytes are no array of {dtype} {described.shape}")
+        raise CodecError(f"expected an array of {dtype} {described.shape}, got {len(data)} bytes")
     return np.frombuffer(data, dtype).reshape(described.shape)

@@ -1,7 +1,7 @@
-"""Image folder: the class of a picture is the sub-folder it lies in, at any depth below it.
+"""Image folder: the class of an image is the sub-folder that contains it, at any depth.
 
-Classes are the sub-folders that hold pictures, sorted by name, and count from 0. A source without
-sub-folders gives images without a label.
+Classes are the sub-folders that contain images, sorted by name, and count from 0. A source without
+sub-folders gives images without labels.
 """
 
 from collections import Counter
@@ -24,18 +24,17 @@ def scan_folder(source: Path, request: Request) -> Scan:
 
     Args:
         source: the folder.
-        request: unless it asks for this kind, what looks like a folder of splits is refused.
+        request: unless the user named this kind, a folder that looks like splits is rejected.
 
     Raises:
-        UsageError: it holds no picture, or looks like a folder of splits.
+        UsageError: it has no images, or looks like a folder of splits.
     """
     check_folder(source)
     ignored: Counter[str] = Counter()
     files = walk(source, "", ignored)
     if not files:
         raise UsageError(
-            f"{source} holds no picture (looked for files with the suffixes of JPEG, PNG, BMP, "
-            "GIF, "
+            f"{source} has no image (looked for files with the suffixes of JPEG, PNG, BMP, GIF, "
             "TIFF, WebP and PNM); check the path"
         )
     nested = [file for file in files if "/" in file.path]
@@ -45,9 +44,8 @@ def scan_folder(source: Path, request: Request) -> Scan:
     classes = sorted({_class(file) for file in nested})
     if not request.asked and len(classes) > 1 and {name.lower() for name in classes} <= _SPLITS:
         raise UsageError(
-            f"{source} looks like splits ({', '.join(classes)}), not like classes; pack each by "
-            "itself, "
-            f"as in `stoker pack {source / classes[0]} DEST`, or pass --kind folder"
+            f"{source} looks like splits ({', '.join(classes)}), not like classes; pack each one "
+            f"separately, as in `stoker pack {source / classes[0]} DEST`, or pass --kind folder"
         )
     names = order_classes(classes, request.classes)
     numbers = {name: number for number, name in enumerate(names)}
@@ -57,7 +55,7 @@ def scan_folder(source: Path, request: Request) -> Scan:
         (schema.image(), schema.label(classes=names)),
         [item_of_files((file,), numbers[_class(file)]) for file in nested],
         bad=[
-            (file.path, "it lies in no class folder, but others do; move it into one")
+            (file.path, "it is not in a class folder, but others are; move it into one")
             for file in files
             if "/" not in file.path
         ],

@@ -1,15 +1,15 @@
 """Hugging Face datasets: folders of Arrow or Parquet files, with features in their metadata.
 
 Columns become fields. An `Image` feature, or a struct of `bytes` and `path`, is an image, or a mask
-if a word of its name says so; a `ClassLabel`, or an integer column named `label`, the label, with
-the class names; numbers are scalars, lists of numbers and `Array2D` to `Array5D` arrays, strings
-and binary bytes. `--field COLUMN=KIND` says it otherwise (`sources.declare`), `COLUMN=ignore`
-leaves a column out.
+if a word in its name suggests it. A `ClassLabel`, or an integer column named `label`, is the label,
+with the class names. Numbers are scalars, lists of numbers and `Array2D` to `Array5D` are arrays,
+strings and binary are bytes. `--field COLUMN=KIND` overrides that (`sources.declare`),
+`COLUMN=ignore` leaves a column out.
 
-A folder that `save_to_disk` wrote names its files in `state.json`; in any other, all are taken, by
-path, but what is named `cache-*` (left behind by `map`). Order: as the rows lie.
+A folder from `save_to_disk` lists its files in `state.json`; in any other folder all files are
+used, by path, except those named `cache-*` (left behind by `map`). The order is that of the rows.
 
-Source: https://huggingface.co/docs/datasets/about_arrow; features lie in the schema's metadata
+Source: https://huggingface.co/docs/datasets/about_arrow; features are in the schema's metadata
 under the key `huggingface`, as `{"info": {"features": ...}}`.
 """
 
@@ -38,11 +38,11 @@ _MASKS = re.compile(r"(^|_)(masks?|segmentations?|annotations?|gt)($|_)", re.IGN
 _PACKED = re.compile(r"[0-9]{5,}-[0-9a-f]{8}\.arrow")
 _ORDER = {"image": 0, "mask": 1, "label": 2}
 _FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}
-"""What pyarrow calls otherwise than NumPy; its own conversion asks for pandas in version 18."""
+"""Types whose names differ between pyarrow and NumPy; pyarrow 18 needs pandas to convert."""
 
 
 def is_huggingface(source: Path) -> bool:
-    """Tell whether this looks like Hugging Face's Arrow or Parquet files."""
+    """Whether this looks like Hugging Face's Arrow or Parquet files."""
     if source.is_dir():
         if (source / STATE).is_file():
             return True
@@ -60,8 +60,8 @@ def scan_huggingface(source: Path, request: Request) -> Scan:
         request: its fields are column -> kind.
 
     Raises:
-        UsageError: there is no file or no row, files differ in their columns, or a column is of no
-            kind that Stoker knows.
+        UsageError: there is no file or no row, files differ in their columns, or a column has an
+            unsupported type.
     """
     root, files = huggingface_files(source)
     if not request.asked:
@@ -78,19 +78,20 @@ def scan_huggingface(source: Path, request: Request) -> Scan:
             continue
         try:
             if table.broken:
-                bad.append((file.path, f"{table.broken}; what lies behind it is lost"))
+                bad.append((file.path, f"{table.broken}; everything after it is lost"))
             columns = _same(columns, table, files[0], file)
             counts.append(table.row_sizes())
         finally:
             table.close()
     if columns is None:
         raise UsageError(
-            f"{source}: no file can be read:\n" + "\n".join(f"  {name}: {why}" for name, why in bad)
+            f"{source}: none of its files can be read:\n"
+            + "\n".join(f"  {name}: {why}" for name, why in bad)
         )
     fields = fields_of(columns, request.fields, str(source))
     items = TableItems([file.path for file in files], counts)
     if not items:
-        raise UsageError(f"{source} holds no row; check the path")
+        raise UsageError(f"{source} has no rows; check the path")
     containers = [Container(file) for file in files]
     plain = all(file.path.endswith(ARROW) for file in files)
     return Scan("huggingface", root, fields, items, containers, "rows", in_place=plain, bad=bad)
@@ -111,10 +112,10 @@ class TableItems(LazyItems):
 
 
 def fields_of(columns: Any, kinds: Mapping[str, str], source: str) -> tuple[schema.Field, ...]:
-    """Return the fields that a pyarrow schema gives: pictures, the label, all else in their order.
+    """Return the fields of a pyarrow schema: images, masks, the label, then all others.
 
     Raises:
-        UsageError: a column is of no kind that Stoker knows, or two give one field.
+        UsageError: a column has an unsupported type, or two give one field.
     """
     for name in kinds.keys() - set(columns.names):
         raise UsageError(
@@ -135,23 +136,23 @@ def fields_of(columns: Any, kinds: Mapping[str, str], source: str) -> tuple[sche
         )
         if field is None or not _fits(column.type, field):
             raise UsageError(
-                f"{source}: column {column.name!r} of type {column.type} is no "
-                f"{said or 'value that a dataset can hold'}; leave it out by "
+                f"{source}: column {column.name!r} of type {column.type} cannot be "
+                f"{said or 'stored in a dataset'}; leave it out with "
                 f"--field '{column.name}={IGNORE}'"
             )
         if field.name in fields:
             raise UsageError(
-                f"{source}: two columns give the field {field.name!r}; leave one out by "
+                f"{source}: two columns give the field {field.name!r}; leave one out with "
                 f"--field '{column.name}={IGNORE}'"
             )
         fields[field.name] = field
     if not fields:
-        raise UsageError(f"{source}: every column is left out; keep one")
+        raise UsageError(f"{source}: every column is left out; keep at least one")
     return tuple(sorted(fields.values(), key=lambda field: _ORDER.get(field.kind, len(_ORDER))))
 
 
 def _features(columns: Any) -> dict[str, dict[str, Any]]:
-    """Return the features that the schema's metadata has, by column."""
+    """Return the features in the schema's metadata, by column."""
     text = (columns.metadata or {}).get(METADATA, b"")
     if not text or len(text) > MAX_JSON_BYTES:
         return {}
@@ -163,7 +164,7 @@ def _features(columns: Any) -> dict[str, dict[str, Any]]:
 
 
 def _field(column: Any, feature: Mapping[str, Any]) -> schema.Field | None:
-    """Return the field of a column by its type and feature, None if it is none."""
+    """Return the field of a column by its type and feature; None if it cannot be one."""
     import pyarrow as pa  # noqa: PLC0415 - see `arrow_files`
 
     name, kind = field_name(column.name), column.type
@@ -181,7 +182,7 @@ def _field(column: Any, feature: Mapping[str, Any]) -> schema.Field | None:
 
 
 def _fits(kind: Any, field: schema.Field) -> bool:
-    """Whether values of a pyarrow type can be those of a field."""
+    """Whether values of a pyarrow type fit a field."""
     if field.is_picture:
         return is_picture(kind) or _is_bytes(kind)
     if field.kind == "bytes":
@@ -190,7 +191,7 @@ def _fits(kind: Any, field: schema.Field) -> bool:
 
 
 def _array(name: str, kind: Any, feature: Mapping[str, Any]) -> schema.Field | None:
-    """Return an array field; the sides of lists in lists are those of the feature."""
+    """Return an array field; the sides of nested lists come from the feature."""
     sides: list[int | None] = []
     while _is_list(kind):
         sides.append(getattr(kind, "list_size", None))
@@ -243,7 +244,7 @@ def dtype_of(kind: Any) -> str:
 
 
 def huggingface_files(source: Path) -> tuple[Path, list[SourceFile]]:
-    """Return the files of a source; a folder's `state.json` names them, else all count."""
+    """Return the files of a source: those in a folder's `state.json`, or all."""
     names = _saved_names(source) if (source / STATE).is_file() else None
     if names is not None:
         found = [find_files(str(source / name), ())[1][0] for name in names]
@@ -253,16 +254,16 @@ def huggingface_files(source: Path) -> tuple[Path, list[SourceFile]]:
     suffixes = {Path(file.path).suffix for file in files}
     if len(suffixes) > 1:
         raise UsageError(
-            f"{source} holds Arrow and Parquet files, which may be the same rows twice; name those "
-            f"of one sort, as in '{source}/**/*{PARQUET}'"
+            f"{source} has Arrow and Parquet files, which may be the same rows twice; use only "
+            f"one format, as in '{source}/**/*{PARQUET}'"
         )
     if not files:
-        raise UsageError(f"{source} holds no data, only files named cache-*; check the path")
+        raise UsageError(f"{source} has no data, only files named cache-*; check the path")
     return root, files
 
 
 def _saved_names(folder: Path) -> list[str]:
-    """Return the names of the files that `save_to_disk` wrote, in order."""
+    """Return the names of the files from `save_to_disk`, in order."""
     try:
         with open(folder / STATE, "rb") as file:
             state = json.loads(file.read(MAX_JSON_BYTES))
@@ -274,15 +275,15 @@ def _saved_names(folder: Path) -> list[str]:
         ) from None
     plain = [name for name in names if isinstance(name, str) and name == Path(name).name]
     if not plain or len(plain) != len(names):
-        raise UsageError(f"{folder / STATE} lists no files of this folder; name them yourself")
+        raise UsageError(f"{folder / STATE} lists no files of this folder; name the files yourself")
     return plain
 
 
 def _same(columns: Any, table: TableFile, first: SourceFile, file: SourceFile) -> Any:
-    """Return the columns that all files have.
+    """Return the columns of all files.
 
     Raises:
-        UsageError: this one has others.
+        UsageError: this one has different ones.
     """
     if columns is not None and not columns.equals(table.schema, check_metadata=False):
         raise UsageError(
@@ -294,13 +295,13 @@ def _same(columns: Any, table: TableFile, first: SourceFile, file: SourceFile) -
 
 
 def _below(folder: Path, suffix: str) -> Iterator[Path]:
-    """Yield files of that suffix in a folder and the folders in it, but none that packing wrote."""
+    """Yield files of that suffix in a folder and its sub-folders, except packed files."""
     for pattern in (f"*{suffix}", f"*/*{suffix}"):
         yield from (path for path in folder.glob(pattern) if not _PACKED.fullmatch(path.name))
 
 
 def _has_pictures(path: Path) -> bool:
-    """Whether a Parquet file has Hugging Face's metadata, or pictures inside."""
+    """Whether a Parquet file has Hugging Face's metadata, or contains images."""
     try:
         table = open_table(path, path.name)
     except (CodecError, OSError):

@@ -1,4 +1,4 @@
-"""What the first row of a Python object says of its fields."""
+"""The fields of a Python object, from its declaration or its first row."""
 
 import re
 from collections.abc import Mapping
@@ -20,16 +20,16 @@ _LABELS = frozenset(["label", "labels", "target", "targets", "class", "y"])
 def fields_of(
     name: str, found: Any, first: Mapping[str, Any], asked: Mapping[str, str]
 ) -> tuple[schema.Field, ...]:
-    """Return the fields that an object declares, or that its first row shows.
+    """Return the fields that an object declares, or those of its first row.
 
     Args:
-        name: of the object, for errors.
+        name: the object's name, for errors.
         found: the object.
         first: its first row.
-        asked: name -> KIND of `sources.declare`, where the row misleads.
+        asked: name -> KIND of `sources.declare`, to override the first row.
 
     Raises:
-        UsageError: a value is of no kind that a field can be.
+        UsageError: a value cannot be a field.
     """
     for one in asked.keys() - first.keys():
         raise UsageError(
@@ -59,7 +59,7 @@ def fields_of(
 
 
 def _asked(key: str, kind: str, value: Any) -> schema.Field:
-    """Return the field of a KIND; pixels that no PNG of ours holds are stored raw."""
+    """Return the field of a KIND; pixels that do not fit Stoker's PNGs are stored raw."""
     if isinstance(value, np.ndarray):
         dtype, rank = value.dtype.name, value.ndim
         if kind == "image" and rank == 3 and (dtype, value.shape[2]) != ("uint8", 3):
@@ -70,7 +70,7 @@ def _asked(key: str, kind: str, value: Any) -> schema.Field:
 
 
 def _field(name: str, key: str, value: Any, picture: str | None) -> schema.Field:
-    """Return the field that a value shows."""
+    """Return the field for a value."""
     if _is_picture(value):
         return schema.mask(key) if _MASK.search(key) else schema.image(key)
     if isinstance(value, Mapping):
@@ -80,9 +80,9 @@ def _field(name: str, key: str, value: Any, picture: str | None) -> schema.Field
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
         raise UsageError(
-            f"{name}[0]: {key!r} is a {type(value).__name__}, which is no value of a field: "
-            "expected pixels, a PIL image, a path, bytes, a text, numbers, or a dict of boxes or "
-            f"keypoints; or leave it out by --field {key}={IGNORE}"
+            f"{name}[0]: {key!r} is a {type(value).__name__}, which cannot be a field: "
+            "expected pixels, a PIL image, a path, bytes, text, numbers, or a dict of boxes or "
+            f"keypoints; or leave it out with --field {key}={IGNORE}"
         )
     return _numbers(key, array)
 
@@ -110,12 +110,12 @@ def _ragged(name: str, key: str, value: Mapping[str, Any], picture: str | None) 
             return make(key, {part: parts[part] for part in value if part in parts}, picture)
     raise UsageError(
         f"{name}[0]: {key!r} is a dict of {', '.join(map(str, value))}: expected boxes (xyxy, xywh "
-        "or cxcywh) or keypoints (xy), each perhaps with relative_ before it"
+        "or cxcywh) or keypoints (xy), optionally with the prefix relative_"
     )
 
 
 def _is_picture(value: Any) -> bool:
-    """Tell whether a value is a picture whatever its name: a PIL image, or a picture's file."""
+    """Whether a value is an image under any name: a PIL image, or an image file."""
     if isinstance(value, bytes):
         return signature(value) is not None
     if isinstance(value, Path):

@@ -1,4 +1,4 @@
-"""Reads rows of a Python object in a worker; the object is made once for each process."""
+"""Read rows of a Python object in a worker; each process makes the object once."""
 
 import functools
 import importlib
@@ -22,14 +22,14 @@ _PAIR = ("image", "label")
 
 
 class BadRowError(Exception):
-    """A row cannot be had, or is no row."""
+    """A row cannot be read, or has the wrong form."""
 
 
 class ObjectReader:
     """Reads items that are a `Record` each; see `readers.Reader`."""
 
     def __init__(self, recipe: Recipe) -> None:
-        """Read by a recipe, whose settings name the object and the folder to look in."""
+        """Prepare for a recipe, whose settings name the object and its folder."""
         settings = recipe.settings
         self._found = load_object(settings["object"], settings["folder"])
         self._fields = recipe.schema.fields
@@ -38,7 +38,7 @@ class ObjectReader:
         """Return a value for each field.
 
         Raises:
-            BadItemError: the object does not give the row.
+            BadItemError: the object does not return the row.
         """
         (place,) = item.places
         assert isinstance(place, Record)
@@ -48,19 +48,19 @@ class ObjectReader:
             raise BadItemError(item.name, str(error)) from None
 
     def close(self) -> None:
-        """Nothing is open: the object serves later files, too."""
+        """Do nothing: the object is used for later files, too."""
 
 
 @functools.lru_cache(maxsize=1)
 def load_object(name: str, folder: str) -> Any:
-    """Return what `module:attribute` names; a class or function is called.
+    """Import `module:attribute`; a class or function is called.
 
     Args:
         name: the name.
-        folder: where modules are looked for, before all other places.
+        folder: the folder where modules are searched first.
 
     Raises:
-        UsageError: it cannot be imported, or fails when it is called.
+        UsageError: it cannot be imported, or its call fails.
     """
     module, _, path = name.partition(":")
     if folder not in sys.path:
@@ -70,10 +70,10 @@ def load_object(name: str, folder: str) -> Any:
         for part in path.split("."):
             found = getattr(found, part)
         return found() if inspect.isclass(found) or inspect.isroutine(found) else found
-    except Exception as error:  # whatever the user's code raises
+    except Exception as error:  # the user's code may raise anything
         raise UsageError(
-            f"{name}: {type(error).__name__}: {error}; its module is looked for in {folder} and "
-            "where Python looks, and a class or function is called without arguments"
+            f"{name}: {type(error).__name__}: {error}; its module is searched in {folder} and "
+            "in Python's path, and a class or function is called without arguments"
         ) from error
 
 
@@ -81,30 +81,30 @@ def row_of(found: Any, number: int) -> Mapping[str, Any]:
     """Return a row as a dict.
 
     Raises:
-        BadRowError: the object raises, or gives neither a dict nor a pair.
+        BadRowError: the object raises, or returns neither a dict nor a pair.
     """
     try:
         row = found[number]
-    except Exception as error:  # whatever the user's code raises
+    except Exception as error:  # the user's code may raise anything
         raise BadRowError(f"{type(error).__name__}: {error}") from None
     if isinstance(row, tuple | list) and len(row) == len(_PAIR):
         return dict(zip(_PAIR, row, strict=True))
     if not isinstance(row, Mapping) or not row:
         raise BadRowError(
-            f"expected a dict of fields, or a picture and its label, got a {type(row).__name__}"
+            f"expected a dict of fields, or an image and its label, got a {type(row).__name__}"
         )
     return row
 
 
 def as_fields(row: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, Value]:
-    """Return the values of a row's fields, in the forms that `cells` takes.
+    """Return the values of a row's fields, in the forms that `cells` accepts.
 
     Raises:
         BadRowError: a field is missing, or a file cannot be read.
     """
     missing = [field.name for field in fields if field.name not in row]
     if missing:
-        raise BadRowError(f"it has no {', '.join(missing)}, only {', '.join(map(str, row))}")
+        raise BadRowError(f"its row has no {', '.join(missing)}, only {', '.join(map(str, row))}")
     return {field.name: _value(field, row[field.name]) for field in fields}
 
 

@@ -1,13 +1,13 @@
 """Python objects with rows by number, such as a `torch.utils.data.Dataset`: `module:attribute`.
 
-The attribute is the object, or a class or function that gives it when it is called without
-arguments. Its module is found in the working directory or where Python looks. It is code of the
-user's own, imported by the packing process and by each worker.
+The attribute is the object, or a class or function that returns it when called without arguments.
+Its module is searched in the working directory and in Python's path. It is the user's own code,
+imported by the packing process and by each worker.
 
-A row is a dict, or (picture, label). Fields are those that the object declares as `fields` (made by
-`stoker.dataset.schema`), or what the first row shows; names of classes come from its `classes`.
-Rows must be the same each time they are asked for. What the data is cannot be seen from here, so
-finished work is kept for a later run only if the object declares a `fingerprint`, a text.
+A row is a dict, or (image, label). The fields are those that the object declares as `fields` (made
+by `stoker.dataset.schema`), or those of the first row; names of classes come from its `classes`. A
+row must be the same each time it is read. Changes of the data cannot be detected here, so finished
+work is kept for a later run only if the object declares a `fingerprint`, which is text.
 """
 
 import re
@@ -36,7 +36,7 @@ _NUMBER_BYTES = 8
 
 
 def is_object(source: Path) -> bool:
-    """Tell whether this is written as `module:attribute`."""
+    """Whether this has the form `module:attribute`."""
     return _NAME.fullmatch(str(source)) is not None and not source.exists()
 
 
@@ -45,11 +45,11 @@ def scan_objects(source: Path, request: Request) -> Scan:
 
     Args:
         source: `module:attribute`.
-        request: its fields are name -> KIND of `sources.declare`, where the first row misleads.
+        request: its fields are name -> KIND of `sources.declare`, to override the first row.
 
     Raises:
-        UsageError: it cannot be imported, has no rows by number, gives another row each time, or
-            its fields cannot be told.
+        UsageError: it cannot be imported, has no rows by number, returns different rows each time,
+            or its fields cannot be determined.
     """
     name, folder = str(source), Path.cwd()
     if _NAME.fullmatch(name) is None:
@@ -63,7 +63,7 @@ def scan_objects(source: Path, request: Request) -> Scan:
     try:
         first = row_of(found, 0)
     except BadRowError as error:
-        raise UsageError(f"{name}[0]: {error}; its fields are told from it") from None
+        raise UsageError(f"{name}[0]: {error}; it is needed for the fields") from None
     fields = fields_of(name, found, first, request.fields)
     _check_same(name, found, fields)
     items = ObjectItems(name, len(found), sum(_size_bytes(value) for value in first.values()))
@@ -80,7 +80,7 @@ class ObjectItems(LazyItems):
     """The rows of an object."""
 
     def __init__(self, name: str, rows: int, row_bytes: int) -> None:
-        """Take its name, how many rows it has, and about how large each is."""
+        """Take its name, its number of rows, and their approximate size."""
         super().__init__([rows])
         self._name, self._row_bytes = name, row_bytes
 
@@ -90,7 +90,7 @@ class ObjectItems(LazyItems):
 
 
 def _check_same(name: str, found: Any, fields: tuple[schema.Field, ...]) -> None:
-    """Refuse an object that gives another first row each time; what else is wrong comes later."""
+    """Raise for an object whose first row differs each time; other faults are found later."""
     try:
         one, two = (
             make_cells(fields, as_fields(row_of(found, 0), fields), Scratches()) for _ in range(2)
@@ -100,8 +100,8 @@ def _check_same(name: str, found: Any, fields: tuple[schema.Field, ...]) -> None
     for field in fields:
         if one[field.name].data != two[field.name].data:
             raise UsageError(
-                f"{name}[0]: its {field.name!r} is another one each time it is asked for; leave "
-                "what is random to the pipeline"
+                f"{name}[0]: its {field.name!r} differs each time it is read; leave randomness to "
+                "the pipeline"
             )
 
 

@@ -1,9 +1,9 @@
-"""Parallel folders: images/, masks/ and other folders of pictures that belong together by name.
+"""Parallel folders: images/, masks/ and other folders of images that belong together by name.
 
-Partners have the same path below their folder, suffix aside: images/a/1.jpg and masks/a/1.png. The
-field is named as the folder, without a plural's s. A folder is of masks if its name says so, else
-of images; `kinds` overrides that. If the pictures of images/ lie in sub-folders, these are their
-classes.
+Partners have the same path below their folder, except for the suffix: images/a/1.jpg and
+masks/a/1.png. The field is named like the folder, without a plural s. A folder is of masks if its
+name suggests it, otherwise of images; `kinds` overrides that. If the files of images/ are in
+sub-folders, these are their classes.
 """
 
 import re
@@ -24,7 +24,7 @@ _MASKS = re.compile(r"(^|[_-])(masks?|labels?|annotations?|segmentations?|gt)($|
 
 
 def has_images_folder(source: Path) -> bool:
-    """Tell whether this looks like parallel folders."""
+    """Whether this looks like parallel folders."""
     return any((source / name).is_dir() for name in FIRST)
 
 
@@ -33,7 +33,7 @@ def scan_parallel(source: Path, request: Request) -> Scan:
 
     Args:
         source: the folder that holds them.
-        request: its fields are folder name -> "image" or "mask", where the name does not say it.
+        request: its fields are folder name -> "image" or "mask", to override the name.
 
     Raises:
         UsageError: there is no images/, a named folder does not exist, or two give one field.
@@ -44,21 +44,21 @@ def scan_parallel(source: Path, request: Request) -> Scan:
     trees: dict[str, list[SourceFile]] = {}
     for entry in list_folder(source):
         if not entry.is_dir():
-            ignored["files beside the folders"] += 1
+            ignored["files next to the folders"] += 1
             continue
         files = walk(source, entry.name, ignored)
         if files:
             trees[entry.name] = files
         else:
-            ignored[f"{entry.name}/ (no picture in it)"] += 1
+            ignored[f"{entry.name}/ (no image in it)"] += 1
     first = next((name for name in FIRST if name in trees), None)
     if first is None:
         raise UsageError(
-            f"{source}: expected a folder images/ with pictures, got "
-            f"{', '.join(f'{name}/' for name in trees) or 'no folder of pictures'}"
+            f"{source}: expected a folder images/ with images, got "
+            f"{', '.join(f'{name}/' for name in trees) or 'no folder of images'}"
         )
     for name in kinds.keys() - trees.keys():
-        raise UsageError(f"{source} has no folder {name}/ with pictures; got --field {name}=...")
+        raise UsageError(f"{source} has no folder {name}/ with images; got --field {name}=...")
     order = [first, *(name for name in trees if name != first)]
     scan = Scan("parallel", source, _fields(order, kinds), [], ignored=ignored)
     scan.items = _match([(name, trees[name]) for name in order], scan, request.classes)
@@ -86,7 +86,7 @@ def _fields(folders: list[str], kinds: Mapping[str, str]) -> tuple[schema.Field,
 def _match(
     trees: list[tuple[str, list[SourceFile]]], scan: Scan, given: tuple[str, ...]
 ) -> list[Item]:
-    """Return items of files of one stem; files left over are put on the scan's bad list."""
+    """Return items of files with the same stem; files without partners become bad."""
     by_stem = [_stems(folder, files, scan) for folder, files in trees]
     folders = [folder for folder, _ in trees]
     stems = sorted(set().union(*by_stem), key=lambda stem: stem.split("/"))
@@ -110,7 +110,7 @@ def _match(
     items: list[Item] = []
     for stem, partners in whole:
         if classes and "/" not in stem:
-            reason = "it lies in no class folder, but others do; move it into one"
+            reason = "it is not in a class folder, but others are; move it into one"
             scan.bad.append((partners[0].path, reason))
         else:
             label = (numbers[stem.split("/", 1)[0]],) if classes else ()

@@ -1,4 +1,4 @@
-"""Reads rows of Arrow and Parquet files: a value for each field, from the column of its name."""
+"""Read rows of Arrow and Parquet files: a value per field, from the column of its name."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ class RowReader:
     """Reads items that are a `Record` each; see `readers.Reader`."""
 
     def __init__(self, recipe: Recipe) -> None:
-        """Read by a recipe; one file is open at a time, as rows come file by file."""
+        """Prepare for a recipe; one file is open at a time, because rows come file by file."""
         self._root, self._containers = Path(recipe.source), recipe.containers
         self._fields = recipe.schema.fields
         self._number = -1
@@ -54,12 +54,14 @@ class RowReader:
         return values
 
     def locate(self, item: Item) -> dict[str, Value | Extract]:
-        """Return for each field where it lies, or its value; see `readers.Locator`."""
+        """Return for each field the place of its value, or the value; see `readers.Locator`."""
         (place,) = item.places
         assert isinstance(place, Record)
         table = self._open_item(item, place)
         if not isinstance(table, ArrowTable):
-            raise BadItemError(item.name, "Parquet has to be decoded, so it is not read in place")
+            raise BadItemError(
+                item.name, "Parquet must be decoded, so it cannot be read in place; pack it"
+            )
         batch, row = table.row(place.number)
         located: dict[str, Value | Extract] = {}
         for field in self._fields:
@@ -75,13 +77,13 @@ class RowReader:
         return located
 
     def extract(self, place: Extract) -> bytes:
-        """Return what lies at a place; see `readers.Locator`."""
+        """Return the bytes at a place; see `readers.Locator`."""
         table = self._open(place.container)
         assert isinstance(table, ArrowTable)
         return table.data(place.offset, place.size_bytes)
 
     def close(self) -> None:
-        """Close the file that is open."""
+        """Close the open file."""
         if self._table is not None:
             self._table.close()
         self._table, self._number = None, -1
@@ -115,7 +117,7 @@ def value_of(field: Field, column: Any, row: int) -> Value:
     """Return the value of a row of a pyarrow array.
 
     Raises:
-        CodecError: it is null, or lists in it have other lengths than the field says.
+        CodecError: it is null, or lists in it have the wrong lengths.
     """
     if field.is_picture or field.kind == "bytes":
         return bytes(_bytes_of(column, row))
@@ -130,7 +132,7 @@ def buffer_of(field: Field, column: Any, row: int) -> Any:
     """Return the pyarrow buffer that holds the value of a row, and nothing else.
 
     Raises:
-        CodecError: as by `value_of`, or the value is not stored as it is used.
+        CodecError: as in `value_of`, or the value is not stored as it is used.
     """
     if field.kind != "array":
         return _bytes_of(column, row)
@@ -139,7 +141,7 @@ def buffer_of(field: Field, column: Any, row: int) -> Any:
     found = dtype_of(numbers.type)
     if not fits or found != field.dtype or field.dtype == "bool":  # Arrow packs bools into bits
         raise CodecError(
-            f"expected {field.dtype} {field.shape} as it lies, got {numbers.type} {sides}"
+            f"expected {field.dtype} {field.shape} as stored, got {numbers.type} {sides}"
         )
     width = np.dtype(field.dtype).itemsize
     return numbers.buffers()[1].slice(numbers.offset * width, len(numbers) * width)
@@ -148,18 +150,18 @@ def buffer_of(field: Field, column: Any, row: int) -> Any:
 def _cell(column: Any, row: int) -> Any:
     cell = column[row]
     if not cell.is_valid:
-        raise CodecError("it is null, but a dataset has a value for every sample")
+        raise CodecError("expected a value, because a dataset has one for every sample, got null")
     return cell
 
 
 def _bytes_of(column: Any, row: int) -> Any:
-    """Return the part of a column's own buffer that a row's bytes are; a scalar would copy it."""
+    """Return a row's bytes as a part of the column's buffer; a scalar would be a copy."""
     cell = _cell(column, row)
     if is_picture(column.type):
         if not cell["bytes"].is_valid:
             raise CodecError(
-                f"its picture lies in another file ({cell['path'].as_py()}); store it in the rows, "
-                "as the package datasets does by `embed_table_storage`"
+                f"its image is in another file ({cell['path'].as_py()}); store it in the rows, "
+                "for example with `embed_table_storage` of the package datasets"
             )
         column = column.field("bytes")
     _, offsets, data = column.buffers()
@@ -170,7 +172,7 @@ def _bytes_of(column: Any, row: int) -> Any:
 
 
 def _numbers_of(values: Any, field: Field) -> tuple[Any, list[int]]:
-    """Return the numbers in lists in lists, one after the other, and the lengths of the lists."""
+    """Return the numbers in nested lists, flattened, and the lengths of the lists."""
     sides = [len(values)]
     for _ in field.shape[1:]:
         lengths = {len(part) for part in values} or {0}

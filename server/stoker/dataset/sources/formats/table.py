@@ -1,10 +1,10 @@
-"""CSV and Parquet files with a row for each sample: paths of pictures, labels, numbers, texts.
+"""CSV and Parquet files with a row per sample: paths of images, labels, numbers, text.
 
-What a column is: as `--field COLUMN=KIND` says; else, for a column whose name says that it holds a
-picture, a mask or a label, and whose values can be such, that; else as the types of Parquet say. A
-column of a CSV is int64 or float64 if all its values are such, else text. Paths are relative to the
-file, or to `--images`. The order of rows is that of the file. Labels that are text become classes
-in alphabetical order.
+The kind of a column is that of `--field COLUMN=KIND`. Without it, a column whose name suggests an
+image, a mask or a label, and whose values fit, becomes that; other columns get their type in
+Parquet. A column of a CSV is int64 or float64 if all its values are, otherwise text. Paths are
+relative to the file, or to `--images`. The order of rows is that of the file. Labels that are text
+become classes in alphabetical order.
 """
 
 import re
@@ -36,19 +36,19 @@ _VALUE_BYTES = 8
 
 
 def is_table(source: Path) -> bool:
-    """Tell whether this is a CSV or Parquet file, by its suffix."""
+    """Whether this is a CSV or Parquet file, by its suffix."""
     return source.is_file() and source.suffix.lower() in CSV | PARQUET
 
 
 def scan_table(source: Path, request: Request) -> Scan:
-    """Scan a CSV or Parquet file with a row for each sample.
+    """Scan a CSV or Parquet file with a row per sample.
 
     Args:
         source: the file.
         request: its fields are column -> KIND, see `stoker.dataset.sources.common.declare`.
 
     Raises:
-        UsageError: it cannot be read, or its columns cannot be fields.
+        UsageError: it cannot be read, or its columns cannot become fields.
     """
     table = read_table(source)
     for name in request.fields.keys() - table.columns.keys():
@@ -66,7 +66,7 @@ def scan_table(source: Path, request: Request) -> Scan:
 
 @dataclass(frozen=True)
 class _Column:
-    """A column that becomes a field: its place in a row, and what turns a value into a place."""
+    """A column that becomes a field: its index in a row, and a function from value to place."""
 
     index: int
     name: str
@@ -107,8 +107,8 @@ def _columns(table: Table, request: Request, root: Path) -> list[_Column]:
             continue
         if kind.startswith("unknown"):
             raise UsageError(
-                f"column {name!r} is of type {kind.split(' ', 1)[1]}, which is no kind of field; "
-                f"leave it out by --field {name}={IGNORE}"
+                f"column {name!r} has type {kind.split(' ', 1)[1]}, which cannot be a field; "
+                f"leave it out with --field {name}={IGNORE}"
             )
         known = _KNOWN.get(_stem(name))
         field = declare(
@@ -117,7 +117,7 @@ def _columns(table: Table, request: Request, root: Path) -> list[_Column]:
         if field.name in columns:
             raise UsageError(
                 f"columns {columns[field.name].name!r} and {name!r} both give the field "
-                f"{field.name!r}; rename one, or leave it out by --field {name}={IGNORE}"
+                f"{field.name!r}; rename one, or leave it out with --field {name}={IGNORE}"
             )
         if field.kind == "label":
             field, place_of = _labels(field, values, request.classes)
@@ -125,7 +125,7 @@ def _columns(table: Table, request: Request, root: Path) -> list[_Column]:
             place_of = _converter(field, kind, typed, root)
         columns[field.name] = _Column(index, name, field, place_of)
     if not columns:
-        raise UsageError("no column is left to be a field; leave fewer out")
+        raise UsageError("no column is left as a field; ignore fewer of them")
     return list(columns.values())
 
 
@@ -135,7 +135,7 @@ def _stem(name: str) -> str:
 
 
 def _guess(name: str, typed: str, values: list[Any]) -> str:
-    """Return the KIND of a column of which nothing was said."""
+    """Return the KIND of a column without a declared one."""
     known = _KNOWN.get(_stem(name))
     texts = typed in ("", TEXT)
     if known in ("image", "mask"):
@@ -159,7 +159,7 @@ def _is_float(text: str) -> bool:
 
 
 def _converter(field: Field, kind: str, typed: str, root: Path) -> Callable[[Any], ValueSource]:
-    """Return what turns a value into a place."""
+    """Return a function from a value to a place."""
     if field.is_picture:
         return lambda value: WholeFile(look_at(root / str(value), str(value)))
     if kind == TEXT:
@@ -167,14 +167,14 @@ def _converter(field: Field, kind: str, typed: str, root: Path) -> Callable[[Any
     if typed:
         return Given
     if field.shape:
-        raise UsageError(f"a CSV has no column of arrays, got {field.name}={kind}")
+        raise UsageError(f"expected a kind without a shape for a CSV, got {field.name}={kind}")
     return lambda value: Given(_number(field.dtype, value))
 
 
 def _labels(
     field: Field, values: list[Any], given: tuple[str, ...]
 ) -> tuple[Field, Callable[[Any], ValueSource]]:
-    """Return a field of labels, with classes if it has any, and what turns a value into a place."""
+    """Return a label field, with classes if it has any, and a function from value to place."""
     if not given and all(_INTEGER.fullmatch(str(value)) for value in values):
         return field, lambda value: Given(int(value))
     classes = order_classes(map(str, values), given)
@@ -183,10 +183,10 @@ def _labels(
 
 
 def _number(dtype: str, text: str) -> float | int | bool:
-    """Return a number of a CSV.
+    """Parse a number of a CSV.
 
     Raises:
-        ValueError, KeyError: it is no such number.
+        ValueError, KeyError: the text is not such a number.
     """
     if dtype == "bool":
         return _BOOLEANS[text.lower()]

@@ -1,7 +1,7 @@
-"""CSV and Parquet files as columns of values, with the line or row that each came from.
+"""CSV and Parquet files as columns of values, with the line or row number of each value.
 
 CSV: UTF-8, a header, commas (tabs in a .tsv), quotes as in RFC 4180; every value is text. Parquet:
-values as their types say, read in batches. Both are held as a whole: about 100 bytes a value.
+typed values, read in batches. Both are kept in memory as a whole: about 100 bytes per value.
 """
 
 import csv
@@ -24,11 +24,11 @@ class Table:
     """Rows of a file.
 
     Attributes:
-        unit: what `places` count: "line" or "row".
-        columns: name -> KIND as its type says (`declare`); "" where all values are text of a CSV.
-        places: the line or row of each row, from 1.
-        rows: the values, one for each column.
-        bad: (place, reason) of rows that have too few or too many values.
+        unit: the unit of `places`: "line" or "row".
+        columns: name -> KIND by its type (`declare`); "" for a CSV, where all values are text.
+        places: the line or row number of each row, from 1.
+        rows: the values, one per column.
+        bad: (place, reason) of rows with too few or too many values.
     """
 
     unit: str
@@ -42,7 +42,7 @@ def read_table(path: Path) -> Table:
     """Read a CSV or Parquet file.
 
     Raises:
-        UsageError: it cannot be read, is not of that form, or its header cannot be.
+        UsageError: it cannot be read, has another form, or an invalid header.
     """
     try:
         if path.stat().st_size > MAX_BYTES:
@@ -81,10 +81,10 @@ def _read_csv(path: Path) -> Table:
 
 def _header(path: Path, names: list[str], separator: str) -> dict[str, str]:
     if not names or not all(names):
-        raise UsageError(f"{path}: expected a header with a name for each column, got {names}")
+        raise UsageError(f"{path}: expected a header with a name per column, got {names}")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise UsageError(f"{path}: two columns are called {twice!r}; rename one")
+        raise UsageError(f"{path}: two columns are named {twice!r}; rename one")
     other = next((mark for mark in ";\t," if mark != separator and mark in names[0]), None)
     if len(names) == 1 and other is not None:
         raise UsageError(
@@ -103,14 +103,14 @@ def _read_parquet(path: Path) -> Table:
             schema = file.schema_arrow
             table = Table("row", {one.name: _kind(path, one, pa) for one in schema})
             if len(table.columns) < len(schema):
-                raise UsageError(f"{path}: two columns have one name; rename one")
+                raise UsageError(f"{path}: two columns have the same name; rename one")
             for batch in file.iter_batches(_BATCH_ROWS):
                 values = (column.to_pylist() for column in batch.columns)
                 table.rows += map(list, zip(*values, strict=True))
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # the system's, not what pyarrow says of the file's content
-        raise UsageError(f"{path} is no Parquet file, or is damaged: {error}") from None
+            raise  # an error of the system, not about the file's content
+        raise UsageError(f"{path} is not a Parquet file, or is damaged: {error}") from None
     table.places = list(range(1, len(table.rows) + 1))
     return table
 
@@ -133,7 +133,7 @@ def _kind(path: Path, column: Any, pa: Any) -> str:
 
 
 def _sides(kind: Any, pa: Any) -> Iterator[str]:
-    """Yield the sides of nested lists: numbers where they are fixed, else a question mark."""
+    """Yield the sides of nested lists: a number if fixed, otherwise a question mark."""
     while True:
         if pa.types.is_fixed_size_list(kind):
             yield str(kind.list_size)

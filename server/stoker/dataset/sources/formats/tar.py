@@ -1,13 +1,13 @@
-"""Where the members of a tar archive lie, read from its headers alone.
+"""The places of the members of a tar archive, read from its headers alone.
 
-Every header is 512 bytes; the data behind it is stepped over, never read. Understood are plain
-files under names of the old, ustar, GNU (long names) and pax (path, size) forms. Folders and links
-are passed by, as they hold no data. What would not be one run of bytes (sparse files), and archives
-that are compressed as a whole, are refused by name. Nothing is extracted, and no name of a member
-is ever used as a path.
+Every header is 512 bytes; the data after it is skipped, never read. Supported are regular files
+with names in the old, ustar, GNU (long names) and pax (path, size) forms. Folders and links are
+skipped, because they hold no data. Members that are not one contiguous range of bytes (sparse
+files), and archives that are compressed as a whole, raise an error that names them. Nothing is
+extracted, and the name of a member is never used as a path.
 
-Runs while packing and while a source is indexed to be read in place. Names are bounded, headers are
-believed only if their checksum holds.
+Runs while packing, and while indexing a source that is read in place. Names are bounded, and
+headers are trusted only if their checksum is right.
 
 Source: POSIX.1-2017, pax, "ustar Interchange Format" and "pax Extended Header"; GNU tar manual,
 "Basic Tar Format".
@@ -34,11 +34,11 @@ _COMPRESSED = {
 
 
 class TarError(ValueError):
-    """An archive cannot be read on from a byte; the text says which and why."""
+    """An archive cannot be read beyond some byte; the text says which and why."""
 
 
 class Member(NamedTuple):
-    """A file in an archive: its name, where its data begins, and how long it is, in bytes."""
+    """A file in an archive: its name, and the offset and size of its data in bytes."""
 
     name: str
     offset: int
@@ -49,7 +49,7 @@ def read_members(path: Path) -> Iterator[Member]:
     """Yield the files of an archive in their order.
 
     Raises:
-        TarError: the archive is damaged, cut short, compressed, or holds a sparse file. The members
+        TarError: the archive is damaged, truncated, compressed, or holds a sparse file. The members
             before that place have been yielded.
         OSError: it cannot be read.
     """
@@ -77,12 +77,14 @@ class _Reader:
             if data + size > self._end:
                 raise self._error(
                     f"the member {_name(header)!r} has {size} bytes, but the archive ends after "
-                    f"{self._end - data} of them: it is cut short"
+                    f"{self._end - data} of them: it is truncated"
                 )
             if kind in (_LONG_NAME, _LONG_LINK, _PAX, _PAX_FOR_ALL):
                 self._extend(kind, data, size)
             elif kind == _SPARSE:
-                raise self._error(f"the member {_name(header)!r} is sparse; store it whole")
+                raise self._error(
+                    f"the member {_name(header)!r} is sparse; store it as a regular file"
+                )
             else:
                 name = self._name or _name(header)
                 self._name = self._size = None
@@ -90,7 +92,7 @@ class _Reader:
                     yield Member(name, data, size)
                 elif kind not in _FILES and kind not in _PASSED:
                     raise self._error(
-                        f"the member {name!r} is of the unknown type {kind!r}; store plain files"
+                        f"the member {name!r} has the unknown type {kind!r}; store regular files"
                     )
             self._place = data + -(-size // BLOCK) * BLOCK
 
@@ -104,13 +106,13 @@ class _Reader:
         if self._place == 0:
             for start, name in _COMPRESSED.items():
                 if header.startswith(start):
-                    raise self._error(f"it is compressed by {name}; decompress it first")
+                    raise self._error(f"it is compressed with {name}; decompress it first")
         if len(header) < BLOCK:
-            raise self._error("the archive ends inside a header: it is cut short")
+            raise self._error("the archive ends inside a header: it is truncated")
         if not header.strip(b"\0"):
             return None
         if not _checksum_holds(header):
-            raise self._error("there is no header of a tar, or its checksum does not hold")
+            raise self._error("expected a tar header with a valid checksum")
         return header
 
     def _size_of(self, header: bytes) -> int:
@@ -129,7 +131,7 @@ class _Reader:
             raise self._error(f"expected octal digits as a size, got {field!r}") from None
 
     def _extend(self, kind: bytes, data: int, size: int) -> None:
-        """Read a record that says more about the next member."""
+        """Read a record about the next member."""
         limit = MAX_PAX_BYTES if kind in (_PAX, _PAX_FOR_ALL) else MAX_NAME_BYTES
         if size > limit:
             raise self._error(f"a record about a member has {size} bytes, more than {limit}")
@@ -141,7 +143,7 @@ class _Reader:
 
     def _take(self, records: dict[str, bytes]) -> None:
         if any(name.startswith("GNU.sparse.") for name in records):
-            raise self._error("a member is sparse; store it whole")
+            raise self._error("a member is sparse; store it as a regular file")
         if "path" in records:
             self._name = self._text(records["path"])
         if "size" in records:
@@ -150,7 +152,7 @@ class _Reader:
             self._size = int(records["size"])
 
     def _pax_records(self, text: bytes) -> dict[str, bytes]:
-        """Take apart lines of `length name=value`; the length counts the whole line."""
+        """Parse lines of `length name=value`; the length counts the whole line."""
         records: dict[str, bytes] = {}
         place = 0
         while place < len(text):
@@ -183,7 +185,7 @@ def _name(header: bytes) -> str:
 
 
 def _checksum_holds(header: bytes) -> bool:
-    """Compare the sum of all bytes, the checksum's own taken as spaces."""
+    """Compare the sum of all bytes, with the checksum's own bytes as spaces."""
     digits = header[148:156].strip(b"\0 ")
     if not digits or digits.strip(b"01234567"):
         return False

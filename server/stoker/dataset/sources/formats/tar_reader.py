@@ -1,4 +1,4 @@
-"""Reads the samples of WebDataset tars: the bytes of each member, as its field's kind has them."""
+"""Read the samples of WebDataset tars: the bytes of each member, converted by kind."""
 
 import contextlib
 
@@ -25,7 +25,7 @@ class TarReader(FileReader):
     """Reads items whose places are the members of tars; see `readers.Reader`."""
 
     def locate(self, item: Item) -> dict[str, Value | Extract]:
-        """Return for each field where it lies, or its value."""
+        """Return for each field the place of its value, or the value itself."""
         located: dict[str, Value | Extract] = {}
         for field, place in zip(self._fields, item.places, strict=True):
             assert isinstance(place, Extract)
@@ -55,7 +55,7 @@ class TarReader(FileReader):
 
 
 def _array_place(field: Field, place: Extract, header: NpyHeader) -> Extract:
-    """Return where the numbers of an array lie, which must be as the field has them."""
+    """Return the place of the elements of an array, which must match the field."""
     found = header.dtype.name, len(header.shape), header.shape[1:], header.fortran_order
     if found != (field.dtype, len(field.shape), field.shape[1:], False):
         raise CodecError(
@@ -64,7 +64,7 @@ def _array_place(field: Field, place: Extract, header: NpyHeader) -> Extract:
         )
     fits = field.shape[0] in (None, header.shape[0])
     if not fits or header.offset + header.size_bytes != place.size_bytes:
-        raise CodecError(f"expected shape {field.shape} and no more, got {header.shape}")
+        raise CodecError(f"expected shape {field.shape} and no more data, got {header.shape}")
     if header.dtype.byteorder == ">":
         raise CodecError("its numbers are big-endian, so it cannot be read in place; pack it")
     return Extract(place.container, place.offset + header.offset, header.size_bytes)
@@ -80,9 +80,9 @@ def _value(field: Field, data: Value) -> Value:
 
 
 def _number(data: bytes, dtype: str) -> int | float:
-    """Read a number that was written as text."""
+    """Parse a number that was stored as text."""
     whole = np.dtype(dtype).kind in "iu"
-    what = "a whole number" if whole else "a number"
+    what = "an integer" if whole else "a number"
     with contextlib.suppress(ValueError):
         text = data.decode("ascii").strip()
         if len(data) <= _MAX_DIGITS:

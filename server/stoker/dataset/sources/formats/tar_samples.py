@@ -1,6 +1,7 @@
-"""The samples of one WebDataset tar: keys in order, and where the members of each lie.
+"""The samples of one WebDataset tar: keys in order, and the places of the members of each.
 
-Columns of numbers, not objects: 16 bytes a member, and the key. Built from headers alone.
+They are kept as columns of numbers, not objects: 16 bytes per member, and the key. Built from
+headers alone.
 """
 
 from array import array
@@ -15,14 +16,14 @@ _MAX_EXTENSIONS = MAX_FIELDS
 
 
 class Part:
-    """The members of one extension: offset and size of each sample's, -1 where it has none."""
+    """The members with one extension: offset and size per sample, -1 if it has none."""
 
     def __init__(self) -> None:
         self.offsets = array("q")
         self.sizes = array("q")
 
     def put(self, sample: int, offset: int, size_bytes: int) -> bool:
-        """Note a sample's member; False if it has one already."""
+        """Add a sample's member; False if it already has one."""
         self.grow(sample + 1)
         if self.offsets[sample] >= 0:
             return False
@@ -30,19 +31,19 @@ class Part:
         return True
 
     def grow(self, samples: int) -> None:
-        """Make room for so many samples."""
+        """Make room for this many samples."""
         missing = [-1] * (samples - len(self.offsets))
         self.offsets.extend(missing)
         self.sizes.extend(missing)
 
 
 class TarSamples:
-    """What one tar holds.
+    """The content of one tar.
 
     Attributes:
-        keys: of its samples, in order.
+        keys: keys of its samples, in order.
         parts: extension, in lower case -> its members.
-        faults: sample -> why it cannot be one.
+        faults: sample -> why it is invalid.
         broken: why the archive could not be read to its end; empty if it could.
         ignored: members that belong to no sample, with counts.
     """
@@ -64,7 +65,7 @@ class TarSamples:
             for member in read_members(path):
                 self._add(member.name, member.offset, member.size_bytes)
         except TarError as error:
-            self.broken = f"{error}; what lies behind it is lost"
+            self.broken = f"{error}; everything after it is lost"
         except OSError as error:
             self.broken = f"it cannot be read: {error.strerror}"
         self._seen.clear()
@@ -81,8 +82,8 @@ class TarSamples:
         if not self.keys or self.keys[-1] != key:
             if key in self._seen:
                 self.faults[len(self.keys)] = (
-                    f"its key was there before, ahead of other samples (again at byte {offset}); "
-                    "members of a sample must lie side by side"
+                    f"its key occurred before, ahead of other samples (again at byte {offset}); "
+                    "members of a sample must be adjacent"
                 )
             self._seen.add(key)
             self.keys.append(key)
@@ -90,7 +91,8 @@ class TarSamples:
         if extension not in self.parts and len(self.parts) >= _MAX_EXTENSIONS:
             raise UsageError(
                 f"{self._path} has more than {_MAX_EXTENSIONS} extensions, the last .{extension}; "
-                "an extension is all behind the first dot of a name, so keys must hold no dot"
+                "an extension is everything after the first dot of a name, so keys must have no "
+                "dots"
             )
         part = self.parts.setdefault(extension, Part())
         if not part.put(sample, offset, size_bytes):

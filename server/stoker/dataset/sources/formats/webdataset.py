@@ -1,15 +1,15 @@
-"""WebDataset: tars whose members are the parts of samples, told apart by their names.
+"""WebDataset: tar files whose members are the parts of samples, distinguished by their names.
 
-The **key** of a member is its path up to the first dot of its last part, its **extension** what
-follows that dot; members of one key that lie side by side are one sample. The extension says what a
-part is: a picture's suffix an image, or a mask if a word of it says so (`seg.png`); `cls` the
-label; `id` and `index` whole numbers; `npy` an array; anything else bytes, as they are. The field
-is named by what stands before the suffix (`seg.png` gives `seg`), else `image`, `mask`, `label`, or
-as the extension. `--field EXT=KIND` says it otherwise (`sources.declare`), `EXT=ignore` leaves a
-part out.
+The **key** of a member is its path up to the first dot of its last part, its **extension** is
+everything after that dot; adjacent members with one key are one sample. The extension decides the
+kind of a part: with an image suffix an image, or a mask if a word in it suggests that (`seg.png`);
+`cls` is the label; `id` and `index` are integers; `npy` is an array; anything else is unchanged
+bytes. The field is named by the part before the suffix (`seg.png` gives `seg`), otherwise `image`,
+`mask`, `label`, or like the extension. `--field EXT=KIND` overrides that (`sources.declare`),
+`EXT=ignore` leaves a part out.
 
-Scanning reads the headers of tars and of arrays, nothing else. Order: tars by path, samples as they
-lie. A sample that lacks a part that others have is bad.
+Scanning reads only the headers of tar files and of arrays. Order: tar files by path, samples as
+stored. A sample that lacks a part that others have is bad.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ _ORDER = {"image": 0, "mask": 1, "label": 2}
 
 
 def is_webdataset(source: Path) -> bool:
-    """Tell whether this looks like tars of samples."""
+    """Whether this looks like tars of samples."""
     if source.is_dir():
         return any(source.glob(f"*{SUFFIX}"))
     return source.name.endswith(SUFFIX)
@@ -58,8 +58,8 @@ def scan_webdataset(source: Path, request: Request) -> Scan:
         request: its fields are extension -> kind.
 
     Raises:
-        UsageError: there is no tar, no sample that can be read, two extensions give one field, or a
-            kind is none.
+        UsageError: there is no tar file, no readable sample, two extensions give one field, or a
+            kind is invalid.
     """
     root, files = webdataset_files(source)
     if not request.asked:
@@ -69,7 +69,7 @@ def scan_webdataset(source: Path, request: Request) -> Scan:
     bad = [(name, tar.broken) for name, tar in zip(names, tars, strict=True) if tar.broken]
     if bad and not any(tar.parts for tar in tars):
         broken = "\n".join(f"  {name}: {reason}" for name, reason in bad)
-        raise UsageError(f"{source} holds no sample that can be read:\n{broken}")
+        raise UsageError(f"{source} has no readable sample:\n{broken}")
     groups = _groups(str(source), {name for tar in tars for name in tar.parts}, request.fields)
     items = TarItems(tars, names, groups, bad)
     fields = tuple(_field(group, items.headers(place, root)) for place, group in enumerate(groups))
@@ -92,13 +92,13 @@ def webdataset_files(source: Path) -> tuple[Path, list[SourceFile]]:
     """Return the folder that paths are relative to, and the tars of a source, in order.
 
     Raises:
-        UsageError: there is no tar.
+        UsageError: there is no tar file.
     """
     return find_files(str(source), (SUFFIX,))
 
 
 class TarGroup(NamedTuple):
-    """A field: its name, its KIND (or NPY), and the extensions of which each sample has one."""
+    """A field: its name, its KIND (or NPY), and its extensions; each sample has one of them."""
 
     name: str
     kind: str
@@ -115,7 +115,7 @@ class TarItems(LazyItems):
         groups: Sequence[TarGroup],
         bad: list[tuple[str, str]],
     ) -> None:
-        """Find the good samples; `bad` gets (name, reason) of all others."""
+        """Find the good samples; adds (name, reason) of all others to `bad`."""
         self._tars, self._names = tars, names
         self._columns = [_columns(tar, groups) for tar in tars]
         self._samples: list[np.ndarray] = []
@@ -138,14 +138,14 @@ class TarItems(LazyItems):
         return Item(name, sum(place.size_bytes for place in places), places)
 
     def headers(self, place: int, root: Path) -> Iterator[NpyHeader]:
-        """Yield the headers of the arrays of one field, those that can be read."""
+        """Yield the readable headers of the arrays of one field."""
         for name, samples, columns in zip(self._names, self._samples, self._columns, strict=True):
             descriptor = os.open(root / name, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 for sample in samples.tolist():
                     offset, size = columns[place].offsets[sample], columns[place].sizes[sample]
                     data = os.pread(descriptor, min(int(size), HEADER_BYTES), int(offset))
-                    with contextlib.suppress(CodecError):  # packing says what is wrong with it
+                    with contextlib.suppress(CodecError):  # packing reports the fault
                         yield read_header(data)
             finally:
                 os.close(descriptor)
@@ -153,7 +153,7 @@ class TarItems(LazyItems):
 
 @dataclass(frozen=True)
 class _Column:
-    """Where one field of all samples of a tar lies, and how many members it has for each."""
+    """The places of one field in all samples of a tar, and how many members each has."""
 
     offsets: np.ndarray
     sizes: np.ndarray
@@ -180,23 +180,23 @@ def _columns(tar: TarSamples, groups: Sequence[TarGroup]) -> list[_Column]:
 def _faults(
     tar: TarSamples, groups: Sequence[TarGroup], columns: Sequence[_Column]
 ) -> dict[int, str]:
-    """Return why samples are bad, in their order."""
+    """Return the reasons why samples are bad, in order."""
     found: dict[int, str] = {}
     for group, column in zip(groups, columns, strict=True):
         wanted = " or ".join(f".{extension}" for extension in group.extensions)
         for sample in np.flatnonzero(column.members == 0).tolist():
-            found.setdefault(sample, f"it has no member {wanted}, but other samples have")
+            found.setdefault(sample, f"it has no member {wanted}, but other samples do")
         for sample in np.flatnonzero(column.members > 1).tolist():
             found.setdefault(
                 sample,
-                f"it has several members that could be its {group.name} ({wanted}); say what they "
-                f"are, as by --field {group.extensions[-1]}=mask, or =ignore",
+                f"it has several members that could be its {group.name} ({wanted}); declare "
+                f"them, for example with --field {group.extensions[-1]}=mask, or =ignore",
             )
     return dict(sorted((found | tar.faults).items()))
 
 
 def _groups(source: str, extensions: set[str], kinds: Mapping[str, str]) -> list[TarGroup]:
-    """Return the fields, pictures first, then labels, numbers, and all else by name."""
+    """Return the fields: images, masks, labels, then all others by name."""
     for extension in kinds.keys() - extensions:
         raise UsageError(
             f"--field {extension}={kinds[extension]}: {source} has no such extension, only "
@@ -212,12 +212,13 @@ def _groups(source: str, extensions: set[str], kinds: Mapping[str, str]) -> list
         if group[1] and (group[0] != kind or kind not in schema.PICTURES):
             raise UsageError(
                 f"{source}: .{group[1][0]} and .{extension} both give the field {name!r}; leave "
-                f"one out by --field {extension}=ignore"
+                f"one out with --field {extension}=ignore"
             )
         group[1].append(extension)
     if not found:
         raise UsageError(
-            f"{source} holds no sample: no member has a name such as KEY.jpg; check what is in it"
+            f"{source} has no samples: expected members with names such as KEY.jpg; check its "
+            "content"
         )
     groups = [TarGroup(name, kind, tuple(members)) for name, (kind, members) in found.items()]
     return sorted(groups, key=lambda group: (_ORDER.get(group.kind, len(_ORDER)), group.name))
@@ -242,7 +243,7 @@ def _field(group: TarGroup, headers: Iterator[NpyHeader]) -> schema.Field:
 
 
 def _array_field(name: str, headers: Iterator[NpyHeader]) -> schema.Field:
-    """Return a field that fits the first array, and all others that differ in their first side."""
+    """Return a field that fits the first array, and others with another first side."""
     first = next(headers, None)
     if first is None:
         return schema.blob(name)

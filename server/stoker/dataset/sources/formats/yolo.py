@@ -1,8 +1,8 @@
-"""YOLO: a text file of objects for each image, one a line, in parts of width and height.
+"""YOLO: a text file of objects per image, one object per line, relative to width and height.
 
-A line is a class and a box (centre and size), or a class and the corners of an outline, or a class,
-a box and keypoints, as data.yaml's `kpt_shape` says. An image whose file is empty or missing has no
-objects. Boxes stand in the order of lines; outlines give the box round them and, by `--masks`, a
+A line is a class and a box (center and size), or a class and the corners of an outline, or a class,
+a box and keypoints, as in `kpt_shape` of data.yaml. An image whose file is empty or missing has no
+objects. Boxes are in the order of lines. An outline gives its bounding box and, with `--masks`, a
 mask: semantic masks hold the class plus 1, instance masks the number of the box plus 1, larger
 outlines first. Keypoints have the number of the point, its visibility, and that `instance`.
 """
@@ -26,7 +26,7 @@ from stoker.protocol.errors import UsageError
 
 BACKGROUND = "background"
 _SLACK = 1e-3
-"""Parts of a side by which labels of few digits may reach out of it."""
+"""Part of a side by which labels may extend beyond it, because of few digits."""
 _MAX_LABEL_BYTES = 2**24
 _MAX_VALUE = 255
 _OBJECT_BYTES = 64
@@ -37,11 +37,11 @@ def scan_yolo(source: Path, request: Request) -> Scan:
 
     Args:
         source: its folder, or its data.yaml.
-        request: `split` says which part, `masks` what to paint.
+        request: `split` is the part to use, `masks` what to paint.
 
     Raises:
-        UsageError: the images are not found, a split is missing, or masks were asked for that
-            cannot be.
+        UsageError: the images are not found, a split is missing, or the requested masks are
+            impossible.
     """
     layout = find_layout(source, request.split)
     scan = Scan("yolo", layout.root, _fields(layout, request.masks), [], ignored=layout.ignored)
@@ -50,7 +50,7 @@ def scan_yolo(source: Path, request: Request) -> Scan:
     for image in layout.images:
         file = left.pop(label_path(image.path), None)
         if file is None:
-            scan.ignored["images without a file of labels: taken as without objects"] += 1
+            scan.ignored["images without a file of labels: packed without objects"] += 1
         try:
             items.append(reading.item(image, file))
         except ValueError as error:
@@ -70,7 +70,7 @@ def _fields(layout: YoloFolders, masks: str) -> tuple[schema.Field, ...]:
         if masks == "semantic":
             if len(names) > _MAX_VALUE:
                 raise UsageError(f"there are {len(names)} classes, but a mask holds up to "
-                                 f"{_MAX_VALUE}; take --masks instance")  # fmt: skip
+                                 f"{_MAX_VALUE}; use --masks instance")  # fmt: skip
             mask = schema.with_classes(mask, [BACKGROUND, *names])
     fields = [schema.image(), boxes, *([mask] if masks else [])]
     if layout.points:
@@ -81,7 +81,7 @@ def _fields(layout: YoloFolders, masks: str) -> tuple[schema.Field, ...]:
 
 @dataclass
 class _Objects:
-    """The objects of one image, in parts of its width and height, and the lines they stand in."""
+    """The objects of one image, relative to its width and height, and their line numbers."""
 
     lines: list[int] = field(default_factory=list)
     labels: list[int] = field(default_factory=list)
@@ -93,7 +93,7 @@ class _Objects:
 
 
 class _Reading:
-    """Turns label files into items."""
+    """Converts label files to items."""
 
     def __init__(self, layout: YoloFolders, request: Request) -> None:
         self._layout, self._masks, self._clip = layout, request.masks, request.clip
@@ -103,7 +103,7 @@ class _Reading:
         """Return the item of an image.
 
         Raises:
-            ValueError: its labels cannot be.
+            ValueError: its labels are invalid.
         """
         objects = _Objects()
         for number, line in enumerate(self._lines(file), 1):
@@ -138,7 +138,7 @@ class _Reading:
         """Add the object of a line.
 
         Raises:
-            ValueError: it is none.
+            ValueError: it is not an object.
         """
         try:
             numbers = np.array([float(word) for word in words], np.float64)
@@ -163,10 +163,10 @@ class _Reading:
         else:
             raise ValueError(
                 f"expected a class and 4 numbers of a box, or x and y of at least 3 corners, got "
-                f"{len(given)} numbers behind the class"
+                f"{len(given)} numbers after the class"
             )
         if self._masks and not (objects.outlines and objects.outlines[-1]):
-            raise ValueError("it has a box, but no outline of which --masks could make a mask")
+            raise ValueError("expected an outline, from which --masks makes a mask, got only a box")
 
     def _add_points(self, objects: _Objects, given: np.ndarray) -> None:
         assert self._layout.points is not None
@@ -174,7 +174,7 @@ class _Reading:
         if len(given) != 4 + count * width:
             raise ValueError(
                 f"expected a class, 4 numbers of a box and {width} of each of {count} keypoints, "
-                f"got {len(given)} numbers behind the class"
+                f"got {len(given)} numbers after the class"
             )
         objects.corners.append(_corners(given[:4]))
         for number, point in enumerate(given[4:].reshape(count, width).tolist()):
@@ -183,7 +183,7 @@ class _Reading:
                 raise ValueError(f"expected a visibility of 0, 1 or 2, got {visibility}")
             inside = min(point[:2]) >= 0 and max(point[:2]) <= 1
             if visibility and not inside and not self._clip:
-                raise ValueError(f"keypoint {number} at {point[:2]} lies outside of the image; "
+                raise ValueError(f"keypoint {number} at {point[:2]} is outside of the image; "
                                  "repair it, or pass --clip to leave it out")  # fmt: skip
             if visibility and inside:
                 values = (point[:2], number, int(visibility), len(objects.labels))
@@ -191,14 +191,14 @@ class _Reading:
                     column.append(value)
 
     def _tidy(self, objects: _Objects, image: SourceFile) -> np.ndarray:
-        """Clip boxes to the image, and return which are kept."""
+        """Clip boxes to the image, and return which of them are kept."""
         corners = np.array(objects.corners, np.float64).reshape(-1, 4)
         clipped, kept, bad = clip_boxes(corners, (1.0, 1.0), _SLACK, self._clip)
         if bad:
             raise ValueError(
-                f"line {objects.lines[bad[0]]}: its box lies outside of the image, or has a "
+                f"line {objects.lines[bad[0]]}: its box is outside of the image, or has a "
                 f"negative size: {np.round(corners[bad[0]], 6).tolist()} (left, top, right, "
-                "bottom, in parts of the image); repair it, or pass --clip to clip it"
+                "bottom, relative to the image); repair it, or pass --clip to clip it"
             )
         if (clipped != corners).any():
             self.notes.setdefault("boxes moved to the edge of their image", []).append(image.path)
@@ -232,7 +232,7 @@ class _Reading:
 
 
 def _corners(box: np.ndarray) -> list[float]:
-    """Return (left, top, right, bottom) of a centre and a size."""
+    """Return (left, top, right, bottom) of a center and a size."""
     corners: list[float] = np.concatenate([box[:2] - box[2:] / 2, box[:2] + box[2:] / 2]).tolist()
     return corners
 
@@ -243,7 +243,7 @@ def _area(outline: list[float]) -> float:
 
 
 def _points_of(objects: _Objects, kept: np.ndarray) -> Mapping[str, Any]:
-    """Return the keypoints of the objects that are kept."""
+    """Return the keypoints of the kept objects."""
     columns = objects.points
     which = [place for place, number in enumerate(columns["instance"]) if kept[number - 1]]
     chosen = {name: [column[place] for place in which] for name, column in columns.items()}

@@ -1,9 +1,9 @@
-"""Where a YOLO dataset keeps its images and labels, and what its classes are called.
+"""Where a YOLO dataset keeps its images and labels, and the names of its classes.
 
-Known are folders with a data.yaml as Ultralytics and Roboflow write it, and plain images/ beside
-labels/. The labels of an image lie where the last `images` of its path says `labels`, in a .txt.
-Source: https://docs.ultralytics.com/datasets/detect. A data.yaml has at most 1 MiB, and is read by
-PyYAML's safe loader.
+Supported are folders with a data.yaml in the form of Ultralytics and Roboflow, and plain images/
+next to labels/. The path of an image's labels is that of the image with its last `images` replaced
+by `labels`, and the suffix .txt. Source: https://docs.ultralytics.com/datasets/detect. A data.yaml
+has at most 1 MiB, and is read by PyYAML's safe loader.
 """
 
 from collections import Counter
@@ -25,15 +25,15 @@ _LOOKED_AT = 1000
 
 @dataclass(frozen=True)
 class YoloFolders:
-    """A YOLO dataset, one split of it.
+    """One split of a YOLO dataset.
 
     Attributes:
-        root: what paths are relative to.
+        root: the folder that paths are relative to.
         images: the images, in order.
-        labels: the label files that lie beside them, by path.
-        classes: names of the classes, if they are told.
-        points: (number of keypoints of an object, numbers of each: 2, or 3 with visibility), or
-            None.
+        labels: the label files, by path.
+        classes: names of the classes, if known.
+        points: (number of keypoints of an object, numbers per keypoint: 2, or 3 with visibility),
+            or None.
         ignored: what was left out, with counts.
     """
 
@@ -46,7 +46,7 @@ class YoloFolders:
 
 
 def is_yolo(source: Path) -> bool:
-    """Tell whether this is a data.yaml, or a folder with one or with labels/*.txt by images/."""
+    """Whether this is a data.yaml, or a folder with one, or with images/ and labels/*.txt."""
     if source.is_file():
         return source.suffix.lower() in (".yaml", ".yml")
     if _yaml_in(source) is not None:
@@ -66,7 +66,7 @@ def find_layout(source: Path, split: str) -> YoloFolders:
         split: its name in data.yaml, or of the folder in images/; empty if there are no splits.
 
     Raises:
-        UsageError: there is no such split, several of which none was named, or no image.
+        UsageError: there is no such split, no split was named of several, or there are no images.
     """
     described = source if source.is_file() else _yaml_in(source)
     data = {} if described is None else _read_yaml(described)
@@ -77,7 +77,7 @@ def find_layout(source: Path, split: str) -> YoloFolders:
     ignored: Counter[str] = Counter()
     images = [file for folder in folders for file in walk(root, folder, ignored)]
     if not images:
-        raise UsageError(f"{source} holds no picture in {', '.join(folders)}; check the path")
+        raise UsageError(f"{source} has no image in {', '.join(folders)}; check the path")
     labels = {}
     for folder in folders:
         for path in sorted((root / _labels_of(folder)).rglob("*.txt")):
@@ -88,7 +88,7 @@ def find_layout(source: Path, split: str) -> YoloFolders:
 
 
 def label_path(image: str) -> str:
-    """Return where the labels of an image lie."""
+    """Return the path of the labels of an image."""
     folder = _labels_of(str(PurePosixPath(image).parent))
     return str(PurePosixPath(folder) / f"{PurePosixPath(image).stem}.txt")
 
@@ -110,12 +110,14 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         with open(path, "rb") as file:
             text = file.read(_MAX_YAML_BYTES + 1)
         if len(text) > _MAX_YAML_BYTES:
-            raise UsageError(f"{path} is larger than {_MAX_YAML_BYTES} bytes: no data.yaml")
+            raise UsageError(
+                f"{path} is larger than {_MAX_YAML_BYTES} bytes, so it cannot be a data.yaml"
+            )
         data = yaml.safe_load(text)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}; check the path") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise UsageError(f"{path} is no YAML: {error}") from None
+        raise UsageError(f"{path}: expected YAML: {error}") from None
     if not isinstance(data, dict):
         raise UsageError(f"{path}: expected names of splits and classes, got {type(data).__name__}")
     return data
@@ -141,14 +143,14 @@ def _split_folders(root: Path) -> dict[str, Any]:
 
 
 def _folder(root: Path, name: Any) -> str:
-    """Return a folder of images that data.yaml names; Roboflow's `../` means the file's own."""
+    """Return a folder of images from data.yaml; Roboflow's `../` means the file's own folder."""
     for text in (str(name), str(name).removeprefix("../")):
         place = root / text
         if place.is_dir():
             plain = Path(text) if not Path(text).is_absolute() else place
             return str(PurePosixPath(plain))
-    raise UsageError(f"{root / str(name)}, the images that data.yaml names, is no folder; lists of "
-                     "files and archives are not read: correct the path")  # fmt: skip
+    raise UsageError(f"{root / str(name)}: expected a folder of images, from data.yaml; lists of "
+                     "files and archives are not supported: correct the path")  # fmt: skip
 
 
 def _classes(root: Path, data: dict[str, Any]) -> tuple[str, ...] | None:

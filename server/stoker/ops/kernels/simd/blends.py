@@ -1,7 +1,7 @@
 """Levels blended with a constant, 64 at a time: the twin of `color.blend_levels`.
 
-What becomes of a level depends on it alone, so where tables are held in registers all 256 levels
-are blended first, and the image is looked up in them; elsewhere every level is blended in lanes of
+The result for a level depends only on the level, so if tables are kept in registers, all 256 levels
+are blended first, and the image is looked up in them; otherwise every level is blended in lanes of
 int32. Nothing is checked here: the caller stays inside of the image.
 """
 
@@ -36,7 +36,7 @@ def _blended(builder: Any, levels: Any, factor: Any, rest: Any) -> Any:
 
 
 def _by_table(builder: Any, factor: Any, rest: Any) -> Any:
-    """Return what blends 64 levels: a look-up."""
+    """Return the function that blends 64 levels: a look-up."""
     wide = ir.VectorType(I32, LANES)
     quarters = [ir.Constant(wide, [LANES * q + n for n in range(LANES)]) for q in range(4)]
     rests = splat(builder, rest, LANES)
@@ -45,7 +45,7 @@ def _by_table(builder: Any, factor: Any, rest: Any) -> Any:
 
 
 def _by_sums(builder: Any, factor: Any, rest: Any) -> Any:
-    """Return what blends 64 levels: arithmetic."""
+    """Return the function that blends 64 levels: arithmetic."""
     rests, wide = splat(builder, rest, LANES), ir.VectorType(I32, LANES)
     return lambda levels: _blended(builder, builder.zext(levels, wide), factor, rests)
 

@@ -1,7 +1,7 @@
 """Blocks of pixels turned in registers: the twins of `stoker.ops.kernels.blocks`.
 
-A block of n by n elements is transposed by log2(n) rounds, each of which interleaves the lanes of
-register i with those of register i + n / 2. Pixels of three bytes travel in lanes of four.
+A block of n by n elements is transposed in log2(n) rounds, each of which interleaves the lanes of
+register i with those of register i + n / 2. Pixels of three bytes use lanes of four.
 Nothing is checked here: the callers stay inside of both arrays.
 """
 

@@ -1,7 +1,7 @@
 """Weighted sums of float32 in lanes of four: the twin of `float_sums.blend_fours`.
 
 A lane holds a pixel of three or four values. Each weight is read once for all rows, and sums of two
-and of four taps, those of what is enlarged, are written without a loop. Nothing is checked here:
+and of four taps, those of enlarged images, are written without a loop. Nothing is checked here:
 the caller stays inside of both arrays.
 """
 
@@ -26,7 +26,7 @@ FOUR = 4
 
 
 def numbers(builder: Any, values: Any) -> Any:
-    """Return lanes with one NaN in the place of every one."""
+    """Return lanes with every NaN replaced by the same NaN."""
     unordered = builder.fcmp_unordered("uno", values, values)
     return builder.select(unordered, constant(FLOAT, values.type.count, float("nan")), values)
 
@@ -48,13 +48,13 @@ class _Run:
         self.step, self.count = run
 
     def span(self, index: Any, which: int) -> Any:
-        """Load the first tap of a pixel (0), or how many it has (1)."""
+        """Load the first tap of a pixel (0), or its number of taps (1)."""
         builder = self.builder
         place = builder.add(builder.mul(index, ir.Constant(I64, 2)), ir.Constant(I64, which))
         return builder.sext(builder.load(builder.gep(self.spans, [place])), I64)
 
     def products(self, index: Any, low: Any, tap: Any) -> list[Any]:
-        """Return a pixel's weighted values of a tap, of every row."""
+        """Return a pixel's weighted values of a tap, for every row."""
         builder = self.builder
         place = builder.add(builder.mul(index, self.most), tap)
         factor = splat(builder, builder.load(builder.gep(self.weights, [place])), FOUR)
@@ -63,14 +63,14 @@ class _Run:
         return [builder.fmul(value, factor) for value in values]
 
     def write(self, index: Any, sums: list[Any]) -> None:
-        """Write a pixel's sums, and one NaN for every one."""
+        """Write a pixel's sums, with every NaN replaced by the same NaN."""
         builder = self.builder
         away = builder.mul(index, self.step)
         for total, place in zip(sums, self.places, strict=True):
             store(builder, numbers(builder, total), builder.gep(place, [away]))
 
     def of_taps(self, taps: int) -> None:
-        """Write all pixels, of a number of taps each."""
+        """Write all pixels, with a fixed number of taps each."""
         with for_range(self.builder, self.count) as loop:
             low = self.span(loop.index, 0)
             sums = self.products(loop.index, low, ir.Constant(I64, 0))
@@ -80,7 +80,7 @@ class _Run:
             self.write(loop.index, sums)
 
     def of_any(self) -> None:
-        """Write all pixels, of any number of taps."""
+        """Write all pixels, with any number of taps."""
         builder = self.builder
         totals = [room(builder, ir.VectorType(FLOAT, FOUR)) for _ in self.rows]
         with for_range(builder, self.count) as loop:

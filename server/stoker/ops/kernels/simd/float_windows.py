@@ -21,7 +21,7 @@ room: Any = cgutils.alloca_once
 for_range: Any = cgutils.for_range
 
 SIXTEEN = 16
-"""Floats of a vector: one or more registers, as the processor has them."""
+"""Floats of a vector: one or more registers, depending on the processor."""
 NONE, ONE = ir.Constant(I64, 0), ir.Constant(I64, 1)
 
 

@@ -1,9 +1,9 @@
 """Tables of 256 bytes held in four registers: the twins of `stoker.ops.lookup`.
 
-AVX-512 VBMI picks 64 bytes at once out of two registers of 64; two such picks, of the lower and of
+AVX-512 VBMI picks 64 bytes at once from two registers of 64; two such picks, from the lower and
 the upper half of a table, and a choice by a level's highest bit make a look-up. The tables stay in
-their registers for all blocks of a call. A processor without it, and one that numba was told to
-compile for another, get a loop over single levels.
+their registers for all blocks of a call. A processor without it, or code that numba compiles for
+another processor, uses a loop over single levels.
 Nothing is checked here: the callers stay inside of all arrays.
 """
 
@@ -45,7 +45,7 @@ def picked(builder: Any, levels: Any, quarters: list[Any]) -> Any:
 
 
 def _by_permutation(builder: Any, source: Any, image: Any, blocks: Any, tables: list[Any]) -> None:
-    """Replace blocks of as many times 64 levels as there are tables; channels take turns."""
+    """Replace blocks of 64 levels per table; channels take turns."""
     held, count = [_quarters(builder, table) for table in tables], len(tables)
     with cgutils.for_range(builder, blocks) as loop:
         first = builder.mul(loop.index, ir.Constant(INDEX, LANES * count))
@@ -96,7 +96,7 @@ def _mapper(channels: int, write: Any) -> Any:
 
 
 IN_REGISTERS = has_feature("avx512vbmi")
-"""Whether tables are held in registers; else a look-up takes longer than arithmetic."""
+"""Whether tables are kept in registers; otherwise a look-up is slower than arithmetic."""
 _write = _by_permutation if IN_REGISTERS else _one_by_one
 map_levels, map_colours = _mapper(1, _write), _mapper(3, _write)
 slow_levels, slow_colours = _mapper(1, _one_by_one), _mapper(3, _one_by_one)

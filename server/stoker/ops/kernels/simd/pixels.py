@@ -20,7 +20,7 @@ FOUR = ir.VectorType(ir.IntType(32), 4)
 
 
 def _flat(*arrays: Any) -> bool:
-    """Whether arrays are flat and of one type of integers, or of float32."""
+    """Whether arrays are flat and have one type of integers, or float32."""
     one = len({array.dtype for array in arrays}) == 1
     known = isinstance(arrays[0].dtype, types.Integer) or arrays[0].dtype == types.float32
     return one and known and arrays[0].ndim == 1
@@ -55,9 +55,9 @@ def _lanes(builder: Any, vector: Any, bits: int) -> Any:
 
 
 def _pairs_times(builder: Any, pixels: Any, weights: Any) -> Any:
-    """Blend two neighbouring pixels of three bytes: int32 lanes of p0 * w0 + p1 * w1.
+    """Blend two neighboring pixels of three bytes: int32 lanes of p0 * w0 + p1 * w1.
 
-    Written as processors have it that multiply pairs of int16 and add them in one instruction.
+    This form matches processors that multiply pairs of int16 and add them in one instruction.
     """
     beside = shuffle(builder, pixels, pixels, [0, 3, 1, 4, 2, 5, 3, 6])
     wide = _lanes(builder, beside, 16)

@@ -1,4 +1,4 @@
-"""What the processor can do that code is compiled for, as far as twins choose their code by it."""
+"""Features of the target processor, as far as twins choose their code by them."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import numba
 
 
 def is_x86() -> bool:
-    """Whether code is compiled for x86-64, which has SSE2 whatever its model."""
+    """Whether code is compiled for x86-64, which always has SSE2."""
     triple: str = llvmlite.binding.get_process_triple()
     return triple.startswith("x86_64")
 

@@ -1,7 +1,7 @@
 """Runs of values and of pixels that are handled at once: the twins of `stoker.ops.kernels.runs`.
 
-Of a loop over a run of unknown length LLVM makes vectors for long runs and single values for the
-rest, which is most of a short row; and it takes pixels of three bytes apart lane by lane. Nothing
+For a loop over a run of unknown length LLVM makes vectors for long runs and single values for the
+rest, which is most of a short row; and it splits pixels of three bytes lane by lane. Nothing
 is checked here: the callers stay inside of both arrays.
 """
 
@@ -28,15 +28,15 @@ WORD = ir.IntType(64)
 BYTE = ir.IntType(8)
 LINE = 64
 LONG = 4097
-"""Bytes from which on memmove is no slower."""
+"""Bytes from which memmove is at least as fast."""
 SIXTEEN = 16
 THIRTY_TWO = 32
 
 
 def _copy_short(builder: Any, target: Any, source: Any, count: Any, size: int) -> None:
-    """Copy bytes, at least `size`, by blocks of that size; the last overlaps the one before it.
+    """Copy bytes, at least `size`, in blocks of that size; the last overlaps the previous one.
 
-    That one is read first: bytes may be moved to a place before theirs that overlaps it.
+    The last one is read first: bytes may be moved to an overlapping place before their own.
     """
     last = builder.sub(count, ir.Constant(WORD, size))
     tail = load(builder, builder.gep(source, [last]), size)
@@ -49,7 +49,7 @@ def _copy_short(builder: Any, target: Any, source: Any, count: Any, size: int) -
 
 
 def _copy_bytes(builder: Any, target: Any, source: Any, count: Any) -> None:
-    """Copy bytes; a call of memmove would take longer than a short run."""
+    """Copy bytes; for a short run, a call of memmove would take longer."""
     target, source = (builder.bitcast(place, BYTE.as_pointer()) for place in (target, source))
 
     def at_least(size: int) -> Any:
@@ -68,7 +68,7 @@ def _copy_bytes(builder: Any, target: Any, source: Any, count: Any) -> None:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def flat(_context: Any, array: Any) -> Any:
-    """The values of a contiguous array side by side; numba's reshape would call a function."""
+    """The values of a contiguous array as a flat array; numba's reshape would call a function."""
     if not isinstance(array, types.Array) or array.layout != "C":
         return None
     line = array.copy(ndim=1)
@@ -86,7 +86,7 @@ def flat(_context: Any, array: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def copy_run(_context: Any, src: Any, start: Any, dst: Any, to: Any, count: Any) -> Any:
-    """Copy values that lie side by side."""
+    """Copy contiguous values."""
     if src.dtype != dst.dtype or (src.ndim, dst.ndim) != (1, 1):
         return None
 
@@ -158,8 +158,8 @@ def reverse16(_context: Any, src: Any, start: Any, dst: Any, to: Any) -> Any:
 def planes16(
     _context: Any, src: Any, start: Any, means: Any, gains: Any, dst: Any, to: Any, plane: Any
 ) -> Any:
-    """Normalise sixteen pixels of three bytes into three planes."""
-    halves = dst.dtype == types.uint16  # a kernel of halves has a call that it never reaches
+    """Normalize sixteen pixels of three bytes into three planes."""
+    halves = dst.dtype == types.uint16  # a kernel of halves has such a call but never reaches it
     if src.dtype != types.uint8 or not (halves or dst.dtype == types.float32):
         return None
     three = types.UniTuple(types.float32, 3)

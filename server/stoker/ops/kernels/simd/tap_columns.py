@@ -1,6 +1,6 @@
-"""Pixels blended of pixels of their rows: the twins of `tap_sums.blend_pixels1` to 4.
+"""Pixels blended from pixels of their rows: the twins of `tap_sums.blend_pixels1` to 4.
 
-A lane of a vector holds four source pixels of one row, or of some rows where they have one channel
+A lane of a vector holds four source pixels of one row, or of some rows if they have one channel
 or two; a shuffle makes pairs of each value's levels. Four output pixels are blended one after the
 other, for all rows; packing them leaves four pixels of a row in each lane. Nothing is checked here.
 """
@@ -25,8 +25,8 @@ BLOCK = 64
 def _spread(channels: int, first: int) -> list[int]:
     """Return the places of two taps' levels in a lane of four taps, a dword for each value.
 
-    Where a row's pixels are shorter than a lane, the lane has several rows; behind three channels
-    it has a value of no meaning.
+    If a row's pixels are shorter than a lane, the lane has several rows; after three channels
+    it has an unused value.
     """
     rows = QUAD // channels if channels < 3 else 1
     places = []
@@ -45,7 +45,7 @@ def _joined(builder: Any, parts: list[Any]) -> Any:
 
 
 class _Layout:
-    """How pixels of some channels lie in vectors: lanes of four pixels of one row or of some."""
+    """The layout of pixels of some channels in vectors: lanes of four pixels of one row or more."""
 
     def __init__(self, channels: int, register: int) -> None:
         self.channels, self.size = channels, register or LANE
@@ -76,7 +76,7 @@ class _Layout:
         return as_lanes(builder, picked, I16)
 
     def keep(self, builder: Any, levels: list[Any], place: Any, line: Any, more: int) -> None:
-        """Store four output pixels of all rows, and `more` bytes behind them of no meaning."""
+        """Store four output pixels of all rows, and `more` unused bytes after them."""
         for n in range(self.rows):
             lane, part = divmod(n % self.vector_rows, self.lane_rows)
             begin = LANE * lane + self.channels * part
@@ -88,7 +88,7 @@ class _Layout:
 
 
 class _ColumnGroup:
-    """A group of rows that is blended, while the code that does it is written."""
+    """A group of rows to blend, while its code is written."""
 
     def __init__(self, builder: Any, layout: _Layout, register: int, given: Any) -> None:
         self.builder, self.layout, self.register = builder, layout, register
@@ -129,7 +129,7 @@ class _ColumnGroup:
                 self._keep_threes(levels, place, line, x)
 
     def _keep_threes(self, levels: list[Any], place: Any, line: Any, x: Any) -> None:
-        """Store whole lanes where pixels follow that are written later."""
+        """Store whole lanes, if the pixels after them are written later."""
         after = self.builder.add(x, ir.Constant(I64, QUAD + 2))
         room = self.builder.icmp_signed("<=", after, self.wide)
         with self.builder.if_else(room) as (then, otherwise):

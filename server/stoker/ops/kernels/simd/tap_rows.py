@@ -1,7 +1,7 @@
-"""Rows blended of rows: the twins of `blend_row` and `blend_short_row` of `kernels.tap_sums`.
+"""Rows blended from rows: the twins of `blend_row` and `blend_short_row` of `kernels.tap_sums`.
 
-Four rows are interleaved byte by byte and with zeros, so that pairs of one column's levels lie side
-by side; packing brings the columns back into order. Nothing is checked here.
+Four rows are interleaved byte by byte and with zeros, so that pairs of one column's levels are
+adjacent; packing restores the order of the columns. Nothing is checked here.
 """
 
 from typing import Any

@@ -1,10 +1,10 @@
-"""Sums of bytes times weights over taps, in registers: what `tap_rows` and `tap_columns` share.
+"""Sums of bytes times weights over taps, in registers: shared by `tap_rows` and `tap_columns`.
 
 Taps come in quads, levels as pairs of int16 in dwords: one of taps 0 and 1, one of 2 and 3. One
 instruction of x86 (`pmaddwd`) multiplies pairs by the low halves of their weights and adds the two
-products; another does so with the high halves. Where a processor has it, the addition to the sums
-is part of that (`vpdpwssd`). The sums are then low + high * 2**16, as of whole weights, and no part
-leaves int32: a table's weights, without their signs, sum up to less than 2**23. Other processors
+products; another does so with the high halves. If a processor has `vpdpwssd`, it also adds them to
+the sums. The sums are then low + high * 2**16, as of whole weights, and no part
+leaves int32: the absolute weights of a table have a sum below 2**23. Other processors
 multiply whole weights in int32.
 
 `register` is the size in bytes of the vectors that instructions of x86 take, 0 elsewhere.
@@ -37,7 +37,7 @@ REGISTER = (32 if has_feature("avx2") else LANE) if is_x86() else 0
 
 
 def _packed(builder: Any, a: Any, b: Any) -> Any:
-    """Keep the lower half of each element of two vectors: of every lane those of `a`, then `b`."""
+    """Keep the lower half of each element of two vectors: for every lane those of `a`, then `b`."""
     half = ir.IntType(a.type.element.width // 2)
     first, second = as_lanes(builder, a, half), as_lanes(builder, b, half)
     count, size = first.type.count, LANE * 8 // half.width
@@ -79,7 +79,7 @@ def _x86(builder: Any, which: int, a: Any, b: Any, kind: Any) -> Any:
 
 
 def _whole(builder: Any, low: Any, high: Any, upper: bool) -> Any:
-    """Return a weight of the words that hold its halves, in their lower or their upper half."""
+    """Return a weight from the words that hold its halves, in their lower or their upper half."""
     sixteen = ir.Constant(I32, 16)
     if upper:
         return builder.add(
@@ -90,7 +90,7 @@ def _whole(builder: Any, low: Any, high: Any, upper: bool) -> Any:
 
 
 def weights_of(builder: Any, words: Any, register: int) -> list[Any]:
-    """Load the words of a quad as vectors: those to multiply pairs by, or whole weights."""
+    """Load the words of a quad as vectors: the factors of pairs, or whole weights."""
     lanes = (register or LANE) // 4
     four = [builder.load(builder.gep(words, [ir.Constant(I64, n)])) for n in range(QUAD)]
     if register:
@@ -100,7 +100,7 @@ def weights_of(builder: Any, words: Any, register: int) -> list[Any]:
 
 
 class Sums:
-    """The sums of some vectors over quads of taps, while the code that makes them is written."""
+    """The sums of some vectors over quads of taps, while their code is written."""
 
     def __init__(self, builder: Any, vectors: int, register: int) -> None:
         self.builder, self.lanes, self.register = builder, (register or LANE) // 4, register
@@ -118,7 +118,7 @@ class Sums:
         builder.store(builder.add(builder.load(place), some), place)
 
     def add(self, weights: list[Any], quads: list[Any]) -> None:
-        """Add a quad of taps: its `weights_of`, and of each vector its two of pairs."""
+        """Add a quad of taps: its `weights_of`, and two vectors of pairs per sum."""
         for low, high, pairs in zip(self.low, self.high, quads, strict=True):
             if self.register:
                 self._add_pairs(low, high, weights, pairs)

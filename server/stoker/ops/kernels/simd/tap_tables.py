@@ -1,7 +1,7 @@
 """Tap tables of four outputs at once: the twin of `stoker.ops.kernels.tap_tables`.
 
 The float64 operations of each output are those of `taps.fill_taps`, in its order. The
-last outputs of a row that is no multiple of four are written more than once.
+last outputs of a row whose length is not a multiple of four are written more than once.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ def _fixed(number: float) -> Any:
 
 
 class _Outputs:
-    """Four outputs of a table, while the code that fills it is written."""
+    """Four outputs of a table, while their code is written."""
 
     def __init__(self, builder: Any, numbers: Any, index: list[Any], cubic: bool) -> None:
         """Find the windows; `numbers` are scale, support, shrink and the source's size."""

@@ -1,4 +1,4 @@
-"""Small pieces of vector code that several twins are written with."""
+"""Small building blocks of vector code that several twins share."""
 
 import contextlib
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from stoker.ops.kernels.simd.blocks import I32, shuffle
 
 I64 = ir.IntType(64)
 LANE = 16
-"""Bytes of a lane: x86 shuffles within these by single instructions."""
+"""Bytes of a lane: x86 shuffles within lanes with single instructions."""
 
 
 def constant(kind: Any, lanes: int, number: float) -> Any:
@@ -28,7 +28,7 @@ def splat(builder: Any, number: Any, lanes: int) -> Any:
 
 @contextlib.contextmanager
 def repeated(builder: Any, count: Any) -> Iterator[Any]:
-    """Write a loop that runs at least once; gives its index."""
+    """Write a loop that runs at least once; yields its index."""
     before, body = builder.basic_block, builder.append_basic_block("body")
     builder.branch(body)
     builder.position_at_end(body)
@@ -44,7 +44,7 @@ def repeated(builder: Any, count: Any) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def blocks(builder: Any, size: int, end: Any) -> Iterator[Any]:
-    """Write a loop over blocks, of which the last overlaps the one before it; gives their start."""
+    """Write a loop over blocks, the last of which overlaps the previous one; yields their start."""
     whole = builder.udiv(builder.add(end, ir.Constant(I64, size - 1)), ir.Constant(I64, size))
     last = builder.sub(end, ir.Constant(I64, size))
     with repeated(builder, whole) as index:

@@ -1,4 +1,4 @@
 """float16 by the processor's own conversions.
 
-A folder of its own, so that only what uses it is compiled anew when it changes.
+A separate folder, so that only its users are compiled again when it changes.
 """

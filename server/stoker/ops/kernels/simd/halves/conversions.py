@@ -1,8 +1,8 @@
 """float32 to float16 bits and back: the twins of `stoker.ops.kernels.half`.
 
-LLVM's `fptrunc` and `fpext`, which it vectorises: one instruction for 16 values where a processor
-has it (F16C or AVX-512 on x86-64, every arm64). Elsewhere they would become calls of a library that
-is not there, and the twins are integer arithmetic on the bits instead, which gives the same.
+LLVM's `fptrunc` and `fpext`, which it vectorizes: one instruction for 16 values if a processor
+has it (F16C or AVX-512 on x86-64, every arm64). Otherwise they would become calls of a library that
+is not available, and the twins use integer arithmetic on the bits instead, with the same result.
 """
 
 import platform

@@ -1,8 +1,8 @@
-"""What the machine code of a kernel must not do, read from its LLVM IR and its assembly.
+"""What a kernel's machine code must not do, checked in its LLVM IR and its assembly.
 
-The numeric contract promises the same bytes on every machine, so compiled code calls no function of
-a mathematics library (each has bits of its own), reorders no floating-point operation and fuses
-none; a kernel that runs per sample allocates no memory. numba gives the text of code only to the
+The numeric contract promises the same bytes on every machine, so compiled code calls no math
+library (results differ between libraries), and does not reorder or fuse floating-point operations;
+a kernel that runs per sample does not allocate memory. numba gives the text of code only to the
 process that compiled it: choose an empty kernel cache first. For tests; imports numba.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from stoker.protocol.errors import UsageError
 
-# Of LLVM's own operations, those that become calls of libm, or a fused or inexact operation.
+# LLVM operations that become calls of libm, or fused or inexact operations.
 _INEXACT = re.compile(
     r"^llvm\.(exp|log|pow|sin|cos|tan|a?sinh?|a?cosh?|a?tanh?2?|ldexp|frexp|fma|fmuladd)\w*\."
 )
@@ -21,7 +21,7 @@ _CALL = re.compile(r"\bcall\b[^@\n]*@\"?([\w.$]+)")
 _FUSED = re.compile(r"\bv?f(?:n?m(?:add|sub)|madd|msub|mla|mls)\d*[sp]?[sd]?\b")
 _FUNCTION = re.compile(r"(?=^define )", re.MULTILINE)
 _WRAPPER = re.compile(r"^define [^(]*@\"?(?:_ZN7cpython|cfunc\.|_ZN\w*7cpython)")
-# Counting references and looking at strides.
+# Reference counting and strides.
 _KNOWN_CALLS = (
     "llvm.",
     "_Z",
@@ -33,20 +33,20 @@ _KNOWN_CALLS = (
 
 
 def violations(fast: Any) -> list[str]:
-    """Return what the machine code of a compiled kernel does against the contract, in words.
+    """Return how the machine code of a compiled kernel breaks the contract, in words.
 
     Args:
         fast: what `stoker.jit.compiled` returned, after it was compiled in this process for at
             least one signature. Callees are part of its code.
 
     Raises:
-        UsageError: there is no text: nothing is compiled, or it came from the cache on disk.
+        UsageError: there is no text: nothing is compiled, or it came from the disk cache.
     """
     texts = list(fast.inspect_llvm().values())
     if not texts or not all("define" in text for text in texts):
         raise UsageError(
-            f"{fast.py_func.__qualname__}: no machine code to read: call it in this process, with "
-            "an empty kernel cache"
+            f"{fast.py_func.__qualname__}: no machine code to read: call the kernel in this"
+            " process, with an empty kernel cache"
         )
     found = [fault for text in texts for fault in _in_ir(text)]
     found += [
@@ -67,6 +67,6 @@ def _in_ir(text: str) -> Iterator[str]:
             elif not called.startswith(_KNOWN_CALLS) or _INEXACT.match(called):
                 yield f"calls {called}"
         for operation, flag in _FLAGS.findall(function):
-            yield f"lets {operation} be reordered or rounded otherwise: {flag}"
+            yield f"lets {operation} be reordered or rounded differently: {flag}"
         if re.search(r"= frem\b", function):
             yield "calls fmod, by frem"

@@ -1,0 +1,244 @@
+"""Draws and applications of ops: states declared, decisions made, kernels chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stoker.ops.bases.batch import BatchOp
+from stoker.ops.contract.op import IMAGE_KINDS, ITEM_KINDS, Op, State
+from stoker.ops.contract.registry import make
+from stoker.ops.contract.relative import keep_record
+from stoker.ops.custom.purity import check_purity
+from stoker.pipeline.graph.nodes import (
+    Apply,
+    Draw,
+)
+from stoker.pipeline.graph.schedule import FIRST, Formulas
+from stoker.pipeline.planning.bound import FIXERS, Bound
+from stoker.pipeline.planning.carrying import refusal
+from stoker.pipeline.planning.decision import Decision
+from stoker.pipeline.planning.declared import check_class, declared, declared_items
+from stoker.pipeline.planning.mixes import Mixes
+from stoker.pipeline.planning.size_tokens import SizeTokens
+from stoker.pipeline.planning.steps import (
+    ApplyStep,
+    ConvertStep,
+    DrawStep,
+    FoldStep,
+    ItemsStep,
+    RescaleStep,
+    Step,
+)
+from stoker.protocol.errors import VersionError
+
+
+class Applies:
+    """Binds draws and applies.
+
+    Attributes:
+        mixing: what batch ops do.
+        draws: number of a draw -> its decision.
+    """
+
+    def __init__(self, bound: Bound, sizes: SizeTokens, mixing: Mixes) -> None:
+        self.bound = bound
+        self.sizes = sizes
+        self.mixing = mixing
+        self.draws: dict[int, Decision] = {}
+        self.formulas = Formulas(bound.graph)
+
+    def draw(self, node: Draw, value: int, steps: list[Step]) -> None:
+        """Bind a draw: its op, its schedule, and what it looks at."""
+        site = self.bound.graph.site(value)
+        schedule = self.bound.within(value, node.op, lambda: self.formulas.schedule(node))
+        params = schedule.at(FIRST) if schedule else node.params
+        op = self.bound.within(value, node.op, lambda: make(node.op, params, node.version))
+        self.bound.within(value, op.name, lambda: check_class(type(op)))
+        self.bound.within(value, op.name, lambda: check_purity(type(op)))
+        if op.version != node.version:
+            raise VersionError(
+                f"{site}: {node.op}: the pipeline was made for version {node.version}, this is "
+                f"version {op.version}. Use the same version of Stoker on both sides; a saved "
+                "pipeline runs only with its own version; make it again to get a new stream",
+                op=node.op,
+            )
+        of = node.of[0] if node.of else None
+        if isinstance(op, BatchOp):
+            of = None  # it draws without a size; an array in CHW would give another size
+        else:
+            self.unmixed(node.of, value)
+        if op.random and node.stream is None:
+            self.bound.fail(value, f"{op.name} is random and needs a stream name", op=op.name)
+        items = self._looked_at(op, node, value) if op.draws_from else None
+        decision = Decision(
+            len(self.bound.decisions), op, node.stream, of, site, schedule, node.shared, items
+        )
+        if of is not None and items is not None:
+            self.sizes.same_frame(decision, of, items, steps)
+        self.bound.decisions.append(decision)
+        self.draws[value] = decision
+        steps.append(DrawStep(decision))
+
+    def _looked_at(self, op: Op, node: Draw, value: int) -> int:
+        """Return the boxes or keypoints that a decision reads."""
+        kind = op.draws_from
+        found = [v for v in node.of if self.bound.states[v].kind == kind]
+        if len(found) != 1 or self.bound.states[node.of[0]].kind not in IMAGE_KINDS:
+            got = ", ".join(str(self.bound.states[v]) for v in node.of) or "nothing"
+            self.bound.fail(
+                value,
+                f"{op.name} decides from {kind}: call it with an image or mask first, and with one "
+                f"value of {kind}, as in {op.name}(image, {kind}); got {got}",
+                op=op.name,
+            )
+        self.bound.within(value, op.name, lambda: op.declare_items(self.bound.states[found[0]]))
+        return found[0]
+
+    def apply(self, node: Apply, value: int, steps: list[Step]) -> None:
+        """Bind the application of a decision to one value, or of a fold to several."""
+        decision = self.draws[node.draw]
+        op, states = decision.op, tuple(self.bound.states[src] for src in node.to)
+        if node.relative and (op.folds or isinstance(op, BatchOp)):
+            self.bound.fail(
+                value,
+                f"{op.name} makes one value of several, which must have one size: remove "
+                "relative=True, and resize them first",
+                op=op.name,
+            )
+        if isinstance(op, BatchOp):
+            self._mix(op, decision, node.to[0], value)
+            return
+        self.unmixed(node.to, value)
+        kind = states[0].kind
+        if len(states) > 1 and not op.folds:
+            self.bound.fail(
+                value,
+                f"{op.name} takes one value per result; it cannot merge {len(states)} values into "
+                "one",
+                op=op.name,
+            )
+        if kind in ITEM_KINDS and not op.folds:
+            self._apply_items(decision, node.to[0], value, steps)
+            return
+        result, scratch = self._declared(op, states, value)
+        srcs = tuple(self.in_memory(src, steps) for src in node.to)
+        for src in srcs:
+            if node.relative:
+                decision = self._carried(decision, src, value, steps)
+            else:
+                self.sizes.same_size(decision, src, value, steps)
+        check = None
+        if not result.is_fixed:
+            check = self.bound.check("out_size", f"{op.name} on {states[0]}", value)
+        self.bound.states[value] = result
+        self.sizes.of[value] = self.sizes.out_size(decision, srcs[0])
+        site, dtype = self.bound.graph.site(value), states[0].dtype
+        if op.folds:
+            steps.append(FoldStep(decision, kind, srcs, value, scratch, check, site, dtype))
+        else:
+            steps.append(ApplyStep(decision, kind, srcs[0], value, scratch, check, site, dtype))
+
+    def _mix(self, op: BatchOp, decision: Decision, src: int, value: int) -> None:
+        state = self.bound.states[src]
+        self.bound.states[value] = self.bound.within(
+            value, f"{op.name} on {state}", lambda: op.mixed(state)
+        )
+        self.mixing.add(decision, src, value, state)
+
+    def unmixed(self, values: Sequence[int], by: int) -> None:
+        """Refuse values that a batch op made: they do not exist while a row is computed."""
+        for value in values:
+            if value in self.mixing.roots:
+                made = self.mixing.last(value)
+                self.bound.fail(
+                    by,
+                    f"this reads the result of {made.op.name} (at {made.site}), made from other "
+                    "rows: only outputs and other batch ops may follow a batch op. Move this before"
+                    " it",
+                    op=made.op.name,
+                )
+
+    def _apply_items(self, decision: Decision, src: int, value: int, steps: list[Step]) -> None:
+        op, state, of = decision.op, self.bound.states[src], decision.of
+        self.bound.states[value] = self.bound.within(
+            value, f"{op.name} on {state}", lambda: declared_items(op, state)
+        )
+        frame = of if of is not None and self.bound.states[of].kind in IMAGE_KINDS else None
+        if frame is not None:
+            self.sizes.same_frame(decision, frame, src, steps)
+        elif state.kind not in op.items:
+            self.bound.fail(
+                value,
+                f"{op.name} moves {state.kind} along with an image: call it with both, the image "
+                f"first, as in {op.name}(image, {state.kind}), or call the same instance with the "
+                "image before",
+                op=op.name,
+            )
+        self.sizes.of[value] = self.sizes.out_size(decision, src)
+        check = self.bound.check("items", f"{op.name} on {state}", value)
+        site = self.bound.graph.site(value)
+        steps.append(ItemsStep(decision, state.kind, src, value, frame, check, site))
+
+    def _declared(self, op: Op, given: tuple[State, ...], value: int) -> tuple[State, int]:
+        on = " and ".join(dict.fromkeys(map(str, given)))
+        if any(None in state.shape[2:] for state in given):
+            self.bound.fail(
+                value,
+                f"{op.name} on {on}: a value that joins branches of other shapes can only be "
+                "delivered, by outputs.as_list: call the op inside the branches",
+                op=op.name,
+            )
+        state, scratch = self.bound.within(value, f"{op.name} on {on}", lambda: declared(op, given))
+        if any(side is None for side in state.shape[2:]):
+            self.bound.fail(
+                value,
+                f"{op.name} would give {state} for {on}: only the first two sides may "
+                f"differ from sample to sample; fix the size before it with {FIXERS}",
+                op=op.name,
+            )
+        return state, scratch
+
+    def _carried(self, decision: Decision, src: int, value: int, steps: list[Step]) -> Decision:
+        """Return the decision for a value that may differ in size, scaled to the value's sides.
+
+        A value that is known to have the size of the decision follows the decision itself.
+        """
+        of, op = self.sizes.unlike(decision, src), decision.op
+        if of is None or op.rescale is keep_record:
+            return decision
+        made = replace(
+            decision,
+            index=len(self.bound.decisions),
+            stream=None,
+            of=src,
+            items=None,
+            source=decision,
+        )
+        what = f"{op.name} on {self.bound.named(of)} and {self.bound.named(src)}"
+        why = refusal(made, self.bound.states)
+        if why is not None:
+            states = f"{self.bound.states[of]} and {self.bound.states[src]}"
+            self.bound.fail(value, f"{what}, {states}: {why}", op=op.name)
+        self.bound.decisions.append(made)
+        steps.append(RescaleStep(made, self.bound.check("ratio", what, value)))
+        return made
+
+    def in_memory(self, value: int, steps: list[Step]) -> int:
+        """Return a value that kernels can take: for a value in a register, a copy in memory."""
+        if value not in self.bound.registers:
+            return value
+        return self.convert(value, self.bound.states[value], steps, register=False)
+
+    def convert(self, src: int, state: State, steps: list[Step], *, register: bool) -> int:
+        """Append a copy of a value with the dtype and rank of a state; it keeps its own sides."""
+        own, dst = self.bound.states[src], self.bound.new_value()
+        extra = (1,) * (len(state.shape) - len(own.shape))
+        self.bound.states[dst] = State(
+            state.kind, state.dtype, (*own.shape, *extra), (*own.bound, *extra)
+        )
+        self.sizes.of[dst] = self.sizes.size(src)
+        if register:
+            self.bound.registers.add(dst)
+        steps.append(ConvertStep(src, dst))
+        return dst

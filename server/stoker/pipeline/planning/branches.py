@@ -1,0 +1,76 @@
+"""Joins of branches: the state of a value that two blocks make, and the conversions in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stoker.ops.contract.op import State
+from stoker.pipeline.planning.bound import Bound
+from stoker.pipeline.planning.joining import join_states, listed_values
+from stoker.pipeline.planning.mixes import Mixes
+from stoker.pipeline.planning.size_tokens import SizeTokens
+from stoker.pipeline.planning.steps import (
+    Join,
+    Step,
+)
+from stoker.protocol.errors import BuildError
+
+
+class Branches:
+    """Binds the joins of `if`s."""
+
+    def __init__(
+        self, bound: Bound, sizes: SizeTokens, mixing: Mixes, convert: Callable[..., int]
+    ) -> None:
+        self.bound = bound
+        self.sizes = sizes
+        self.mixing = mixing
+        self.convert = convert
+        self.listed = listed_values(bound.graph)
+
+    def join_mixed(self, value: int, pair: tuple[int, int]) -> None:
+        """Join values that batch ops made in branches from one value before the `if`."""
+        left, right = (self.bound.states[side] for side in pair)
+        if not self.mixing.join(value, pair):
+            self.bound.fail(
+                value,
+                f"the branches cannot join: {self._sides(left, right, pair)} are not one value "
+                "that batch ops mix. Use only batch ops in the branches, and do everything else "
+                "before the `if`",
+            )
+        self.bound.states[value] = max(left, right, key=lambda state: state.bound)
+
+    def join(self, first: int, value: int, pair: tuple[int, int], inner: list[list[Step]]) -> Join:
+        """Join the two values of `pair` as `value`; conversions go into the blocks, `inner`."""
+        left, right = (self.bound.states[side] for side in pair)
+        try:
+            state = join_states(left, right, listed=value in self.listed)
+        except BuildError as error:
+            self.bound.fail(
+                value,
+                f"the branches cannot join: {self._sides(left, right, pair)}: {error.message}",
+            )
+        self.bound.states[value] = state
+        sides_of = self.sizes.size(pair[0]), self.sizes.size(pair[1])
+        same = sides_of[0] == sides_of[1]
+        self.sizes.of[value] = sides_of[0] if same else ("join", first, *sides_of)
+        if not state.shape:
+            self.bound.registers.add(value)
+        sides = [
+            side
+            if self._fits(side, state)
+            else self.convert(side, state, inner[index], register=not state.shape)
+            for index, side in enumerate(pair)
+        ]
+        return Join(value, sides[0], sides[1])
+
+    def _sides(self, left: State, right: State, pair: tuple[int, int]) -> str:
+        """Name two values and where they come from."""
+        sites = [self.bound.graph.site(side) for side in pair]
+        return f"{left} from {sites[0]} and {right} from {sites[1]}"
+
+    def _fits(self, value: int, state: State) -> bool:
+        own = self.bound.states[value]
+        if not state.shape:
+            return value in self.bound.registers and own.dtype == state.dtype
+        return own.dtype == state.dtype and len(own.shape) == len(state.shape)

@@ -1,0 +1,263 @@
+"""One child of the template each: a worker, a builder or a replayer, and its socket.
+
+A child owns its descriptors and a queue of packets that its socket has no room for yet. Its class
+says what its packets and its death mean, as events. Nothing here blocks, except `await_death`,
+which takes microseconds once a child was killed.
+"""
+
+import contextlib
+import mmap
+import os
+import select
+import signal
+import socket
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from stoker.protocol.errors import BuildError, SampleError
+from stoker.server.state.events import (
+    BuildFailed,
+    Built,
+    ChunkDone,
+    ChunkFailed,
+    Event,
+    ReplayEnded,
+    ReplayFailed,
+    WorkerDown,
+    WorkerUp,
+)
+from stoker.server.work.records import (
+    BuildResult,
+    Done,
+    Failed,
+    FromWorker,
+    Hired,
+    ReplayMade,
+    Work,
+)
+from stoker.server.workers import channel
+from stoker.server.workers.hire import IDLE, PROGRESS
+
+_DEATH_MS: Final = 1000
+
+
+class Child(ABC):
+    """A child process and its socket.
+
+    Attributes:
+        role: what the template forks: "worker", "builder" or "replayer".
+        packets: the records that it sends.
+        number: its number, given by the supervisor.
+        sock: the daemon's end of its socket.
+        pidfd: its process; None until the template reported the fork.
+        kill_asked: why it is to be killed; None: it is not.
+        answered: whether it sent what it was started for.
+        closed: whether its socket is closed; no packet comes any more.
+        queue: packets that are not sent yet, each with a descriptor of its own.
+        last_sent: the last packet sent.
+    """
+
+    role: ClassVar[str]
+    packets: ClassVar[Any]
+
+    def __init__(self, number: int, sock: socket.socket) -> None:
+        self.number = number
+        self.sock = sock
+        self.pidfd: int | None = None
+        self.kill_asked: str | None = None
+        self.answered = False
+        self.closed = False
+        self.queue: deque[tuple[msgspec.Struct, int | None]] = deque()
+        self.last_sent: msgspec.Struct | None = None
+
+    @abstractmethod
+    def event(self, record: Any, now: float) -> Event:
+        """Return the event that a packet means."""
+
+    @abstractmethod
+    def death(self, reason: str, blame: bool, now: float) -> Event | None:
+        """Return the event that its death means; None if its answer came before."""
+
+    def push(self, record: msgspec.Struct, descriptor: int | None = None) -> None:
+        """Send a packet, later if the socket is full; the descriptor is copied."""
+        copy = None if descriptor is None else os.dup(descriptor)
+        self.queue.append((record, copy))
+        self.flush()
+
+    def flush(self) -> None:
+        """Send queued packets as far as the socket has room."""
+        while self.queue and not self.closed:
+            record, descriptor = self.queue[0]
+            try:
+                channel.send(self.sock, record, descriptor)
+            except BlockingIOError:
+                return
+            except OSError:
+                break
+            self.queue.popleft()
+            self.last_sent = record
+            if descriptor is not None:
+                os.close(descriptor)
+        if self.queue:
+            self.drop_queue()
+
+    def drop_queue(self) -> None:
+        """Forget the queued packets and close their descriptors."""
+        for _, descriptor in self.queue:
+            if descriptor is not None:
+                os.close(descriptor)
+        self.queue.clear()
+
+    def hang_up(self) -> None:
+        """Close the socket; no packet is sent or received any more."""
+        self.drop_queue()
+        if not self.closed:
+            self.sock.close()
+            self.closed = True
+
+    def kill(self) -> None:
+        """SIGKILL it through its pidfd, if the template has reported it."""
+        if self.pidfd is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+
+    def await_death(self) -> None:
+        """Kill it, and wait until the kernel has ended it."""
+        self.kill()
+        if self.pidfd is not None:
+            poller = select.poll()
+            poller.register(self.pidfd, select.POLLIN)
+            poller.poll(_DEATH_MS)
+
+    def close(self) -> None:
+        """Close all of its descriptors."""
+        self.hang_up()
+        if self.pidfd is not None:
+            os.close(self.pidfd)
+            self.pidfd = None
+
+
+class WorkerChild(Child):
+    """A worker.
+
+    Attributes:
+        worker: its number in the state.
+        far: the other end of its socket, kept to take back unread packets; None once closed.
+    """
+
+    role = "worker"
+    packets = FromWorker
+
+    def __init__(self, number: int, sock: socket.socket, far: socket.socket, worker: int) -> None:
+        """Take both ends of its socket: the far one is kept to take back unread packets."""
+        super().__init__(number, sock)
+        self.worker = worker
+        self.far: socket.socket | None = far
+        self._page = os.memfd_create("stoker-progress", os.MFD_CLOEXEC)
+        os.ftruncate(self._page, mmap.PAGESIZE)
+        self._progress = mmap.mmap(self._page, mmap.PAGESIZE)
+        PROGRESS.pack_into(self._progress, 0, *IDLE)
+
+    def hire(self, record: msgspec.Struct) -> None:
+        """Send its first packet, with the page on which it says where it is in its work."""
+        self.push(record, self._page)
+        os.close(self._page)
+
+    def take_back(self, claim: int) -> bool:
+        """Take back the work that was sent last, if it is unread.
+
+        The kernel gives each packet to one reader. If the first unread packet is the last one sent,
+        no other can follow: either the daemon gets it, or the worker did so first.
+        """
+        last = self.last_sent
+        if self.far is None or self.queue or not isinstance(last, Work) or last.claim != claim:
+            return False
+        if channel.take_back(self.far, Work, lambda work: work.claim == claim) is None:
+            return False
+        self.last_sent = None
+        return True
+
+    def event(self, record: Any, now: float) -> Event:
+        """Return the event of a packet."""
+        match record:
+            case Hired():
+                self.answered = True
+                return WorkerUp(now, self.worker, record.pid)
+            case Done():
+                return ChunkDone(now, self.worker, record)
+            case Failed():
+                why = record.code, record.message, record.details
+                return ChunkFailed(now, self.worker, record.claim, record.stream, *why)
+        raise TypeError(f"no event for {record}")
+
+    def death(self, reason: str, blame: bool, now: float) -> Event:
+        """Return WorkerDown with the row and sample that it was at."""
+        last = [None if number < 0 else number for number in PROGRESS.unpack_from(self._progress)]
+        claim, row, sample = last
+        return WorkerDown(now, self.worker, self.kill_asked or reason, blame, claim, row, sample)
+
+    def close(self) -> None:
+        """Close all of its descriptors and the progress page."""
+        super().close()
+        if self.far is not None:
+            self.far.close()
+            self.far = None
+            self._progress.close()
+
+
+class BuilderChild(Child):
+    """A builder of one pipeline; `build` is the number of the build."""
+
+    role = "builder"
+    packets = BuildResult | Failed
+
+    def __init__(self, number: int, sock: socket.socket, build: int) -> None:
+        super().__init__(number, sock)
+        self.build = build
+
+    def event(self, record: Any, now: float) -> Event:
+        """Return the event of its answer."""
+        self.answered = True
+        if isinstance(record, BuildResult):
+            return Built(now, record)
+        return BuildFailed(now, self.build, record.code, record.message, record.details)
+
+    def death(self, reason: str, blame: bool, now: float) -> Event | None:
+        """Return BuildFailed, unless it answered."""
+        if self.answered:
+            return None
+        error = BuildError(
+            f"the process that builds the pipeline died ({reason}); its module or an op of it "
+            "crashed while it was imported or compiled"
+        )
+        return BuildFailed(now, self.build, *error.to_record())
+
+
+class ReplayerChild(Child):
+    """A replayer of one sample; `replay` is the number of the replay."""
+
+    role = "replayer"
+    packets = ReplayMade | Failed
+
+    def __init__(self, number: int, sock: socket.socket, replay: int) -> None:
+        super().__init__(number, sock)
+        self.replay = replay
+
+    def event(self, record: Any, now: float) -> Event:
+        """Return the event of its answer."""
+        self.answered = True
+        if isinstance(record, ReplayMade):
+            return ReplayEnded(now, self.replay, record.size_bytes)
+        return ReplayFailed(now, self.replay, record.code, record.message, record.details)
+
+    def death(self, reason: str, blame: bool, now: float) -> Event | None:
+        """Return ReplayFailed, unless it answered."""
+        if self.answered:
+            return None
+        error = SampleError(
+            f"the process that replays the sample died ({reason}); reading it or an op crashed"
+        )
+        return ReplayFailed(now, self.replay, *error.to_record())

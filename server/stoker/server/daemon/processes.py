@@ -1,0 +1,43 @@
+"""The supervisor's interface to the daemon; tests pass their own implementation."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from stoker.server.work.records import BuildRequest, ReplayRequest, ToWorker
+
+
+class Processes(Protocol):
+    """What the daemon asks of the processes that it owns; `Supervisor` does it."""
+
+    def start(self) -> None:
+        """Start the template process."""
+
+    def descriptors(self) -> dict[int, Callable[[], None]]:
+        """Return the open descriptors and what to call when one is readable."""
+
+    def start_worker(self, worker: int) -> None:
+        """Start a worker."""
+
+    def kill_worker(self, worker: int, reason: str) -> None:
+        """Kill a worker."""
+
+    def recall(self, worker: int, claim: int) -> None:
+        """Take work back from a worker that has not started it."""
+
+    def start_build(self, request: BuildRequest) -> None:
+        """Start a one-off builder."""
+
+    def start_replay(self, request: ReplayRequest) -> None:
+        """Start a one-off replayer."""
+
+    def take_replay(self, replay: int) -> int | None:
+        """Return the descriptor of a replay's memory; the caller owns it."""
+
+    def drop_replay(self, replay: int) -> None:
+        """End a replay and free its memory."""
+
+    def send(self, worker: int, record: ToWorker, descriptor: int | None = None) -> None:
+        """Send a worker a record."""
+
+    def close(self) -> None:
+        """Kill and reap all."""
