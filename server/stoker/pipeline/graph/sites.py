@@ -1,8 +1,8 @@
 """The lines of the user's source where the steps of a pipeline were written.
 
 Sites are stored with a graph but are not part of its identity: moving a line changes no stream. A
-site is the innermost frame outside `stoker.ops`, `stoker.pipeline` and NumPy, so a user's own
-helper function is named at the line inside it.
+site is the innermost frame outside `stoker.ops`, `stoker.pipeline`, `stoker.jit` and NumPy, so a
+user's own helper function is named at the line inside it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 _PIPELINE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_HERE = _PIPELINE + os.sep
-_OPS = os.path.join(os.path.dirname(_PIPELINE), "ops") + os.sep
+_OURS = tuple(
+    os.path.join(os.path.dirname(_PIPELINE), name) + os.sep for name in ("pipeline", "ops", "jit")
+)
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 
 
@@ -61,4 +62,4 @@ def _is_user(code: CodeType) -> bool:
 
 @functools.lru_cache(1024)
 def _is_ours(filename: str) -> bool:
-    return filename.startswith((_HERE, _OPS, _NUMPY))
+    return filename.startswith((*_OURS, _NUMPY))
