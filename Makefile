@@ -20,7 +20,7 @@ FROZEN := tests/ops/test_golden.py tests/ops/test_batch_golden.py tests/ops/test
           tests/dataset/images/test_pixels.py "tests/law/test_law.py::test_any_number_of_workers[8-names2]"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench golden-older clean
+.PHONY: help demo test quick check bench golden-older clean
 
 help:            ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,8 +28,12 @@ help:            ## list the targets
 demo: $(STAMP)   ## make a dataset of photographs, pack it, serve it, train on it (about 2 minutes)
 	$(BIN)/python examples/segmentation/demo.py --out demo
 
-test: $(STAMP)   ## run every test
+test: $(STAMP)   ## run every test, with an empty kernel cache
+	rm -rf .pytest_cache/kernels
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope
+
+quick: $(STAMP)  ## the tests that compile nothing (about a minute)
+	$(BIN)/python -m pytest -q -m "not slow" tests/protocol tests/order tests/server/state tests/fuzz tests/house/test_layout.py
 
 check: $(STAMP)  ## style, types, layers, links of the documentation
 	$(BIN)/ruff check .

@@ -40,12 +40,12 @@ def chart(panels: Sequence[tuple[str, Mapping[str, Rates]]]) -> str:
 
 def _bar(top: int, name: str, rate: Rates, scale: float) -> list[str]:
     """Draw a contender's bar, with a line from its least to its greatest rate."""
-    colour = OURS if "Stoker" in name or "plain loops" in name else THEIRS
+    color = OURS if "Stoker" in name or "plain loops" in name else THEIRS
     middle, low, high = top + BAR / 2, LABELS + rate.low * scale, LABELS + rate.high * scale
     width = rate.rate * scale
     return [
         _text(LABELS - 8, top + 13, name, anchor="end"),
-        f'<rect x="{LABELS}" y="{top}" width="{width:.1f}" height="{BAR}" fill="{colour}"/>',
+        f'<rect x="{LABELS}" y="{top}" width="{width:.1f}" height="{BAR}" fill="{color}"/>',
         f'<path d="M{low:.1f} {middle}H{high:.1f}" stroke="{INK}" stroke-width="1.5"/>',
         _text(max(LABELS + width, high) + 6, top + 13, f"{rate.rate:,.0f}/s"),
     ]

@@ -11,7 +11,7 @@ from typing import Any
 
 import cv2
 import numpy as np
-import ops_colour as colour
+import ops_color as color
 import ops_filters as filters
 import ops_geometry as geometry
 from ops_subject import Peers, Subject
@@ -26,13 +26,13 @@ R = Image.Resampling
 PHOTO, SQUARE = (375, 500), (224, 224)
 BOTH = (PHOTO, SQUARE)
 APPLIED = {"apply": 1}
-FACTOR = {"factor": colour.FACTOR, **APPLIED}
+FACTOR = {"factor": color.FACTOR, **APPLIED}
 JITTERED = {
-    **dict.fromkeys(("brightness", "contrast", "saturation"), colour.FACTOR),
-    "hue": colour.TURN,
+    **dict.fromkeys(("brightness", "contrast", "saturation"), color.FACTOR),
+    "hue": color.TURN,
     "order": (0, 1, 2, 3),
 }
-LIMITED = {"limit": colour.CLIP_LIMIT, **APPLIED}
+LIMITED = {"limit": color.CLIP_LIMIT, **APPLIED}
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Case:
         peers: makes the other contenders.
         note: distinguishes the lines of one op.
         sizes: sizes of the images.
-        form: image, grey (an image of one channel) or mask.
+        form: image, gray (an image of one channel) or mask.
         dtype: dtype of the image, uint8 or float32.
     """
 
@@ -61,7 +61,7 @@ class Case:
 
     def contenders(self, subject: Subject) -> Peers:
         """Return all contenders, Stoker's own as `Stoker`."""
-        shown = {"image": subject, "grey": subject.grey, "mask": subject.mask}[self.form]
+        shown = {"image": subject, "gray": subject.gray, "mask": subject.mask}[self.form]
         shown = shown.floats if self.dtype == "float32" else shown
         kind = "mask" if self.form == "mask" else "image"
         ours = Prepared(make(self.op, self.parameters), self.decided, shown.array, kind)
@@ -100,7 +100,8 @@ class Prepared:
     @functools.cached_property
     def call(self) -> Callable[[], None]:
         """Compile or load the kernel; return a function that runs it."""
-        from stoker.pipeline.compiled.by_address import call_kernel  # noqa: PLC0415 - loads numba
+        from stoker.jit.compiling import compiled  # noqa: PLC0415 - loads numba
+        from stoker.pipeline.compiled.by_address import call_kernel  # noqa: PLC0415
         from stoker.pipeline.compiled.machine import address_of  # noqa: PLC0415
 
         values = []
@@ -108,7 +109,7 @@ class Prepared:
             line[: 1 + array.ndim] = (array.ctypes.data, *array.shape)
             values.append((line.ctypes.data, array.itemsize))
         return functools.partial(
-            call_kernel,
+            compiled(call_kernel),
             address_of(kernel_of(type(self.op), self.kind, *self.states)),
             8 * self.source.ndim + self.result.ndim,
             *values,
@@ -245,29 +246,29 @@ def moves() -> list[Case]:
 def levels() -> list[Case]:
     """Return the cases of ops that change levels."""
     return [
-        Case("brightness", {}, FACTOR, colour.brightness),
-        Case("contrast", {}, FACTOR, colour.contrast),
-        Case("saturation", {}, FACTOR, colour.saturation),
-        Case("hue", {}, {"turn": colour.TURN, **APPLIED}, colour.hue),
-        Case("color_jitter", {}, JITTERED, colour.color_jitter, "all four"),
-        Case("grayscale", {}, APPLIED, colour.grayscale),
-        Case("to_gray", {}, {}, colour.to_gray),
-        Case("to_rgb", {}, {}, colour.to_rgb, "of grey", form="grey"),
-        Case("invert", {}, APPLIED, colour.invert),
-        Case("solarize", {"threshold": 128}, APPLIED, colour.solarize),
-        Case("posterize", {"bits": 4}, APPLIED, colour.posterize),
-        Case("gamma", {}, {"gamma": colour.GAMMA, **APPLIED}, colour.gamma),
-        Case("equalize", {}, APPLIED, colour.equalize),
-        Case("autocontrast", {}, APPLIED, colour.autocontrast),
-        Case("clahe", {"tiles": colour.TILES}, LIMITED, colour.clahe, "8x8 tiles"),
-        Case("channel_shuffle", {}, {"order": (2, 0, 1, 3), **APPLIED}, colour.channel_shuffle),
-        Case("sharpness", {}, FACTOR, colour.sharpness),
+        Case("brightness", {}, FACTOR, color.brightness),
+        Case("contrast", {}, FACTOR, color.contrast),
+        Case("saturation", {}, FACTOR, color.saturation),
+        Case("hue", {}, {"turn": color.TURN, **APPLIED}, color.hue),
+        Case("color_jitter", {}, JITTERED, color.color_jitter, "all four"),
+        Case("grayscale", {}, APPLIED, color.grayscale),
+        Case("to_gray", {}, {}, color.to_gray),
+        Case("to_rgb", {}, {}, color.to_rgb, "of gray", form="gray"),
+        Case("invert", {}, APPLIED, color.invert),
+        Case("solarize", {"threshold": 128}, APPLIED, color.solarize),
+        Case("posterize", {"bits": 4}, APPLIED, color.posterize),
+        Case("gamma", {}, {"gamma": color.GAMMA, **APPLIED}, color.gamma),
+        Case("equalize", {}, APPLIED, color.equalize),
+        Case("autocontrast", {}, APPLIED, color.autocontrast),
+        Case("clahe", {"tiles": color.TILES}, LIMITED, color.clahe, "8x8 tiles"),
+        Case("channel_shuffle", {}, {"order": (2, 0, 1, 3), **APPLIED}, color.channel_shuffle),
+        Case("sharpness", {}, FACTOR, color.sharpness),
         *(
             Case(
                 "gaussian_blur",
                 {"kernel_size": size, "sigma_range": (sigma, sigma)},
                 {"sigma": sigma, **APPLIED},
-                colour.gaussian_blur(size, sigma),
+                color.gaussian_blur(size, sigma),
                 f"window of {size}",
             )
             for size, sigma in ((5, 1.1), (23, 5.0))
@@ -275,15 +276,15 @@ def levels() -> list[Case]:
         Case(
             "gaussian_noise",
             {},
-            {"seed": (1, 2), "sigma": colour.SIGMA, **APPLIED},
-            colour.gaussian_noise,
+            {"seed": (1, 2), "sigma": color.SIGMA, **APPLIED},
+            color.gaussian_noise,
         ),
         *(
             Case(
                 "normalize",
                 {"dtype": dtype, "layout": layout},
                 {},
-                colour.normalize(dtype == "float16", layout == "CHW"),
+                color.normalize(dtype == "float16", layout == "CHW"),
                 f"{dtype} {layout}",
             )
             for dtype in ("float32", "float16")

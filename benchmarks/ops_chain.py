@@ -21,7 +21,7 @@ import cv2
 import numpy as np
 from interleave import least_times
 from ops_build import SIDE, chain
-from ops_colour import GAIN, LEVELS, MEAN, MEAN255, STD, look_up, table
+from ops_color import GAIN, LEVELS, MEAN, MEAN255, STD, look_up, table
 from ops_subject import LESS, TORCHVISION, Peers, Subject, one_thread
 from PIL import Image, ImageEnhance
 
@@ -47,7 +47,7 @@ def opencv(s: Subject, d: Decided, flag: int) -> Callable[[], np.ndarray]:
     """Return the chain in OpenCV, with an interpolation."""
     window = s.array[d.top : d.top + d.height, d.left : d.left + d.width]
     small, image, wide = (np.empty((SIDE, SIDE, 3), np.uint8) for _ in range(3))
-    grey = np.empty((SIDE, SIDE), np.uint8)
+    gray = np.empty((SIDE, SIDE), np.uint8)
     out = np.empty((3, SIDE, SIDE), np.float16)
     numbers = ((LEVELS[:, None] - MEAN255) * GAIN).astype(np.float16)
 
@@ -56,12 +56,12 @@ def opencv(s: Subject, d: Decided, flag: int) -> Callable[[], np.ndarray]:
         if name == "brightness":
             cv2.LUT(image, table(LEVELS * factor), image)
             return
-        cv2.cvtColor(image, cv2.COLOR_RGB2GRAY, grey)
+        cv2.cvtColor(image, cv2.COLOR_RGB2GRAY, gray)
         if name == "contrast":
-            rest = (1.0 - factor) * cv2.mean(grey)[0]
+            rest = (1.0 - factor) * cv2.mean(gray)[0]
             cv2.LUT(image, table(LEVELS * factor + rest), image)
         else:
-            cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB, wide)
+            cv2.cvtColor(gray, cv2.COLOR_GRAY2RGB, wide)
             cv2.addWeighted(image, factor, wide, 1.0 - factor, 0.0, image)
 
     def run() -> np.ndarray:

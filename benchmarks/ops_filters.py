@@ -1,4 +1,4 @@
-"""Peers of filters, noise, color spaces and layouts; like `ops_colour`."""
+"""Peers of filters, noise, color spaces and layouts; like `ops_color`."""
 
 import io
 from collections.abc import Callable

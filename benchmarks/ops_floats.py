@@ -6,7 +6,7 @@ floats of one channel only, so it takes part in resizes alone, channel by channe
 
 from dataclasses import replace
 
-import ops_colour_floats as floats
+import ops_color_floats as floats
 from ops_cases import Case, filtered, levels, moves, resizes
 from ops_geometry import Maker
 from ops_subject import Peers, Subject

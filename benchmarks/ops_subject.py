@@ -73,7 +73,7 @@ class Subject:
         return self.flat(self.array[..., 1] // 32 * 32)
 
     @property
-    def grey(self) -> "Subject":
+    def gray(self) -> "Subject":
         """An image of one channel, of the same size, in the same forms."""
         found = self.flat(self.array[..., 1])
         found.array = found.array[..., np.newaxis]

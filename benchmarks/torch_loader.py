@@ -98,7 +98,7 @@ def flipped(*arrays: np.ndarray) -> list[np.ndarray]:
     return [np.ascontiguousarray(array[:, ::-1] if mirror else array) for array in arrays]
 
 
-def normalised(image: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
+def normalized(image: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
     """Return float32, channels first."""
     scaled = image * (1 / (255 * std)) - mean / std
     return np.ascontiguousarray(scaled.transpose(2, 0, 1), np.float32)
@@ -136,7 +136,7 @@ def tiny(image: np.ndarray) -> np.ndarray:
     padded[4:36, 4:36] = image
     top, left = random.randrange(9), random.randrange(9)
     (image,) = flipped(padded[top : top + 32, left : left + 32])
-    return normalised(image, CIFAR_MEAN, CIFAR_STD)
+    return normalized(image, CIFAR_MEAN, CIFAR_STD)
 
 
 class Files(Dataset):
@@ -190,7 +190,7 @@ def dataset_of(workload: str, source: Path, style: str) -> Dataset:
         return Pairs(source, by)
     transforms: dict[str, Callable[[bytes], np.ndarray]] = {
         "w1": lambda data: train(by, data),
-        "w1f": lambda data: normalised(train(by, data), MEAN, STD),
+        "w1f": lambda data: normalized(train(by, data), MEAN, STD),
         "w4": lambda data: validate(by, data),
     }
     return Files(source, transforms[workload])

@@ -263,16 +263,18 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def kernel_cache(tmp_path_factory: pytest.TempPathFactory, run_folder: Path) -> Iterator[Path]:
+def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where tests, and the daemons they start, keep compiled kernels: each is compiled once.
 
-    The processes of one run share them (`pytest -n 2`). STOKER_TEST_KERNELS names a folder that
-    stays from run to run. Child processes find the folder by XDG_CACHE_HOME; this one is told.
+    They stay from run to run in `.pytest_cache/kernels`, or where STOKER_TEST_KERNELS says; their
+    names are digests of all that they depend on. `make test` empties the folder first. Child
+    processes find the folder by XDG_CACHE_HOME.
     """
     home = tmp_path_factory.mktemp("cache")
     kernels = home / "stoker" / "kernels"
     kernels.parent.mkdir()
-    kept = Path(os.environ.get("STOKER_TEST_KERNELS") or run_folder / "kernels").absolute()
+    root = Path(__file__).parents[1]
+    kept = Path(os.environ.get("STOKER_TEST_KERNELS") or root / ".pytest_cache/kernels").absolute()
     kept.mkdir(mode=0o700, parents=True, exist_ok=True)
     kernels.symlink_to(kept)
     with pytest.MonkeyPatch.context() as patch:

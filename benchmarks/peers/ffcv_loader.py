@@ -83,7 +83,7 @@ def written(arguments: argparse.Namespace) -> Path:
     return path
 
 
-def normalised(mean: list[float], std: list[float]) -> NormalizeImage:
+def normalized(mean: list[float], std: list[float]) -> NormalizeImage:
     """Convert to floats."""
     return NormalizeImage(np.array(in_levels(mean)), np.array(in_levels(std)), np.float32)
 
@@ -93,12 +93,12 @@ def steps_of(workload: str) -> list[Any]:
     crop = [RandomResizedCropRGBImageDecoder((224, 224), SCALE, RATIO), RandomHorizontalFlip()]
     return {
         "w1": crop,
-        "w1f": [*crop, normalised(MEAN, STD)],
+        "w1f": [*crop, normalized(MEAN, STD)],
         "w2": [
             SimpleRGBImageDecoder(),
             RandomHorizontalFlip(),
             RandomTranslate(padding=4),
-            normalised(CIFAR_MEAN, CIFAR_STD),
+            normalized(CIFAR_MEAN, CIFAR_STD),
         ],
         "w4": [CenterCropRGBImageDecoder((224, 224), ratio=224 / 256)],
     }[workload]

@@ -47,7 +47,7 @@ def picture(path: str) -> torch.Tensor:
     return decode_jpeg(read(path), mode=ImageReadMode.RGB)
 
 
-def normalised(mean: list[float], std: list[float]) -> list[Any]:
+def normalized(mean: list[float], std: list[float]) -> list[Any]:
     """Convert to floats."""
     return [v2.ToDtype(torch.float32, scale=True), v2.Normalize(mean, std)]
 
@@ -57,11 +57,11 @@ def transforms_of(workload: str) -> v2.Compose:
     crop = [v2.RandomResizedCrop(224, antialias=True), v2.RandomHorizontalFlip()]
     steps = {
         "w1": crop,
-        "w1f": [*crop, *normalised(MEAN, STD)],
+        "w1f": [*crop, *normalized(MEAN, STD)],
         "w2": [
             v2.RandomCrop(32, padding=4),
             v2.RandomHorizontalFlip(),
-            *normalised(CIFAR_MEAN, CIFAR_STD),
+            *normalized(CIFAR_MEAN, CIFAR_STD),
         ],
         "w3": [v2.RandomResizedCrop(512, antialias=True), v2.RandomHorizontalFlip()],
         "w4": [v2.Resize(256, antialias=True), v2.CenterCrop(224)],

@@ -283,6 +283,6 @@ def test_a_fused_operation_is_seen():
 
     fused(1.0, 2.0, 3.0)
     found = violations(Kept(fused))
-    assert "lets fmul be reordered or rounded otherwise: fast" in found
+    assert "lets fmul be reordered or rounded differently: fast" in found
     if get_host_cpu_features().get("fma"):
         assert any(fault.startswith("fuses a multiplication and an addition: ") for fault in found)

@@ -229,7 +229,7 @@ def test_fused_operations_are_found_in_assembly(text):
 
 
 def test_code_without_text_is_no_proof():
-    with pytest.raises(UsageError, match=r"^_exp: no machine code to read: call it"):
+    with pytest.raises(UsageError, match=r"^_exp: no machine code to read: call the kernel"):
         violations(numba.njit(_exp))
 
 

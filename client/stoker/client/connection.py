@@ -11,7 +11,7 @@ import time
 
 from stoker.client.address import check_dataset, is_address
 from stoker.client.delivery import Delivery
-from stoker.client.device import Source, Target
+from stoker.client.device import BatchSource, Target
 from stoker.client.lease import LeaseBook
 from stoker.client.opening import OpenedStream, open_stream
 from stoker.client.options import Options
@@ -36,7 +36,7 @@ class Connection:
     stream: OpenedStream
     book: LeaseBook
     delivery: Delivery
-    source: Source
+    source: BatchSource
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ LEASES = 2
 Arrays = Mapping[str, Any]
 
 
-class Source(Protocol):
+class BatchSource(Protocol):
     """Gives the outputs of the batch at a place."""
 
     def get(self, epoch: int, step: int) -> Arrays:
@@ -81,7 +81,7 @@ class Target:
         self._device = _checked_device(self._torch, device)
         self.leases += AHEAD * (self._device.type == "cuda")
 
-    def source(self, delivery: Delivery, slab: SlabMap) -> Source:
+    def source(self, delivery: Delivery, slab: SlabMap) -> BatchSource:
         """Return a source of batches on this device."""
         if self._torch is not None and self._device.type == "cuda":
             return AheadSource(delivery, CudaAccelerator(self._torch, self._device, slab))

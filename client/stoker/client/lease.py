@@ -23,7 +23,7 @@ from stoker.protocol.layout import Placed
 
 COPY_BYTES = 65536
 
-Slot = tuple[int, int]
+SlotKey = tuple[int, int]
 
 
 class Lease:
@@ -31,7 +31,7 @@ class Lease:
 
     __slots__ = ("_pid", "_queue", "generation", "slab", "slot")
 
-    def __init__(self, slab: SlabMap, slot: int, generation: int, queue: deque[Slot]) -> None:
+    def __init__(self, slab: SlabMap, slot: int, generation: int, queue: deque[SlotKey]) -> None:
         self.slab = slab
         self.slot = slot
         self.generation = generation
@@ -74,9 +74,9 @@ class LeaseBook:
         self.slab = slab
         self.copied = 0
         self._limit = max(slab.slots - 2, 0)
-        self._queue: deque[Slot] = deque()
+        self._queue: deque[SlotKey] = deque()
         self._held: dict[int, int] = {}
-        self._free: list[Slot] = []
+        self._free: list[SlotKey] = []
 
     @property
     def leased(self) -> int:
@@ -114,7 +114,7 @@ class LeaseBook:
         """Return a slot that was announced but will not be used."""
         self._free.append((slot, generation))
 
-    def free_slots(self) -> list[Slot]:
+    def free_slots(self) -> list[SlotKey]:
         """List the slots to return to the daemon; call `forget_free` after sending them."""
         self._collect()
         return list(self._free)

@@ -135,7 +135,7 @@ def dispatcher(
         before = config.CACHE_DIR
         config.CACHE_DIR = str(folder)
         try:
-            made = (dispatchers.Callee if inside else dispatchers.Kernel)(fn, options)
+            made = (dispatchers.Callee if inside else dispatchers.KernelDispatcher)(fn, options)
         finally:
             config.CACHE_DIR = before
     made._cache = SharedCache(made._cache, folder, before_compiling)

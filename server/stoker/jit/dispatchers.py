@@ -220,7 +220,7 @@ class _Shared(base_dispatcher):  # type: ignore[misc]
                 self._cache.release()
 
 
-class Kernel(_Shared):
+class KernelDispatcher(_Shared):
     """The dispatcher of a kernel that Python, or a program through its address, may call."""
 
     def __init__(self, fn: Any, options: dict[str, Any]) -> None:

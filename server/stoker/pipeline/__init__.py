@@ -11,8 +11,12 @@ from stoker.pipeline.authoring.lists import pipelines, sync_seed
 from stoker.pipeline.authoring.pipeline import Pipeline, branching, pipeline
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.plain.decisions import decide
+from stoker.pipeline.plain.replay import replay
+from stoker.pipeline.planning.plan import bind
 from stoker.pipeline.policies.augment import auto_augment, rand_augment, trivial_augment_wide
 from stoker.pipeline.policies.augmix import augmix
+from stoker.pipeline.showing.explain import explain
 from stoker.pipeline.tracing.naming import scope, shared_views
 from stoker.rng.row import Row
 
@@ -24,13 +28,17 @@ __all__ = [
     "Row",
     "augmix",
     "auto_augment",
+    "bind",
     "branching",
+    "decide",
+    "explain",
     "one_of",
     "outputs",
     "pipeline",
     "pipelines",
     "rand_augment",
     "random_apply",
+    "replay",
     "scope",
     "shared_views",
     "some_of",

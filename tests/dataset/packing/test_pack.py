@@ -366,7 +366,7 @@ def test_a_place_that_only_resolved_lies_in_its_own_source(tmp_path, image_folde
     (tmp_path / "link").symlink_to(image_folder / "animals")
     dest = {"link": tmp_path / "link" / "d", "dots": tmp_path / "x" / ".." / image_folder.name}
     (tmp_path / "x").mkdir()
-    with pytest.raises(UsageError, match="would lie in its own source"):
+    with pytest.raises(UsageError, match="would be inside its own source"):
         pack(image_folder, dest[way] / "d", ONE)
     assert not (image_folder / "d").exists()
     assert not list((image_folder / "animals").glob("d"))
@@ -374,7 +374,7 @@ def test_a_place_that_only_resolved_lies_in_its_own_source(tmp_path, image_folde
 
 def test_a_source_that_is_a_link_to_the_parent_of_the_place(tmp_path, image_folder):
     (tmp_path / "link").symlink_to(image_folder)
-    with pytest.raises(UsageError, match="would lie in its own source"):
+    with pytest.raises(UsageError, match="would be inside its own source"):
         pack(tmp_path / "link", image_folder / "d", ONE)
 
 

@@ -55,7 +55,7 @@ def test_what_breaks_the_contract_is_found(broken_ops, name):
 
 def test_parameters_that_are_lost_on_the_way_are_found(broken_ops):
     with pytest.raises(
-        ContractError, match=r"built again from its plain parameters \{\} it is another"
+        ContractError, match=r"built again from its plain parameters \{\}, it is another"
     ):
         check_op(broken_ops.ForgetsAParameter(by=2))
 

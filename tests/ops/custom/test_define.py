@@ -118,7 +118,7 @@ def closes_over(name):
         (lambda d: define()(closes_over(3)), "a kernel must not close over variables"),
         (lambda d: d.fog.rule("image"), "fog: rule for 'image': has one already"),
         (lambda d: d.fog.rule("video"), "rule for 'video': expected one of image, mask, array"),
-        (lambda d: d.fog.rule("boxes"), r'fog: boxes go where @fog.rule\("forward"\) says'),
+        (lambda d: d.fog.rule("boxes"), r'fog: boxes follow the map of @fog.rule\("forward"\)'),
         (lambda d: d.fog.draws(a=int), "fog: draws: .* it already draws"),
         (lambda d: d.wrong.draws(a=str), "wrong: draws: expected once the fields .* got {'a'"),
         (lambda d: d.wrong.draws(), "wrong: draws: .* got no field"),

@@ -301,7 +301,7 @@ def test_visible_needs_tracking():
         return {"boxes": ops.track_visible(ops.track_visible(sample.boxes))}
 
     refused(untracked, r"min_visible needs the field 'visible_part'.*call track_visible\(boxes\)")
-    refused(twice, "have a field 'visible_part' already")
+    refused(twice, "already have a field 'visible_part'")
 
 
 def test_chunks_have_no_ragged_fields(located):

@@ -120,7 +120,7 @@ def storage(dtype: str) -> np.dtype[Any]:
     return np.dtype("uint16" if dtype == "float16" else dtype)
 
 
-Run = Callable[[np.ndarray, np.ndarray, Any, Any, Any], None]
+RunKernel = Callable[[np.ndarray, np.ndarray, Any, Any, Any], None]
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,8 @@ class Kernel:
         in_place: whether `src` and `dst` may be the same memory.
     """
 
-    run: Run
-    plain: Run
+    run: RunKernel
+    plain: RunKernel
     in_place: bool = False
 
 

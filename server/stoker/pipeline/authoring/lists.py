@@ -37,8 +37,8 @@ class SyncSeed(NamedTuple):
     relative: bool = False
 
 
-Step = Op | Callable[[Any], Any] | SyncSeed
-Lists = Mapping[str, Sequence[Step] | None]
+ListedStep = Op | Callable[[Any], Any] | SyncSeed
+Lists = Mapping[str, Sequence[ListedStep] | None]
 
 
 def sync_seed(name: str, *, relative: bool = False) -> SyncSeed:
@@ -92,7 +92,7 @@ def _is_list(steps: object) -> bool:
 
 
 def _through(
-    field: str, steps: Sequence[Step], value: Any, shared: set[int], names: dict[str, Op]
+    field: str, steps: Sequence[ListedStep], value: Any, shared: set[int], names: dict[str, Op]
 ) -> Any:
     """Apply the steps of a field; `names` has the streams of shared instances of all fields."""
     mark: str | None = None

@@ -27,7 +27,7 @@ from stoker.ops._testing.painted import PaintedMemory
 from stoker.ops.contract.records import machine_record
 from stoker.pipeline.engine.faults import kernel_error
 from stoker.pipeline.graph.sites import Site
-from stoker.pipeline.plain.interpreter import Interpreter, Run, key_of
+from stoker.pipeline.plain.interpreter import Interpreter, PlainRun, key_of
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.steps import ApplyStep, FoldStep
 from stoker.pipeline.planning.tables import physical
@@ -41,7 +41,7 @@ PAINTS = (0xA5, 0x3C)
 class Guarded(Interpreter):
     """Computes rows of a plan with guarded machine code; see `interface.Engine`."""
 
-    def begin(self, row: Row, columns: Sequence[np.ndarray]) -> Run:
+    def begin(self, row: Row, columns: Sequence[np.ndarray]) -> PlainRun:
         """Return a run whose kernels are compiled and guarded."""
         return _GuardedRun(self, row, columns)
 
@@ -97,7 +97,7 @@ class Guarded(Interpreter):
         return _alone(self._params, name), _alone(self._records, name)
 
 
-class _GuardedRun(Run):
+class _GuardedRun(PlainRun):
     """One row; kernels run between margins."""
 
     engine: Guarded

@@ -1,7 +1,7 @@
 """The lines of the user's source where the steps of a pipeline were written.
 
 Sites are stored with a graph but are not part of its identity: moving a line changes no stream. A
-site is the innermost frame outside `stoker.ops`, `stoker.pipeline`, `stoker.jit` and NumPy, so a
+site is the innermost frame outside `stoker.pipeline`, `stoker.ops`, `stoker.jit` and NumPy, so a
 user's own helper function is named at the line inside it.
 """
 
@@ -15,10 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-_PIPELINE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_OURS = tuple(
-    os.path.join(os.path.dirname(_PIPELINE), name) + os.sep for name in ("pipeline", "ops", "jit")
-)
+_SERVER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_OURS = tuple(os.path.join(_SERVER, name, "") for name in ("pipeline", "ops", "jit"))
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 
 

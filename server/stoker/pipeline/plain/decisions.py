@@ -15,7 +15,7 @@ import numpy as np
 
 from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.graph.statistics import STATISTICS
-from stoker.pipeline.plain.interpreter import Interpreter, Run
+from stoker.pipeline.plain.interpreter import Interpreter, PlainRun
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
@@ -112,7 +112,7 @@ def shape_only(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     return np.broadcast_to(np.zeros((), physical(dtype)), shape)
 
 
-class _Dry(Run):
+class _Dry(PlainRun):
     """A run without kernels of pixels.
 
     `unknown` holds the values that depend on pixels or items, `blank` the boxes and keypoints

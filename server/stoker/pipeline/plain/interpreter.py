@@ -122,9 +122,9 @@ class Interpreter:
             into[tuple(slice(side) for side in size)] = value
         outputs[step.output + 1][...] = size
 
-    def begin(self, row: Row, columns: Sequence[np.ndarray]) -> Run:
+    def begin(self, row: Row, columns: Sequence[np.ndarray]) -> PlainRun:
         """Return a run over a row's inputs; a recorder overrides it."""
-        return Run(self, row, columns)
+        return PlainRun(self, row, columns)
 
     def records(self) -> list[dict[str, Any]]:
         """Return what the last row decided, one entry for each decision that was made."""
@@ -191,7 +191,7 @@ def size_of(value: Any) -> Sides:
     return value.shape[0], value.shape[1] if value.ndim > 1 else 1
 
 
-class Run:
+class PlainRun:
     """The run of one row; `env` holds arrays (a scalar in memory is (1,)) and numbers."""
 
     def __init__(self, engine: Interpreter, row: Row, columns: Sequence[np.ndarray]) -> None:

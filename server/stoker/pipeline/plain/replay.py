@@ -18,7 +18,7 @@ import numpy as np
 from stoker.ops.contract.units import switch_of, unit_of
 from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.graph.schedule import Moment
-from stoker.pipeline.plain.interpreter import Interpreter, Run
+from stoker.pipeline.plain.interpreter import Interpreter, PlainRun
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
@@ -155,7 +155,7 @@ class _Recorder(Interpreter):
 
     run_of_row: _Recording
 
-    def begin(self, row: Row, columns: Sequence[np.ndarray]) -> Run:
+    def begin(self, row: Row, columns: Sequence[np.ndarray]) -> PlainRun:
         self.run_of_row = _Recording(self, row, columns)
         return self.run_of_row
 
@@ -221,7 +221,7 @@ class _Recorder(Interpreter):
                 yield from _parts(output.name, output.kind, -1, of, array)
 
 
-class _Recording(Run):
+class _Recording(PlainRun):
     """A run that keeps all its values.
 
     Attributes:

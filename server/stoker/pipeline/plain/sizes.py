@@ -13,7 +13,7 @@ import numpy as np
 
 from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.plain.decisions import shape_only
-from stoker.pipeline.plain.interpreter import Interpreter, Run, size_of
+from stoker.pipeline.plain.interpreter import Interpreter, PlainRun, size_of
 from stoker.pipeline.planning.decision import made_for, source_of
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.sizing import Sizing, sizing_of
@@ -65,7 +65,7 @@ class PlainSizes:
         return columns
 
 
-class _SizeRun(Run):
+class _SizeRun(PlainRun):
     """A row for which only sizes, and what they depend on, are computed."""
 
     def __init__(

@@ -1,7 +1,7 @@
 """Binding: from nodes and field states to steps and the state of every value.
 
 One walk over the normal form. `Applies` binds ops, `SizeTokens` compares sizes, `Branches` binds
-joins, `Delivery` binds outputs; they share one `Bound`.
+joins, `OutputBinder` binds outputs; they share one `Bound`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from stoker.pipeline.planning.applies import Applies
 from stoker.pipeline.planning.bound import Bound
 from stoker.pipeline.planning.branches import Branches
 from stoker.pipeline.planning.declared import fault_of
-from stoker.pipeline.planning.delivery import Delivery
+from stoker.pipeline.planning.delivery import OutputBinder
 from stoker.pipeline.planning.mixes import Mixes
 from stoker.pipeline.planning.size_tokens import SizeTokens
 from stoker.pipeline.planning.steps import (
@@ -65,7 +65,7 @@ class _Binder:
         self.mixing = Mixes()
         self.applies = Applies(bound, self.sizes, self.mixing)
         self.branches = Branches(bound, self.sizes, self.mixing, self.applies.convert)
-        self.delivery = Delivery(bound, self.mixing)
+        self.delivery = OutputBinder(bound, self.mixing)
 
     def bind(self) -> Bound:
         """Walk the graph.

@@ -23,7 +23,7 @@ HINT: Final = (
 )
 
 
-class Delivery:
+class OutputBinder:
     """Binds outputs."""
 
     def __init__(self, bound: Bound, mixing: Mixes) -> None:

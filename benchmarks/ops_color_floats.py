@@ -1,4 +1,4 @@
-"""Peers of the ops that change levels, on images of float32; like `ops_colour`.
+"""Peers of the ops that change levels, on images of float32; like `ops_color`.
 
 If a library lacks a function for an op, its contender is the shortest chain of its functions with
 the same result. If the op clips to 0 to 1, contenders clip as well.
@@ -6,7 +6,7 @@ the same result. If the op clips to 0 to 1, contenders clip as well.
 
 import cv2
 import numpy as np
-from ops_colour import FACTOR, GAMMA, MEAN, SIGMA, STD, TURN, Maker, torchvision_jitter
+from ops_color import FACTOR, GAMMA, MEAN, SIGMA, STD, TURN, Maker, torchvision_jitter
 from ops_subject import Peers, Subject
 
 REST = 1.0 - FACTOR
@@ -26,34 +26,34 @@ def brightness(s: Subject) -> Peers:
     }
 
 
-def contrast_of(image: np.ndarray, grey: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Change the contrast with OpenCV and NumPy; `grey` is preallocated memory."""
-    cv2.cvtColor(image, cv2.COLOR_RGB2GRAY, grey)
+def contrast_of(image: np.ndarray, gray: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Change the contrast with OpenCV and NumPy; `gray` is preallocated memory."""
+    cv2.cvtColor(image, cv2.COLOR_RGB2GRAY, gray)
     np.multiply(image, np.float32(FACTOR), out=out)
-    return clipped(np.add(out, np.float32(REST * cv2.mean(grey)[0]), out=out))
+    return clipped(np.add(out, np.float32(REST * cv2.mean(gray)[0]), out=out))
 
 
 def contrast(s: Subject) -> Peers:
-    out, grey = s.blank(), np.empty(s.size, np.float32)
+    out, gray = s.blank(), np.empty(s.size, np.float32)
     return {
-        "OpenCV, NumPy": lambda: contrast_of(s.array, grey, out),
+        "OpenCV, NumPy": lambda: contrast_of(s.array, gray, out),
         **s.torchvision(lambda f, x: f.adjust_contrast(x, FACTOR)),
     }
 
 
 def saturation_of(
-    image: np.ndarray, grey: np.ndarray, wide: np.ndarray, out: np.ndarray
+    image: np.ndarray, gray: np.ndarray, wide: np.ndarray, out: np.ndarray
 ) -> np.ndarray:
-    """Change the saturation with OpenCV; `grey` and `wide` are preallocated memory."""
-    cv2.cvtColor(image, cv2.COLOR_RGB2GRAY, grey)
-    cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB, wide)
+    """Change the saturation with OpenCV; `gray` and `wide` are preallocated memory."""
+    cv2.cvtColor(image, cv2.COLOR_RGB2GRAY, gray)
+    cv2.cvtColor(gray, cv2.COLOR_GRAY2RGB, wide)
     return clipped(cv2.addWeighted(image, FACTOR, wide, REST, 0.0, out))
 
 
 def saturation(s: Subject) -> Peers:
-    out, wide, grey = s.blank(), s.blank(), np.empty(s.size, np.float32)
+    out, wide, gray = s.blank(), s.blank(), np.empty(s.size, np.float32)
     return {
-        "OpenCV": lambda: saturation_of(s.array, grey, wide, out),
+        "OpenCV": lambda: saturation_of(s.array, gray, wide, out),
         **s.torchvision(lambda f, x: f.adjust_saturation(x, FACTOR)),
     }
 
@@ -77,22 +77,22 @@ def hue(s: Subject) -> Peers:
 
 def color_jitter(s: Subject) -> Peers:
     """Change brightness, contrast, saturation and hue, in this order."""
-    one, two, wide, grey = s.blank(), s.blank(), s.blank(), np.empty(s.size, np.float32)
+    one, two, wide, gray = s.blank(), s.blank(), s.blank(), np.empty(s.size, np.float32)
 
     def opencv() -> np.ndarray:
         bright = clipped(cv2.multiply(s.array, (FACTOR,) * 4, one))
-        contrasted = contrast_of(bright, grey, two)
-        return hue_of(saturation_of(contrasted, grey, wide, one), wide, two)
+        contrasted = contrast_of(bright, gray, two)
+        return hue_of(saturation_of(contrasted, gray, wide, one), wide, two)
 
     return {"OpenCV, NumPy": opencv, **s.torchvision(torchvision_jitter)}
 
 
 def grayscale(s: Subject) -> Peers:
-    out, grey = s.blank(), np.empty(s.size, np.float32)
+    out, gray = s.blank(), np.empty(s.size, np.float32)
 
     def opencv() -> np.ndarray:
-        cv2.cvtColor(s.array, cv2.COLOR_RGB2GRAY, grey)
-        return cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB, out)
+        cv2.cvtColor(s.array, cv2.COLOR_RGB2GRAY, gray)
+        return cv2.cvtColor(gray, cv2.COLOR_GRAY2RGB, out)
 
     return {"OpenCV": opencv, **s.torchvision(lambda f, x: f.rgb_to_grayscale(x, 3))}
 

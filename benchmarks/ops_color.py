@@ -42,17 +42,17 @@ def brightness(s: Subject) -> Peers:
     }
 
 
-def contrast_of(image: np.ndarray, grey: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Change the contrast with OpenCV; `grey` is preallocated memory."""
-    cv2.cvtColor(image, cv2.COLOR_RGB2GRAY, grey)
-    rest = (1.0 - FACTOR) * cv2.mean(grey)[0]
+def contrast_of(image: np.ndarray, gray: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Change the contrast with OpenCV; `gray` is preallocated memory."""
+    cv2.cvtColor(image, cv2.COLOR_RGB2GRAY, gray)
+    rest = (1.0 - FACTOR) * cv2.mean(gray)[0]
     return cv2.LUT(image, table(LEVELS * FACTOR + rest), out)
 
 
 def contrast(s: Subject) -> Peers:
-    out, grey = s.blank(), np.empty(s.size, np.uint8)
+    out, gray = s.blank(), np.empty(s.size, np.uint8)
     return {
-        "OpenCV": lambda: contrast_of(s.array, grey, out),
+        "OpenCV": lambda: contrast_of(s.array, gray, out),
         "Pillow": lambda: ImageEnhance.Contrast(s.picture).enhance(FACTOR),
         **s.torchvision(lambda f, x: f.adjust_contrast(x, FACTOR)),
         **s.albumentations(lambda f, x: f.adjust_contrast_torchvision(x, FACTOR)),
@@ -60,18 +60,18 @@ def contrast(s: Subject) -> Peers:
 
 
 def saturation_of(
-    image: np.ndarray, grey: np.ndarray, wide: np.ndarray, out: np.ndarray
+    image: np.ndarray, gray: np.ndarray, wide: np.ndarray, out: np.ndarray
 ) -> np.ndarray:
-    """Change the saturation with OpenCV; `grey` and `wide` are preallocated memory."""
-    cv2.cvtColor(image, cv2.COLOR_RGB2GRAY, grey)
-    cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB, wide)
+    """Change the saturation with OpenCV; `gray` and `wide` are preallocated memory."""
+    cv2.cvtColor(image, cv2.COLOR_RGB2GRAY, gray)
+    cv2.cvtColor(gray, cv2.COLOR_GRAY2RGB, wide)
     return cv2.addWeighted(image, FACTOR, wide, 1.0 - FACTOR, 0.0, out)
 
 
 def saturation(s: Subject) -> Peers:
-    out, wide, grey = s.blank(), s.blank(), np.empty(s.size, np.uint8)
+    out, wide, gray = s.blank(), s.blank(), np.empty(s.size, np.uint8)
     return {
-        "OpenCV": lambda: saturation_of(s.array, grey, wide, out),
+        "OpenCV": lambda: saturation_of(s.array, gray, wide, out),
         "Pillow": lambda: ImageEnhance.Color(s.picture).enhance(FACTOR),
         **s.torchvision(lambda f, x: f.adjust_saturation(x, FACTOR)),
     }
@@ -105,12 +105,12 @@ def hue(s: Subject) -> Peers:
 
 def color_jitter(s: Subject) -> Peers:
     """Change brightness, contrast, saturation and hue, in this order."""
-    one, two, wide, grey = s.blank(), s.blank(), s.blank(), np.empty(s.size, np.uint8)
+    one, two, wide, gray = s.blank(), s.blank(), s.blank(), np.empty(s.size, np.uint8)
 
     def opencv() -> np.ndarray:
         bright = cv2.LUT(s.array, table(LEVELS * FACTOR), one)
-        contrasted = contrast_of(bright, grey, two)
-        return hue_of(saturation_of(contrasted, grey, wide, one), wide, two)
+        contrasted = contrast_of(bright, gray, two)
+        return hue_of(saturation_of(contrasted, gray, wide, one), wide, two)
 
     def pillow() -> Image.Image:
         picture = s.picture
@@ -147,11 +147,11 @@ def to_rgb(s: Subject) -> Peers:
 
 
 def grayscale(s: Subject) -> Peers:
-    out, grey = s.blank(), np.empty(s.size, np.uint8)
+    out, gray = s.blank(), np.empty(s.size, np.uint8)
 
     def opencv() -> np.ndarray:
-        cv2.cvtColor(s.array, cv2.COLOR_RGB2GRAY, grey)
-        return cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB, out)
+        cv2.cvtColor(s.array, cv2.COLOR_RGB2GRAY, gray)
+        return cv2.cvtColor(gray, cv2.COLOR_GRAY2RGB, out)
 
     return {
         "OpenCV": opencv,
