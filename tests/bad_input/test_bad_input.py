@@ -6,7 +6,6 @@ deadline), nothing shows a traceback of a library, nothing is left behind (the l
 
 import json
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -216,12 +215,14 @@ def test_a_pipeline_module_that_does_not_exist(packed):
 
 
 def test_an_address_where_nobody_listens(tmp_path):
-    began = time.monotonic()
+    """It does not wait for one to come up."""
+    address = f"ipc://{tmp_path}/stoker.sock"
     with pytest.raises(ConnectError, match="nobody") as caught:
-        Loader(f"ipc://{tmp_path}/stoker.sock", pipeline="train", batch_size=2)
+        Loader(
+            address, pipeline="train", batch_size=2, connect_timeout_s=3600.0
+        )  # it does not wait
     assert str(tmp_path) in str(caught.value)
     assert "stoker serve" in str(caught.value)
-    assert time.monotonic() - began < 20
 
 
 def test_too_little_memory(address):

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import time
 from itertools import islice
 
 import msgpack
@@ -29,7 +28,7 @@ from stoker.protocol.errors import (
 )
 from stoker.protocol.layout import Output
 
-SOON_S = 5.0
+FOREVER_S = 3600.0
 
 
 def load(daemon, **more) -> Loader:
@@ -40,10 +39,14 @@ def load(daemon, **more) -> Loader:
 
 
 def test_nobody_listens(folder) -> None:
-    begin = time.monotonic()
     with pytest.raises(ConnectError) as caught:
-        Loader(f"ipc://{folder}/none.sock", pipeline="train", batch_size=1, device="numpy")
-    assert time.monotonic() - begin < SOON_S
+        Loader(
+            f"ipc://{folder}/none.sock",
+            pipeline="train",
+            batch_size=1,
+            device="numpy",
+            connect_timeout_s=FOREVER_S,  # it does not wait
+        )
     message = str(caught.value)
     assert f"no daemon listens at ipc://{folder}/none.sock: No such file" in message
     assert "Start one with `stoker serve`" in message
@@ -458,7 +461,7 @@ def test_a_late_refusal_of_a_replay_disturbs_no_delivery(daemon, same) -> None:
     with load(daemon, timeout_s=0.1, device="numpy") as loader:
         with pytest.raises(PeerError, match="in time"):
             loader.replay(3, 0)
-        loader._connection._timeout_s = SOON_S
+        loader._connection._timeout_s = FOREVER_S
         (asked,) = daemon.of(m.AskReplay)
         batches = iter(loader)
         same(daemon, next(batches), 0, 0)

@@ -184,27 +184,44 @@ def image_channels(op: Op, dtype: str) -> list[int]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that asks for `example` with every example of every registered op.
 
-    Those that ask for `dtype` too get each dtype of images that the example has a rule for.
+    Those that ask for `dtype` too get each dtype of images that the example has a rule for; those
+    that ask for `kind_in_place` each kind and dtype whose kernel works in place.
     """
-    if "dtype" in metafunc.fixturenames and "example" in metafunc.fixturenames:
-        pairs = [(n, p) for n in sorted(registered()) for p in examples_of(n)]
+    if "example" not in metafunc.fixturenames:
+        return
+    pairs = [(n, make(n, p)) for n in sorted(registered()) for p in examples_of(n)]
+    of_dtypes = [
+        (f"{name}-{i}-{dtype}", example, dtype)
+        for i, (name, example) in enumerate(pairs)
+        for dtype in ("uint8", "float32")
+        if "dtype" in metafunc.fixturenames and image_channels(example, dtype)
+    ]
+    if "kind_in_place" in metafunc.fixturenames:
         found = [
-            pytest.param(make(n, p), dtype, id=f"{n}-{i}-{dtype}")
-            for i, (n, p) in enumerate(pairs)
-            for dtype in ("uint8", "float32")
-            if image_channels(make(n, p), dtype)
+            pytest.param(example, dtype, kind, id=f"{name}-{kind}")
+            for name, example, dtype in of_dtypes
+            for kind in example.kernels
+            if example.kernel_of(kind, dtype).in_place and (kind == "image" or dtype == "uint8")
         ]
+        metafunc.parametrize(("example", "dtype", "kind_in_place"), found)
+    elif "dtype" in metafunc.fixturenames:
+        found = [pytest.param(example, dtype, id=name) for name, example, dtype in of_dtypes]
         metafunc.parametrize(("example", "dtype"), found)
-    elif "example" in metafunc.fixturenames:
-        pairs = [(n, p) for n in sorted(registered()) for p in examples_of(n)]
+    else:
         names = [f"{name}-{i}" for i, (name, _) in enumerate(pairs)]
-        metafunc.parametrize("example", [make(n, p) for n, p in pairs], ids=names)
+        metafunc.parametrize("example", [example for _, example in pairs], ids=names)
 
 
 @pytest.fixture(scope="session")
 def examples() -> dict[str, list[dict[str, Any]]]:
     """Example parameters by op name."""
     return {name: examples_of(name) for name in sorted(registered())}
+
+
+@pytest.fixture(scope="session")
+def every_example(examples: dict[str, list[dict[str, Any]]]) -> list[Op]:
+    """Every example of every registered op, for tests that are over in a moment."""
+    return [make(name, params) for name, choices in examples.items() for params in choices]
 
 
 @pytest.fixture(scope="session")

@@ -96,11 +96,12 @@ def serving(folder: Path, *flags: str) -> Iterator[Daemon]:
 
 
 def children(pid: int) -> list[int]:
-    """Return the pids of a process's children; a thread that ends meanwhile has none."""
+    """Return the pids of a process's children; a process or thread that ends meanwhile has none."""
     found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(FileNotFoundError):
-            found += [int(child) for child in (task / "children").read_text().split()]
+    with suppress(FileNotFoundError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                found += [int(child) for child in (task / "children").read_text().split()]
     return found
 
 

@@ -29,12 +29,19 @@ def custom_ops(user_folder: Path) -> ModuleType:
 
 
 @pytest.fixture
-def fresh_names(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Forget what this process has named itself, as a worker starts; allow the modules given."""
+def fresh_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Forget what this process has named itself, as a worker starts; allow the modules given.
+
+    Names given meanwhile are kept in the end: a pipeline names its ops once, when it is traced.
+    """
     from stoker.jit import named  # noqa: PLC0415
 
+    before, given = named._known, {}
+
     def forget(*modules: str) -> None:
+        given.update(named._known)
         monkeypatch.setattr(named, "_known", {})
         monkeypatch.setattr(named, "_allowed", set(modules))
 
-    return forget
+    yield forget
+    before.update({**given, **named._known})

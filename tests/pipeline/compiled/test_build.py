@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from stoker.jit import cache_root, kernel, set_cache_root
 from stoker.jit import compiling as jit
+from stoker.jit import kernel, set_cache_root
 from stoker.ops.contract.op import Kernel, Op, State
 from stoker.ops.contract.registry import register, registered
 from stoker.pipeline import Row, pipeline
@@ -283,47 +283,3 @@ def test_edits_and_damage_are_noticed_and_read_only_sources_and_races_work(tmp_p
     os.utime(sources / "offset.py", ns=(stamp, stamp))
     assert finish(run_program(sources, cache)) == ["4", "0"]
     shutil.rmtree(sources)
-
-
-@pytest.mark.slow
-def test_warm_and_cold_build_times(toys, varied):
-    """CPU seconds, numba loaded: a new pipeline of known kernels, and one that is on disk."""
-    program = textwrap.dedent("""
-        import sys, time
-        import numpy as np
-        from numba.core.registry import cpu_target
-        cpu_target.typing_context.refresh(); cpu_target.target_context.refresh()
-        from stoker import ops
-        from stoker.pipeline import pipeline
-        from stoker.pipeline.compiled.executor import compile_plan
-        from stoker.jit import set_cache_root
-        set_cache_root(sys.argv[1])
-        fields = {"image": np.zeros((64, 64, 3), np.uint8), "mask": np.zeros((64, 64), np.uint8)}
-
-        def known(sample):
-            image, mask = ops.random_crop(sample.image, sample.mask, size=32)
-            image, mask = ops.horizontal_flip(image, mask)
-            return {"image": ops.normalize(image, mean=(0.5,) * 3, std=(0.5,) * 3), "mask": mask}
-
-        def new(sample):
-            image, mask = ops.horizontal_flip(sample.image, sample.mask)
-            image, mask = ops.random_crop(image, mask, size=16)
-            return {"image": ops.normalize(image, mean=(0.5,) * 3, std=(0.5,) * 3), "mask": mask}
-
-        plan = pipeline(new if sys.argv[2] == "new" else known).plan_for(fields)
-        start = time.process_time()
-        compile_plan(plan)
-        print(time.process_time() - start)
-    """)
-
-    def seconds(which):
-        command = [sys.executable, "-c", program, str(cache_root()), which]
-        result = subprocess.run(command, capture_output=True, text=True, check=True)
-        return float(result.stdout)
-
-    seconds("known")
-    cold = seconds("new")
-    # A busy processor's seconds are longer: the least of some.
-    warm = next((took for _ in range(6) if (took := seconds("known")) <= 0.3), None)
-    assert warm is not None
-    assert cold <= 2.0

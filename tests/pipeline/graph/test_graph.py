@@ -205,7 +205,7 @@ def nested(depth):
         ),
         (
             data_of(image(), draw([0], params={"p": float("nan")}), apply(1, 0)),
-            "expected a finite float",
+            "expected a finite float, got nan",
         ),
         (
             data_of(image(), draw([0], params={"p": "x" * 70000}), apply(1, 0)),
