@@ -32,7 +32,7 @@ import pytest
 from stoker.dataset.reading.alike import Located
 from stoker.jit import set_cache_root
 
-PATIENCE_S = 20.0
+PATIENCE_S = 5.0
 MARK = f"STOKER_TEST_SESSION={os.getpid()}"
 ALLOWED_FILES = {
     "/dev/urandom": "libsodium keeps it open for the life of the process",
