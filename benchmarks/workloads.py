@@ -36,9 +36,9 @@ WORKLOADS = {
         256,
         PHOTOGRAPHS,
     ),
-    "w1f": Workload("the same -> normalised float32 CHW", "images", 256, PHOTOGRAPHS),
+    "w1f": Workload("the same -> normalized float32 CHW", "images", 256, PHOTOGRAPHS),
     "w2": Workload(
-        "50,000 raw 32x32 -> crop of padded, flip -> normalised float32 CHW",
+        "50,000 raw 32x32 -> crop of padded, flip -> normalized float32 CHW",
         "tiny",
         512,
         {"packed": ("--kind", "arrays")},
@@ -50,7 +50,7 @@ WORKLOADS = {
         {"packed": (), "whole": ("--no-grid", "--no-bands")},
     ),
     "w4": Workload(
-        "JPEG -> shorter side 256, centre crop 224 -> uint8", "images", 256, PHOTOGRAPHS
+        "JPEG -> shorter side 256, center crop 224 -> uint8", "images", 256, PHOTOGRAPHS
     ),
 }
 

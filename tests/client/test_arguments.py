@@ -119,7 +119,7 @@ def test_ranks_from_torch_distributed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert resolve_ranks(None, None) == (0, 1)
 
 
-def test_a_launched_job_that_forgot_to_initialise_is_warned(monkeypatch) -> None:
+def test_a_launched_job_that_forgot_to_initialize_is_warned(monkeypatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "4")
     with pytest.warns(UserWarning, match="WORLD_SIZE=4 is set but torch.distributed is not"):
         assert resolve_ranks(None, None) == (0, 1)

@@ -51,10 +51,10 @@ def plain_words(sample):
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
-    """A dataset of the paragraphs of a licence, and how long each is; one daemon serves it."""
+    """A dataset of the paragraphs of a license, and how long each is; one daemon serves it."""
     dest = tmp_path_factory.mktemp("client-texts") / "texts"
-    licence = Path(__file__).parents[2] / "LICENSE"
-    pieces = [" ".join(text.split()).encode() for text in licence.read_text().split("\n\n")][:40]
+    text = Path(__file__).parents[2] / "LICENSE"
+    pieces = [" ".join(piece.split()).encode() for piece in text.read_text().split("\n\n")][:40]
     rows = [{"text": piece, "number": 0.5 * n} for n, piece in enumerate(pieces)]
     write(dest, [schema.blob("text"), schema.scalar("number", "float32")], rows)
     with Loader(dest, pipeline=plain_words, global_batch_size=2, device="numpy", workers=1):
@@ -136,7 +136,7 @@ def test_ranks_but_the_first_say_nothing(load, caplog):
 
 @pytest.mark.slow
 def test_sequences_come_in_buckets_of_their_lengths(texts):
-    """Real text, as bytes: 24 pieces of a licence."""
+    """Real text, as bytes: 24 pieces of a license."""
     path, lengths = texts
     wanted = LengthBuckets(
         field="text", bounds=(32, 64, 200), longer="drop", constant="tokens", max_rows=9

@@ -59,7 +59,7 @@ def test_damage_is_named(folder, workers, monkeypatch):
 
 
 def test_changes_that_still_decode_are_found_by_the_digest(folder, photographs, to_jpeg):
-    """Another quantisation table: a fine JPEG, but not the one that was packed."""
+    """Another quantization table: a fine JPEG, but not the one that was packed."""
     with open_dataset(folder) as dataset:
         data = bytes(dataset.read("image", 2))
     table = data.index(b"\xff\xdb") + 10

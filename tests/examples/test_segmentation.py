@@ -56,7 +56,7 @@ def test_every_image_has_its_mask(data: Path) -> None:
 
 @pytest.mark.slow
 def test_masks_follow_the_pixels(data: Path) -> None:
-    """Within an image, knowing a pixel's mask class tells much about its colour."""
+    """Within an image, knowing a pixel's mask class tells much about its color."""
     explained = []
     for path in data.glob("images/*/*.jpg"):
         with Image.open(path) as image:
@@ -71,19 +71,19 @@ def test_masks_follow_the_pixels(data: Path) -> None:
 def test_the_preview_shows_the_images_and_their_masks(tmp_path: Path) -> None:
     code = (
         "import numpy as np, preview, segmentation\n"
-        "grey = np.full((8, 3, 16, 16), 0.5, np.float32)\n"
+        "gray = np.full((8, 3, 16, 16), 0.5, np.float32)\n"
         "mean = np.float32(segmentation.MEAN)[:, None, None]\n"
         "std = np.float32(segmentation.STD)[:, None, None]\n"
         "masks = np.zeros((8, 16, 16), np.uint8)\n"
-        f"preview.write({str(tmp_path / 'sheet.png')!r}, (grey - mean) / std, masks)\n"
+        f"preview.write({str(tmp_path / 'sheet.png')!r}, (gray - mean) / std, masks)\n"
         "print(*preview.PALETTE[0])\n"
     )
-    colour = np.array(run("-c", code, cwd=EXAMPLE).split(), np.float64)
+    color = np.array(run("-c", code, cwd=EXAMPLE).split(), np.float64)
     with Image.open(tmp_path / "sheet.png") as image:
         pixels = np.asarray(image).astype(np.float64)
     assert pixels.shape == (2 * 20, 4 * 36, 3)
     assert np.abs(pixels[:16, :16] - 127.5).max() <= 1
-    assert np.abs(pixels[:16, 16:32] - (127.5 + colour) / 2).max() <= 1
+    assert np.abs(pixels[:16, 16:32] - (127.5 + color) / 2).max() <= 1
 
 
 @pytest.mark.slow

@@ -130,7 +130,7 @@ def mutate(data: bytes, rng: random.Random, others: list[bytes]) -> bytes:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_mutated_messages(golden: list[bytes], seed: int) -> None:
-    """12 000 neighbours of valid messages, the same in every run."""
+    """12 000 neighbors of valid messages, the same in every run."""
     rng = random.Random(seed)
     outcomes = Counter(
         survives(mutate(rng.choice(golden), rng, golden)) for _ in range(MUTATIONS // 4)

@@ -13,7 +13,7 @@ RANDOM = {"gaussian_noise", "salt_and_pepper", "elastic", "grid_distortion"}
 
 @pytest.fixture
 def benchmark(root: Path, monkeypatch: pytest.MonkeyPatch):
-    """Import a module of the benchmark, which finds its neighbours as a script does."""
+    """Import a module of the benchmark, which finds its neighbors as a script does."""
     monkeypatch.syspath_prepend(str(root / "benchmarks"))
     before = set(sys.modules)
     yield importlib.import_module

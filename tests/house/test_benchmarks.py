@@ -226,7 +226,7 @@ def test_mixed_data_are_what_they_say(root: Path, tmp_path: Path) -> None:
     for number in range(12):
         mixed.write_image(tmp_path, paths, number)
         with Image.open(tmp_path / f"{number:05d}.jpg") as image:
-            kinds.add((image.size, image.layer[0][1:3] if image.mode == "RGB" else "grey"))
+            kinds.add((image.size, image.layer[0][1:3] if image.mode == "RGB" else "gray"))
     sizes = {size for size, _ in kinds}
     assert len(sizes) >= 4
     assert (500, 375) in sizes

@@ -81,11 +81,11 @@ def test_the_wheel_says_what_it_needs(built: tuple[Path, Path]) -> None:
     with zipfile.ZipFile(built[1]) as archive:
         (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
         metadata = archive.read(name).decode()
-        licences = [n for n in archive.namelist() if n.endswith("licenses/LICENSE")]
+        licenses = [n for n in archive.namelist() if n.endswith("licenses/LICENSE")]
     needed = re.findall(r"^Requires-Dist: ([\w-]+)[^;\n]*$", metadata, re.MULTILINE)
     assert set(needed) == CORE
     assert "License-Expression: Apache-2.0" in metadata
-    assert len(licences) == 1
+    assert len(licenses) == 1
 
 
 @pytest.mark.slow

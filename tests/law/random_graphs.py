@@ -145,7 +145,7 @@ class Writer:
         """Dtypes that branches may end in: floats join floats, or levels, which stay 0 to 255."""
         if not self.floats:
             return ("uint8",)
-        if self.painted:  # 255 and 1 would be one colour
+        if self.painted:  # 255 and 1 would be one color
             return (FLOAT,)
         return pick(self.rng, ((FLOAT,), (FLOAT,), ("uint8",), ("uint8", FLOAT)))
 

@@ -73,7 +73,7 @@ BUCKETS = {"buckets": Buckets(max_area=96 * 96, divisor=32), "total_epochs": len
 def test_rows_are_those_of_the_reference_and_of_replay(addresses, damaged, law, name, more, policy):
     """Of any number of workers, and resumed by another number of ranks.
 
-    `evaluation` reads the part that a centre crop leaves of a resized picture; `fitted` the part
+    `evaluation` reads the part that a center crop leaves of a resized picture; `fitted` the part
     that is resized to the size of the sample's bucket.
     """
     graph = getattr(law_pipelines, name).graph()

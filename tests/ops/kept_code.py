@@ -49,7 +49,7 @@ def instructions(text: str) -> str:
 class Kept:
     """Replaces a dispatcher where `machine_code.violations` reads its code.
 
-    The cache keeps the optimised module beside the machine code; what the same code generator makes
+    The cache keeps the optimized module beside the machine code; what the same code generator makes
     of it is the assembly. Only modules that multiply floats are worth that.
     """
 

@@ -1,6 +1,6 @@
 """What the machine code of pixel loops must and must not contain, read from the LLVM IR.
 
-In a fresh process, from the optimised modules that the kernel cache keeps: so what other tests have
+In a fresh process, from the optimized modules that the kernel cache keeps: so what other tests have
 compiled is not compiled again.
 """
 
@@ -158,11 +158,11 @@ AHEAD = {
 """Some of what is compiled ahead: batch ops, choices, boxes and keypoints."""
 LOOPS = {
     "kernels.tap_sums": ["blend_rows", "blend_group"],
-    "kernels.color": ["blend_with", "grey_sum", "saturate", "rotate_hue"],
-    "color.grayscale": ["write_grey", "write_grey_floats", "write_grey_floats_into"],
-    "color.to_gray": ["write_luma", "write_luma_of_words", "write_grey", "split_colours"],
+    "kernels.color": ["blend_with", "gray_sum", "saturate", "rotate_hue"],
+    "color.grayscale": ["write_gray", "write_gray_floats", "write_gray_floats_into"],
+    "color.to_gray": ["write_luma", "write_luma_of_words", "write_gray", "split_colors"],
     "kernels.reorder": ["mirror1", "mirror3", "turn_tile"],
-    "kernels.cut": ["fill_values", "fill_colours"],
+    "kernels.cut": ["fill_values", "fill_colors"],
     "color.channel_shuffle": ["permute3"],
     "kernels.warp": ["mix_run"],
     "kernels.half": ["narrow_run"],
@@ -173,7 +173,7 @@ LOOPS = {
     "color.posterize": ["mask_levels", "mask_into"],
     "filters.sharpness": ["sharpen_row", "sharpen_floats"],
     "filters.box_blur": ["add_line", "swap_line", "store_means", "store_threes"],
-    "kernels.jpeg_blocks": ["forward_pass", "inverse_pass", "quantise"],
+    "kernels.jpeg_blocks": ["forward_pass", "inverse_pass", "quantize"],
     "filters.median_blur": [
         "sort_columns",
         "store_middles",
@@ -185,7 +185,7 @@ LOOPS = {
     "color.rgb_to_hsv": ["to_hsv"],
     "color.ycbcr_to_rgb": ["to_rgb"],
     "color.rgb_to_ycbcr": ["to_ycbcr"],
-    "kernels.color_floats": ["blend_run", "write_greys", "saturate_run", "rotate_run"],
+    "kernels.color_floats": ["blend_run", "write_grays", "saturate_run", "rotate_run"],
     "kernels.hsv_floats": ["floats_to_hsv", "hsv_to_floats"],
     "kernels.ycbcr_floats": ["floats_to_ycbcr", "ycbcr_to_floats"],
     "color.autocontrast": ["widen", "stretch_line"],

@@ -77,7 +77,7 @@ def test_pairs_of_positions_are_alike(n, places, uniform_z):
 
 @pytest.mark.parametrize("n", [65, 1000, 1024, 99_991, 10**6, 2**40])
 @pytest.mark.parametrize("distance", [1, 2, 64, 1000])
-def test_neighbouring_positions_are_uncorrelated(n, distance):
+def test_neighboring_positions_are_uncorrelated(n, distance):
     distance = min(distance, n // 2)
     pairs = n - distance
     if pairs <= 20_000:
@@ -96,7 +96,7 @@ def test_neighbouring_positions_are_uncorrelated(n, distance):
 
 
 @pytest.mark.parametrize("n", [1000, 65_536, 10**6])
-def test_steps_between_neighbours_are_uniform(n, uniform_z):
+def test_steps_between_neighbors_are_uniform(n, uniform_z):
     ids = Permutation(n, 5, 3, arithmetic=COMPILED).many(np.arange(min(n, 200_000)))
     steps = np.diff(ids) % n
     assert abs(uniform_z(counts(steps * 64 // n, 64))) < LIMIT

@@ -120,7 +120,7 @@ def compare_boxes(steps, size, corners, mask, boxes):
     """Every pixel from inside of a box lies in the moved box; return how many boxes were seen."""
     row, column = np.divmod(mask, size[1])
     kept = dict(zip(boxes["number"].tolist(), boxes["xyxy"], strict=True))
-    by_centre = any(name == "iou_crop" for name, _ in steps)  # it leaves some out, others cut off
+    by_center = any(name == "iou_crop" for name, _ in steps)  # it leaves some out, others cut off
     seen = 0
     slack = 1.0 * len(steps)  # each step rounds to whole pixels
     for number, (x0, y0, x1, y1) in enumerate(corners):
@@ -129,7 +129,7 @@ def compare_boxes(steps, size, corners, mask, boxes):
         if len(xs) < 4:
             continue
         if number not in kept:
-            assert by_centre, (steps, number)
+            assert by_center, (steps, number)
             continue
         left, top, right, bottom = kept[number]
         assert left - slack <= xs.min() + 0.5 <= xs.max() + 0.5 <= right + slack, (steps, number)

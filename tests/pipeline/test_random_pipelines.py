@@ -43,7 +43,7 @@ TOYS = {
 
 
 def test_examples_cover_all_ops():
-    """An op that is added joins this test, unless it needs boxes or labels, or takes colours."""
+    """An op that is added joins this test, unless it needs boxes or labels, or takes colors."""
     terminal = {
         "fit_length",
         "iou_crop",

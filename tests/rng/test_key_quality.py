@@ -1,8 +1,8 @@
-"""A million keys: no more collisions than chance has, and neighbours are strangers.
+"""A million keys: no more collisions than chance has, and neighbors are strangers.
 
 Keys that lie next to each other in any of their parts (seed, stream, id, epoch, visit, view) are
 what a training makes. Their first words must be as words of unrelated keys: collisions within the
-birthday bound, pairs of neighbours spread evenly over a table, half of the bits flipped.
+birthday bound, pairs of neighbors spread evenly over a table, half of the bits flipped.
 """
 
 import numpy as np
@@ -71,7 +71,7 @@ def test_keys_of_all_parts_together_collide_no_more(words):
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_neighbours_are_strangers(words, part):
+def test_neighbors_are_strangers(words, part):
     values = words(part, min(COUNT, MOST_VIEWS if part == "view" else COUNT))
     left, right = values[:-1], values[1:]
     for shift in (0, 30, 60):

@@ -136,7 +136,7 @@ def page_normal(p):
 
     q = p - 0.5
     if abs(q) <= 0.425:
-        return q * quotient(0.180625 - q * q, "CENTRE")
+        return q * quotient(0.180625 - q * q, "CENTER")
     r = math.sqrt(-page_log(p if q < 0 else 1 - p))
     z = quotient(r - 1.6, "MIDDLE") if r <= 5 else quotient(r - 5, "TAIL")
     return -z if q < 0 else z

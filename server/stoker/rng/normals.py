@@ -13,7 +13,7 @@ from stoker.rng.maths import log, sqrt
 Eight = tuple[float, float, float, float, float, float, float, float]
 
 # Highest power first. fmt: off
-CENTRE_TOP: Final[Eight] = (
+CENTER_TOP: Final[Eight] = (
     2.509080928730122672e3,
     3.343057558358812810e4,
     6.726577092700870085e4,
@@ -23,7 +23,7 @@ CENTRE_TOP: Final[Eight] = (
     1.331416678917843774e2,
     3.387132872796366608e0,
 )
-CENTRE_BOTTOM: Final[Eight] = (
+CENTER_BOTTOM: Final[Eight] = (
     5.226495278852854561e3,
     2.872908573572194267e4,
     3.930789580009271061e4,
@@ -86,7 +86,7 @@ def inverse_normal(p: float) -> float:
     q = p - 0.5
     if -0.425 <= q <= 0.425:
         r = 0.180625 - q * q
-        return q * ratio(r, CENTRE_TOP, CENTRE_BOTTOM)
+        return q * ratio(r, CENTER_TOP, CENTER_BOTTOM)
     r = sqrt(-log(p if q < 0.0 else 1.0 - p))
     if r <= 5.0:
         z = ratio(r - 1.6, MIDDLE_TOP, MIDDLE_BOTTOM)

@@ -100,7 +100,7 @@ def test_boxes_and_keypoints_move_with_their_picture(tmp_path, photographs, to_j
     described = {
         "images": [{"id": 1, "file_name": "a.jpg", "height": height, "width": width}],
         "annotations": [{**whole, "keypoints": [width / 2, height / 4, 2]}],
-        "categories": [{"id": 1, "name": "flower", "keypoints": ["centre"]}],
+        "categories": [{"id": 1, "name": "flower", "keypoints": ["center"]}],
     }
     (tmp_path / "coco.json").write_text(json.dumps(described))
     packed(tmp_path / "coco.json", tmp_path / "d", resize=70)

@@ -19,12 +19,12 @@ from stoker.protocol.ragged import unpack_items
 
 SIZE = (60, 80)
 PIXELS = np.zeros((*SIZE, 3), np.uint8)
-LABELLED = schema.boxes(fields={"label": "int64", "crowd": "bool", "vector": "float16[3]"})
+LABELED = schema.boxes(fields={"label": "int64", "crowd": "bool", "vector": "float16[3]"})
 PLAIN = schema.boxes()
 POINTS = schema.keypoints(fields={"visible": "uint8"})
 
 
-def labelled(count):
+def labeled(count):
     corners = np.arange(count, dtype=np.float64)[:, None]
     return {
         "xyxy": np.hstack([corners, corners / 2, corners + 7.25, corners + 20]),
@@ -43,7 +43,7 @@ def rows():
     return [
         {
             "image": PIXELS,
-            "boxes": labelled(count),
+            "boxes": labeled(count),
             "keypoints": {"xy": np.ones((count, 2)), "visible": np.ones(count, np.uint8)},
         }
         for count in (3, 0, 1, 5, 0)
@@ -52,7 +52,7 @@ def rows():
 
 @pytest.fixture
 def path(tmp_path, rows):
-    write(tmp_path / "d", [schema.image(), LABELLED, POINTS], rows)
+    write(tmp_path / "d", [schema.image(), LABELED, POINTS], rows)
     return tmp_path / "d"
 
 
@@ -77,8 +77,8 @@ def test_other_programs_read_it(path):
     with pa.memory_map(str(file)) as source:
         column = pa.ipc.open_file(source).read_all()["boxes"]
     words = np.array(column[3].as_py(), np.uint32).reshape(5, 9)
-    assert np.array_equal(words[:, :4].copy().view(np.float32), labelled(5)["xyxy"])
-    assert np.array_equal(words[:, 4:6].copy().view(np.int64)[:, 0], labelled(5)["label"])
+    assert np.array_equal(words[:, :4].copy().view(np.float32), labeled(5)["xyxy"])
+    assert np.array_equal(words[:, 4:6].copy().view(np.int64)[:, 0], labeled(5)["label"])
 
 
 def test_fields_of_items_count_in_the_fingerprint(tmp_path, rows):
@@ -99,7 +99,7 @@ def test_rows_may_be_had_by_number_or_one_after_the_other(tmp_path, rows):
         def __getitem__(self, index):
             return rows[index % len(rows)]  # never raises IndexError, as many such classes
 
-    fields = [schema.image(), LABELLED, POINTS]
+    fields = [schema.image(), LABELED, POINTS]
     prints = {
         write(tmp_path / str(number), fields, source).fingerprint
         for number, source in enumerate((rows, iter(rows), ByNumber()))
@@ -119,12 +119,12 @@ def test_formats_mean_the_same(given_boxes):
     at = np.array(given_boxes, np.float64).reshape(-1, 4) / 8
     left, top, width, height = at.T
     corners = np.stack([left, top, left + width, top + height], 1)
-    centres = np.stack([left + width / 2, top + height / 2, width, height], 1)
+    centers = np.stack([left + width / 2, top + height / 2, width, height], 1)
     scale = np.array([64, 64, 64, 64])
     size = (64, 128)
     expected = stored(PLAIN, corners, size)["xyxy"]
     assert np.array_equal(expected, corners.astype(np.float32))
-    for form, value in (("xyxy", corners), ("xywh", at), ("cxcywh", centres)):
+    for form, value in (("xyxy", corners), ("xywh", at), ("cxcywh", centers)):
         assert np.array_equal(stored(PLAIN, {form: value}, size)["xyxy"], expected)
         parts = value / (scale * [2, 1, 2, 1])
         assert np.array_equal(stored(PLAIN, {f"relative_{form}": parts}, size)["xyxy"], expected)
@@ -153,7 +153,7 @@ def test_relative_keypoints():
         (POINTS, {"xy": [[1, 1]], "visible": [1, 0]}, r"visible: expected shape \(1,\), got"),
         (POINTS, {"xy": [[1, 1]], "visible": [300]}, "does not fit uint8"),
         (POINTS, {"xy": [[81, 1]], "visible": [1]}, "keypoints are outside"),
-        (LABELLED, {**labelled(1), "vector": [[1.0, 2.0]]}, r"expected shape \(1, 3\)"),
+        (LABELED, {**labeled(1), "vector": [[1.0, 2.0]]}, r"expected shape \(1, 3\)"),
     ],
 )
 def test_what_cannot_be_is_refused(field, value, said):

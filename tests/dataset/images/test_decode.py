@@ -1,6 +1,6 @@
 """The decoder contract against independent decoders: Pillow and OpenCV.
 
-JPEG: OpenCV and Pillow carry libjpeg-turbo too, with the same defaults, so the bound is one grey
+JPEG: OpenCV and Pillow carry libjpeg-turbo too, with the same defaults, so the bound is one gray
 level and in practice none; PNG is exact.
 """
 
@@ -86,7 +86,7 @@ def test_orientation_of_a_mask(to_png):
     assert np.array_equal(ours, np.rot90(mask, -1))
 
 
-def test_grey_jpeg_gives_three_equal_channels(photographs, to_jpeg):
+def test_gray_jpeg_gives_three_equal_channels(photographs, to_jpeg):
     data = to_jpeg(photographs["china"][:, :, 0])
     ours, _ = decode(data)
     assert distance(ours, by_pillow(data)) <= 1
@@ -110,13 +110,13 @@ def test_png_images_exactly_as_pillow(photographs, mode):
     picture.save(out, "PNG")
     ours, found = decode(out.getvalue())
     assert found.data == out.getvalue()
-    colours = picture.convert("LA").getchannel("L") if mode == "LA" else picture
-    assert np.array_equal(ours, np.asarray(colours.convert("RGB")))
+    colors = picture.convert("LA").getchannel("L") if mode == "LA" else picture
+    assert np.array_equal(ours, np.asarray(colors.convert("RGB")))
     assert bool(found.notes) == (mode in ("RGBA", "LA"))
 
 
 def adam7(pixels: np.ndarray) -> bytes:
-    """Write a grey PNG in seven passes, which Pillow reads but does not write."""
+    """Write a gray PNG in seven passes, which Pillow reads but does not write."""
     height, width = pixels.shape
     passes = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2),
               (1, 0, 2, 1)]  # fmt: skip
@@ -138,7 +138,7 @@ def test_interlaced_png(photographs):
     assert np.array_equal(ours, pixels)
 
 
-def test_png_with_palette_transparency_keeps_its_colours(photographs):
+def test_png_with_palette_transparency_keeps_its_colors(photographs):
     picture = Image.fromarray(photographs["flower"]).convert("P")
     out = io.BytesIO()
     picture.save(out, "PNG", transparency=bytes(range(256)))
@@ -323,7 +323,7 @@ def test_truncated_pictures_fail_even_if_pillow_is_told_to_forgive(photographs, 
 
 
 @pytest.mark.parametrize("bits", [2, 4])
-def test_grey_png_of_few_bits_is_scaled_as_by_pillow_and_opencv(bits):
+def test_gray_png_of_few_bits_is_scaled_as_by_pillow_and_opencv(bits):
     values = np.arange(2**bits, dtype=np.uint8).repeat(4).reshape(2**bits, 4)
     rows = np.zeros((2**bits, 4 * bits // 8), np.uint8)
     for column in range(4):
@@ -342,7 +342,7 @@ def png_of(bits: int, rows: np.ndarray, width: int) -> bytes:
     return png_chunks(struct.pack(">IIBBBBB", width, len(rows), bits, 0, 0, 0, 0), body)
 
 
-def test_jpeg_without_colour_transform(photographs, to_jpeg):
+def test_jpeg_without_color_transform(photographs, to_jpeg):
     data = to_jpeg(photographs["astronaut"], keep_rgb=True)
     ours, _ = decode(data)
     assert distance(ours, by_pillow(data)) <= 1

@@ -27,7 +27,7 @@ def originals(photographs, to_jpeg, to_png):
         "baseline": to_jpeg(small["astronaut"]),
         "turned": to_jpeg(small["rocket"], 5),
         "progressive": to_jpeg(small["china"], progressive=True),
-        "grey": to_jpeg(small["chelsea"][:, :, 0]),
+        "gray": to_jpeg(small["chelsea"][:, :, 0]),
         "png": to_png(small["coffee"]),
         "palette": palette.getvalue(),
         "png turned": exif.getvalue(),
@@ -49,7 +49,7 @@ def attempt(data: bytes, size: tuple[int, int], orientation: int) -> bool:
     return good
 
 
-NAMES = ["baseline", "turned", "progressive", "grey", "png", "palette", "png turned"]
+NAMES = ["baseline", "turned", "progressive", "gray", "png", "palette", "png turned"]
 
 
 @pytest.mark.parametrize("name", NAMES)

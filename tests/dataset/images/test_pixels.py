@@ -32,14 +32,14 @@ def rows() -> list[dict[str, np.ndarray]]:
     found = []
     for number in range(7):
         cut = (slice(9 * number, 60 + 5 * number), slice(4 * number, 50 + 7 * number))
-        grey, colour = coins[cut], cells[cut]
+        gray, color = coins[cut], cells[cut]
         found.append(
             {
-                "depth": np.sqrt(grey[..., None].astype(np.float32)) - number,
-                "radiance": np.exp2(colour.astype(np.float32) / 16).astype(np.float32),
-                "scan": np.dstack([colour, grey]),
-                "tissue": grey.astype(np.uint16) * 257,
-                "instance": grey.astype(np.int32) * 100_000 - 7,
+                "depth": np.sqrt(gray[..., None].astype(np.float32)) - number,
+                "radiance": np.exp2(color.astype(np.float32) / 16).astype(np.float32),
+                "scan": np.dstack([color, gray]),
+                "tissue": gray.astype(np.uint16) * 257,
+                "instance": gray.astype(np.int32) * 100_000 - 7,
             }
         )
     found[0]["depth"][0, 0] = (np.nan,)

@@ -113,7 +113,7 @@ def test_boxes_are_those_of_pycocotools(tmp_path, coco):
             assert np.array_equal(found["area"], areas)
 
 
-def test_keypoints_that_were_labelled_are_kept(tmp_path, coco):
+def test_keypoints_that_were_labeled_are_kept(tmp_path, coco):
     path = coco()
     pack(path, tmp_path / "d", ONE)
     with open_dataset(tmp_path / "d") as dataset:

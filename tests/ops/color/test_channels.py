@@ -33,12 +33,12 @@ def test_levels_are_pillows(run_op, noise, channels, size):
 @pytest.mark.parametrize("channels", MODES)
 def test_floats_are_those_of_float64(run_op, channels, size):
     image = np.random.default_rng(channels).normal(size=(*size, channels)).astype(np.float32)
-    colours = image[..., : 1 if channels < 3 else 3]
+    colors = image[..., : 1 if channels < 3 else 3]
     weights = np.array([1.0] if channels < 3 else [19595, 38470, 7471]) / (1, 65536)[channels > 2]
     (got,) = run_op(ToGray(), [("image", image)]).outputs
-    assert np.abs(got[..., 0] - colours.astype(np.float64) @ weights).max() < 1e-6
+    assert np.abs(got[..., 0] - colors.astype(np.float64) @ weights).max() < 1e-6
     (got,) = run_op(ToRgb(), [("image", image)]).outputs
-    assert np.array_equal(got, np.broadcast_to(colours, (*size, 3)))
+    assert np.array_equal(got, np.broadcast_to(colors, (*size, 3)))
 
 
 def test_what_is_no_number(run_op):
@@ -47,7 +47,7 @@ def test_what_is_no_number(run_op):
     assert got.view(np.uint32).ravel().tolist() == [0x7FC00000, 0x7FC00000, 0x7F800000]
 
 
-def test_grey_and_colours_join_through_them():
+def test_gray_and_colors_join_through_them():
     fields = {"image": np.full((8, 9, 3), 7, np.uint8), "gray": np.full((8, 9, 1), 5, np.uint8)}
 
     def joined(convert_gray, convert_image):

@@ -1,4 +1,4 @@
-"""clahe against OpenCV's CLAHE within a level, and what it does to colours."""
+"""clahe against OpenCV's CLAHE within a level, and what it does to colors."""
 
 import cv2
 import numpy as np
@@ -15,7 +15,7 @@ def equalized(run_op, as_record, image, limit, tiles):
 
 
 @pytest.mark.parametrize("limit", [0.5, 1.0, 3.3, 40.0, 256.0])
-def test_grey_is_opencvs_within_a_level(run_op, as_record, photo, noise, limit):
+def test_gray_is_opencvs_within_a_level(run_op, as_record, photo, noise, limit):
     # Where one side alone is no multiple of the tiles OpenCV adds a whole row of tiles more.
     for height, width, tiles in ((320, 400, (8, 8)), (375, 499, (8, 8)), (33, 31, (8, 8)),
                                  (91, 64, (1, 1)), (200, 300, (5, 3))):  # fmt: skip
@@ -28,10 +28,10 @@ def test_grey_is_opencvs_within_a_level(run_op, as_record, photo, noise, limit):
             assert (got != expected).mean() <= 0.25  # ranks of one half, rounded up here
 
 
-def test_colours_keep_their_differences(run_op, as_record, photo):
+def test_colors_keep_their_differences(run_op, as_record, photo):
     image = np.ascontiguousarray(photo[:200, :300])
-    grey = plain_luma(image.astype(np.int64)).astype(np.uint8)
-    more = equalized(run_op, as_record, grey, 3.0, 8) - grey
+    gray = plain_luma(image.astype(np.int64)).astype(np.uint8)
+    more = equalized(run_op, as_record, gray, 3.0, 8) - gray
     got = equalized(run_op, as_record, image, 3.0, 8)
     assert (got == np.clip(image.astype(int) + more, 0, 255)).all()
 

@@ -31,13 +31,13 @@ def record_with(as_record, order=range(4), **changes):
 def torchvision(image: np.ndarray, step: str, factor: float) -> np.ndarray:
     """torchvision 0.2x, transforms._functional_tensor, in float64 without the final truncation."""
     pixels = image.astype(float)
-    grey = pixels @ [0.2989, 0.587, 0.114]
+    gray = pixels @ [0.2989, 0.587, 0.114]
     if step == "brightness":
         return np.clip(factor * pixels, 0, 255)
     if step == "contrast":
-        return np.clip(factor * pixels + (1 - factor) * grey.mean(), 0, 255)
+        return np.clip(factor * pixels + (1 - factor) * gray.mean(), 0, 255)
     if step == "saturation":
-        return np.clip(factor * pixels + (1 - factor) * grey[..., None], 0, 255)
+        return np.clip(factor * pixels + (1 - factor) * gray[..., None], 0, 255)
     flat = pixels.reshape(-1, 3) / 255
     turned = [
         colorsys.hsv_to_rgb((h + factor) % 1.0, s, v)
@@ -47,7 +47,7 @@ def torchvision(image: np.ndarray, step: str, factor: float) -> np.ndarray:
 
 
 def picture(photo, noise):
-    """A photograph's middle beside noise and all corners of the colour cube."""
+    """A photograph's middle beside noise and all corners of the color cube."""
     cube = np.array(list(itertools.product((0, 1, 127, 128, 254, 255), repeat=3)), np.uint8)
     parts = (photo[100:140, 200:260], noise((40, 60, 3)), np.resize(cube, (40, 60, 3)))
     return np.ascontiguousarray(np.concatenate(parts))
@@ -59,7 +59,7 @@ def test_steps_are_torchvisions_and_pillows(run_op, as_record, photo, noise, ste
     image = picture(photo, noise)
     record = record_with(as_record, **{step: factor})
     got = run_op(ColorJitter(), [("image", image)], record=record).outputs[0].astype(int)
-    rounding = 0.51 + 0.54 * abs(1 - factor)  # of the result, and of the grey it blends with
+    rounding = 0.51 + 0.54 * abs(1 - factor)  # of the result, and of the gray it blends with
     assert np.abs(got - torchvision(image, step, factor)).max() <= rounding
     enhanced = np.asarray(ENHANCERS[step](Image.fromarray(image)).enhance(factor)).astype(int)
     assert np.abs(got - enhanced).max() <= 1
@@ -75,7 +75,7 @@ def test_hue_within_one_of_torchvision(run_op, as_record, photo, noise, turn):
     assert (got.min(-1) == image.min(-1)).all()
 
 
-def test_grey_is_pillows(noise):
+def test_gray_is_pillows(noise):
     image = noise((64, 64, 3))
     expected = np.asarray(Image.fromarray(image).convert("L"))
     assert (plain_luma(image.astype(np.int64))[..., 0] == expected).all()

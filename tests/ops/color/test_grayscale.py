@@ -13,7 +13,7 @@ def test_grayscale_is_pillows(run_op, photo, noise):
         assert (run_op(Grayscale(1), [("image", image)]).outputs[0] == expected).all()
 
 
-def test_one_channel_is_grey_already(run_op, noise):
+def test_one_channel_is_gray_already(run_op, noise):
     image = noise((20, 30, 1))
     assert (run_op(Grayscale(1), [("image", image)]).outputs[0] == image).all()
 

@@ -8,7 +8,7 @@ from scipy.ndimage import convolve1d, median_filter
 from stoker.jit.arithmetic import PLAIN
 from stoker.ops import StateError, make
 
-COLOURS = (
+COLORS = (
     "autocontrast",
     "box_blur",
     "brightness",
@@ -55,7 +55,7 @@ def odd(shape, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", COLOURS)
+@pytest.mark.parametrize("name", COLORS)
 def test_what_is_no_number_is_the_same_compiled_and_plain(name, run_op, examples):
     for params in examples[name]:
         op, tried = make(name, params), 0

@@ -10,7 +10,7 @@ from stoker.ops.kernels.random_bytes import plain_blocks
 
 
 def added(run_op, as_record, sigma, key=0, shape=(300, 400, 3)):
-    """Noise that was added to grey."""
+    """Noise that was added to gray."""
     record = as_record(GaussianNoise.record)
     record["seed"] = run_op.draw(GaussianNoise(), key, 9, 9)["seed"]
     record["apply"], record["sigma"] = 1, sigma

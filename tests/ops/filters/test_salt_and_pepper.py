@@ -1,4 +1,4 @@
-"""salt_and_pepper: how many pixels, which colours, and which bytes of NumPy's Philox decide."""
+"""salt_and_pepper: how many pixels, which colors, and which bytes of NumPy's Philox decide."""
 
 import numpy as np
 import pytest

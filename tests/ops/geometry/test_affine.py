@@ -55,7 +55,7 @@ def decided(as_record, angle, translate=(0, 0), scale=1.0, shear=(0.0, 0.0)):
 
 
 def positions(matrix, height, width):
-    """Return exact source positions of the output's pixel centres, (x, y)."""
+    """Return exact source positions of the output's pixel centers, (x, y)."""
     a, b, c, d, e, f = matrix
     y, x = np.mgrid[:height, :width] + 0.5
     return a * x + b * y + c, d * x + e * y + f

@@ -20,7 +20,7 @@ def decision(as_record, across, down):
 
 
 def exact(size, stretches):
-    """Positions of pixel centres, in pixels, by numpy.interp."""
+    """Positions of pixel centers, in pixels, by numpy.interp."""
     sizes = 1 + np.array(stretches)
     knots = np.concatenate([[0], np.cumsum(sizes) / sizes.sum()]) * size
     ticks = np.linspace(0, size, len(sizes) + 1)

@@ -39,7 +39,7 @@ def size_of(seed):
 
 
 def inside(corners, crop):
-    """Which boxes have their centre inside of (left, top, right, bottom)."""
+    """Which boxes have their center inside of (left, top, right, bottom)."""
     at = corners.astype(np.float64)
     x, y = (at[:, 0] + at[:, 2]) / 2, (at[:, 1] + at[:, 3]) / 2
     return (crop[0] < x) & (x < crop[2]) & (crop[1] < y) & (y < crop[3])
@@ -133,7 +133,7 @@ def left_by(op, record, sizes, corners):
     return unpack_items(FIELDS, out[:left])
 
 
-def test_boxes_go_by_their_centres_and_the_rest_is_clipped():
+def test_boxes_go_by_their_centers_and_the_rest_is_clipped():
     op, cut = IouCrop(), 0
     for seed in range(80):
         size = size_of(seed)

@@ -1,4 +1,4 @@
-"""Letterbox: the image as Pillow resizes it, in the centre; all else is the fill."""
+"""Letterbox: the image as Pillow resizes it, in the center; all else is the fill."""
 
 import numpy as np
 import pytest

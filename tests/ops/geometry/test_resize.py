@@ -22,15 +22,15 @@ tables = importlib.import_module("stoker.ops.kernels.tap_tables")
 
 def pillow(image: np.ndarray, size: tuple[int, int], name: str) -> np.ndarray:
     """Resize with Pillow, one axis a call, in the order of the numeric contract."""
-    grey = image.ndim == 3 and image.shape[2] == 1
-    done = Image.fromarray(image[..., 0] if grey else image)
+    gray = image.ndim == 3 and image.shape[2] == 1
+    done = Image.fromarray(image[..., 0] if gray else image)
     height, width = image.shape[:2]
     if resample.vertical_first(height, width, *size):
         done = done.resize((width, size[0]), FILTERS[name])
     done = done.resize((size[1], done.height), FILTERS[name])
     done = done.resize((size[1], size[0]), FILTERS[name])
     array = np.asarray(done)
-    return array[..., None] if grey else array
+    return array[..., None] if gray else array
 
 
 def boxed(as_record, top, left, height, width):
@@ -64,8 +64,8 @@ def pillow_floats(image: np.ndarray, size: tuple[int, int], name: str) -> np.nda
 def exact_weights(size_in: int, size_out: int, name: str) -> np.ndarray:
     """Return `(size_out, size_in) float64`: what each output pixel takes of each source pixel."""
     stretch = max(size_in / size_out, 1.0)
-    centres = (np.arange(size_out)[:, None] + 0.5) * (size_in / size_out)
-    x = np.abs(np.arange(size_in) + 0.5 - centres) / stretch
+    centers = (np.arange(size_out)[:, None] + 0.5) * (size_in / size_out)
+    x = np.abs(np.arange(size_in) + 0.5 - centers) / stretch
     if name == "bicubic":
         far = np.where(x < 2, -0.5 * x**3 + 2.5 * x**2 - 4 * x + 2, 0)
         weights = np.where(x < 1, 1.5 * x**3 - 2.5 * x**2 + 1, far)
@@ -253,11 +253,11 @@ def test_tables(size_in, size_out, bicubic):
 
 
 @pytest.mark.parametrize("name", FILTERS)
-@pytest.mark.parametrize("grey", [0, 1, 127, 254, 255])
-def test_constants_are_preserved(run_op, name, grey):
+@pytest.mark.parametrize("gray", [0, 1, 127, 254, 255])
+def test_constants_are_preserved(run_op, name, gray):
     for shape, size in (((7, 300, 3), (90, 2)), ((300, 7, 3), (2, 90)), ((1, 1, 3), (40, 50))):
-        image = np.full(shape, grey, np.uint8)
-        assert (run_op(Resize(size, name), [("image", image)]).outputs[0] == grey).all()
+        image = np.full(shape, gray, np.uint8)
+        assert (run_op(Resize(size, name), [("image", image)]).outputs[0] == gray).all()
 
 
 def test_same_size_is_the_identity(run_op, noise):

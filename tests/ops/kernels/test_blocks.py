@@ -81,7 +81,7 @@ def test_four_levels_are_mixed_exactly(noise):
 
 
 @pytest.mark.parametrize(("start", "to"), [(0, 0), (5, 9), (21, 0), (0, 21), (21, 21)])
-def test_the_last_pixel_is_picked_without_its_neighbour(noise, start, to):
+def test_the_last_pixel_is_picked_without_its_neighbor(noise, start, to):
     source = noise((24,))
     for form in (pixels.pick3, compiled(pixels.pick3)):
         result = np.zeros(24, np.uint8)

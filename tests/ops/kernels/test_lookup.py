@@ -5,7 +5,7 @@ import pytest
 
 from stoker.jit import compiled, kernel
 from stoker.ops.bases.pixelwise import look_up, look_up_all
-from stoker.ops.kernels.lookup import map_colours, map_levels
+from stoker.ops.kernels.lookup import map_colors, map_levels
 
 
 @kernel(twin="stoker.ops.kernels.simd.lookup:slow_levels")
@@ -13,9 +13,9 @@ def slow_levels(source, image, blocks, tables):
     map_levels(source, image, blocks, tables)
 
 
-@kernel(twin="stoker.ops.kernels.simd.lookup:slow_colours")
-def slow_colours(source, image, blocks, tables):
-    map_colours(source, image, blocks, tables)
+@kernel(twin="stoker.ops.kernels.simd.lookup:slow_colors")
+def slow_colors(source, image, blocks, tables):
+    map_colors(source, image, blocks, tables)
 
 
 @kernel
@@ -24,8 +24,8 @@ def call_map_levels(source, image, blocks, tables):
 
 
 @kernel
-def call_map_colours(source, image, blocks, tables):
-    map_colours(source, image, blocks, tables)
+def call_map_colors(source, image, blocks, tables):
+    map_colors(source, image, blocks, tables)
 
 
 @kernel
@@ -34,8 +34,8 @@ def call_slow_levels(source, image, blocks, tables):
 
 
 @kernel
-def call_slow_colours(source, image, blocks, tables):
-    slow_colours(source, image, blocks, tables)
+def call_slow_colors(source, image, blocks, tables):
+    slow_colors(source, image, blocks, tables)
 
 
 @pytest.mark.parametrize("blocks", [0, 1, 3])
@@ -53,15 +53,15 @@ def test_blocks_of_levels(noise, call, blocks):
 
 
 @pytest.mark.parametrize("blocks", [0, 1, 2])
-@pytest.mark.parametrize("call", [map_colours, call_map_colours, call_slow_colours])
-def test_blocks_of_colours(noise, call, blocks):
+@pytest.mark.parametrize("call", [map_colors, call_map_colors, call_slow_colors])
+def test_blocks_of_colors(noise, call, blocks):
     source, tables = noise((400,)), noise((768,), 1)
     image = noise((400,), 2)
     expected = image.copy()
     for c in range(3):
         own = slice(c, 192 * blocks, 3)
         expected[own] = tables[256 * c + source[own].astype(int)]
-    (call if call is map_colours else compiled(call))(source, image, blocks, tables)
+    (call if call is map_colors else compiled(call))(source, image, blocks, tables)
     assert (image == expected).all()
 
 

@@ -10,7 +10,7 @@ GAMMAS = [0.05, 0.45, 0.8, 1.0, 1.25, 2.2, 4.0, 16.0]
 
 
 def values():
-    """Evenly spread, and of every exponent; the ends of each half octave with their neighbours."""
+    """Evenly spread, and of every exponent; the ends of each half octave with their neighbors."""
     draw = np.random.default_rng(3)
     words = np.uint32([0x3F3504F3, 0x3F3504F4, 0x3F800000 - 1, 0x00800000, 1, 0])
     near = (words[:, None] + np.arange(-1, 2).astype(np.uint32)).ravel().view(np.float32)

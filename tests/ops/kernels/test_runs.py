@@ -1,4 +1,4 @@
-"""Runs copied, reversed and normalised at once, against NumPy; twins do what plain forms do."""
+"""Runs copied, reversed and normalized at once, against NumPy; twins do what plain forms do."""
 
 import numpy as np
 import pytest
@@ -107,7 +107,7 @@ def test_thirty_two_values_are_reversed(noise, dtype):
         assert (painted == expected).all()
 
 
-def test_sixteen_pixels_are_normalised(noise):
+def test_sixteen_pixels_are_normalized(noise):
     """Every level, in every channel: one subtraction and one multiplication of float32."""
     means, gains = np.array([124.5, 0.25, 3.0], np.float32), np.array([0.3, 7.1, 1e-3], np.float32)
     levels = np.stack([(np.arange(256) + shift).astype(np.uint8) for shift in (0, 85, 170)], 1)

@@ -23,7 +23,7 @@ def magnitude(name, level, size):
 
 
 def moved(image, name, m):
-    """Pillow's nearest transform; shears are about the centre, as documented."""
+    """Pillow's nearest transform; shears are about the center, as documented."""
     picture = Image.fromarray(image)
     if name == "rotate":
         return np.asarray(picture.rotate(m, Image.Resampling.NEAREST))
@@ -37,7 +37,7 @@ def moved(image, name, m):
     return np.asarray(picture.transform((width, height), affine, matrix, Image.Resampling.NEAREST))
 
 
-def coloured(image, name, m):
+def colored(image, name, m):
     picture = Image.fromarray(image)
     enhance = {
         "brightness": ImageEnhance.Brightness,
@@ -73,7 +73,7 @@ def test_each_transform_is_torchvisions(run_op, as_record, photo, name, arithmet
                 differs = (got != moved(image, name, m)).any(2).mean()
                 assert differs < (1e-9 if name.startswith("translate") else 0.05), (level, sign)
             else:
-                distance = np.abs(got.astype(int) - coloured(image, name, m)).max()
+                distance = np.abs(got.astype(int) - colored(image, name, m)).max()
                 assert distance <= (0 if name in TRANSFORMS[5:9] else 1), (level, sign)
 
 

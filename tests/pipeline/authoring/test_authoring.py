@@ -319,7 +319,7 @@ def drops_what_is_mixed(s):
     ],
 )
 def test_kinds_are_checked_where_nothing_needs_the_result(body):
-    """Also where the pipeline travelled as data; and all of these are good without boxes."""
+    """Also where the pipeline traveled as data; and all of these are good without boxes."""
     states = {
         "image": State.fixed("image", "uint8", (16, 16, 3)),
         "boxes": State.ragged("boxes", (ItemField("xyxy", "float32", 4),), 8),

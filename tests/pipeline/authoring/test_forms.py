@@ -119,7 +119,7 @@ def test_both_engines_and_numpy_agree(engines, photograph):
                 expected.reshape(-1)[: value.size] = value.reshape(-1)
             assert array.tobytes() == expected.tobytes(), (number, name)
         seen.add(whole["mixed"].shape[2])
-    assert seen == {1, 3}, "gray and colour meet in a list"
+    assert seen == {1, 3}, "gray and color meet in a list"
 
 
 def test_sizes_without_pixels_are_those_of_the_rows(engines, photograph):

@@ -18,9 +18,9 @@ def fields(photo):
 
 
 def test_synchronize_seed_of_ffcv_86(fields, rows, both):
-    """SynchronizeSeed before each transform to be synchronised; the image has one transform more.
+    """SynchronizeSeed before each transform to be synchronized; the image has one transform more.
 
-    The crop of an image is filtered and that of a mask is not, so nearest neighbours are asked for.
+    The crop of an image is filtered and that of a mask is not, so nearest neighbors are asked for.
     """
     crop = {"size": 48, "interpolation": "nearest"}
     joint = pipelines(

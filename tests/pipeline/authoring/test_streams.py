@@ -1,4 +1,4 @@
-"""Which decision an op makes: streams, the ways to synchronise, stability under edits, freeze."""
+"""Which decision an op makes: streams, the ways to synchronize, stability under edits, freeze."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_inserting_removing_reordering_leaves_draws_alone(toys, fields, rows):
     assert all(len(set(made)) > 1 for made in first.values())
 
 
-def test_three_ways_to_synchronise_are_one_graph(toys):
+def test_three_ways_to_synchronize_are_one_graph(toys):
     @pipeline
     def joint(sample):
         image, mask = toys.flip(sample.image, sample.mask, stream="both")
@@ -84,7 +84,7 @@ def test_three_ways_to_synchronise_are_one_graph(toys):
 
 
 @pytest.mark.parametrize("way", ["op", "instance", "stream"])
-def test_synchronised_geometry(way, photo, rows, both):
+def test_synchronized_geometry(way, photo, rows, both):
     """The mask is made of the image, so any difference in geometry shows in the pixels."""
     image = photo[0]
     mask = np.ascontiguousarray(image[..., 0])

@@ -15,7 +15,7 @@ from stoker.ops.contract.op import State
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import MAX_DEPTH, MAX_NODES
-from stoker.pipeline.graph.normal import normalise
+from stoker.pipeline.graph.normal import normalize
 from stoker.pipeline.planning.plan import bind
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import BuildError, StokerError, UnknownNameError, VersionError
@@ -50,7 +50,7 @@ def test_vectors():
     ids = set()
     for case in cases:
         graph = Graph.from_data(case["graph"])
-        normal = normalise(graph).to_data(sites=False)
+        normal = normalize(graph).to_data(sites=False)
         assert normal == case["normal"], case["name"]
         assert graph.pipeline_id == case["pipeline_id"], case["name"]
         # The rule of docs/contracts/graph.md, written down once more.
@@ -114,7 +114,7 @@ def test_normal_form_is_stable_and_does_not_change_meaning(toys, varied, photo, 
     one, two, three = first.graph(), second.graph(), third.graph()
     assert one.to_data(sites=False) == two.to_data(sites=False)
     assert one.pipeline_id == two.pipeline_id != three.pipeline_id
-    assert normalise(one) == one
+    assert normalize(one) == one
     a, b = bind(one, varied), bind(three, varied)
     row = [Row(1, 2, 3)]
     ((i1, m1),) = both(
@@ -159,7 +159,7 @@ def test_long_chains_do_not_recurse(varied):
         nodes.append(apply(1, last))
         last = len(nodes) - 1
     graph = Graph.from_data(data_of(*nodes))
-    assert len(normalise(graph).nodes) == MAX_NODES
+    assert len(normalize(graph).nodes) == MAX_NODES
     with pytest.raises(BuildError, match="graph:"):
         Graph.from_data(data_of(*nodes, apply(1, last)))
 

@@ -76,7 +76,7 @@ sides = st.integers(1, 300)
     height=sides,
     width=sides,
 )
-def test_a_resize_and_a_centre_crop(compiled, resize, how, size, height, width):
+def test_a_resize_and_a_center_crop(compiled, resize, how, size, height, width):
     photo = data.astronaut()[100 : 100 + height, 50 : 50 + width]
     fields = {
         "image": np.ascontiguousarray(photo),

@@ -49,7 +49,7 @@ def run(pipe, fields, ids, **options):
 
 
 def moved(image, name, size):
-    """Pillow's nearest transform about the centre, for (source x, y) of each output pixel."""
+    """Pillow's nearest transform about the center, for (source x, y) of each output pixel."""
     height, width = image.shape[:2]
     if name == "rotate":
         return np.asarray(Image.fromarray(image).rotate(size, Image.Resampling.NEAREST))
@@ -66,8 +66,8 @@ def moved(image, name, size):
     )
 
 
-def coloured(image, name, size):
-    """Pillow's colour transforms."""
+def colored(image, name, size):
+    """Pillow's color transforms."""
     picture = Image.fromarray(image)
     enhance = {
         "brightness": ImageEnhance.Brightness,
@@ -97,7 +97,7 @@ def assert_transformed(before, after, name, size):
             assert differs < 0.05, (name, key, size, differs)
     else:
         assert np.array_equal(after["mask"], before["mask"])
-        expected = coloured(before["image"], name, size)
+        expected = colored(before["image"], name, size)
         distance = np.abs(after["image"].astype(int) - expected).max()
         assert distance <= 1, (name, size, distance)
 

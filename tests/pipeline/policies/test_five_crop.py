@@ -93,12 +93,12 @@ def test_a_smaller_image_is_filled():
     def train(sample):
         return {"x": ops.stack(*ops.five_crop(sample.image, size=(8, 6), fill=100))}
 
-    top_left, _, bottom_left, _, centre = train({"image": image})["x"][..., 0]
+    top_left, _, bottom_left, _, center = train({"image": image})["x"][..., 0]
     assert (top_left[:5] == 9).all()
     assert (top_left[5:] == 100).all()
     assert (bottom_left[3:] == 9).all()
     assert (bottom_left[:3] == 100).all()
-    assert (centre[1:6] == 9).all()
+    assert (center[1:6] == 9).all()
 
 
 def test_what_is_refused():

@@ -236,5 +236,5 @@ def test_client_and_daemon_need_cores_and_are_one_thread_each():
 def test_a_plot_shows_both(tmp_path):
     plot(tmp_path / "a.png", rates((1, 900), (2, 1700)), rates((1, 300), (2, 400)), 1000)
     with Image.open(tmp_path / "a.png") as picture:
-        colours = {tuple(colour) for colour in np.asarray(picture).reshape(-1, 3)}
-    assert {(31, 119, 180), (214, 96, 39)} <= colours
+        colors = {tuple(color) for color in np.asarray(picture).reshape(-1, 3)}
+    assert {(31, 119, 180), (214, 96, 39)} <= colors

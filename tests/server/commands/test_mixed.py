@@ -129,7 +129,7 @@ def test_a_row_that_is_none_of_the_stream_is_refused(photos):
 
 
 def test_a_preview_shows_mixed_pictures(photos, run, tmp_path):
-    """Also those that are mixed after they were normalised: never the picture before."""
+    """Also those that are mixed after they were normalized: never the picture before."""
     for name in ("mixed", "mixed_floats"):
         run(
             preview, f"command_pipelines:{name}", photos, "--out", tmp_path / f"{name}.png",

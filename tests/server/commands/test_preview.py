@@ -68,7 +68,7 @@ def test_by_default_eight_samples_are_spread_over_the_dataset(photos, run, tmp_p
     assert "4 samples" in run(preview, PIPELINE, photos, "--out", tmp_path / "s.png", *without)
 
 
-def test_a_normalised_output_is_shown_as_it_was_before(replays):
+def test_a_normalized_output_is_shown_as_it_was_before(replays):
     for replay in replays:
         shown = augmented(replay, "image", {"label": ("day", "night")})
         assert shown.pixels.shape == (48, 64, 3)
@@ -94,8 +94,8 @@ def test_masks_boxes_and_points_lie_where_they_belong():
     mask[:, 60:] = 257  # shown by its lowest 8 bits
     boxes = np.array([[10, 20, 40, 50]], np.float32)
     points = np.array([[5, 60], [20, 100]], np.float32)
-    grey = np.full((CELL // 2, CELL // 2, 3), 100, np.uint8)
-    got = cell(np.asarray(sheet([[Shown(grey, mask, boxes, points, "id 1\nday")]])), 0, 0)
+    gray = np.full((CELL // 2, CELL // 2, 3), 100, np.uint8)
+    got = cell(np.asarray(sheet([[Shown(gray, mask, boxes, points, "id 1\nday")]])), 0, 0)
     red = palette()[1]
     assert got[200, 60].tolist() == [100, 100, 100]
     assert np.abs(got[200, 160] - (100 * 0.55 + red * 0.45)).max() <= 1
@@ -107,9 +107,9 @@ def test_masks_boxes_and_points_lie_where_they_belong():
     assert got[200, 40].tolist() == palette()[2].tolist()
 
 
-def test_a_wide_picture_keeps_its_ratio_and_grey_is_shown():
-    grey = np.full((20, 80, 1), 9, np.uint8)
-    wide = np.broadcast_to(grey, (20, 80, 3))
+def test_a_wide_picture_keeps_its_ratio_and_gray_is_shown():
+    gray = np.full((20, 80, 1), 9, np.uint8)
+    wide = np.broadcast_to(gray, (20, 80, 3))
     got = cell(np.asarray(sheet([[Shown(wide, None, *NONE, "")]])), 0, 0)
     assert (got[: CELL // 4] == 9).all()
     assert (got[CELL // 4 :] == 255).all()

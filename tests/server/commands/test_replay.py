@@ -57,7 +57,7 @@ def test_json_has_every_step_and_the_hashes_of_the_delivered_bytes(photos, run, 
 
 
 def test_damage_outside_of_what_the_row_reads_is_told_and_shown_black(run, tmp_path):
-    """A centre crop of 32 pixels reads none of the picture's last lines."""
+    """A center crop of 32 pixels reads none of the picture's last lines."""
     pixels = np.random.default_rng(0).integers(1, 256, (200, 300, 3), np.uint8)
     write(tmp_path / "d", [schema.image(encoding="bands")], [{"image": pixels}])
     command = (replay, "command_pipelines:called", tmp_path / "d", "--id", 0, "--epoch", 0)

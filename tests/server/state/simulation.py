@@ -1,6 +1,6 @@
 """A seeded world round one core: workers, clients and memory, with faults; every event is checked.
 
-Memory is modelled row by row. A worker writes the place (epoch, step, row) that it was told; a
+Memory is modeled row by row. A worker writes the place (epoch, step, row) that it was told; a
 client compares what it sees with its own arithmetic, from the announcement to its release. What is
 checked in the core's inside is written down a second time in `check`, from the slots, claims and
 ranges, not from the queues that the core decides by. `World(seed).play()` plays one seed;

@@ -23,7 +23,7 @@ from PIL import Image, PngImagePlugin
 from stoker.dataset.limits import CodecError, check_pixels
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_COLOURS = {0: "gray", 2: "RGB", 3: "palette", 4: "gray with alpha", 6: "RGB with alpha"}
+_COLORS = {0: "gray", 2: "RGB", 3: "palette", 4: "gray with alpha", 6: "RGB with alpha"}
 _CRITICAL = 0x20
 
 
@@ -38,12 +38,12 @@ class PngHeader:
     height: int
     width: int
     depth: int
-    colour: int
+    color: int
 
     @property
     def has_alpha(self) -> bool:
         """Whether the pixels have an alpha channel (a palette's transparency does not count)."""
-        return self.colour in (4, 6)
+        return self.color in (4, 6)
 
 
 def chunks(view: memoryview) -> Iterator[tuple[bytes, memoryview]]:
@@ -98,11 +98,11 @@ def frames_of(data: bytes | memoryview) -> int:
 def _header(name: bytes, body: memoryview) -> PngHeader:
     if name != b"IHDR" or len(body) != 13:
         raise DamagedPngError("expected a header as its first chunk")
-    width, height, depth, colour = struct.unpack_from(">IIBB", body)
-    if colour not in _COLOURS or depth not in (1, 2, 4, 8, 16):
-        raise DamagedPngError(f"its header has an invalid color type {colour} with {depth} bits")
+    width, height, depth, color = struct.unpack_from(">IIBB", body)
+    if color not in _COLORS or depth not in (1, 2, 4, 8, 16):
+        raise DamagedPngError(f"its header has an invalid color type {color} with {depth} bits")
     check_pixels(height, width)
-    return PngHeader(height, width, depth, colour)
+    return PngHeader(height, width, depth, color)
 
 
 def check_png_kind(header: PngHeader, kind: str) -> None:
@@ -115,9 +115,9 @@ def check_png_kind(header: PngHeader, kind: str) -> None:
         raise CodecError(
             "it has 16 bits per channel, but Stoker's images have 8; convert it to 8 bits first"
         )
-    if kind == "mask" and header.colour not in (0, 3):
+    if kind == "mask" and header.color not in (0, 3):
         raise CodecError(
-            f"it is {_COLOURS[header.colour]}, but a mask has one channel of class indices (gray "
+            f"it is {_COLORS[header.color]}, but a mask has one channel of class indices (gray "
             "or palette); map its colors to indices first"
         )
 

@@ -43,7 +43,7 @@ def is_deep_mask(data: bytes) -> bool:
     if data[:8] != SIGNATURE:
         return False
     header = read_png_header(data)
-    return header.depth == 16 and header.colour == 0
+    return header.depth == 16 and header.color == 0
 
 
 def transcode(data: bytes, kind: str, keep: bool = False) -> tuple[bytes, tuple[str, ...]]:

@@ -12,7 +12,7 @@ from stoker.ops.contract.rules import refuse, require_pixels
 
 
 @dataclass(frozen=True)
-class ColourSpaceOp(Op):
+class ColorSpaceOp(Op):
     """Base of conversions between color spaces; it has no parameters and keeps every state."""
 
     rescale = staticmethod(keep_record)

@@ -16,7 +16,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.op import Op, State
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import require_pixels
-from stoker.ops.kernels.lookup import map_colours, map_levels
+from stoker.ops.kernels.lookup import map_colors, map_levels
 from stoker.ops.kernels.runs import copy_run
 from stoker.rng.draws import bernoulli
 
@@ -72,7 +72,7 @@ def look_up(image: Any, tables: Any, channels: int) -> None:
     done = 0
     if channels == 3:
         done = image.size // 192 * 192
-        map_colours(image, image, done // 192, tables)
+        map_colors(image, image, done // 192, tables)
     for c in range(np.uint64(channels)):
         base = np.uint64(LEVELS) * np.uint64(c)
         for i in range(np.uint64(done // channels), np.uint64(image.size // channels)):

@@ -21,7 +21,7 @@ from stoker.ops.bases.pixelwise import APPLY, LEVELS, PixelOp, begin
 from stoker.ops.contract import checks
 from stoker.ops.contract.op import Kernel, State, Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import require_colours
+from stoker.ops.contract.rules import require_colors
 from stoker.ops.kernels.color import HIGH, K1, K2, K3, LOW, luma, plain_luma
 from stoker.ops.kernels.extend import place, plain_place
 from stoker.ops.kernels.resample import padded
@@ -115,7 +115,7 @@ def mix_row(gray: Any, at: Any, tables: Any, upper: Any, lower: Any, part: Any, 
 
 
 @kernel
-def fill_grey(image: Any, gray: Any) -> None:
+def fill_gray(image: Any, gray: Any) -> None:
     """Write the luma of a flat image of three channels."""
     for i in range(np.uint64(gray.size)):
         k = K3 * i
@@ -173,7 +173,7 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
         else:
             end = padded(height * width)
             gray = scratch[: height * width]
-            fill_grey(image, gray)
+            fill_gray(image, gray)
             _equalize(gray, size, tiles, limit, scratch[end:])
             move_luma(image, gray)
 
@@ -271,7 +271,7 @@ class Clahe(PixelOp):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
         declared = super().declare(states)
-        require_colours(self.name, states)
+        require_colors(self.name, states)
         return declared
 
 

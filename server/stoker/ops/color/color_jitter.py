@@ -21,7 +21,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.op import Kernel, Op, State, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import FLOAT, require_colours, require_pixels
+from stoker.ops.contract.rules import FLOAT, require_colors, require_pixels
 from stoker.ops.kernels.color import (
     LOW,
     ONE,
@@ -38,10 +38,10 @@ from stoker.ops.kernels.color import (
 from stoker.ops.kernels.color_floats import (
     MEAN_BYTES,
     blend_unit,
-    mean_grey,
+    mean_gray,
     plain_blend_unit,
-    plain_grey,
-    plain_mean_grey,
+    plain_gray,
+    plain_mean_gray,
     plain_rotate_unit,
     rotate_unit,
     saturate_unit,
@@ -93,11 +93,11 @@ def _step(step: int, image: Any, pixels: int, channels: int, record: Any) -> Non
         if factor != ONE:
             blend_with(image, factor, mean_level(image, pixels, channels))
     elif channels == 3:
-        _colour_step(step, image, record)
+        _color_step(step, image, record)
 
 
 @kernel
-def _colour_step(step: int, image: Any, record: Any) -> None:
+def _color_step(step: int, image: Any, record: Any) -> None:
     if step == SATURATION:
         factor = fixed(record["saturation"])
         if factor != ONE:
@@ -126,7 +126,7 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
         if step == BRIGHTNESS:
             blend_unit(image, record["brightness"], ZERO)
         elif step == CONTRAST:
-            blend_unit(image, record["contrast"], mean_grey(image, channels, scratch))
+            blend_unit(image, record["contrast"], mean_gray(image, channels, scratch))
         elif step == SATURATION and channels == 3:
             saturate_unit(image, record["saturation"])
         elif channels == 3:
@@ -140,10 +140,10 @@ def _plain_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) ->
             if step == BRIGHTNESS:
                 image = plain_blend_unit(image, float(record["brightness"]), ZERO)
             elif step == CONTRAST:
-                mean = plain_mean_grey(image)
+                mean = plain_mean_gray(image)
                 image = plain_blend_unit(image, float(record["contrast"]), mean)
             elif step == SATURATION and image.shape[2] == 3:
-                image = plain_blend_unit(image, float(record["saturation"]), plain_grey(image))
+                image = plain_blend_unit(image, float(record["saturation"]), plain_gray(image))
             elif image.shape[2] == 3:
                 image = plain_rotate_unit(image, float(record["hue"]))
     dst[...] = image
@@ -227,7 +227,7 @@ class ColorJitter(Op):
         """Return the states unchanged."""
         self.require_kinds(states)
         require_pixels(self.name, states, floats=True)
-        require_colours(self.name, states)
+        require_colors(self.name, states)
         return states, MEAN_BYTES if any(state.dtype == FLOAT for state in states) else 0
 
 

@@ -14,14 +14,14 @@ from stoker.ops.bases.factor import FactorOp
 from stoker.ops.bases.pixelwise import begin, plain_floats
 from stoker.ops.contract.op import Kernel, State, Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import FLOAT, require_colours
+from stoker.ops.contract.rules import FLOAT, require_colors
 from stoker.ops.kernels.color import blend_with, fixed, mean_level, plain_blend, plain_mean
 from stoker.ops.kernels.color_floats import (
     MEAN_BYTES,
     blend_unit,
-    mean_grey,
+    mean_gray,
     plain_blend_unit,
-    plain_mean_grey,
+    plain_mean_gray,
 )
 
 
@@ -44,12 +44,12 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     image = begin(src, dst)
     if record["apply"]:
-        blend_unit(image, record["factor"], mean_grey(image, src.shape[2], scratch))
+        blend_unit(image, record["factor"], mean_gray(image, src.shape[2], scratch))
 
 
 @plain_floats
 def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
-    return plain_blend_unit(image, float(record["factor"]), plain_mean_grey(image))
+    return plain_blend_unit(image, float(record["factor"]), plain_mean_gray(image))
 
 
 @register
@@ -71,7 +71,7 @@ class Contrast(FactorOp):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
         declared = super().declare(states)
-        require_colours(self.name, states)
+        require_colors(self.name, states)
         return declared
 
 

@@ -13,9 +13,9 @@ from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import ByChance, begin, plain_floats
 from stoker.ops.contract.op import Kernel, State, Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import require_colours
+from stoker.ops.contract.rules import require_colors
 from stoker.ops.kernels.color import K1, K2, K3, luma, plain_luma
-from stoker.ops.kernels.color_floats import grey_of, plain_grey
+from stoker.ops.kernels.color_floats import gray_of, plain_gray
 from stoker.ops.kernels.float_levels import plain_unit, unit
 
 
@@ -28,7 +28,7 @@ def fill_pixel(image: Any, k: Any, gray: Any) -> None:
 
 
 @kernel
-def write_grey(image: Any) -> None:
+def write_gray(image: Any) -> None:
     """Set all three channels of a pixel to its gray."""
     for i in range(np.uint64(image.size // 3)):
         k = K3 * i
@@ -40,7 +40,7 @@ def write_grey(image: Any) -> None:
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     image = begin(src, dst)
     if record["apply"] and src.shape[2] == 3:
-        write_grey(image)
+        write_gray(image)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
@@ -48,20 +48,20 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 @kernel
-def write_grey_floats(image: Any) -> None:
+def write_gray_floats(image: Any) -> None:
     """Set all three channels of a pixel of floats to its gray, clipped."""
     for i in range(np.uint64(image.size // 3)):
         k = K3 * i
-        gray = unit(grey_of(image[k], image[k + K1], image[k + K2]))
+        gray = unit(gray_of(image[k], image[k + K1], image[k + K2]))
         fill_pixel(image, k, gray)
 
 
 @kernel
-def write_grey_floats_into(source: Any, image: Any) -> None:
+def write_gray_floats_into(source: Any, image: Any) -> None:
     """Write a pixel's gray, clipped, into all three channels in other memory."""
     for i in range(np.uint64(image.size // 3)):
         k = K3 * i
-        gray = unit(grey_of(source[k], source[k + K1], source[k + K2]))
+        gray = unit(gray_of(source[k], source[k + K1], source[k + K2]))
         fill_pixel(image, k, gray)
 
 
@@ -69,16 +69,16 @@ def write_grey_floats_into(source: Any, image: Any) -> None:
 def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     applied = record["apply"] and src.shape[2] == 3
     if applied and src.ctypes.data != dst.ctypes.data:
-        write_grey_floats_into(src.reshape(src.size), dst.reshape(dst.size))
+        write_gray_floats_into(src.reshape(src.size), dst.reshape(dst.size))
     else:
         image = begin(src, dst)
         if applied:
-            write_grey_floats(image)
+            write_gray_floats(image)
 
 
 @plain_floats
 def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
-    return image if image.shape[2] == 1 else plain_unit(plain_grey(image))
+    return image if image.shape[2] == 1 else plain_unit(plain_gray(image))
 
 
 @register
@@ -102,7 +102,7 @@ class Grayscale(ByChance):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
         declared = super().declare(states)
-        require_colours(self.name, states)
+        require_colors(self.name, states)
         return declared
 
 

@@ -15,7 +15,7 @@ from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin, plain_floats
 from stoker.ops.contract import checks
 from stoker.ops.contract.op import Kernel, State, Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import require_colours
+from stoker.ops.contract.rules import require_colors
 from stoker.ops.kernels.color import fixed, plain_hue, rotate_hue
 from stoker.ops.kernels.color_floats import plain_rotate_unit, rotate_unit
 from stoker.rng.draws import bernoulli, uniform_range
@@ -87,7 +87,7 @@ class Hue(PixelOp):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
         declared = super().declare(states)
-        require_colours(self.name, states)
+        require_colors(self.name, states)
         return declared
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.color_space import ColourSpaceOp, plain_form, plain_of_floats
+from stoker.ops.bases.color_space import ColorSpaceOp, plain_form, plain_of_floats
 from stoker.ops.bases.pixelwise import begin
 from stoker.ops.contract.op import Kernel, Value
 from stoker.ops.contract.registry import register
@@ -42,7 +42,7 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 @register
 @dataclass(frozen=True)
-class RgbToHsv(ColourSpaceOp):
+class RgbToHsv(ColorSpaceOp):
     """Turn red, green and blue into hue, saturation and value."""
 
     name: ClassVar[str] = "rgb_to_hsv"

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.color_space import ColourSpaceOp, plain_form, plain_of_floats
+from stoker.ops.bases.color_space import ColorSpaceOp, plain_form, plain_of_floats
 from stoker.ops.bases.pixelwise import begin
 from stoker.ops.contract.op import Kernel, Value
 from stoker.ops.contract.registry import register
@@ -39,7 +39,7 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 @register
 @dataclass(frozen=True)
-class RgbToYcbcr(ColourSpaceOp):
+class RgbToYcbcr(ColorSpaceOp):
     """Turn red, green and blue into Y, Cb and Cr."""
 
     name: ClassVar[str] = "rgb_to_ycbcr"

@@ -14,9 +14,9 @@ from stoker.ops.bases.factor import FactorOp
 from stoker.ops.bases.pixelwise import begin, plain_floats
 from stoker.ops.contract.op import Kernel, State, Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import require_colours
+from stoker.ops.contract.rules import require_colors
 from stoker.ops.kernels.color import fixed, plain_blend, plain_luma, saturate
-from stoker.ops.kernels.color_floats import plain_blend_unit, plain_grey, saturate_unit
+from stoker.ops.kernels.color_floats import plain_blend_unit, plain_gray, saturate_unit
 
 
 @kernel
@@ -44,7 +44,7 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
     if image.shape[2] == 1:
         return image
-    return plain_blend_unit(image, float(record["factor"]), plain_grey(image))
+    return plain_blend_unit(image, float(record["factor"]), plain_gray(image))
 
 
 @register
@@ -62,7 +62,7 @@ class Saturation(FactorOp):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
         declared = super().declare(states)
-        require_colours(self.name, states)
+        require_colors(self.name, states)
         return declared
 
 

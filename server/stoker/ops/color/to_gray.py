@@ -16,7 +16,7 @@ from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import require_image
 from stoker.ops.kernels.color import K1, K2, K3, luma, plain_luma
-from stoker.ops.kernels.color_floats import grey_of, plain_grey
+from stoker.ops.kernels.color_floats import gray_of, plain_gray
 from stoker.ops.kernels.float_levels import number, plain_number
 
 BLOCK: Final = np.uint64(256)
@@ -47,15 +47,15 @@ def write_luma_of_words(words: Any, grays: Any) -> None:
 
 
 @kernel
-def write_grey(image: Any, grays: Any) -> None:
+def write_gray(image: Any, grays: Any) -> None:
     """Write the gray of each pixel of three floats; the literal step lets it be vectorized."""
     for i in range(np.uint64(grays.size)):
         k = K3 * i
-        grays[i] = number(grey_of(image[k], image[k + K1], image[k + K2]))
+        grays[i] = number(gray_of(image[k], image[k + K1], image[k + K2]))
 
 
 @kernel
-def write_grey_of_words(words: Any, grays: Any, planes: Any) -> None:
+def write_gray_of_words(words: Any, grays: Any, planes: Any) -> None:
     """Write the gray of each pixel of four floats, as two words: loads without gaps vectorize.
 
     Args:
@@ -66,14 +66,14 @@ def write_grey_of_words(words: Any, grays: Any, planes: Any) -> None:
     colors = planes.view(np.float32)
     for first in range(K0, np.uint64(grays.size), BLOCK):
         count = min(BLOCK, np.uint64(grays.size) - first)
-        split_colours(words, first, count, planes)
+        split_colors(words, first, count, planes)
         for i in range(count):
             red, green, blue = colors[i], colors[BLOCK + i], colors[BLOCK + BLOCK + i]
-            grays[first + i] = number(grey_of(red, green, blue))
+            grays[first + i] = number(gray_of(red, green, blue))
 
 
 @kernel
-def split_colours(words: Any, first: Any, count: Any, planes: Any) -> None:
+def split_colors(words: Any, first: Any, count: Any, planes: Any) -> None:
     """Write the bits of a block's colors into separate planes."""
     for i in range(count):
         k = K2 * (first + i)
@@ -109,16 +109,16 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     image, grays = src.reshape(src.size), dst.reshape(dst.size)
     if src.shape[2] == 3:
-        write_grey(image, grays)
+        write_gray(image, grays)
     elif src.shape[2] == 4:
-        write_grey_of_words(image.view(np.uint64), grays, scratch[:PLANES_BYTES].view(np.uint32))
+        write_gray_of_words(image.view(np.uint64), grays, scratch[:PLANES_BYTES].view(np.uint32))
     else:
         take_first(np.uint64(src.shape[2]), image, grays)
 
 
 def _plain_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     with np.errstate(all="ignore"):
-        dst[...] = src[..., :1] if src.shape[2] < 3 else plain_number(plain_grey(src[..., :3]))
+        dst[...] = src[..., :1] if src.shape[2] < 3 else plain_number(plain_gray(src[..., :3]))
 
 
 @register

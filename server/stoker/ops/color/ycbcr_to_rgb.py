@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.color_space import ColourSpaceOp, plain_form, plain_of_floats
+from stoker.ops.bases.color_space import ColorSpaceOp, plain_form, plain_of_floats
 from stoker.ops.bases.pixelwise import begin
 from stoker.ops.contract.op import Kernel, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.color import K1, K2, K3
-from stoker.ops.kernels.ycbcr import colours, plain_to_rgb
+from stoker.ops.kernels.ycbcr import colors, plain_to_rgb
 from stoker.ops.kernels.ycbcr_floats import plain_ycbcr_to_floats, ycbcr_to_floats
 
 
@@ -21,7 +21,7 @@ def to_rgb(image: Any) -> None:
     for i in range(np.uint64(image.size // 3)):
         k = K3 * i
         gray, cb, cr = np.int32(image[k]), np.int32(image[k + K1]), np.int32(image[k + K2])
-        image[k], image[k + K1], image[k + K2] = colours(gray, cb, cr)
+        image[k], image[k + K1], image[k + K2] = colors(gray, cb, cr)
 
 
 @kernel
@@ -36,7 +36,7 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 @register
 @dataclass(frozen=True)
-class YcbcrToRgb(ColourSpaceOp):
+class YcbcrToRgb(ColorSpaceOp):
     """Turn Y, Cb and Cr into red, green and blue."""
 
     name: ClassVar[str] = "ycbcr_to_rgb"

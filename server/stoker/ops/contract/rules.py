@@ -77,7 +77,7 @@ def require_image(op: str, state: State, *, floats: bool = False) -> None:
         )
 
 
-def require_colours(op: str, states: tuple[State, ...]) -> None:
+def require_colors(op: str, states: tuple[State, ...]) -> None:
     """Refuse images that are neither gray nor RGB.
 
     Raises:

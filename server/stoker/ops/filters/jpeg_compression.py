@@ -19,7 +19,7 @@ from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.contract import checks
 from stoker.ops.contract.op import Kernel, State, Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import require_colours
+from stoker.ops.contract.rules import require_colors
 from stoker.ops.kernels.jpeg_blocks import (
     SIZE,
     TABLE_BYTES,
@@ -34,8 +34,8 @@ from stoker.ops.kernels.jpeg_planes import (
     plain_image,
     plain_planes,
     whole_blocks,
-    write_colours,
-    write_grey,
+    write_colors,
+    write_gray,
 )
 from stoker.ops.kernels.resample import padded
 from stoker.rng.draws import bernoulli, integers
@@ -95,7 +95,7 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     fill_luma(src, gray, stride)
     _code(gray, stride, params["luma"], quality, work)
     if channels == 1:
-        write_grey(gray, stride, dst)
+        write_gray(gray, stride, dst)
         return
     wide = whole_blocks(half(width))
     size = whole_blocks(half(height)) * wide
@@ -110,7 +110,7 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     sums = scratch[at : at + count].view(np.int32)
     line_b = scratch[at + count : at + 3 * count].view(np.int32)
     line_r = scratch[at + 3 * count : at + 5 * count].view(np.int32)
-    write_colours((gray, blue, red), (stride, wide), dst, (sums, line_b, line_r))
+    write_colors((gray, blue, red), (stride, wide), dst, (sums, line_b, line_r))
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
@@ -172,7 +172,7 @@ class JpegCompression(PixelOp):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
         declared = super().declare(states)
-        require_colours(self.name, states)
+        require_colors(self.name, states)
         return declared
 
 

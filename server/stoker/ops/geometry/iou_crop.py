@@ -38,7 +38,7 @@ OPTIONS: Final = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 
 @kernel
-def centred(at: Any, n: int, left: float, top: float, right: float, bottom: float) -> bool:
+def centered(at: Any, n: int, left: float, top: float, right: float, bottom: float) -> bool:
     """Whether the center of box n is inside of a crop, not on its edge."""
     x = (np.float64(at[n, 0]) + np.float64(at[n, 2])) / 2.0
     y = (np.float64(at[n, 1]) + np.float64(at[n, 3])) / 2.0
@@ -61,7 +61,7 @@ def overlap(at: Any, n: int, left: float, top: float, right: float, bottom: floa
 def holds(at: Any, left: float, top: float, right: float, bottom: float, option: float) -> bool:
     """Whether a crop is good: it overlaps enough with a box whose center it contains."""
     for n in range(at.shape[0]):
-        inside = centred(at, n, left, top, right, bottom)
+        inside = centered(at, n, left, top, right, bottom)
         if inside and overlap(at, n, left, top, right, bottom) >= option:
             return True
     return bool(at.shape[0] == 0)
@@ -125,7 +125,7 @@ def _run_boxes(src: Any, dst: Any, params: Any, record: Any, sizes: Any, visible
     right, bottom = left + float(record["width"]), top + float(record["height"])
     kept = 0
     for n in range(src.shape[0]):
-        if record["applied"] == 0 or centred(at, n, left, top, right, bottom):
+        if record["applied"] == 0 or centered(at, n, left, top, right, bottom):
             kept += move_boxes(src[n : n + 1], dst[kept:], numbers, sizes, visible)
     return kept
 

@@ -78,12 +78,12 @@ def mean_level(image: Any, pixels: int, channels: int) -> Any:
     block = 65536
     for start in range(0, pixels, block):
         count = np.uint64(min(block, pixels - start))
-        total += grey_sum(image, np.uint64(start), count, channels)
+        total += gray_sum(image, np.uint64(start), count, channels)
     return np.int32((2 * total + pixels) // (2 * pixels))
 
 
 @kernel
-def grey_sum(image: Any, start: Any, count: Any, channels: int) -> Any:
+def gray_sum(image: Any, start: Any, count: Any, channels: int) -> Any:
     """Return the sum of the gray levels of at most 2**16 pixels."""
     total = np.int32(0)
     if channels == 3:

@@ -30,11 +30,11 @@ K3: Final = np.uint64(3)
 BLOCK: Final = 512
 """Gray values that are computed at a time."""
 MEAN_BYTES: Final = 4 * BLOCK
-"""Scratch that `mean_grey` needs."""
+"""Scratch that `mean_gray` needs."""
 
 
 @kernel
-def grey_of(red: Any, green: Any, blue: Any) -> Any:
+def gray_of(red: Any, green: Any, blue: Any) -> Any:
     """Return the gray of a pixel."""
     return RED * red + GREEN * green + BLUE * blue
 
@@ -55,15 +55,15 @@ def blend_run(image: Any, part: Any, shade: Any) -> None:
 
 
 @kernel
-def write_greys(image: Any, start: Any, count: Any, grays: Any) -> None:
+def write_grays(image: Any, start: Any, count: Any, grays: Any) -> None:
     """Write the gray of `count` pixels, from index `start` on."""
     for i in range(count):
         k = start + K3 * i
-        grays[i] = grey_of(image[k], image[k + K1], image[k + K2])
+        grays[i] = gray_of(image[k], image[k + K1], image[k + K2])
 
 
 @kernel
-def mean_grey(image: Any, channels: int, scratch: Any) -> Any:
+def mean_gray(image: Any, channels: int, scratch: Any) -> Any:
     """Return the mean gray of an image of 1 or 3 channels, by `stoker.ops.kernels.lane_sums`."""
     pixels = image.size // channels
     sums = EMPTY
@@ -73,7 +73,7 @@ def mean_grey(image: Any, channels: int, scratch: Any) -> Any:
         grays = scratch[:MEAN_BYTES].view(np.float32)
         for start in range(0, pixels, BLOCK):
             count = np.uint64(min(BLOCK, pixels - start))
-            write_greys(image, K3 * np.uint64(start), count, grays)
+            write_grays(image, K3 * np.uint64(start), count, grays)
             sums = add_lanes(grays, np.uint64(0), count, sums)
     return np.float32(total(sums) / np.float64(pixels))
 
@@ -92,7 +92,7 @@ def saturate_run(image: Any, part: Any, rest: Any) -> None:
     for i in range(np.uint64(image.size // 3)):
         k = K3 * i
         red, green, blue = image[k], image[k + K1], image[k + K2]
-        gray = rest * grey_of(red, green, blue)
+        gray = rest * gray_of(red, green, blue)
         image[k] = unit(part * red + gray)
         image[k + K1] = unit(part * green + gray)
         image[k + K2] = unit(part * blue + gray)
@@ -149,7 +149,7 @@ def part_of(height: Any, d: Any) -> Any:
     return lesser(greater(height, ZERO), d)
 
 
-def plain_grey(image: np.ndarray) -> np.ndarray:
+def plain_gray(image: np.ndarray) -> np.ndarray:
     """Return gray values `(H, W, 1)`; an image of one channel is gray."""
     if image.shape[2] == 1:
         return image
@@ -157,9 +157,9 @@ def plain_grey(image: np.ndarray) -> np.ndarray:
     return gray
 
 
-def plain_mean_grey(image: np.ndarray) -> np.float32:
-    """Return the mean gray; the reference of `mean_grey`."""
-    return np.float32(plain_total(plain_grey(image)) / (image.shape[0] * image.shape[1]))
+def plain_mean_gray(image: np.ndarray) -> np.float32:
+    """Return the mean gray; the reference of `mean_gray`."""
+    return np.float32(plain_total(plain_gray(image)) / (image.shape[0] * image.shape[1]))
 
 
 def plain_blend_unit(image: np.ndarray, factor: float, other: Any) -> np.ndarray:

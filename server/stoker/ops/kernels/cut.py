@@ -92,7 +92,7 @@ def fill_rows(result: Any, target: Any, rows: Any, count: Any, channels: int, fi
     if is_level(channels, fill):
         fill_values(result, target, rows, channels * count, fill[0])
     elif channels == 3:
-        fill_colours(result, target, rows, count, (fill[0], fill[1], fill[2]))
+        fill_colors(result, target, rows, count, (fill[0], fill[1], fill[2]))
     else:
         step = np.uint64(channels)
         for y in range(rows):
@@ -118,7 +118,7 @@ def fill_values(result: Any, target: Any, rows: Any, count: Any, value: Any) -> 
 
 
 @kernel
-def fill_colours(result: Any, target: Any, rows: Any, count: Any, color: Any) -> None:
+def fill_colors(result: Any, target: Any, rows: Any, count: Any, color: Any) -> None:
     """Write three values `count` times into rows of a flat image; `target` as in `fill_rows`."""
     for y in range(rows):
         at = np.uint64(target[0] + y * target[1])

@@ -20,7 +20,7 @@ SIDE: Final = 8
 SIZE: Final = 64
 KEPT: Final = 2
 """Fraction bits between the two passes."""
-GREY: Final = 128
+GRAY: Final = 128
 FIRST: Final = BITS - KEPT
 FORWARD_LAST: Final = BITS + KEPT
 INVERSE_LAST: Final = BITS + KEPT + 3
@@ -58,7 +58,7 @@ def code_plane(plane: Any, stride: int, table: Any, blocks: Any) -> None:
             forward_pass(a, FIRST)
             flip(a, b)
             forward_pass(b, FORWARD_LAST)
-            quantise(b, table)
+            quantize(b, table)
             inverse_pass(b, FIRST)
             flip(b, a)
             inverse_pass(a, INVERSE_LAST)
@@ -70,7 +70,7 @@ def load(plane: Any, at: int, stride: int, block: Any) -> None:
     """Copy a block from a plane, transposed, with gray as 0."""
     for y in range(SIDE):
         for x in range(SIDE):
-            block[np.uint64(x * SIDE + y)] = np.int64(plane[np.uint64(at + y * stride + x)]) - GREY
+            block[np.uint64(x * SIDE + y)] = np.int64(plane[np.uint64(at + y * stride + x)]) - GRAY
 
 
 @kernel
@@ -78,7 +78,7 @@ def store(block: Any, plane: Any, at: int, stride: int) -> None:
     """Write a transposed block back to a plane."""
     for y in range(SIDE):
         for x in range(SIDE):
-            level = np.int64(block[np.uint64(x * SIDE + y)]) + GREY
+            level = np.int64(block[np.uint64(x * SIDE + y)]) + GRAY
             plane[np.uint64(at + y * stride + x)] = min(max(level, 0), 255)
 
 
@@ -133,7 +133,7 @@ def inverse_pass(block: Any, bits: int) -> None:
 
 
 @kernel
-def quantise(block: Any, table: Any) -> None:
+def quantize(block: Any, table: Any) -> None:
     """Round every coefficient to a multiple of its entry.
 
     |c| / (8 e), rounded, is floor((2 |c| + 8 e + 1) / (16 e)): an odd number over an even one, so
@@ -154,13 +154,13 @@ def plain_code_plane(plane: np.ndarray, base: np.ndarray, quality: int) -> np.nd
     fill_table(base, quality, entries, np.zeros(SIZE))
     table = entries.reshape(SIDE, SIDE)
     height, width = plane.shape
-    blocks = plane.reshape(height // SIDE, SIDE, width // SIDE, SIDE).swapaxes(1, 2) - GREY
+    blocks = plane.reshape(height // SIDE, SIDE, width // SIDE, SIDE).swapaxes(1, 2) - GRAY
     blocks = plain_pass(forward8, blocks, 3, FIRST)
     blocks = plain_pass(forward8, blocks, 2, FORWARD_LAST)
     blocks = np.sign(blocks) * ((abs(blocks) + 4 * table) // (8 * table)) * table
     blocks = plain_pass(inverse8, blocks, 2, FIRST)
     blocks = plain_pass(inverse8, blocks, 3, INVERSE_LAST)
-    coded: np.ndarray = np.clip(blocks + GREY, 0, 255).swapaxes(1, 2).reshape(height, width)
+    coded: np.ndarray = np.clip(blocks + GRAY, 0, 255).swapaxes(1, 2).reshape(height, width)
     return coded
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.kernels.color import K1, K2, K3, luma
 from stoker.ops.kernels.runs import copy_run
-from stoker.ops.kernels.ycbcr import chroma, colours, plain_to_rgb, plain_to_ycbcr
+from stoker.ops.kernels.ycbcr import chroma, colors, plain_to_rgb, plain_to_ycbcr
 
 BLOCK: Final = 8
 ONE: Final = np.uint64(1)
@@ -102,7 +102,7 @@ def chroma_at(image: Any, at: int) -> Any:
 
 
 @kernel
-def write_grey(plane: Any, stride: int, dst: Any) -> None:
+def write_gray(plane: Any, stride: int, dst: Any) -> None:
     """Write an image `(H, W, 1)` from a plane of luma."""
     height, width, _ = dst.shape
     result = dst.reshape(dst.size)
@@ -111,7 +111,7 @@ def write_grey(plane: Any, stride: int, dst: Any) -> None:
 
 
 @kernel
-def write_colours(planes: Any, strides: Any, dst: Any, lines: Any) -> None:
+def write_colors(planes: Any, strides: Any, dst: Any, lines: Any) -> None:
     """Write an image `(H, W, 3)` from three flat planes.
 
     Args:
@@ -134,7 +134,7 @@ def write_colours(planes: Any, strides: Any, dst: Any, lines: Any) -> None:
         smooth_row(red, row * strides[1], beside * strides[1], sums, line_r)
         at, to = np.uint64(y * strides[0]), np.uint64(3 * y * width)
         for x in range(count):
-            r, g, b = colours(np.int32(gray[at + x]), line_b[x], line_r[x])
+            r, g, b = colors(np.int32(gray[at + x]), line_b[x], line_r[x])
             k = to + K3 * x
             result[k] = r
             result[k + K1] = g

@@ -16,8 +16,8 @@ def map_levels(source: Any, image: Any, blocks: int, tables: Any) -> None:
     image[: 64 * blocks] = tables[source[: 64 * blocks]]
 
 
-@kernel(twin="stoker.ops.kernels.simd.lookup:map_colours")
-def map_colours(source: Any, image: Any, blocks: int, tables: Any) -> None:
+@kernel(twin="stoker.ops.kernels.simd.lookup:map_colors")
+def map_colors(source: Any, image: Any, blocks: int, tables: Any) -> None:
     """Write `tables[256 * c + x]` for each level x of channel c of three, 64 pixels a block."""
     for c in range(3):
         own = slice(c, 192 * blocks, 3)

@@ -19,7 +19,7 @@ RED_GREEN: Final = np.int32(27439)
 """0.418687589: the weight of green in Cr, negated."""
 RED_BLUE: Final = np.int32(5329)
 """0.081312411: the weight of blue in Cr, negated."""
-CENTRE: Final = np.int32((128 << 16) - 1)
+CENTER: Final = np.int32((128 << 16) - 1)
 """Chroma of gray, reduced so that the maximum chroma, 255.5, is rounded to below 256."""
 TO_RED: Final = np.int32(91881)
 """1.402"""
@@ -29,7 +29,7 @@ GREEN_BLUE: Final = np.int32(22554)
 """0.344136286"""
 GREEN_RED: Final = np.int32(46802)
 """0.714136286"""
-GREY: Final = np.int32(128)
+GRAY: Final = np.int32(128)
 CHROMA: Final = np.array([[-11059, -21709, 32768], [32768, -27439, -5329]]).T
 
 
@@ -37,9 +37,9 @@ CHROMA: Final = np.array([[-11059, -21709, 32768], [32768, -27439, -5329]]).T
 def chroma(red: Any, green: Any, blue: Any) -> Any:
     """Return (Cb, Cr) of a pixel of int32 levels, as int32."""
     cb = np.int32(np.int32(blue << np.int32(15)) - np.int32(BLUE_RED * red))
-    cb = np.int32(np.int32(cb - np.int32(BLUE_GREEN * green)) + CENTRE)
+    cb = np.int32(np.int32(cb - np.int32(BLUE_GREEN * green)) + CENTER)
     cr = np.int32(np.int32(red << np.int32(15)) - np.int32(RED_GREEN * green))
-    cr = np.int32(np.int32(cr - np.int32(RED_BLUE * blue)) + CENTRE)
+    cr = np.int32(np.int32(cr - np.int32(RED_BLUE * blue)) + CENTER)
     return np.int32(np.int32(cb + HALF) >> SHIFT), np.int32(np.int32(cr + HALF) >> SHIFT)
 
 
@@ -50,9 +50,9 @@ def clipped(level: Any) -> Any:
 
 
 @kernel
-def colours(gray: Any, cb: Any, cr: Any) -> Any:
+def colors(gray: Any, cb: Any, cr: Any) -> Any:
     """Return (red, green, blue) for luma and chroma in int32, as uint8."""
-    b, r = np.int32(cb - GREY), np.int32(cr - GREY)
+    b, r = np.int32(cb - GRAY), np.int32(cr - GRAY)
     red = np.int32(np.int32(np.int32(TO_RED * r) + HALF) >> SHIFT)
     blue = np.int32(np.int32(np.int32(TO_BLUE * b) + HALF) >> SHIFT)
     green = np.int32(np.int32(HALF - np.int32(GREEN_BLUE * b)) - np.int32(GREEN_RED * r))
@@ -66,7 +66,7 @@ def colours(gray: Any, cb: Any, cr: Any) -> Any:
 
 def plain_to_ycbcr(image: np.ndarray) -> np.ndarray:
     """Return `(..., 3)` Y, Cb, Cr of `(H, W, 3)` int64, with NumPy."""
-    both = (image @ CHROMA + int(CENTRE) + int(HALF)) >> 16
+    both = (image @ CHROMA + int(CENTER) + int(HALF)) >> 16
     return np.concatenate([plain_luma(image), both], -1)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.kernels import ycbcr
-from stoker.ops.kernels.color_floats import K1, K2, K3, grey_of, plain_grey
+from stoker.ops.kernels.color_floats import K1, K2, K3, gray_of, plain_gray
 from stoker.ops.kernels.float_levels import number, plain_number
 
 UNIT: Final = 1 << 16
@@ -39,7 +39,7 @@ def chroma(red: Any, green: Any, blue: Any) -> Any:
 
 
 @kernel
-def colours(gray: Any, cb: Any, cr: Any) -> Any:
+def colors(gray: Any, cb: Any, cr: Any) -> Any:
     """Return (red, green, blue) for luma and chroma."""
     b, r = cb - HALF, cr - HALF
     return gray + TO_RED * r, gray - GREEN_BLUE * b - GREEN_RED * r, gray + TO_BLUE * b
@@ -52,7 +52,7 @@ def floats_to_ycbcr(image: Any) -> None:
         k = K3 * i
         red, green, blue = image[k], image[k + K1], image[k + K2]
         cb, cr = chroma(red, green, blue)
-        image[k] = number(grey_of(red, green, blue))
+        image[k] = number(gray_of(red, green, blue))
         image[k + K1] = number(cb)
         image[k + K2] = number(cr)
 
@@ -62,7 +62,7 @@ def ycbcr_to_floats(image: Any) -> None:
     """Turn Y, Cb and Cr into red, green and blue."""
     for i in range(np.uint64(image.size // 3)):
         k = K3 * i
-        red, green, blue = colours(image[k], image[k + K1], image[k + K2])
+        red, green, blue = colors(image[k], image[k + K1], image[k + K2])
         image[k] = number(red)
         image[k + K1] = number(green)
         image[k + K2] = number(blue)
@@ -71,9 +71,9 @@ def ycbcr_to_floats(image: Any) -> None:
 def plain_floats_to_ycbcr(image: np.ndarray) -> np.ndarray:
     """The reference of `floats_to_ycbcr`, of `(H, W, 3)`."""
     both = chroma(image[..., 0], image[..., 1], image[..., 2])
-    return plain_number(np.concatenate([plain_grey(image), np.stack(both, -1)], -1))
+    return plain_number(np.concatenate([plain_gray(image), np.stack(both, -1)], -1))
 
 
 def plain_ycbcr_to_floats(image: np.ndarray) -> np.ndarray:
     """The reference of `ycbcr_to_floats`, of `(H, W, 3)`."""
-    return plain_number(np.stack(colours(image[..., 0], image[..., 1], image[..., 2]), -1))
+    return plain_number(np.stack(colors(image[..., 0], image[..., 1], image[..., 2]), -1))

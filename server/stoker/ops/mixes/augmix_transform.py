@@ -30,7 +30,7 @@ from stoker.ops.color.solarize import Solarize, invert_from
 from stoker.ops.contract import checks
 from stoker.ops.contract.op import Kernel, Op, State, Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import require_colours, require_pixels
+from stoker.ops.contract.rules import require_colors, require_pixels
 from stoker.ops.filters.sharpness import Sharpness, sharpen
 from stoker.ops.kernels.affinity import inverse_steps
 from stoker.ops.kernels.color import LOW, blend_with, fixed, mean_level, saturate
@@ -206,7 +206,7 @@ class AugmixTransform(Op):
         """Return the states unchanged."""
         self.require_kinds(states)
         require_pixels(self.name, states)
-        require_colours(self.name, states)
+        require_colors(self.name, states)
         require_fill(self.name, states, checks.levels(self.name, "fill", self.fill), 0)
         return states, max(8 * LEVELS + LEVELS * state.bound[2] for state in states)
 

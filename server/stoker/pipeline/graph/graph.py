@@ -104,9 +104,9 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     @property
     def pipeline_id(self) -> str:
         """BLAKE2b-128 of the normal form and the contract versions, 32 hex digits."""
-        from stoker.pipeline.graph.normal import normalise  # noqa: PLC0415 - it needs the nodes above
+        from stoker.pipeline.graph.normal import normalize  # noqa: PLC0415 - it needs the nodes above
 
-        return normalise(self).digest
+        return normalize(self).digest
 
     @property
     def digest(self) -> str:

@@ -31,7 +31,7 @@ Made = tuple[Node, int]
 Memo = dict[Node | bytes, int]
 
 
-def normalise(graph: Graph) -> Graph:
+def normalize(graph: Graph) -> Graph:
     """Return the normal form; sites and unneeded calls are carried along."""
     writer = _Writer(graph)
     nodes, env = writer.block([v for _, v in graph.outputs], {}, [{}])

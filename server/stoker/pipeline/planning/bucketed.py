@@ -13,7 +13,7 @@ import msgspec
 
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import Block, Const, Context, Draw, If, Node
-from stoker.pipeline.graph.normal import normalise
+from stoker.pipeline.graph.normal import normalize
 from stoker.pipeline.graph.schedule import FIRST, OF_BUCKET, Formulas, facts_read
 from stoker.protocol.errors import BuildError, UsageError
 
@@ -85,7 +85,7 @@ def in_bucket(graph: Graph, size: Size | None) -> Graph:
     )
     plain = msgspec.structs.replace(graph, nodes=nodes)
     settled = _settled(nodes, Formulas(plain))
-    return normalise(msgspec.structs.replace(plain, nodes=settled))
+    return normalize(msgspec.structs.replace(plain, nodes=settled))
 
 
 def _settled(nodes: tuple[Node, ...], formulas: Formulas) -> tuple[Node, ...]:

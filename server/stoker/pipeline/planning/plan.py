@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from stoker.ops.contract.op import State
 from stoker.pipeline.graph.graph import Graph
-from stoker.pipeline.graph.normal import normalise
+from stoker.pipeline.graph.normal import normalize
 from stoker.pipeline.planning.arena import lay_out
 from stoker.pipeline.planning.binding import bind_graph
 from stoker.pipeline.planning.bucketed import Size, in_bucket
@@ -99,7 +99,7 @@ def bind(
         UnknownNameError: there is no op of that name.
         VersionError: the graph was made for another version of an op.
     """
-    normal = normalise(graph)
+    normal = normalize(graph)
     settled = in_bucket(normal, bucket)
     bound = bind_graph(shorten(settled, states) if shortcuts else settled, states)
     check_unneeded(normal.unneeded, states)

@@ -19,7 +19,7 @@ from stoker.ops.geometry.center_crop import CenterCrop
 from stoker.ops.geometry.resize_center_crop import RESIZES, ResizeCenterCrop
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import Apply, Draw, If, Input, Node
-from stoker.pipeline.graph.normal import normalise, number_nodes, values_of
+from stoker.pipeline.graph.normal import normalize, number_nodes, values_of
 
 
 def shorten(graph: Graph, states: Mapping[str, State]) -> Graph:
@@ -51,7 +51,7 @@ def shorten(graph: Graph, states: Mapping[str, State]) -> Graph:
         changed = True
     if not changed:
         return graph
-    return normalise(msgspec.structs.replace(graph, nodes=tuple(nodes)))
+    return normalize(msgspec.structs.replace(graph, nodes=tuple(nodes)))
 
 
 def _pair(

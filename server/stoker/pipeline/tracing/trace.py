@@ -40,7 +40,7 @@ from stoker.pipeline.graph.nodes import (
     Node,
     Varying,
 )
-from stoker.pipeline.graph.normal import normalise, renumber
+from stoker.pipeline.graph.normal import normalize, renumber
 from stoker.pipeline.graph.schedule import FACTS, OF_BUCKET, OF_VALUES, not_a_schedule
 from stoker.pipeline.graph.sites import Site, user_site
 from stoker.pipeline.tracing.naming import Names, views_are_shared
@@ -246,7 +246,7 @@ class Tracer:
         given = tuple((name, env[value.number]) for name, value in outputs.items())
         sites = tuple((env[number], *site) for number, site in self._sites.items())
         traced = Graph(nodes=nodes, outputs=given, forms=forms, sites=sites)
-        return msgspec.structs.replace(normalise(traced), unneeded=unneeded_calls(traced))
+        return msgspec.structs.replace(normalize(traced), unneeded=unneeded_calls(traced))
 
     def _in_order(
         self, written: list[Written], env: dict[int, int], following: list[int]

@@ -18,13 +18,13 @@ FAINT: Final = (200, 200, 200)
 GOOD: Final = (70, 120, 180)
 BAD: Final = (200, 70, 50)
 WORST: Final = 0.2
-"""Part of an image that is cut off at which a colour is all bad."""
+"""Part of an image that is cut off at which a color is all bad."""
 
 
 def plot(report: Report) -> Image.Image:
     """Return the picture: shapes on the left, counts on the right, the fullest buckets first.
 
-    Colours say how much of an image is cut off on average, or how much of a batch of sequences is
+    Colors say how much of an image is cut off on average, or how much of a batch of sequences is
     padding; the mark in a bar is one batch. Sequences have outlines as wide as their bucket is
     long, and as high as it is filled.
     """
@@ -54,7 +54,7 @@ def _draw_shapes(draw: ImageDraw.ImageDraw, rows: tuple[ReportRow, ...]) -> None
         top = bottom - row.bucket.height * SHAPES // longest
         if isinstance(row.fit, LengthFit):
             top = bottom - round((1 - row.fit.mean_padding) * SHAPES)
-        draw.rectangle((left, top, right, bottom), outline=_colour(row), width=2)
+        draw.rectangle((left, top, right, bottom), outline=_color(row), width=2)
 
 
 def _draw_bars(
@@ -69,14 +69,14 @@ def _draw_bars(
         top = MARGIN + LINE * number
         draw.text((left - 90, top), row.bucket.name, INK, font)
         end = left + max(1, row.bucket.samples * width // most)
-        draw.rectangle((left, top + 3, end, top + LINE - 4), fill=_colour(row))
+        draw.rectangle((left, top + 3, end, top + LINE - 4), fill=_color(row))
         batch = left + row.bucket.positions * width // most
         draw.line((batch, top + 1, batch, top + LINE - 2), INK, width=2)
         said = f"{row.bucket.samples:,}, {_share(row):.1%} {_of(row)}"
         draw.text((max(end, batch) + 6, top), said, INK, font)
 
 
-def _colour(row: ReportRow) -> tuple[int, int, int]:
+def _color(row: ReportRow) -> tuple[int, int, int]:
     part = min(_share(row) / WORST, 1.0)
     mixed = [round(good + (bad - good) * part) for good, bad in zip(GOOD, BAD, strict=True)]
     return mixed[0], mixed[1], mixed[2]

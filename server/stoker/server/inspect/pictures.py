@@ -1,7 +1,7 @@
 """Values of a pipeline as files that people can open, every value kept.
 
 An image becomes a PNG of the same pixels, a mask a PNG whose pixel values are its own and whose
-palette shows them in colours, all else a `.npy`. Needs Pillow; runs in the process of a command.
+palette shows them in colors, all else a `.npy`. Needs Pillow; runs in the process of a command.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ CHANNELS: Final = (1, 3, 4)
 
 
 def palette() -> np.ndarray:
-    """Return 256 colours, (256, 3) uint8, far apart for small numbers; 0 is black.
+    """Return 256 colors, (256, 3) uint8, far apart for small numbers; 0 is black.
 
     The bits of a number are dealt to red, green and blue in turn, the lowest to the highest bit of
     each: the palette of PASCAL VOC.
     """
     numbers = np.arange(256)
-    colours = np.zeros((256, 3), np.int64)
+    colors = np.zeros((256, 3), np.int64)
     for bit in range(8):
-        colours[:, bit % 3] |= (numbers >> bit & 1) << (7 - bit // 3)
-    return colours.astype(np.uint8)
+        colors[:, bit % 3] |= (numbers >> bit & 1) << (7 - bit // 3)
+    return colors.astype(np.uint8)
 
 
 def is_picture(array: np.ndarray) -> bool:

@@ -2,8 +2,8 @@
 
 One line of the sheet for each sample: the picture as it is stored, then the picture of each replay.
 A picture is what a person would see: the last 8-bit image on the way to the output, of the output's
-size, so before it was normalised; an output that has none is stretched from its least to its
-greatest value. A mask lies over it in colours, boxes and keypoints are drawn, labels stand below.
+size, so before it was normalized; an output that has none is stretched from its least to its
+greatest value. A mask lies over it in colors, boxes and keypoints are drawn, labels stand below.
 Needs Pillow; runs in the process of a command. Sizes are pixels.
 """
 
@@ -110,8 +110,8 @@ def _drawn(shown: Shown) -> Image.Image:
     """Return the picture at the size of a cell, mask and boxes on it."""
     pixels = shown.pixels
     if shown.mask is not None:
-        colours = palette()[shown.mask & 255]
-        mixed = pixels * (1 - OVERLAY) + colours * OVERLAY
+        colors = palette()[shown.mask & 255]
+        mixed = pixels * (1 - OVERLAY) + colors * OVERLAY
         pixels = np.where((shown.mask != 0)[..., None], mixed, pixels).astype(np.uint8)
     height, width = pixels.shape[:2]
     scale = CELL / max(height, width)
@@ -120,13 +120,13 @@ def _drawn(shown: Shown) -> Image.Image:
     draw = ImageDraw.Draw(picture)
     for number, box in enumerate(shown.boxes.tolist()):
         corners = [side * scale for side in box]
-        draw.rectangle(corners, outline=_colour(number), width=2)
+        draw.rectangle(corners, outline=_color(number), width=2)
     for number, (x, y) in enumerate((shown.points * scale).tolist()):
-        draw.ellipse((x - DOT, y - DOT, x + DOT, y + DOT), fill=_colour(number), outline=INK)
+        draw.ellipse((x - DOT, y - DOT, x + DOT, y + DOT), fill=_color(number), outline=INK)
     return picture
 
 
-def _colour(number: int) -> tuple[int, ...]:
+def _color(number: int) -> tuple[int, ...]:
     return tuple(palette()[number % 255 + 1].tolist())
 
 

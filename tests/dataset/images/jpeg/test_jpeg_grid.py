@@ -48,12 +48,12 @@ def windows_differ(data, crops, seed):
 
 @pytest.mark.parametrize("subsampling", [0, 1, 2], ids=["444", "422", "420"])
 @pytest.mark.parametrize("progressive", [False, True], ids=["baseline", "progressive"])
-@pytest.mark.parametrize("grey", [False, True], ids=["colour", "grey"])
-def test_every_pixel_is_that_of_the_original(photographs, to_jpeg, subsampling, progressive, grey):
+@pytest.mark.parametrize("gray", [False, True], ids=["color", "gray"])
+def test_every_pixel_is_that_of_the_original(photographs, to_jpeg, subsampling, progressive, gray):
     photograph = photographs["flower"]
     for number, (height, width) in enumerate(SIZES):
         pixels = photograph[:height, :width]
-        pixels = pixels[..., 1] if grey else pixels
+        pixels = pixels[..., 1] if gray else pixels
         data = to_jpeg(
             pixels, quality=(75, 97)[number % 2], subsampling=subsampling, progressive=progressive
         )

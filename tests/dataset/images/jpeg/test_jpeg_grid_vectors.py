@@ -19,7 +19,7 @@ VECTORS = json.loads(
 )
 
 
-@pytest.fixture(params=VECTORS["files"], ids=["420", "progressive", "grey"])
+@pytest.fixture(params=VECTORS["files"], ids=["420", "progressive", "gray"])
 def vector(request):
     return request.param
 

@@ -67,7 +67,7 @@ def rewrite(data: bytes) -> Rewritten:
     scan, tables, offsets = _encode(coefficients, shape, interval)
     jfif, others, adobe = _sorted(found)
     frame = _frame(found)
-    head = b"".join([*adobe, _quantisers(found)])
+    head = b"".join([*adobe, _quantizers(found)])
     after = b"".join([_huffman(tables), _restart(interval), _scan_head(found)])
     before = SOI + jfif + others
     start = len(before) + len(head) + len(frame) + len(after)
@@ -211,20 +211,20 @@ def _segment(marker: int, body: bytes) -> bytes:
     return struct.pack(">BBH", 0xFF, marker, len(body) + 2) + body
 
 
-def _quantisers(found: Segments) -> bytes:
-    used = sorted({part.quantiser for part in found.components})
+def _quantizers(found: Segments) -> bytes:
+    used = sorted({part.quantizer for part in found.components})
     for number in used:
-        if number not in found.quantisers:
-            raise UnindexableError("a quantisation table is missing")
-    parts = [(found.quantisers[n][0] - 1, n, found.quantisers[n][1]) for n in used]
+        if number not in found.quantizers:
+            raise UnindexableError("a quantization table is missing")
+    parts = [(found.quantizers[n][0] - 1, n, found.quantizers[n][1]) for n in used]
     return _segment(0xDB, b"".join(bytes([wide << 4 | n]) + table for wide, n, table in parts))
 
 
 def _frame(found: Segments) -> bytes:
-    wide = any(found.quantisers[part.quantiser][0] == 2 for part in found.components)
+    wide = any(found.quantizers[part.quantizer][0] == 2 for part in found.components)
     body = struct.pack(">BHHB", 8, found.height, found.width, len(found.components))
     for part in found.components:
-        body += bytes([part.id, part.h << 4 | part.v, part.quantiser])
+        body += bytes([part.id, part.h << 4 | part.v, part.quantizer])
     return _segment(0xC1 if wide else 0xC0, body)
 
 

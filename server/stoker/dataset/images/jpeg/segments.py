@@ -27,12 +27,12 @@ class UnindexableError(CodecError):
 
 @dataclass(frozen=True)
 class Component:
-    """One color component of the frame: its id, sampling factors and quantisation table."""
+    """One color component of the frame: its id, sampling factors and quantization table."""
 
     id: int
     h: int
     v: int
-    quantiser: int
+    quantizer: int
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Segments:
         width: in pixels, as stored.
         progressive: whether coefficients come in several scans of bands and bits.
         components: in the order of the frame.
-        quantisers: number -> (element bytes, the 64 elements as stored).
+        quantizers: number -> (element bytes, the 64 elements as stored).
         kept: APPn and COM segments, whole, in their order.
         scans: in the order of the file.
     """
@@ -84,7 +84,7 @@ class Segments:
     width: int = 0
     progressive: bool = False
     components: tuple[Component, ...] = ()
-    quantisers: dict[int, tuple[int, bytes]] = field(default_factory=dict)
+    quantizers: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     kept: list[bytes] = field(default_factory=list)
     scans: list[Scan] = field(default_factory=list)
 
@@ -119,7 +119,7 @@ class _Reader:
         self._found = Segments()
         self._tables: dict[tuple[int, int], Table] = {}
         self._restart = 0
-        self._late_quantisers = False
+        self._late_quantizers = False
 
     def read(self) -> Segments:
         data, found = self._data, self._found
@@ -152,7 +152,7 @@ class _Reader:
     def _segment(self, marker: int, body: bytes, whole: bytes) -> None:
         self._place += len(body) + 2
         if marker == DQT:
-            self._quantisers(body)
+            self._quantizers(body)
         elif marker in (SOF0, SOF1, SOF2):
             self._frame(marker, body)
         elif marker in _OTHER_FRAMES:
@@ -170,7 +170,7 @@ class _Reader:
         else:
             raise UnindexableError(f"segment 0x{marker:02x}")
 
-    def _quantisers(self, body: bytes) -> None:
+    def _quantizers(self, body: bytes) -> None:
         place = 0
         while place < len(body):
             precision, number = body[place] >> 4, body[place] & 15
@@ -179,9 +179,9 @@ class _Reader:
             if precision > 1 or number > 3 or len(elements) != size:
                 raise CodecError("it is damaged: a quantization table")
             table = (2 if precision else 1, elements)
-            if self._found.scans and self._found.quantisers.get(number) != table:
+            if self._found.scans and self._found.quantizers.get(number) != table:
                 raise UnindexableError("its quantization changes between scans")
-            self._found.quantisers[number] = table
+            self._found.quantizers[number] = table
             place += 1 + size
 
     def _frame(self, marker: int, body: bytes) -> None:
@@ -243,7 +243,7 @@ class _Reader:
 
 def _check_components(found: Segments) -> None:
     parts = found.components
-    good = all(1 <= part.h <= 4 and 1 <= part.v <= 4 and part.quantiser <= 3 for part in parts)
+    good = all(1 <= part.h <= 4 and 1 <= part.v <= 4 and part.quantizer <= 3 for part in parts)
     if (
         not good
         or sum(part.h * part.v for part in parts) > 10

@@ -98,5 +98,5 @@ def _mapper(channels: int, write: Any) -> Any:
 IN_REGISTERS = has_feature("avx512vbmi")
 """Whether tables are kept in registers; otherwise a look-up is slower than arithmetic."""
 _write = _by_permutation if IN_REGISTERS else _one_by_one
-map_levels, map_colours = _mapper(1, _write), _mapper(3, _write)
-slow_levels, slow_colours = _mapper(1, _one_by_one), _mapper(3, _one_by_one)
+map_levels, map_colors = _mapper(1, _write), _mapper(3, _write)
+slow_levels, slow_colors = _mapper(1, _one_by_one), _mapper(3, _one_by_one)

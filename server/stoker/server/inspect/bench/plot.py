@@ -12,7 +12,7 @@ SIZE: Final = (640, 400)
 MARGIN: Final = (80, 30, 30, 50)
 INK: Final = (20, 20, 20)
 PALE: Final = (200, 200, 200)
-COLOURS: Final = ((31, 119, 180), (214, 96, 39))
+COLORS: Final = ((31, 119, 180), (214, 96, 39))
 
 
 def plot(path: Path, stoker: Sequence[Rate], torch: Sequence[Rate], per_worker: float) -> None:
@@ -49,11 +49,11 @@ def plot(path: Path, stoker: Sequence[Rate], torch: Sequence[Rate], per_worker: 
         points = [at(rate.workers, rate.rows_per_s) for rate in rates]
         if not points:
             continue
-        draw.line(points, COLOURS[number], 2)
+        draw.line(points, COLORS[number], 2)
         for x, y in points:
-            draw.ellipse((x - 4, y - 4, x + 4, y + 4), COLOURS[number])
+            draw.ellipse((x - 4, y - 4, x + 4, y + 4), COLORS[number])
         place = (left + width - 4, above + 12 + 18 * number)
-        draw.text(place, name, COLOURS[number], font, anchor="rm")
+        draw.text(place, name, COLORS[number], font, anchor="rm")
     picture.save(path)
 
 

@@ -17,7 +17,7 @@ _ADVICE = {
     "read": "the storage or the page cache: a faster disk, more memory, or smaller files",
     "splice": "cutting crops out of JPEGs: pack with --no-grid if crops are nearly whole pictures",
     "decode": "decoding: pack smaller pictures, crop before anything else, or more workers",
-    "ops": "the ops: put crops and resizes first, leave normalising to the GPU, or more workers",
+    "ops": "the ops: put crops and resizes first, leave normalizing to the GPU, or more workers",
     "write": "memory bandwidth: ship uint8 and convert on the GPU",
     "deliver": "messages: larger batches",
 }

@@ -1,4 +1,4 @@
-"""Images of floats and what changes colours: against torchvision, scikit-image, and levels."""
+"""Images of floats and what changes colors: against torchvision, scikit-image, and levels."""
 
 import colorsys
 
@@ -9,8 +9,8 @@ from skimage.color import hsv2rgb, rgb2hsv
 
 from stoker.ops import State, StateError, make
 
-GREYS = {"contrast", "saturation", "grayscale"}
-"""Ops whose grey has Pillow's weights; torchvision's 0.2989 is 1e-4 less than red's."""
+GRAYS = {"contrast", "saturation", "grayscale"}
+"""Ops whose gray has Pillow's weights; torchvision's 0.2989 is 1e-4 less than red's."""
 
 # What torchvision 0.28 gives of floats, the middle 2 by 2 pixels of 4 by 4.
 TORCHVISION = [
@@ -132,15 +132,15 @@ def test_torchvision(name, params, expected, run_op):
     image = np.random.default_rng(5).integers(0, 65, (4, 4, 3)).astype(np.float32) / 64
     op = make(name, params | ({} if name == "normalize" else {"p": 1}))
     (got,) = run_op(op, [("image", image)]).outputs
-    most = 2e-4 if name in GREYS else 1e-6
+    most = 2e-4 if name in GRAYS else 1e-6
     assert got.dtype == np.float32
     assert np.abs(got[1:3, 1:3].reshape(4, 3) - expected).max() < most
 
 
 OF_LEVELS = [
     ("brightness", {"factor_range": (0, 3)}, 0.51),
-    ("contrast", {"factor_range": (0, 3)}, 1.8),  # the mean grey of levels is rounded: half a level
-    ("saturation", {"factor_range": (0, 3)}, 1.6),  # and so is the grey of a pixel
+    ("contrast", {"factor_range": (0, 3)}, 1.8),  # the mean gray of levels is rounded: half a level
+    ("saturation", {"factor_range": (0, 3)}, 1.6),  # and so is the gray of a pixel
     ("grayscale", {}, 0.51),
     ("hue", {"turn_range": (-0.5, 0.5)}, 0.51),
     ("gamma", {}, 0.51),
@@ -177,15 +177,15 @@ def test_levels(name, params, most, run_op, photo):
         assert apart.max() * (255 / scale) < most
 
 
-def colours(count, seed=0):
+def colors(count, seed=0):
     draw = np.random.default_rng(seed)
     image = draw.random((count, count, 3)).astype(np.float32)
-    image[::3] = np.round(image[::3] * 2) / 2  # greys, and equal channels
+    image[::3] = np.round(image[::3] * 2) / 2  # grays, and equal channels
     return image
 
 
 def test_hsv_is_scikit_images(run_op):
-    image = colours(60)
+    image = colors(60)
     (got,) = run_op(make("rgb_to_hsv", {}), [("image", image)]).outputs
     expected = rgb2hsv(image.astype(float))
     apart = np.abs(got - expected)
@@ -206,7 +206,7 @@ def test_hues_of_any_turn(run_op):
 
 
 def test_ycbcr_is_that_of_jpeg_files(run_op):
-    image = colours(60)
+    image = colors(60)
     (got,) = run_op(make("rgb_to_ycbcr", {}), [("image", image)]).outputs
     red, green, blue = np.moveaxis(image.astype(float), -1, 0)
     luma = 0.299 * red + 0.587 * green + 0.114 * blue
@@ -287,7 +287,7 @@ def test_autocontrast_stretches_each_channel_to_0_and_1(run_op, shape):
     assert (got.max((0, 1)) == 1).all()
 
 
-def test_grey_of_what_is_infinite_is_the_same_in_all_channels(run_op):
+def test_gray_of_what_is_infinite_is_the_same_in_all_channels(run_op):
     image = np.full((1, 4, 3), 0.5, np.float32)
     image[0, [0, 1, 2], [0, 1, 2]] = np.float32([np.inf, -np.inf, np.nan])
     (got,) = run_op(make("grayscale", {"p": 1}), [("image", image)]).outputs

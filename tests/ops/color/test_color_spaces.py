@@ -19,18 +19,18 @@ def convert(run_op, op, image):
 
 
 @pytest.fixture(scope="module")
-def colours(photo, noise):
-    """A photograph, noise, all corners of the cube, greys, and every pair of least and greatest."""
+def colors(photo, noise):
+    """A photograph, noise, all corners of the cube, grays, and every pair of least and greatest."""
     corners = np.array(np.meshgrid([0, 255], [0, 255], [0, 255])).T.reshape(1, -1, 3)
-    greys = np.repeat(np.arange(256)[:, None], 3, 1)[None]
+    grays = np.repeat(np.arange(256)[:, None], 3, 1)[None]
     low, high = np.mgrid[:256, :256]
     pairs = [np.stack(order, -1) for order in ((low, high, low), (high, (low + high) // 2, low))]
-    made = [image.astype(np.uint8) for image in (corners, greys, *pairs)]
+    made = [image.astype(np.uint8) for image in (corners, grays, *pairs)]
     return [photo, noise((150, 170, 3)), *made]
 
 
-def test_ycbcr_is_the_exact_one_rounded_and_pillows_within_a_level(run_op, colours):
-    for image in colours:
+def test_ycbcr_is_the_exact_one_rounded_and_pillows_within_a_level(run_op, colors):
+    for image in colors:
         got = convert(run_op, RgbToYcbcr(), image)
         exact = np.minimum(image @ BT601.T + [0, 128, 128], 255.49)
         assert np.abs(got - exact).max() <= 0.502
@@ -38,8 +38,8 @@ def test_ycbcr_is_the_exact_one_rounded_and_pillows_within_a_level(run_op, colou
         assert np.abs(got - pillow).max() <= 1
 
 
-def test_rgb_of_ycbcr_is_the_exact_one_rounded_and_pillows_within_a_level(run_op, colours):
-    for image in colours:
+def test_rgb_of_ycbcr_is_the_exact_one_rounded_and_pillows_within_a_level(run_op, colors):
+    for image in colors:
         got = convert(run_op, YcbcrToRgb(), image)
         y, b, r = image[..., 0], image[..., 1] - 128.0, image[..., 2] - 128.0
         exact = np.stack([y + 1.402 * r, y - 0.344136286 * b - 0.714136286 * r, y + 1.772 * b], -1)
@@ -48,13 +48,13 @@ def test_rgb_of_ycbcr_is_the_exact_one_rounded_and_pillows_within_a_level(run_op
         assert np.abs(got - np.asarray(tagged.convert("RGB")).astype(int)).max() <= 1
 
 
-def test_hsv_is_opencvs(run_op, colours):
-    for image in colours:
+def test_hsv_is_opencvs(run_op, colors):
+    for image in colors:
         assert (convert(run_op, RgbToHsv(), image) == cv2.cvtColor(image, cv2.COLOR_RGB2HSV)).all()
 
 
-def test_rgb_of_hsv_is_the_exact_one_rounded_and_opencvs_within_a_level(run_op, colours):
-    for image in [colour // np.array([2, 1, 1], np.uint8) for colour in colours]:
+def test_rgb_of_hsv_is_the_exact_one_rounded_and_opencvs_within_a_level(run_op, colors):
+    for image in [color // np.array([2, 1, 1], np.uint8) for color in colors]:
         got = convert(run_op, HsvToRgb(), image)
         assert np.abs(got - cv2.cvtColor(image, cv2.COLOR_HSV2RGB)).max() <= 1
         for n in range(0, image[..., 0].size, 97):
