@@ -14,8 +14,6 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from chart import chart
-
 HERE = Path(__file__).parent
 NOISE = 0.12
 ORDER = ("w1", "w1f", "w2", "w3", "w4")
@@ -114,6 +112,8 @@ def main() -> int:
         raise SystemExit(f"{arguments.results} holds no results; run benchmarks/throughput.py")
     print(page(results))
     if arguments.plot:
+        from chart import chart, save  # noqa: PLC0415 - the one part that needs matplotlib
+
         panels = [
             (
                 f"{found['workload']}: {found['what']}",
@@ -121,7 +121,7 @@ def main() -> int:
             )
             for found in results
         ]
-        arguments.plot.write_text(chart(panels))
+        save(chart(panels), arguments.plot)
     if arguments.into:
         arguments.into.write_text(put(page(results), arguments.into.read_text()))
     return 0

@@ -18,7 +18,17 @@ import pytest
 
 TOPS = ("protocol", "server", "client")
 CORE = {"msgpack", "msgspec", "numpy", "pyzmq"}
-ABSENT = ("torch", "numba", "pyarrow", "PIL", "simplejpeg", "typer", "rich", "prometheus_client")
+ABSENT = (
+    "torch",
+    "numba",
+    "pyarrow",
+    "PIL",
+    "simplejpeg",
+    "typer",
+    "rich",
+    "matplotlib",
+    "prometheus_client",
+)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 import skimage.data
 from PIL import Image
@@ -233,8 +232,27 @@ def test_client_and_daemon_need_cores_and_are_one_thread_each():
     assert estimate(stages(), rates((1, 900), (2, 1700), client_s=1e-5), cores=4) == 4
 
 
-def test_a_plot_shows_both(tmp_path):
-    plot(tmp_path / "a.png", rates((1, 900), (2, 1700)), rates((1, 300), (2, 400)), 1000)
-    with Image.open(tmp_path / "a.png") as picture:
-        colors = {tuple(color) for color in np.asarray(picture).reshape(-1, 3)}
-    assert {(31, 119, 180), (214, 96, 39)} <= colors
+def test_a_plot_shows_both():
+    (axes,) = plot(rates((1, 900), (2, 1700)), rates((1, 300), (2, 400)), 1000).axes
+    assert {line.get_label(): line.get_xydata().tolist() for line in axes.lines} == {
+        "Stoker": [[1, 900], [2, 1700]],
+        "DataLoader": [[1, 300], [2, 400]],
+        "one worker's code, times n": [[0, 0], [2, 2000]],
+    }
+    (axes,) = plot(rates((1, 900)), [], 1000).axes
+    assert "DataLoader" not in [line.get_label() for line in axes.lines]
+
+
+def test_matplotlib_is_imported_for_plots_alone():
+    script = """
+import sys
+import stoker.server.commands.bench, stoker.server.commands.buckets
+from stoker.server.inspect.figures import check_plot, make_figure
+
+check_plot(None)
+assert "matplotlib" not in sys.modules
+make_figure(1, 1)
+assert "matplotlib.figure" in sys.modules
+assert "matplotlib.pyplot" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

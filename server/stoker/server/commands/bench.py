@@ -25,6 +25,7 @@ from stoker.server.inspect.bench.plot import plot
 from stoker.server.inspect.bench.rates import Rate, through_daemon, through_torch
 from stoker.server.inspect.bench.stages import Stages, measure_stages
 from stoker.server.inspect.bench.verdict import Verdict, deliver_s, judge
+from stoker.server.inspect.figures import check_plot
 from stoker.server.rows.bucket_rows import plan_buckets
 from stoker.server.rows.reference import make_spec
 from stoker.server.rows.states import worker_plan
@@ -47,7 +48,8 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
         bool, typer.Option("--torch/--no-torch", help="Compare with torch's DataLoader.")
     ] = True,
     plot_file: Annotated[
-        Path | None, typer.Option("--plot", help="Write a plot of rates over workers (PNG).")
+        Path | None,
+        typer.Option("--plot", help="Write a plot of rates over workers: .png, .svg."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
     buckets: Annotated[
@@ -69,6 +71,7 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
             f"stoker bench: expected seconds above 0 and a batch size and workers from 1, got "
             f"--seconds {seconds}, --batch-size {batch_size}, --workers {workers or []}"
         )
+    check_plot(plot_file)
     wanted = None if buckets is None else request_from_json(buckets)
     counts = sorted(set(workers)) if workers else _counts(cores()[0])
     told = Console(stderr=True, quiet=as_json)
@@ -96,7 +99,7 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
             beside.append(through_torch(dataset, pipeline, python_path or (), options))
     verdict = judge(stages, rates, target, cores()[0])
     if plot_file is not None:
-        plot(plot_file, rates, beside, stages.rows_per_s)
+        plot(rates, beside, stages.rows_per_s).savefig(plot_file)
     if as_json:
         typer.echo(json.dumps(_data(stages, rates, beside, verdict)))
     else:

@@ -22,6 +22,7 @@ from stoker.protocol.lengths import LengthBuckets, Request
 from stoker.protocol.spec import MAX_SEED
 from stoker.server.inspect.bucket_plot import plot
 from stoker.server.inspect.bucket_report import Report, make_report, warnings
+from stoker.server.inspect.figures import check_plot
 
 IMAGES: Final = {
     "max_area": None, "divisor": 64, "min_side": None, "max_side": None, "resize": True,
@@ -76,10 +77,13 @@ def buckets(  # noqa: PLR0913, PLR0917 - one parameter a flag
     ] = None,
     epochs: Annotated[int, typer.Option(min=1, max=64, help="Epochs to account for.")] = 3,
     first_epoch: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
-    plot_file: Annotated[Path | None, typer.Option("--plot", help="Write a plot (PNG).")] = None,
+    plot_file: Annotated[
+        Path | None, typer.Option("--plot", help="Write a plot: .png, .svg.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all of it as JSON.")] = False,
 ) -> None:
     """Plan the buckets of a dataset: sizes or lengths, fill, loss, leftovers."""
+    check_plot(plot_file)
     of_images = {
         "max_area": max_area, "divisor": divisor, "min_side": min_side, "max_side": max_side,
         "resize": resize, "field": field,
@@ -99,7 +103,7 @@ def buckets(  # noqa: PLR0913, PLR0917 - one parameter a flag
             excluded=Excluded(read_ids(exclude)) if exclude is not None else None,
         )  # fmt: skip
     if plot_file is not None:
-        plot(report).save(plot_file)
+        plot(report).savefig(plot_file)
     if as_json:
         typer.echo(json.dumps(report.to_data(), indent=1))
     else:
