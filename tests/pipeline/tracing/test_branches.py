@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from stoker import ops
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.pipeline import Row, branching, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError
 
 NIGHT = [(np.bool_(night), np.int64(label)) for night in (False, True) for label in (-1, 2, 9)]

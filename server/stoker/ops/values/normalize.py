@@ -7,7 +7,7 @@ one float32 multiplication, which cannot be fused. For an image of floats it is 
 (`kernels.float_levels`). float16 rounds that float32 to nearest, halves to even. Layout CHW
 writes one plane for each channel. The result's kind is array. No randomness.
 
-Kernels see a float16 result as uint16 bits, see `stoker.ops.contract.op.storage`.
+Kernels see a float16 result as uint16 bits, see `stoker.ops.contract.states.storage`.
 """
 
 from dataclasses import dataclass
@@ -17,10 +17,12 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, Op, State, StateError, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import require_image
+from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.float_levels import plain_number, settle
 from stoker.ops.kernels.half import narrow_run, to_halves
 from stoker.ops.kernels.runs import SIXTEEN, flat, planes16

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stoker.ops.bases.batch import BatchOp
-from stoker.ops.contract.op import IMAGE_KINDS, ITEM_KINDS, Op, State
+from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import make
 from stoker.ops.contract.relative import keep_record
+from stoker.ops.contract.states import IMAGE_KINDS, ITEM_KINDS, State
 from stoker.ops.custom.purity import check_purity
 from stoker.pipeline.graph.nodes import (
     Apply,

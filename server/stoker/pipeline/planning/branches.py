@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.pipeline.planning.bound import Bound
 from stoker.pipeline.planning.joining import join_states, listed_values
 from stoker.pipeline.planning.mixes import Mixes

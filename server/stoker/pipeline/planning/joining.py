@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stoker.ops.contract.op import IMAGE_KINDS, State
+from stoker.ops.contract.states import IMAGE_KINDS, State
 from stoker.pipeline.graph.expressions import widened
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import If, Node

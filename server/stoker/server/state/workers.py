@@ -15,7 +15,7 @@ Restarts wait longer and longer while workers die quickly (no chunk done, short 
 
 from collections.abc import Iterator
 
-from stoker.server.state.batches import Claim
+from stoker.server.state.claims import Claim
 from stoker.server.state.context import Context
 from stoker.server.state.instructions import KillWorker, StartWorker
 
