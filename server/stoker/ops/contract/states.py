@@ -6,7 +6,7 @@ Pure: no arrays are made, nothing is drawn, numba is not imported.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,10 @@ class StateError(BuildError):
     """An op has no rule for its arguments; a `BuildError` on the wire."""
 
 
+LEVELS, UNIT, NORMALIZED = "levels", "unit", "normalized"
+"""Scales of images: 0 to 255, 0 to 1, and zero mean with unit deviation."""
+
+
 @dataclass(frozen=True)
 class State:
     """Everything the compiler knows about a value before it runs.
@@ -41,6 +45,9 @@ class State:
             is (n, words) uint32, see `stoker.protocol.ragged`, and n may be 0.
         of: for boxes and keypoints: the field in whose pixels they count at the source; empty
             if that is not known.
+        scale: what the numbers mean, if that does not follow from kind and dtype: LEVELS, UNIT or
+            NORMALIZED. Binding sets it; an op need not.
+        planar: whether an array is an image with the channels first. Binding sets it.
     """
 
     kind: str
@@ -49,6 +56,8 @@ class State:
     bound: tuple[int, ...]
     items: tuple[ItemField, ...] = ()
     of: str = ""
+    scale: str = ""
+    planar: bool = False
 
     @staticmethod
     def fixed(kind: str, dtype: str, shape: tuple[int, ...]) -> State:
@@ -79,9 +88,8 @@ class State:
 
     def resized(self, height: int | None, width: int | None, bound: tuple[int, int]) -> State:
         """Return this state with another height and width."""
-        return State(
-            self.kind, self.dtype, (height, width, *self.shape[2:]), (*bound, *self.bound[2:])
-        )
+        shape = (height, width, *self.shape[2:])
+        return replace(self, shape=shape, bound=(*bound, *self.bound[2:]))
 
     def __str__(self) -> str:
         if self.items:
@@ -91,7 +99,8 @@ class State:
             str(s) if s is not None else f"<={b}"
             for s, b in zip(self.shape, self.bound, strict=True)
         )
-        return f"{self.kind} {self.dtype}[{sides}]"
+        scale = f" {self.scale}" if self.scale == NORMALIZED else ""
+        return f"{self.kind} {self.dtype}[{sides}]{scale}"
 
 
 def storage(dtype: str) -> np.dtype[Any]:

@@ -64,7 +64,7 @@ class _Binder:
         self.sizes = SizeTokens(bound)
         self.mixing = Mixes()
         self.applies = Applies(bound, self.sizes, self.mixing)
-        self.branches = Branches(bound, self.sizes, self.mixing, self.applies.convert)
+        self.branches = Branches(bound, self.sizes, self.mixing, self.applies)
         self.delivery = OutputBinder(bound, self.mixing)
 
     def bind(self) -> Bound:
