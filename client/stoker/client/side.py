@@ -42,7 +42,7 @@ def read_memory(descriptor: int, size_bytes: int) -> bytes:
 
 
 def connect_side(address: str, timeout_s: float) -> socket.socket:
-    """Return bytes of passed memory, and close its descriptor."""
+    """Connect to the side socket; its end of file means that the daemon is gone."""
     path = side_path(address)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
     try:
@@ -61,7 +61,6 @@ def connect_side(address: str, timeout_s: float) -> socket.socket:
 
 
 def _permission_hint(error: OSError) -> str:
-    """Connect to the side socket; its end of file means that the daemon is gone."""
     if not isinstance(error, PermissionError):
         return ""
     return "; the daemon of another user lets a group use its sockets with socket_group"
