@@ -13,6 +13,7 @@ import contextlib
 import math
 import os
 import socket
+import struct
 import time
 import weakref
 from collections import deque
@@ -360,9 +361,16 @@ def _connect_side(address: str, timeout_s: float) -> socket.socket:
     path = side_path(address)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
     try:
-        sock.settimeout(max(timeout_s, 0.001))
-        sock.connect(path)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(max(timeout_s, 0.001)))
+        sock.connect(path)  # waits while the daemon accepts nobody
         sock.setblocking(False)
+    except BlockingIOError:
+        sock.close()
+        raise ConnectError(
+            f"the daemon at {address} accepted no connection within {timeout_s:g} s ({path}): it"
+            " has too many connections or is stopped; see its log",
+            address=address,
+        ) from None
     except OSError as error:
         sock.close()
         raise ConnectError(
@@ -372,6 +380,12 @@ def _connect_side(address: str, timeout_s: float) -> socket.socket:
             address=address,
         ) from None
     return sock
+
+
+def _timeval(seconds: float) -> bytes:
+    """Return a duration as the kernel's `struct timeval`."""
+    whole = int(seconds)
+    return struct.pack("@ll", whole, int((seconds - whole) * 1e6))
 
 
 def _permission_hint(error: OSError) -> str:

@@ -19,11 +19,15 @@ class Event:
 
 @dataclass(frozen=True)
 class Greeted(Event):
-    """A peer sent HELLO; `token` is fresh randomness for its session, if it gets one."""
+    """A peer sent HELLO; `token` is fresh randomness for its session, if it gets one.
+
+    `process` names the peer's process; peers of one process share what one peer may have.
+    """
 
     peer: bytes
     token: bytes
     hello: Hello
+    process: str = ""
 
 
 @dataclass(frozen=True)

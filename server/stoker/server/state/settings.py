@@ -39,6 +39,7 @@ class Settings:
         first_client_s: with that, leave if no session attaches for so long after the start.
         drain_s: how long a stop waits for running chunks.
         max_sessions: bound on sessions, including those in the middle of their handshake.
+        sessions_limited_by: what to raise for more sessions.
         hello_deadline_s: a session without a lifeline by then is ended.
         concurrent_builds: builds that run at a time; others wait.
         cached_builds: number of results that are kept.
@@ -74,6 +75,7 @@ class Settings:
     first_client_s: float = 30.0
     drain_s: float = 10.0
     max_sessions: int = 1024
+    sessions_limited_by: str = "daemon.max_sessions"
     hello_deadline_s: float = 10.0
     concurrent_builds: int = 2
     cached_builds: int = 64

@@ -1,0 +1,52 @@
+"""Real daemons over a tiny dataset, with pipelines that misbehave on request."""
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from daemons import Daemon
+
+from stoker.client import Loader
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a short path, as sockets need it."""
+    with tempfile.TemporaryDirectory() as path:
+        yield Path(path)
+
+
+@pytest.fixture
+def serve(folder: Path, small_dataset: Path) -> Iterator[Callable[..., Daemon]]:
+    """Start daemons that know the pipelines of `robust_pipelines`; they end with the test."""
+    with contextlib.ExitStack() as started:
+
+        def begin(*flags: str, workers: int = 2, prefix: Sequence[str] = ()) -> Daemon:
+            usual = [
+                f"--dataset=small={small_dataset}",
+                "--memory-limit=64MiB",
+                f"--workers={workers}",
+                f"--python-path={HERE}",
+            ]
+            named = ["labels", "sleeps", "loops", "slow", "stalls"]
+            usual += [f"--pipeline={name}=robust_pipelines:{name}" for name in named]
+            daemon = Daemon(folder, *usual, *flags, prefix=prefix)
+            started.callback(lambda: print(daemon.log.read_text()))  # shown if the test fails
+            return started.enter_context(contextlib.closing(daemon))
+
+        yield begin
+
+
+@pytest.fixture
+def loader() -> Callable[..., Loader]:
+    """Open a Loader over the small dataset."""
+
+    def make(daemon: Daemon, pipeline: str = "labels", **changes: object) -> Loader:
+        options = {"dataset": "small", "pipeline": pipeline, "batch_size": 5, "device": "numpy"}
+        return Loader(daemon.address, **{**options, **changes})
+
+    return make
