@@ -27,6 +27,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, Final
 
+from stoker.jit import activity
 from stoker.jit.cacheroot import default_cache_root, fallback_root, users_root
 from stoker.jit.kernels import is_ours
 from stoker.jit.sources import loaded_digest, source_digest
@@ -186,6 +187,7 @@ class SharedCache:
         self._folder = folder
         self._before_compiling = before_compiling
         self._held: int | None = None
+        self._busy = False
 
     def __getattr__(self, name: str) -> Any:
         """Forward every other attribute to numba's cache."""
@@ -227,12 +229,18 @@ class SharedCache:
 
     def release(self) -> None:
         """Release the folder's lock, if it is held."""
+        if self._busy:
+            self._busy = False
+            activity.end_compiling()
         if self._held is not None:
             os.close(self._held)
             self._held = None
 
     def _hold(self) -> None:
         """Wait for the folder's lock; go on without it if it cannot be made (a full disk)."""
+        if not self._busy:
+            self._busy = True
+            activity.begin_compiling()
         if self._held is None:
             with contextlib.suppress(OSError):
                 self._held = _lock_of(self._folder)

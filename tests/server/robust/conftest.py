@@ -1,6 +1,7 @@
 """Real daemons over a tiny dataset, with pipelines that misbehave on request."""
 
 import contextlib
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -32,10 +33,10 @@ def serve(folder: Path, small_dataset: Path) -> Iterator[Callable[..., Daemon]]:
                 f"--workers={workers}",
                 f"--python-path={HERE}",
             ]
-            named = ["labels", "sleeps", "loops", "slow", "stalls"]
+            named = ["labels", "sleeps", "loops", "slowly"]
             usual += [f"--pipeline={name}=robust_pipelines:{name}" for name in named]
             daemon = Daemon(folder, *usual, *flags, prefix=prefix)
-            started.callback(lambda: print(daemon.log.read_text()))  # shown if the test fails
+            started.callback(lambda: sys.stdout.write(daemon.log.read_text()))  # if a test fails
             return started.enter_context(contextlib.closing(daemon))
 
         yield begin

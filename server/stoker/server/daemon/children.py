@@ -18,8 +18,11 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from stoker.protocol.errors import BuildError, SampleError
+from stoker.server.daemon.whereabouts import MAX_STACK, whereabouts
 from stoker.server.state.events import (
+    BuildDied,
     BuildFailed,
+    BuildProgress,
     Built,
     ChunkDone,
     ChunkFailed,
@@ -31,11 +34,13 @@ from stoker.server.state.events import (
 )
 from stoker.server.work.records import (
     BuildResult,
+    Busy,
     Done,
     Failed,
     FromWorker,
     Hired,
     ReplayMade,
+    Watched,
     Work,
 )
 from stoker.server.workers import channel
@@ -74,8 +79,8 @@ class Child(ABC):
         self.last_sent: msgspec.Struct | None = None
 
     @abstractmethod
-    def event(self, record: Any, now: float) -> Event:
-        """Return the event that a packet means."""
+    def event(self, record: Any, now: float) -> Event | None:
+        """Return the event that a packet means; None: none."""
 
     @abstractmethod
     def death(self, reason: str, blame: bool, now: float) -> Event | None:
@@ -212,23 +217,52 @@ class BuilderChild(Child):
     """A builder of one pipeline; `build` is the number of the build."""
 
     role = "builder"
-    packets = BuildResult | Failed
+    packets = BuildResult | Failed | Busy | Watched
 
     def __init__(self, number: int, sock: socket.socket, build: int) -> None:
         super().__init__(number, sock)
         self.build = build
+        self._stack: int | None = None
 
-    def event(self, record: Any, now: float) -> Event:
-        """Return the event of its answer."""
+    def watch(self, descriptor: int | None) -> None:
+        """Take the memory file into which it writes its stack if it makes no progress."""
+        self._stack = descriptor
+
+    def event(self, record: Any, now: float) -> Event | None:
+        """Return the event of its answer or progress."""
+        if isinstance(record, Busy | Watched):
+            return BuildProgress(now, self.build)
+        if self.answered:  # it was given up meanwhile
+            return None
         self.answered = True
         if isinstance(record, BuildResult):
             return Built(now, record)
         return BuildFailed(now, self.build, record.code, record.message, record.details)
 
+    def given_up(self, reason: str, now: float) -> Event:
+        """Return BuildFailed with the function that it is in; later answers do not count."""
+        self.answered = True
+        doing = "" if self._stack is None else os.pread(self._stack, MAX_STACK, 0).decode()
+        error = BuildError(
+            f"building the pipeline {reason}: {whereabouts(doing)}. Functions of a pipeline are"
+            " tried when it is built, so they must end; compiling counts as progress. If it needs"
+            " longer, raise workers.build_deadline_s"
+        )
+        return BuildFailed(now, self.build, *error.to_record())
+
+    def close(self) -> None:
+        """Close all of its descriptors."""
+        super().close()
+        if self._stack is not None:
+            os.close(self._stack)
+            self._stack = None
+
     def death(self, reason: str, blame: bool, now: float) -> Event | None:
-        """Return BuildFailed, unless it answered."""
+        """Return BuildFailed, BuildDied if it was killed from outside, unless it answered."""
         if self.answered:
             return None
+        if not blame:
+            return BuildDied(now, self.build, reason)
         error = BuildError(
             f"the process that builds the pipeline died ({reason}); its module or an op of it "
             "crashed while it was imported or compiled"

@@ -27,6 +27,9 @@ class Processes(Protocol):
     def start_build(self, request: BuildRequest) -> None:
         """Start a one-off builder."""
 
+    def end_build(self, build: int, reason: str) -> None:
+        """End a builder."""
+
     def start_replay(self, request: ReplayRequest) -> None:
         """Start a one-off replayer."""
 

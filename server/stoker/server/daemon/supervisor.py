@@ -18,7 +18,7 @@ from stoker.protocol.errors import ProtocolError
 from stoker.server.daemon.children import BuilderChild, Child, ReplayerChild, WorkerChild
 from stoker.server.daemon.launch import Launched, launch
 from stoker.server.state.events import Event, Recalled
-from stoker.server.work.records import BuildRequest, ReplayMade, ReplayRequest, ToWorker
+from stoker.server.work.records import BuildRequest, ReplayMade, ReplayRequest, ToWorker, Watched
 from stoker.server.workers import channel
 from stoker.server.workers.death import describe
 from stoker.server.workers.hire import ForkOrder, Hire
@@ -46,6 +46,7 @@ class Supervisor:
         now: Callable[[], float],
         op_modules: Sequence[str] = (),
         debug_memory: bool = False,
+        build_deadline_s: float = 300.0,
         template: Launched | None = None,
     ) -> None:
         """Prepare; starts nothing.
@@ -59,12 +60,14 @@ class Supervisor:
             now: the clock.
             op_modules: modules whose code the graph data of a client may name.
             debug_memory: run kernels between guard bytes.
+            build_deadline_s: a build without progress for so long is ended.
             template: one that was launched with the same folders, which the supervisor now owns.
                 None: `start` launches one.
         """
         self._cache_root = cache_root
         self._op_modules = tuple(op_modules)
         self._debug_memory = debug_memory
+        self._build_deadline_s = build_deadline_s
         self._python_path = list(python_path)
         self._fail_points = fail_points
         self._shares = max(1, shares)
@@ -122,9 +125,17 @@ class Supervisor:
         )
 
     def start_build(self, request: BuildRequest) -> None:
-        """Fork a builder; answered by Built or BuildFailed."""
+        """Fork a builder; answered by Built, BuildFailed or BuildDied."""
         ours, theirs = self._pair()
         self._order(BuilderChild(self._next_child, ours, request.build), theirs, request)
+
+    def end_build(self, build: int, reason: str) -> None:
+        """Kill the process of a build; answered by BuildFailed at once, which says what it did."""
+        for child in list(self._children.values()):
+            if isinstance(child, BuilderChild) and child.build == build and not child.answered:
+                self._on_event(child.given_up(reason, self._now()))
+                child.kill_asked = reason
+                child.kill()
 
     def start_replay(self, request: ReplayRequest) -> None:
         """Fork a replayer; answered by ReplayEnded or ReplayFailed."""
@@ -196,7 +207,12 @@ class Supervisor:
         self, child: Child, theirs: socket.socket, request: BuildRequest | ReplayRequest
     ) -> None:
         self._fork(child, theirs)
-        child.push(ForkOrder(request, self._cache_root, self._fail_points, self._op_modules))
+        child.push(
+            ForkOrder(
+                request, self._cache_root, self._fail_points, self._op_modules,
+                self._build_deadline_s,
+            )
+        )  # fmt: skip
 
     # ------------------------------------------------------------ packets in
 
@@ -268,7 +284,10 @@ class Supervisor:
         event = child.event(record, self._now())
         if isinstance(child, ReplayerChild) and isinstance(record, ReplayMade):
             self._keep_replay(child.replay, descriptor)
-        self._on_event(event)
+        elif isinstance(child, BuilderChild) and isinstance(record, Watched):
+            child.watch(descriptor)
+        if event is not None:
+            self._on_event(event)
 
     def _keep_replay(self, replay: int, descriptor: int | None) -> None:
         if descriptor is not None and replay in self._replays:

@@ -14,7 +14,9 @@ from stoker.server.state.builds import Builds
 from stoker.server.state.context import Context
 from stoker.server.state.delivery import Deliveries
 from stoker.server.state.events import (
+    BuildDied,
     BuildFailed,
+    BuildProgress,
     Built,
     ChunkDone,
     ChunkFailed,
@@ -71,6 +73,8 @@ class Core:
             LifelineDown: lambda event: self._sessions.end(event.token, "lifeline down"),
             Built: lambda event: self._openings.built(event.result),
             BuildFailed: self._openings.build_failed,
+            BuildDied: self._openings.build_died,
+            BuildProgress: lambda event: self._builds.progress(event.build),
             ReplayEnded: self._replays.ended,
             ReplayFailed: self._replays.failed,
             SlabReserved: lambda event: self._openings.reserved(event.slab),
@@ -131,6 +135,7 @@ class Core:
     def _tick(self, _: Tick) -> None:
         self._sessions.tick()
         self._replays.tick()
+        self._builds.tick()
         self._faults.tick()
         self._pool.restart_due()
 

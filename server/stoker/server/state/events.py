@@ -70,6 +70,21 @@ class BuildFailed(Event):
 
 
 @dataclass(frozen=True)
+class BuildProgress(Event):
+    """A build has made progress, or compiles."""
+
+    build: int
+
+
+@dataclass(frozen=True)
+class BuildDied(Event):
+    """The process of a build was killed from outside; `reason` says how."""
+
+    build: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class ReplayEnded(Event):
     """A replay is finished; its bytes are kept for SendReplay or DropReplay."""
 

@@ -2,7 +2,8 @@
 
 OPEN -> (StartBuild -> Built) -> ReserveSlab -> SlabReserved -> SendSlab, OPENED. A failure is ERROR
 with the number of the request; the session may then OPEN again. A session that goes away in between
-leaves nothing behind: its build is kept for others, its slab is freed once it is reserved.
+leaves nothing behind: its build is ended unless others wait for it, its slab is freed once it is
+reserved.
 """
 
 from stoker.protocol.drawn import check_sendable, params_output
@@ -14,7 +15,7 @@ from stoker.server.state.budget import REMEDY, Budget
 from stoker.server.state.builds import Builds, Key
 from stoker.server.state.context import Context, Fault, error_record
 from stoker.server.state.delivery import AHEAD_OF_CREDITS, Deliveries
-from stoker.server.state.events import BuildFailed
+from stoker.server.state.events import BuildDied, BuildFailed
 from stoker.server.state.groups import Group
 from stoker.server.state.instructions import ReserveSlab, SendSlab
 from stoker.server.state.names import resolve_dataset, resolve_pipeline
@@ -93,6 +94,14 @@ class Openings:
         """Send the error of a failed build to all sessions that waited for it."""
         for token in self._builds.failed(event.build):
             self._refuse(self._waiting.pop(token), (event.code, event.message, event.details))
+
+    def build_died(self, event: BuildDied) -> None:
+        """Send an error to the sessions that wait for a build whose process is killed each time."""
+        failed = self._builds.died(event.build, event.reason)
+        if failed is not None:
+            waiters, error = failed
+            for token in waiters:
+                self._refuse(self._waiting.pop(token), error.to_record())
 
     def reserved(self, slab: int) -> None:
         """Complete the OPEN whose slab is reserved."""

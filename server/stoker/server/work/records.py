@@ -66,6 +66,16 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     merged: int = 0
 
 
+class Watched(msgspec.Struct, frozen=True, array_like=True, tag="watched"):
+    """Comes with a descriptor: where a builder that makes no progress writes what it does."""
+
+
+class Busy(msgspec.Struct, frozen=True, array_like=True, tag="busy"):
+    """The process makes progress; `compiling`: it compiles, which may take long."""
+
+    compiling: bool = False
+
+
 class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):
     """Replay one sample of a stream; `graph` is the canonical form that its build gave.
 

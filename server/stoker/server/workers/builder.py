@@ -11,6 +11,7 @@ import socket
 import msgspec
 
 from stoker.dataset import Dataset, open_dataset
+from stoker.jit import activity
 from stoker.jit.named import EVERY_MODULE, allow_modules
 from stoker.ops.bases.batch import GROUP
 from stoker.pipeline.engine.drawing import drawn_by, row_bytes
@@ -26,7 +27,7 @@ from stoker.server.rows.graphs import graph_from_bytes, graph_to_bytes
 from stoker.server.rows.subject import load_pipeline
 from stoker.server.work.cuts import room_for
 from stoker.server.work.records import BuildRequest, BuildResult
-from stoker.server.workers import errand
+from stoker.server.workers import errand, watched
 from stoker.server.workers.compiling import compiled_plan
 
 
@@ -37,6 +38,7 @@ def build(request: BuildRequest) -> BuildResult:
         StokerError: the dataset or the pipeline cannot be used; the message says why.
     """
     dataset = open_dataset(request.dataset)
+    activity.progressed()
     named = bool(request.pipeline)
     if named:
         allow_modules(EVERY_MODULE)  # the operator named it, so what it uses is the operator's too
@@ -60,7 +62,10 @@ def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> Bui
         )
     excluded = Excluded.from_bytes(request.exclude)
     found = plan_buckets(dataset, wanted, request.batch_size, excluded)
-    plans = [compiled_plan(graph, dataset, Size(b.height, b.width)) for b in found.buckets]
+    plans = []
+    for bucket in found.buckets:
+        activity.progressed()
+        plans.append(compiled_plan(graph, dataset, Size(bucket.height, bucket.width)))
     outputs = tuple(bucket_outputs(plan, params=False) for plan in plans)
     return msgspec.structs.replace(
         _result(request, dataset, graph, plans[0]),
@@ -92,4 +97,6 @@ def _result(request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan) -
 def serve(sock: socket.socket, number: int) -> int:
     """Build one pipeline and answer; return the exit code."""
     fault = BuildError("building the pipeline")
-    return errand.serve(sock, number, "builder", lambda request: (build(request), None), fault)
+    return errand.serve(
+        sock, number, "builder", lambda request: (build(request), None), fault, watched.watch
+    )
