@@ -105,6 +105,24 @@ def kernel_folder(fn: FunctionType, digest: str, *, inside: bool = False) -> Pat
         ) from None
 
 
+def check_cache_root() -> None:
+    """Make the cache root if it is missing, and check that it can be used.
+
+    Raises:
+        ResourceError: it cannot be made, or belongs to another user.
+    """
+    root = cache_root()
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_owner(root)
+    except OSError as error:
+        raise ResourceError(
+            f"kernel cache {root}: cannot be used ({error.strerror}): choose another folder with"
+            " daemon.cache_root or XDG_CACHE_HOME",
+            path=str(root),
+        ) from None
+
+
 def is_stored(folder: Path) -> bool:
     """Whether a kernel's folder has code for any signature."""
     return any(folder.glob("*/*.nbi"))

@@ -3,7 +3,7 @@
 import contextlib
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,11 +22,20 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def serve(folder: Path, small_dataset: Path) -> Iterator[Callable[..., Daemon]]:
+def serve(
+    folder: Path, small_dataset: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Daemon]]:
     """Start daemons that know the pipelines of `robust_pipelines`; they end with the test."""
     with contextlib.ExitStack() as started:
 
-        def begin(*flags: str, workers: int = 2, prefix: Sequence[str] = ()) -> Daemon:
+        def begin(
+            *flags: str,
+            workers: int = 2,
+            prefix: Sequence[str] = (),
+            environment: Mapping[str, str] | None = None,
+        ) -> Daemon:
+            for name, value in (environment or {}).items():
+                monkeypatch.setenv(name, value)
             usual = [
                 f"--dataset=small={small_dataset}",
                 "--memory-limit=64MiB",

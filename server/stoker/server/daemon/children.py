@@ -13,6 +13,7 @@ import signal
 import socket
 from abc import ABC, abstractmethod
 from collections import deque
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -29,6 +30,7 @@ from stoker.server.state.events import (
     Event,
     ReplayEnded,
     ReplayFailed,
+    WorkerBusy,
     WorkerDown,
     WorkerUp,
 )
@@ -58,6 +60,9 @@ class Child(ABC):
         number: its number, given by the supervisor.
         sock: the daemon's end of its socket.
         pidfd: its process; None until the template reported the fork.
+        asked_at: when the template was asked to fork it.
+        orphan: whether its template is dead; it dies with it.
+        pid: its process id; 0 until the template reported the fork.
         kill_asked: why it is to be killed; None: it is not.
         answered: whether it sent what it was started for.
         closed: whether its socket is closed; no packet comes any more.
@@ -72,6 +77,9 @@ class Child(ABC):
         self.number = number
         self.sock = sock
         self.pidfd: int | None = None
+        self.asked_at = 0.0
+        self.orphan = False
+        self.pid = 0
         self.kill_asked: str | None = None
         self.answered = False
         self.closed = False
@@ -161,10 +169,17 @@ class WorkerChild(Child):
         super().__init__(number, sock)
         self.worker = worker
         self.far: socket.socket | None = far
+        self._state = ""
         self._page = os.memfd_create("stoker-progress", os.MFD_CLOEXEC)
         os.ftruncate(self._page, mmap.PAGESIZE)
         self._progress = mmap.mmap(self._page, mmap.PAGESIZE)
         PROGRESS.pack_into(self._progress, 0, *IDLE)
+
+    def note_state(self) -> None:
+        """Note the process's state before it is killed: whether it runs, waits or is stopped."""
+        with contextlib.suppress(OSError):
+            stat = Path(f"/proc/{self.pid}/stat").read_text()
+            self._state = stat.rpartition(")")[2].split()[0]
 
     def hire(self, record: msgspec.Struct) -> None:
         """Send its first packet, with the page on which it says where it is in its work."""
@@ -188,6 +203,8 @@ class WorkerChild(Child):
     def event(self, record: Any, now: float) -> Event:
         """Return the event of a packet."""
         match record:
+            case Busy():
+                return WorkerBusy(now, self.worker, record.compiling)
             case Hired():
                 self.answered = True
                 return WorkerUp(now, self.worker, record.pid)
@@ -202,7 +219,8 @@ class WorkerChild(Child):
         """Return WorkerDown with the row and sample that it was at."""
         last = [None if number < 0 else number for number in PROGRESS.unpack_from(self._progress)]
         claim, row, sample = last
-        return WorkerDown(now, self.worker, self.kill_asked or reason, blame, claim, row, sample)
+        reason = self.kill_asked or reason
+        return WorkerDown(now, self.worker, reason, blame, claim, row, sample, self._state)
 
     def close(self) -> None:
         """Close all of its descriptors and the progress page."""

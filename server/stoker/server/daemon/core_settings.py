@@ -27,6 +27,7 @@ def settings(config: Config) -> Settings:
         pipelines=config.pipelines,
         claim_deadline_s=config.workers.claim_deadline_s,
         worker_start_s=config.workers.start_deadline_s,
+        start_deadline_s=config.workers.start_deadline_s,
         build_deadline_s=config.workers.build_deadline_s,
         exit_with_last_client=config.daemon.exit_with_last_client,
         first_client_s=config.daemon.first_client_s,

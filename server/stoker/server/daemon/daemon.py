@@ -67,11 +67,11 @@ class Daemon:
         now: Callable[[], float] = time.monotonic,
         rest: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Take the address, start the template process, listen.
+        """Take the address, start the template process, listen once that is ready.
 
         Raises:
             UsageError: the address cannot be used, or a configured name does not exist.
-            ResourceError: the system refuses something.
+            ResourceError: the system refuses something, or no worker can be started.
         """
         self.address = config.daemon.address
         self._now = now
@@ -103,6 +103,7 @@ class Daemon:
                 shares=config.workers.count,
                 debug_memory=config.workers.debug_memory,
                 build_deadline_s=config.workers.build_deadline_s,
+                start_deadline_s=config.workers.start_deadline_s,
                 on_event=self._events.append,
                 now=now,
             )
@@ -205,6 +206,7 @@ class Daemon:
         self._broker.connections.tick()
         self._door.check()
         self._side.tick()
+        self._supervisor.tick()
         self._events.append(events.Tick(now))
         self._snapshot = self._take_snapshot()
 

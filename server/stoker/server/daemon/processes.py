@@ -12,6 +12,9 @@ class Processes(Protocol):
     def start(self) -> None:
         """Start the template process."""
 
+    def tick(self) -> None:
+        """Replace what does not answer; called a few times per second."""
+
     def descriptors(self) -> dict[int, Callable[[], None]]:
         """Return the open descriptors and what to call when one is readable."""
 

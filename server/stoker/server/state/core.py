@@ -32,6 +32,7 @@ from stoker.server.state.events import (
     SlabReserved,
     StopAsked,
     Tick,
+    WorkerBusy,
     WorkerDown,
     WorkerUp,
 )
@@ -81,6 +82,7 @@ class Core:
             SlabRefused: lambda event: self._openings.refused(event.slab, event.reason),
             WorkerUp: lambda event: self._pool.came_up(event.worker),
             WorkerDown: self._faults.worker_down,
+            WorkerBusy: lambda event: self._pool.is_busy(event.worker, event.compiling),
             ChunkDone: lambda event: self._scheduler.done(event.worker, event.done),
             ChunkFailed: self._faults.failed,
             Recalled: lambda event: self._scheduler.recalled(event.worker, event.claim),

@@ -132,6 +132,8 @@ class WorkerDown(Event):
     `reason` says how ("signal 9", "exit code 1"). `blame` is False if the death says nothing about
     the sample (SIGKILL or SIGTERM from outside). `row` is the row of the global batch that it was
     computing, of claim `claim`, if it had started one, and `sample` the sample that it read for it.
+    `state` is the letter that Linux gives the state of the process when the daemon killed it: "R"
+    runs, "S" waits, "D" waits and cannot be interrupted, "T" and "t" are stopped.
     """
 
     worker: int
@@ -140,6 +142,15 @@ class WorkerDown(Event):
     claim: int | None = None
     row: int | None = None
     sample: int | None = None
+    state: str = ""
+
+
+@dataclass(frozen=True)
+class WorkerBusy(Event):
+    """A worker begins to compile or still compiles; or it has ended."""
+
+    worker: int
+    compiling: bool
 
 
 @dataclass(frozen=True)

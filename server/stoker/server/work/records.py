@@ -209,4 +209,4 @@ class Hired(msgspec.Struct, frozen=True, array_like=True, tag="hired"):
 
 
 ToWorker = OpenStream | CloseStream | AddSlab | DropSlab | Work
-FromWorker = Hired | Done | Failed
+FromWorker = Hired | Done | Failed | Busy
