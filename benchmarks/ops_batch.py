@@ -19,7 +19,7 @@ from ops_subject import TORCH, Peers, Subject, one_thread
 from stoker import ops
 from stoker.jit.arithmetic import COMPILED
 from stoker.ops.bases.batch import BatchOp, picture_size
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.means import Tools
 
 SIDE = 224

@@ -18,7 +18,7 @@ from ops_subject import Peers, Subject
 from PIL import Image
 
 from stoker.ops import Op, State, make
-from stoker.ops.contract.op import storage
+from stoker.ops.contract.states import storage
 from stoker.pipeline.compiled.calls import kernel_of
 from stoker.pipeline.compiled.instructions import LINE
 

@@ -19,10 +19,9 @@ OPS = Path(__file__).parents[1] / "server/stoker/ops"
 ROOMS = ("geometry", "color", "filters", "values", "mixes")
 MORE = {
     "bases.crop_numbers": ("crop_numbers",),
-    "contract.op": (
-        "FoldKernel", "ItemsKernel", "Kernel", "Op", "ParameterError", "State", "StateError",
-        "Value",
-    ),
+    "contract.forms": ("FoldKernel", "ItemsKernel", "Kernel"),
+    "contract.op": ("Op", "Value"),
+    "contract.states": ("ParameterError", "State", "StateError"),
     "contract.registry": ("at", "lookup", "make", "register", "register_earlier", "registered"),
     "contract.relative": ("keep_record",),
     "custom.define": ("define",),

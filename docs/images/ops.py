@@ -21,11 +21,12 @@ from PIL import Image
 
 from stoker import ops
 from stoker.ops import lookup, make, registered
-from stoker.ops.contract.op import Op, State
+from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import folds
+from stoker.ops.contract.states import State
 from stoker.pipeline import Pipeline, pipeline
 from stoker.pipeline.plain.replay import replay
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.items import ItemField
 from stoker.protocol.ragged import pack_items
 from stoker.rng.row import Row

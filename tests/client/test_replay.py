@@ -13,7 +13,7 @@ from stoker.client import Loader
 from stoker.dataset import open_dataset
 from stoker.pipeline import pipeline
 from stoker.pipeline.engine.drawing import drawn_by
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import ClosedError, PeerError, SampleError, UsageError
 from stoker.protocol.params import read_params

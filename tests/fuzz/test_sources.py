@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from stoker.dataset.format.convert import Conversion
-from stoker.dataset.format.schema import Schema
+from stoker.dataset.format.fields import Schema
 from stoker.dataset.limits import CodecError
 from stoker.dataset.sources.common.outlines import paint
 from stoker.dataset.sources.common.readers import BadItemError

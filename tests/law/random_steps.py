@@ -8,9 +8,9 @@ import functools
 
 import numpy as np
 
-from stoker.ops.contract.op import State, StateError
 from stoker.ops.contract.registry import make, registered
 from stoker.ops.contract.rules import FLOAT
+from stoker.ops.contract.states import State, StateError
 from stoker.ops.geometry.corner_crop import CORNERS
 
 CHANGES_OF_LEVELS = tuple(

@@ -12,11 +12,12 @@ from skimage import data
 
 from stoker import ops
 from stoker.ops import Op, registered
-from stoker.ops.contract.op import State, same_size
+from stoker.ops.contract.forms import same_size
+from stoker.ops.contract.states import State
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError
 from stoker.protocol.items import ItemField, item_words
 

@@ -15,7 +15,8 @@ from PIL import Image
 from skimage import data
 
 from stoker.ops import Op, State, StateError, make, registered
-from stoker.ops.testing import OpRunner, structured
+from stoker.ops._testing.runner import OpRunner
+from stoker.ops.testing import structured
 
 EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "affine": [

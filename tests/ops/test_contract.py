@@ -11,7 +11,7 @@ import pytest
 from stoker.jit import compiled
 from stoker.jit.arithmetic import PLAIN
 from stoker.ops import Op, State, StateError, make, registered
-from stoker.ops.contract.op import storage
+from stoker.ops.contract.states import storage
 from stoker.ops.testing import check_op
 from stoker.rng.streams import machine_key, make_key, stream_key
 
@@ -178,7 +178,7 @@ import sys
 import numba, numpy as np
 from numba.core.runtime import rtsys
 from stoker.ops import State, StateError, make, registered
-from stoker.ops.contract.op import storage
+from stoker.ops.contract.states import storage
 from stoker.ops.contract.records import machine_record
 from stoker.jit import compiled, set_cache_root
 from stoker.rng.streams import machine_key, make_key

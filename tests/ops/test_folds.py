@@ -18,11 +18,12 @@ from stoker import ops
 from stoker.jit import compiled, kernel
 from stoker.jit.arithmetic import PLAIN
 from stoker.ops import ParameterError, State, StateError
+from stoker.ops._testing.runner import ContractError
 from stoker.ops.bases.folds import Fold
 from stoker.ops.bases.mixing import MOST, add_mix, begin_mix, end_mix, plain_mix
-from stoker.ops.contract.op import FoldKernel
+from stoker.ops.contract.forms import FoldKernel
 from stoker.ops.contract.registry import choices, folds, registered
-from stoker.ops.testing import ContractError, check_op
+from stoker.ops.testing import check_op
 from stoker.pipeline.compiled.warm import op_calls
 
 EXAMPLES = {

@@ -25,7 +25,7 @@ import numpy as np
 from kept_code import Kept, loop_faults, optimized
 from stoker import ops
 from stoker.ops import State, StateError, make
-from stoker.ops.contract.op import storage
+from stoker.ops.contract.states import storage
 from stoker.ops.contract.records import machine_record
 from stoker.ops.contract.registry import choices as ops_of_choice, registered
 from stoker.pipeline import pipeline

@@ -21,8 +21,8 @@ from stoker.jit import compiled
 from stoker.jit.arithmetic import PLAIN
 from stoker.ops import ConvertBoxes, FilterBoxes, State, StateError, TrackVisible, make, registered
 from stoker.ops._testing.items import FIRST, SIZES, compare_places, decide, places
-from stoker.ops.contract.op import ITEM_KINDS
 from stoker.ops.contract.rules import visible_word
+from stoker.ops.contract.states import ITEM_KINDS
 from stoker.ops.kernels.points import MOVERS, inverse, move_boxes, scaled, turned
 from stoker.ops.testing import check_op, structured
 from stoker.protocol.items import ItemField, item_words

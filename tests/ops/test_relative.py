@@ -10,8 +10,8 @@ from stoker.jit import compiled
 from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.ops import registered
 from stoker.ops._testing.memory import structured
+from stoker.ops._testing.runner import OpRunner
 from stoker.ops.contract.relative import keep_record, one_ratio, require_ratio
-from stoker.ops.testing import OpRunner
 
 SIZES = [(64, 80), (32, 40), (63, 79), (31, 40), (200, 33), (7, 300), (1, 9), (2, 2), (1, 1)]
 BOXES = ("erase", "fit_bucket", "iou_crop", "random_resized_crop")

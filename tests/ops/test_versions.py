@@ -18,7 +18,7 @@ from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import UnknownNameError, VersionError
 from stoker.rng.draws import integers
 

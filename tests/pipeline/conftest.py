@@ -11,9 +11,11 @@ from skimage import data
 
 from stoker.jit import kernel
 from stoker.ops.contract import registry
-from stoker.ops.contract.op import Kernel, Op, State
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.states import State
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.plan import Plan

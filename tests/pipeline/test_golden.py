@@ -12,7 +12,7 @@ import numpy as np
 from stoker import ops
 from stoker.ops import State
 from stoker.pipeline import Row, one_of, pipeline, some_of
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 
 PIPELINE_ID = "0612aeeeb7c059774b431854f40192e1"
 # (seed, id, epoch, visit, view) -> BLAKE2b-128 of all outputs, one after the other

@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stoker.ops.contract.op import State
 from stoker.ops.contract.registry import make
+from stoker.ops.contract.states import State
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.items import ItemField
 from stoker.protocol.ragged import pack_items, unpack_items
 

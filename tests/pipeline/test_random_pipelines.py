@@ -19,8 +19,8 @@ from random_graphs import Writer
 from random_steps import ARRAYS, CONVERSIONS, PARAMS, takes_floats
 
 from stoker.jit.arithmetic import COMPILED, PLAIN
-from stoker.ops.contract.op import State
 from stoker.ops.contract.registry import lookup, registered
+from stoker.ops.contract.states import State
 from stoker.pipeline import Row
 from stoker.pipeline.authoring.batches import Held
 from stoker.pipeline.compiled.executor import compile_plan
@@ -30,7 +30,7 @@ from stoker.pipeline.compiled.proof import prove
 from stoker.pipeline.engine.mixer import Mixer
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 
 FIRST = int(os.environ.get("STOKER_PIPELINES_FROM", "0"))
 PIPELINES = int(os.environ.get("STOKER_PIPELINES", "300"))

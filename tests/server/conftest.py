@@ -9,10 +9,11 @@ import skimage.data
 
 from stoker import ops
 from stoker.dataset import open_dataset
-from stoker.dataset.format.schema import Schema, image, label
+from stoker.dataset.format.fields import Schema
+from stoker.dataset.format.schema import image, label
 from stoker.dataset.packing.build import write_dataset
 from stoker.pipeline import pipeline
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.layout import slot_layout
 from stoker.protocol.spec import StreamSpec
 from stoker.server.rows.graphs import graph_to_bytes

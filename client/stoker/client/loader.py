@@ -10,6 +10,7 @@ caller leaves the loop or keeps the batch, or the daemon dies; so `state_dict()`
 """
 
 import dataclasses
+import functools
 import logging
 import os
 import weakref
@@ -23,11 +24,12 @@ from stoker.client.batch import Batch
 from stoker.client.connection import Connection
 from stoker.client.delivery import crashed_before
 from stoker.client.device import Target
+from stoker.client.epoch import EpochIterator
 from stoker.client.opening import account_of, steps_of
 from stoker.client.options import Options, within
 from stoker.client.ranks import resolve_ranks
 from stoker.client.resume import NextStep, place_of
-from stoker.client.session import forked_error
+from stoker.client.side import forked_error
 from stoker.client.statistics import Statistics
 from stoker.protocol.accounts import EpochAccount
 from stoker.protocol.buckets import Buckets
@@ -188,7 +190,7 @@ class Loader:
             place = NextStep((place or self._place).epoch + 1)
         self._place, self._planned, self._exact = place, None, False
         self._turn += 1
-        return _EpochIterator(self, self._turn)
+        return EpochIterator(functools.partial(self._next, self._turn), self._tell_account)
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next `iter()` start that epoch, or continue in it from a loaded cursor.
@@ -382,24 +384,3 @@ class Loader:
             raise ClosedError(
                 "this loader was closed; make a new one and load_state_dict() into it"
             )
-
-
-class _EpochIterator:
-    """One loop over one epoch."""
-
-    def __init__(self, loader: Loader, turn: int) -> None:
-        self._loader = loader
-        self._turn = turn
-        self._ended = False
-
-    def __iter__(self) -> "_EpochIterator":
-        return self
-
-    def __next__(self) -> Batch:
-        batch = self._loader._next(self._turn)
-        if batch is None:
-            if not self._ended:
-                self._loader._tell_account()
-            self._ended = True
-            raise StopIteration
-        return batch

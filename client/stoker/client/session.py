@@ -13,27 +13,25 @@ import contextlib
 import math
 import os
 import socket
-import struct
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
 import zmq
 
-from stoker.client.address import check_address, side_path
+from stoker.client.address import check_address
 from stoker.client.options import OPEN_REQUEST
+from stoker.client.side import as_connect_error, connect_side, forked_error, read_memory
 from stoker.protocol import version
 from stoker.protocol.codec import decode_from_daemon, decode_packet, encode, encode_packet
 from stoker.protocol.descriptors import receive_packet, send_packet
 from stoker.protocol.errors import (
     ClosedError,
-    ConnectError,
     DaemonLostError,
     PeerError,
     ProtocolError,
-    UsageError,
     from_record,
 )
 from stoker.protocol.messages import (
@@ -97,12 +95,12 @@ class ClientSession:
         self._awaited = 0
         self._attached = False
         deadline = time.monotonic() + connect_timeout_s
-        self._side = _connect_side(address, connect_timeout_s)
+        self._side = connect_side(address, connect_timeout_s)
         _open_sessions.add(self)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         try:
             self._connect_dealer()
-            with _as_connect_error(address, connect_timeout_s):
+            with as_connect_error(address, connect_timeout_s):
                 self._greet(deadline)
         except BaseException:
             self.close()
@@ -167,7 +165,7 @@ class ClientSession:
                 self.poll()
                 self._raise_refusal()
             made, descriptor = self._replay
-            return _read_memory(descriptor, made.size_bytes)
+            return read_memory(descriptor, made.size_bytes)
         finally:
             self._awaited = 0
             self._drop_replay()
@@ -329,90 +327,6 @@ class ClientSession:
             with contextlib.suppress(OSError):
                 self._side.shutdown(socket.SHUT_RDWR)
             self._side.close()
-
-
-def forked_error(pid: int) -> UsageError:
-    """Return the error for the use of a loader or session of process `pid` in a forked child."""
-    return UsageError(
-        f"this loader was made in process {pid} and is used in process {os.getpid()}, which was "
-        "forked from it; make a Loader in each process that loads, after the fork"
-    )
-
-
-def _read_memory(descriptor: int, size_bytes: int) -> bytes:
-    """Copy the content of a descriptor; the daemon may change the file at any time.
-
-    Raises:
-        ProtocolError: it holds fewer bytes than announced, or cannot be read.
-    """
-    parts, end = [], 0
-    try:
-        while end < size_bytes and (part := os.pread(descriptor, size_bytes - end, end)):
-            parts.append(part)
-            end += len(part)
-    except OSError as error:
-        raise ProtocolError(f"the replay's memory cannot be read: {error.strerror}") from None
-    if end < size_bytes:
-        raise ProtocolError(f"expected a replay of {size_bytes} bytes, got {end}")
-    return b"".join(parts)
-
-
-def _connect_side(address: str, timeout_s: float) -> socket.socket:
-    path = side_path(address)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(max(timeout_s, 0.001)))
-        sock.connect(path)  # waits while the daemon accepts nobody
-        sock.setblocking(False)
-    except BlockingIOError:
-        sock.close()
-        raise ConnectError(
-            f"the daemon at {address} accepted no connection within {timeout_s:g} s ({path}): it"
-            " has too many connections or is stopped; see its log",
-            address=address,
-        ) from None
-    except OSError as error:
-        sock.close()
-        raise ConnectError(
-            f"no daemon listens at {address}: {error.strerror or 'timed out'} ({path}). Start one "
-            "with `stoker serve`, or pass the path of a packed dataset for a private one"
-            + _permission_hint(error),
-            address=address,
-        ) from None
-    return sock
-
-
-def _timeval(seconds: float) -> bytes:
-    """Return a duration as the kernel's `struct timeval`."""
-    whole = int(seconds)
-    return struct.pack("@ll", whole, int((seconds - whole) * 1e6))
-
-
-def _permission_hint(error: OSError) -> str:
-    if not isinstance(error, PermissionError):
-        return ""
-    return "; the daemon of another user lets a group use its sockets with socket_group"
-
-
-@contextlib.contextmanager
-def _as_connect_error(address: str, timeout_s: float) -> Iterator[None]:
-    """Turn a daemon's silence or end before the session is up into a `ConnectError`."""
-    try:
-        yield
-    except DaemonLostError:
-        raise ConnectError(
-            f"the daemon at {address} closed the connection before the session was open; it may "
-            "be shutting down, or refuse this user: see its log",
-            address=address,
-        ) from None
-    except PeerError as error:
-        if type(error) is not PeerError:
-            raise
-        raise ConnectError(
-            f"something listens at {address} but did not answer within {timeout_s:g} s; is it a "
-            "daemon of Stoker, and alive?",
-            address=address,
-        ) from None
 
 
 def _close_in_child() -> None:

@@ -9,7 +9,7 @@ docs/contracts/dataset.md and docs/contracts/decoder.md are the specifications.
 """
 
 from stoker.dataset.format import schema
-from stoker.dataset.format.schema import Field, Schema
+from stoker.dataset.format.fields import Field, Schema
 from stoker.dataset.opening import open_dataset
 from stoker.dataset.packing.writer import write
 from stoker.dataset.reading.dataset import Dataset

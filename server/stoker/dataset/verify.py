@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
+from stoker.dataset.format.fields import DIGEST
 from stoker.dataset.format.fingerprint import dataset_fingerprint
 from stoker.dataset.format.manifest import Manifest
-from stoker.dataset.format.schema import DIGEST
 from stoker.dataset.opening import open_dataset
 from stoker.dataset.packing.pool import Job, default_workers, run_jobs
 from stoker.dataset.packing.resume import file_digest

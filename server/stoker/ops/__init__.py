@@ -29,18 +29,11 @@ from stoker.ops.color.solarize import Solarize, solarize
 from stoker.ops.color.to_gray import ToGray, to_gray
 from stoker.ops.color.to_rgb import ToRgb, to_rgb
 from stoker.ops.color.ycbcr_to_rgb import YcbcrToRgb, ycbcr_to_rgb
-from stoker.ops.contract.op import (
-    FoldKernel,
-    ItemsKernel,
-    Kernel,
-    Op,
-    ParameterError,
-    State,
-    StateError,
-    Value,
-)
+from stoker.ops.contract.forms import FoldKernel, ItemsKernel, Kernel
+from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import at, lookup, make, register, register_earlier, registered
 from stoker.ops.contract.relative import keep_record
+from stoker.ops.contract.states import ParameterError, State, StateError
 from stoker.ops.custom.define import define
 from stoker.ops.custom.python import python
 from stoker.ops.custom.python_call import PythonCall

@@ -13,7 +13,7 @@ from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.replay import replay
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.pipeline.policies.augment import auto_augment, rand_augment, trivial_augment_wide
 from stoker.pipeline.policies.augmix import augmix
 from stoker.pipeline.showing.explain import explain

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.dataset import open_dataset, schema, write
+from stoker.dataset.format.field_checks import check_schema
 from stoker.dataset.format.items import items_of
 from stoker.dataset.limits import CodecError
 from stoker.dataset.verify import verify
@@ -184,7 +185,7 @@ def test_fields_that_cannot_be():
     for name in ("xyxy", "count", "offsets", "a b"):
         made = schema.Schema((schema.image(), schema.boxes(fields={name: "int8"})))
         with pytest.raises(UsageError, match="expected items of xyxy"):
-            schema.check_schema(made)
+            check_schema(made)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stoker.dataset import open_dataset, schema
-from stoker.dataset.format.schema import Field, Schema, Side
+from stoker.dataset.format.fields import Field, Schema, Side
 from stoker.dataset.packing.build import Cut, write_dataset
 from stoker.protocol.errors import DatasetError, ResourceError, UsageError
 

@@ -7,7 +7,8 @@ import pytest
 
 from stoker import ops
 from stoker.ops import StateError
-from stoker.ops.testing import ContractError, check_op
+from stoker.ops._testing.runner import ContractError
+from stoker.ops.testing import check_op
 
 BROKEN = {
     "LeavesAPart": "the compiled image kernel leaves parts of dst",

@@ -8,12 +8,12 @@ import pytest
 
 from stoker import ops
 from stoker.ops import make
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.ops.custom.foreign import generator
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.pipeline.showing.explain import explain
 from stoker.protocol.errors import BuildError, SampleError
 from stoker.rng.philox import key_block

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from stoker import ops
-from stoker.ops.contract.op import State, StateError
+from stoker.ops.contract.states import State, StateError
 from stoker.ops.custom.foreign import generator
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.guarded import Guarded
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.plain.replay import replay
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, SampleError
 from stoker.protocol.items import ItemField
 from stoker.rng.streams import make_key, stream_key

@@ -8,7 +8,8 @@ import pytest
 import skimage.data
 
 from stoker.client import Loader
-from stoker.dataset.format.schema import Schema, image, label
+from stoker.dataset.format.fields import Schema
+from stoker.dataset.format.schema import image, label
 from stoker.dataset.packing.build import write_dataset
 from stoker.protocol.errors import BuildError
 from stoker.server.rows.graphs import graph_from_bytes, graph_to_bytes

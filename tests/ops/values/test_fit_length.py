@@ -10,7 +10,7 @@ from stoker.ops import FitLength, ParameterError, State, StateError
 from stoker.pipeline import outputs, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, SampleError, UsageError
 from stoker.rng.row import Row
 

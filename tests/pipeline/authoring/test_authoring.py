@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from stoker import ops
-from stoker.ops.contract.op import State, StateError
+from stoker.ops.contract.states import State, StateError
 from stoker.pipeline import Pipeline, branching, pipeline, scope
 from stoker.pipeline.graph.graph import Graph
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, SampleError, UsageError
 from stoker.protocol.items import ItemField
 

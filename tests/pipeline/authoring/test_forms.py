@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stoker import ops
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.pipeline import outputs, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.sizes import SizeFinder
@@ -12,7 +12,7 @@ from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.plain.replay import replay
 from stoker.pipeline.plain.sizes import PlainSizes
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.pipeline.planning.sizing import sizing_of
 from stoker.pipeline.showing.explain import explain
 from stoker.protocol.errors import BuildError, SampleError

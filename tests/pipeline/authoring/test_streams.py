@@ -9,7 +9,7 @@ from stoker import ops
 from stoker.pipeline import Graph, Row, pipeline, scope, shared_views
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, UnknownNameError, UsageError
 
 

@@ -15,14 +15,16 @@ import pytest
 
 from stoker.jit import compiling as jit
 from stoker.jit import kernel, set_cache_root
-from stoker.ops.contract.op import Kernel, Op, State
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import register, registered
+from stoker.ops.contract.states import State
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.listing import listing
 from stoker.pipeline.compiled.program import write_program
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, ResourceError
 
 

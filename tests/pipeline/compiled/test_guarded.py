@@ -10,13 +10,15 @@ import pytest
 
 from stoker.jit import kernel
 from stoker.ops._testing.painted import MARGIN, PaintedMemory
-from stoker.ops.contract.op import Kernel, Op, State, no_draw
+from stoker.ops.contract.forms import Kernel, no_draw
+from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import register, registered
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import stay
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.compiled.guarded import Guarded
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError
 from stoker.protocol.items import ItemField
 from stoker.protocol.ragged import pack_items

@@ -7,12 +7,12 @@ import dataclasses
 import pytest
 
 from stoker import ops
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.instructions import CODES, FORMS
 from stoker.pipeline.compiled.program import write_program
 from stoker.pipeline.compiled.proof import prove
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 
 
 @pytest.fixture(scope="module")

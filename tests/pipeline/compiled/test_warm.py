@@ -12,7 +12,7 @@ from stoker.pipeline.compiled.adapters import adapted, draw_by
 from stoker.pipeline.compiled.program import write_program
 from stoker.pipeline.compiled.signature import call_types
 from stoker.pipeline.compiled.warm import batch_calls, op_calls, warm
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 
 
 def ours():

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from stoker import ops
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import MAX_DEPTH, MAX_NODES
 from stoker.pipeline.graph.normal import normalize
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import BuildError, StokerError, UnknownNameError, VersionError
 

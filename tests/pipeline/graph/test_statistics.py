@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from stoker import ops
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.plain.decisions import decide
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, UsageError
 
 

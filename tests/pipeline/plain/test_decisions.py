@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.pipeline.showing.explain import explain
 from stoker.protocol.errors import SampleError, UsageError
 from stoker.protocol.items import ItemField

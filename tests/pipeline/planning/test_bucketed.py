@@ -5,12 +5,12 @@ import pytest
 from skimage import data
 
 from stoker import ops
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.pipeline import pipeline, pipelines
 from stoker.pipeline.compiled.machine import address_of
 from stoker.pipeline.compiled.program import write_program
 from stoker.pipeline.planning.bucketed import Size
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, UsageError
 
 PHOTO = data.astronaut()[:300, :400].copy()

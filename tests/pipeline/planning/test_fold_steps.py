@@ -11,7 +11,7 @@ from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.plain.replay import replay
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.pipeline.showing.explain import explain
 from stoker.protocol.errors import BuildError, SampleError
 

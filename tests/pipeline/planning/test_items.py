@@ -11,14 +11,16 @@ import pytest
 
 from stoker import ops
 from stoker.jit import kernel
-from stoker.ops.contract.op import ItemsKernel, Op, State, StateError
+from stoker.ops.contract.forms import ItemsKernel
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.states import State, StateError
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.guarded import Guarded
 from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.boxes import windowed
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, SampleError, UsageError
 from stoker.protocol.items import ItemField
 from stoker.protocol.ragged import pack_items, unpack_items

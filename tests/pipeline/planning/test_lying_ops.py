@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from stoker.jit import kernel
-from stoker.ops.contract.op import ItemsKernel, Kernel, Op, State
+from stoker.ops.contract.forms import ItemsKernel, Kernel
+from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.states import State
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, SampleError
 from stoker.protocol.items import ItemField
 from stoker.rng.row import Row

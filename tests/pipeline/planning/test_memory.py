@@ -12,7 +12,7 @@ import numpy as np
 
 from stoker.pipeline import one_of, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.pipeline.planning.steps import ApplyStep, ConvertStep, IfStep, StoreStep
 from stoker.protocol.layout import ALIGN
 

@@ -7,7 +7,7 @@ from stoker import ops
 from stoker.ops import State
 from stoker.ops.values.choices import OneOf
 from stoker.pipeline import one_of, pipeline, random_apply
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.protocol.items import ItemField
 

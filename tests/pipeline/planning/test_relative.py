@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from stoker import ops
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.pipeline import one_of, outputs, pipeline, pipelines, sync_seed
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.guarded import Guarded
@@ -17,7 +17,7 @@ from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.plain.replay import replay
 from stoker.pipeline.plain.sizes import PlainSizes
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.pipeline.showing.explain import explain
 from stoker.protocol.errors import BuildError, SampleError
 from stoker.protocol.items import ItemField

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from skimage import data
 
 from stoker import ops
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.ops.geometry.resize_center_crop import ResizeCenterCrop
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.items import ItemField
 from stoker.rng.row import Row
 

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image, ImageOps
 
 from stoker import ops
-from stoker.ops.contract.op import ParameterError
+from stoker.ops.contract.states import ParameterError
 from stoker.pipeline import Row, pipeline
 from stoker.protocol.errors import BuildError
 

@@ -11,7 +11,7 @@ from stoker.order.buckets.order import BucketOrder
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import BuildError, SampleError, UsageError
 from stoker.protocol.layout import Output

@@ -14,7 +14,7 @@ from stoker.dataset.packing.build import write_dataset
 from stoker.jit.arithmetic import COMPILED
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.layout import slot_layout
 from stoker.server.rows.reference import make_spec
 from stoker.server.rows.rows import RowComputer

@@ -10,7 +10,7 @@ from stoker.dataset.packing.build import Cut, write_dataset
 from stoker.jit.arithmetic import COMPILED
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import SampleError
 from stoker.protocol.layout import slot_layout
 from stoker.protocol.spec import OrderSpec

@@ -13,7 +13,7 @@ from stoker.order.stream import PlainOrder
 from stoker.order.substitutes import substitute
 from stoker.pipeline import outputs, pipeline
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import SampleError, UsageError
 from stoker.protocol.layout import batch_layout, slot_layout
 from stoker.server.rows.extents import KEPT, Extents

@@ -14,7 +14,7 @@ from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.guarded import Guarded
 from stoker.pipeline.engine.drawing import drawn_by, row_bytes
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.drawn import params_output
 from stoker.protocol.errors import SampleError
 from stoker.protocol.layout import slot_layout

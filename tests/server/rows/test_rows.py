@@ -8,7 +8,7 @@ from listeners import Heard
 
 from stoker.dataset import open_dataset
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import SampleError
 from stoker.rng.draws import integers
 from stoker.rng.streams import make_key, stream_key

@@ -16,7 +16,7 @@ from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.windows import Windows
 from stoker.pipeline.plain.windows import PlainWindows
 from stoker.pipeline.planning.boxes import windowed
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import SampleError
 from stoker.protocol.layout import slot_layout
 from stoker.rng.row import Row

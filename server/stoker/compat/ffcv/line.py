@@ -14,7 +14,7 @@ from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.compat.ffcv.step import BatchRows, LineStep
 from stoker.dataset import Dataset
-from stoker.dataset.format.schema import Field
+from stoker.dataset.format.fields import Field
 from stoker.ops.custom.foreign import seeded
 from stoker.protocol.errors import BuildError
 from stoker.rng.streams import make_key, stream_key

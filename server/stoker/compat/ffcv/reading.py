@@ -20,7 +20,7 @@ from stoker.dataset.format.manifest import DataFile
 from stoker.dataset.reading.mapping import map_file
 from stoker.pipeline import Engine, Row, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.pipeline.tracing.values import TracedSample
 from stoker.protocol.errors import BuildError
 from stoker.server.rows.reading import SampleReader

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from stoker.compat.ffcv.fields.fields import Field
-from stoker.dataset.format.schema import Schema
+from stoker.dataset.format.fields import Schema
 from stoker.dataset.packing.build import write_dataset
 from stoker.protocol.errors import UsageError
 

@@ -15,9 +15,9 @@ import numpy as np
 from msgspec import UNSET
 from PIL import Image
 
+from stoker.dataset.format.fields import Field
 from stoker.dataset.format.items import items_of
 from stoker.dataset.format.numbers import exactly
-from stoker.dataset.format.schema import Field
 from stoker.dataset.images.bands import encode_bands
 from stoker.dataset.images.gridding import with_grid
 from stoker.dataset.images.inspect import Scratches, inspect_picture

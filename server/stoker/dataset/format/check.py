@@ -11,8 +11,9 @@ from pathlib import Path
 from msgspec import UNSET
 
 from stoker.dataset.format.arrow import ALIGN, ITEM_BYTES, parse_type
+from stoker.dataset.format.field_checks import check_schema
+from stoker.dataset.format.fields import DIGEST, DIGEST_TYPE, ENCODINGS, KINDS, Side
 from stoker.dataset.format.manifest import ColumnPlace, DataFile, Extent, Manifest, damaged
-from stoker.dataset.format.schema import DIGEST, DIGEST_TYPE, ENCODINGS, KINDS, Side, check_schema
 from stoker.protocol import version as contracts
 from stoker.protocol.errors import DatasetError, UsageError, VersionError
 

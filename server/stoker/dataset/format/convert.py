@@ -21,8 +21,8 @@ from msgspec import UNSET
 from PIL import Image
 
 from stoker.dataset.format.cells import FieldError, Value
+from stoker.dataset.format.fields import Field
 from stoker.dataset.format.items import FORMATS, RELATIVE
-from stoker.dataset.format.schema import Field
 from stoker.dataset.images.inspect import Scratches, inspect_picture
 from stoker.dataset.limits import CodecError, check_pixels
 from stoker.protocol.errors import UsageError

@@ -15,8 +15,8 @@ import msgspec
 from msgspec import UNSET
 
 from stoker.dataset.format.cells import Cell
+from stoker.dataset.format.fields import UPRIGHT, Field
 from stoker.dataset.format.item import SourceFile
-from stoker.dataset.format.schema import UPRIGHT, Field
 from stoker.protocol.canonical import Canonical, canonical_bytes
 
 VERSION = 1

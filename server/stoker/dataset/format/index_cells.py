@@ -13,8 +13,8 @@ import msgspec
 
 from stoker.dataset.format.arrow import ITEM_BYTES
 from stoker.dataset.format.cells import Cell, FieldError, Value, make_cell
+from stoker.dataset.format.fields import Field
 from stoker.dataset.format.item import Extract
-from stoker.dataset.format.schema import Field
 from stoker.dataset.images.inspect import Scratches
 from stoker.dataset.images.peek import peek_picture
 from stoker.dataset.limits import MAX_FILE_BYTES, CodecError

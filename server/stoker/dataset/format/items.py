@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 from msgspec import UNSET
 
+from stoker.dataset.format.fields import Field
 from stoker.dataset.format.numbers import exactly
-from stoker.dataset.format.schema import Field
 from stoker.dataset.limits import CodecError
 from stoker.protocol.items import COORDINATES
 from stoker.protocol.ragged import pack_items

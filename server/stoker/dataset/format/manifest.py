@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from stoker.dataset.format.fields import Schema
 from stoker.dataset.format.item import SourceFile
-from stoker.dataset.format.schema import Schema
 from stoker.protocol import version as contracts
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import DatasetError, VersionError

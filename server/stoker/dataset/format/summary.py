@@ -6,8 +6,8 @@ Sums are integers, so the result depends on the rows only, not on how they were 
 import msgspec
 
 from stoker.dataset.format.cells import Cell
+from stoker.dataset.format.fields import Field
 from stoker.dataset.format.manifest import FieldStatistics, Note, Statistics
-from stoker.dataset.format.schema import Field
 from stoker.dataset.images.jpeg.grid import intervals_of_a_row
 
 MAX_EXAMPLES = 20

@@ -17,9 +17,9 @@ from typing import overload
 import msgspec
 from msgspec import UNSET
 
+from stoker.dataset.format.fields import SOURCE, Field
 from stoker.dataset.format.item import Given, Item
 from stoker.dataset.format.manifest import FieldStatistics, Manifest
-from stoker.dataset.format.schema import SOURCE, Field
 from stoker.dataset.format.summary import FieldSummary, SideSummary, Summary
 from stoker.dataset.packing.shard import ShardRecord
 from stoker.dataset.reading.packed import open_folder

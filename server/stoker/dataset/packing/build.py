@@ -21,17 +21,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from stoker.dataset.format.cells import Value, make_cells
+from stoker.dataset.format.field_checks import check_schema
+from stoker.dataset.format.fields import DIGEST, DIGEST_TYPE, SOURCE, SOURCE_TYPE, Schema, Side
 from stoker.dataset.format.fingerprint import dataset_fingerprint
 from stoker.dataset.format.manifest import NAME, WORK, DataFile, Manifest, Source, write_manifest
-from stoker.dataset.format.schema import (
-    DIGEST,
-    DIGEST_TYPE,
-    SOURCE,
-    SOURCE_TYPE,
-    Schema,
-    Side,
-    check_schema,
-)
 from stoker.dataset.format.summary import Summary, finish_field, statistics
 from stoker.dataset.images.inspect import Scratches
 from stoker.dataset.limits import CodecError

@@ -21,11 +21,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from stoker.dataset.format.convert import Conversion, check_conversion, encoding_after
+from stoker.dataset.format.field_checks import check_schema
+from stoker.dataset.format.fields import Field, Schema
 from stoker.dataset.format.manifest import Manifest, Source
 from stoker.dataset.format.schema import (
-    Field,
-    Schema,
-    check_schema,
     encoded_as,
     keep_orientation,
     may_have_grid,

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from stoker.dataset.format.convert import Conversion
+from stoker.dataset.format.fields import Schema
 from stoker.dataset.format.item import Item
-from stoker.dataset.format.schema import Schema
 from stoker.dataset.packing.build import MAX_FILE_BYTES, MAX_ROWS_PER_FILE, Cut
 from stoker.dataset.packing.listing import listed
 from stoker.dataset.packing.pack_shard import ShardJob

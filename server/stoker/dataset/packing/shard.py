@@ -21,9 +21,9 @@ from msgspec import UNSET
 
 from stoker.dataset.format.arrow import ALIGN, ITEM_BYTES, ColumnType, parse_type, plan_file
 from stoker.dataset.format.cells import Cell
+from stoker.dataset.format.fields import DIGEST, SOURCE, Field, Schema
 from stoker.dataset.format.fingerprint import row_digest
 from stoker.dataset.format.manifest import ColumnPlace, DataFile, Extent, sync_folder
-from stoker.dataset.format.schema import DIGEST, SOURCE, Field, Schema
 from stoker.dataset.format.summary import FieldSummary, Summary
 from stoker.protocol.ragged import unpack_items
 

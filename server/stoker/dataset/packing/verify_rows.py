@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 
 from stoker.dataset.format.cells import Cell
+from stoker.dataset.format.fields import Field
 from stoker.dataset.format.fingerprint import row_digest
-from stoker.dataset.format.schema import Field
 from stoker.dataset.reading.dataset import Dataset
 from stoker.dataset.reading.packed import open_folder
 from stoker.protocol.errors import SampleError

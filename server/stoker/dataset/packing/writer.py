@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from stoker.dataset.format.cells import Value
+from stoker.dataset.format.fields import Field, Schema
 from stoker.dataset.format.manifest import Manifest
-from stoker.dataset.format.schema import Field, Schema
 from stoker.dataset.packing.build import Cut, write_dataset
 from stoker.protocol.errors import UsageError
 

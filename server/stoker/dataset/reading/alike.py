@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.dataset.format.schema import Field
+from stoker.dataset.format.fields import Field
 from stoker.dataset.reading.columns import ColumnFiles, Columns, FixedColumn, VariableColumn
 from stoker.protocol.items import COORDINATES
 

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET
 
-from stoker.dataset.format.schema import Field
+from stoker.dataset.format.fields import Field
 from stoker.dataset.reading.dataset import Dataset
 from stoker.protocol.errors import SampleError
 

@@ -28,9 +28,10 @@ import msgspec
 import numpy as np
 
 from stoker.dataset.format.cells import Cell, Value, make_cell, make_cells
+from stoker.dataset.format.field_checks import check_schema
+from stoker.dataset.format.fields import UPRIGHT, Field, Schema
 from stoker.dataset.format.fingerprint import dataset_fingerprint, row_digest
 from stoker.dataset.format.manifest import DataFile, Manifest, Statistics
-from stoker.dataset.format.schema import UPRIGHT, Field, Schema, check_schema
 from stoker.dataset.images.inspect import Scratches
 from stoker.dataset.images.peek import peek_picture
 from stoker.dataset.limits import TRIES, CodecError

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from stoker.dataset.format.schema import Field
+from stoker.dataset.format.fields import Field
 from stoker.protocol.errors import UsageError
 
 

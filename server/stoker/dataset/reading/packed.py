@@ -14,8 +14,8 @@ import numpy as np
 from msgspec import UNSET
 
 from stoker.dataset.format.check import check_files, check_manifest
+from stoker.dataset.format.fields import DIGEST, SOURCE, UPRIGHT
 from stoker.dataset.format.manifest import DataFile, Manifest, read_manifest
-from stoker.dataset.format.schema import DIGEST, SOURCE, UPRIGHT
 from stoker.dataset.reading.alike import AlikeFields, is_alike
 from stoker.dataset.reading.columns import (
     ColumnFiles,

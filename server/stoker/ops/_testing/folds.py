@@ -14,7 +14,8 @@ import numpy as np
 from stoker.jit import compiled
 from stoker.ops._testing.memory import OTHER_PAINT, PAINT, structured
 from stoker.ops._testing.painted import PaintedMemory
-from stoker.ops.contract.op import Op, State, StateError, storage
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.states import State, StateError, storage
 from stoker.rng.streams import make_key, stream_key
 
 COUNTS: Final = range(2, 17)

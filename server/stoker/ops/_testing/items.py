@@ -12,9 +12,11 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.jit import compiled
-from stoker.ops.contract.op import ItemsKernel, Op, State, StateError
+from stoker.ops.contract.forms import ItemsKernel
+from stoker.ops.contract.op import Op
 from stoker.ops.contract.records import machine_record
 from stoker.ops.contract.rules import visible_word
+from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.points import inverse
 from stoker.protocol.items import COORDINATES, ItemField
 from stoker.protocol.ragged import pack_items

@@ -21,8 +21,10 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from stoker.ops.contract.op import Kernel, Op, State
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op
 from stoker.ops.contract.rules import MAX_CHANNELS, refuse
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.means import Tools
 
 GROUP: Final = 8

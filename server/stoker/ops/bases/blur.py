@@ -13,7 +13,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, PixelOp
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.extend import extend
 from stoker.ops.kernels.resample import padded
 from stoker.rng.draws import bernoulli, integers

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from stoker.ops.contract.op import Op, State
+from stoker.ops.contract.op import Op
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import refuse, require_pixels
+from stoker.ops.contract.states import State
 
 
 @dataclass(frozen=True)

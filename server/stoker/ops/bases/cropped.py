@@ -6,8 +6,9 @@ from typing import Any
 from stoker.jit import kernel
 from stoker.ops.bases.fills import Fills
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Op, State
+from stoker.ops.contract.op import Op
 from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.states import State
 
 
 @kernel

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import State, StateError
+from stoker.ops.contract.states import State, StateError
 
 FILL_FIELDS: Final[list[tuple[Any, ...]]] = [("mask_fill", "i4", (1,)), ("fill", "f4", (4,))]
 """Run-time form of both, in the order of `Fills.fills`; float32 holds every level exactly."""

@@ -16,8 +16,9 @@ from stoker.ops.bases.resizing import (
     run_floats,
 )
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, State
+from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.rules import FLOAT
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.nearest import nearest, nearest_bytes
 from stoker.ops.kernels.resample import padded, resample, work_bytes
 from stoker.ops.kernels.resample_floats import float_work_bytes

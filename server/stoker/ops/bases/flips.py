@@ -10,7 +10,7 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import ByChance
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.rng.draws import bernoulli
 
 

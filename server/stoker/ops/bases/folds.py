@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from stoker.ops.contract.op import FoldKernel, Kernel, Op, State, StateError
+from stoker.ops.contract.forms import FoldKernel, Kernel
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.states import State, StateError
 
 MOST: Final = 64
 """Maximum number of values of one call: the limit of a graph node."""

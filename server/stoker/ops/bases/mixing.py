@@ -14,8 +14,8 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.folds import Fold
-from stoker.ops.contract.op import State
 from stoker.ops.contract.rules import FLOAT, require_image
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.float_levels import plain_number, settle
 
 MOST: Final = 16

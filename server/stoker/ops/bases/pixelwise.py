@@ -13,9 +13,10 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Op, State
+from stoker.ops.contract.op import Op
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.lookup import map_colors, map_levels
 from stoker.ops.kernels.runs import copy_run
 from stoker.rng.draws import bernoulli

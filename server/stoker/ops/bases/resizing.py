@@ -5,8 +5,8 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.op import State
 from stoker.ops.contract.rules import FLOAT
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.nearest import nearest, nearest_bytes, plain_nearest
 from stoker.ops.kernels.resample import plain_pass, plain_resample, scratch_bytes
 from stoker.ops.kernels.resample_floats import (

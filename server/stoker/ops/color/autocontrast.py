@@ -15,9 +15,11 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import LEVELS, ByChance, begin, bring, look_up, plain_floats
-from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import FLOAT
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.float_levels import (
     BELOW,
     NO_NUMBER,

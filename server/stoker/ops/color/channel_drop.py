@@ -15,8 +15,10 @@ from stoker.ops.bases.fills import fill_levels, require_fill
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.color.color_jitter import write_order
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.states import State
 from stoker.rng.draws import bernoulli, integers
 
 

@@ -13,8 +13,10 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, ByChance, begin
 from stoker.ops.color.color_jitter import write_order
-from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.states import State
 from stoker.rng.draws import bernoulli, integers
 
 ZERO: Final = np.uint8(0)

@@ -19,9 +19,11 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, LEVELS, PixelOp, begin
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import require_colors
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.color import HIGH, K1, K2, K3, LOW, luma, plain_luma
 from stoker.ops.kernels.extend import place, plain_place
 from stoker.ops.kernels.resample import padded

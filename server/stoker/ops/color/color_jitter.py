@@ -18,10 +18,12 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import begin
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import FLOAT, require_colors, require_pixels
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.color import (
     LOW,
     ONE,

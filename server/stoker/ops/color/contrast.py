@@ -12,9 +12,11 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.factor import FactorOp
 from stoker.ops.bases.pixelwise import begin, plain_floats
-from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import FLOAT, require_colors
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.color import blend_with, fixed, mean_level, plain_blend, plain_mean
 from stoker.ops.kernels.color_floats import (
     MEAN_BYTES,

@@ -11,8 +11,10 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import LEVELS, ByChance, begin, look_up
-from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.states import State
 
 
 @kernel

@@ -15,8 +15,10 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, LEVELS, PixelOp, begin, look_up_all, plain_floats
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.powers import plain_raised, raise_all
 from stoker.rng.draws import bernoulli, uniform_range
 from stoker.rng.maths import exp, floor, log

@@ -11,9 +11,11 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import ByChance, begin, plain_floats
-from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import require_colors
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.color import K1, K2, K3, luma, plain_luma
 from stoker.ops.kernels.color_floats import gray_of, plain_gray
 from stoker.ops.kernels.float_levels import plain_unit, unit

@@ -13,9 +13,11 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin, plain_floats
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import require_colors
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.color import fixed, plain_hue, rotate_hue
 from stoker.ops.kernels.color_floats import plain_rotate_unit, rotate_unit
 from stoker.rng.draws import bernoulli, uniform_range

@@ -10,7 +10,8 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import ByChance, begin, plain_floats
-from stoker.ops.contract.op import Kernel, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.float_levels import ONE, number, plain_number
 

@@ -8,7 +8,8 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import PixelOp, begin
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
 
 

@@ -13,9 +13,11 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, LEVELS, PixelOp, begin, look_up, plain_floats
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import refuse
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.color_floats import PART
 from stoker.ops.kernels.float_levels import plain_unit, unit
 from stoker.rng.draws import bernoulli, uniform_range

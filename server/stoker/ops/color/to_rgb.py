@@ -12,10 +12,12 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.color.grayscale import fill_pixel
 from stoker.ops.color.to_gray import of_channels
-from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import require_image
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.color import K1, K2, K3
 from stoker.ops.kernels.runs import copy_run
 

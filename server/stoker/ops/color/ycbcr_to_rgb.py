@@ -8,7 +8,8 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.color_space import ColorSpaceOp, plain_form, plain_of_floats
 from stoker.ops.bases.pixelwise import begin
-from stoker.ops.contract.op import Kernel, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.color import K1, K2, K3
 from stoker.ops.kernels.ycbcr import colors, plain_to_rgb

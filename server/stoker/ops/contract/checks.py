@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from stoker.ops.contract.op import ParameterError
+from stoker.ops.contract.states import ParameterError
 
 ATTEMPTS: Final = 10
 LOWEST_RATIO: Final = 2.0**-16

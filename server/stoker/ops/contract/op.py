@@ -18,160 +18,20 @@ result has the declared state.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from stoker.jit import kernel
+from stoker.ops.contract.forms import FoldKernel, ItemsKernel, Kernel, no_draw, same_size
 from stoker.ops.contract.numbers import settled
 from stoker.ops.contract.row_numbers import row_number
+from stoker.ops.contract.states import ITEM_KINDS, ParameterError, State, StateError
 from stoker.protocol.canonical import Canonical
 from stoker.protocol.errors import BuildError, UsageError
-from stoker.protocol.items import COORDINATES, WORD, ItemField, item_words
+from stoker.protocol.items import COORDINATES
 from stoker.rng.streams import check_stream_name, make_key, stream_key
-
-IMAGE_KINDS = ("image", "mask")
-ITEM_KINDS = tuple(COORDINATES)
-
-
-class ParameterError(BuildError):
-    """A parameter of an op is of the wrong type or out of bounds; a `BuildError` on the wire."""
-
-
-class StateError(BuildError):
-    """An op has no rule for its arguments; a `BuildError` on the wire."""
-
-
-@dataclass(frozen=True)
-class State:
-    """Everything the compiler knows about a value before it runs.
-
-    Attributes:
-        kind: what the value means: image, mask, boxes, keypoints, label, scalar, array or bytes.
-        dtype: NumPy name of the element type.
-        shape: sides of one sample's value; None if the side differs from sample to sample.
-        bound: for every side its maximum; equals the side if that is fixed.
-        items: for boxes and keypoints: the fields of an item, the coordinates first; such a value
-            is (n, words) uint32, see `stoker.protocol.ragged`, and n may be 0.
-        of: for boxes and keypoints: the field in whose pixels they count at the source; empty
-            if that is not known.
-    """
-
-    kind: str
-    dtype: str
-    shape: tuple[int | None, ...]
-    bound: tuple[int, ...]
-    items: tuple[ItemField, ...] = ()
-    of: str = ""
-
-    @staticmethod
-    def fixed(kind: str, dtype: str, shape: tuple[int, ...]) -> State:
-        """Return a state whose shape is the same for every sample."""
-        return State(kind, dtype, shape, shape)
-
-    @staticmethod
-    def ragged(kind: str, items: tuple[ItemField, ...], bound: int, of: str = "") -> State:
-        """Return the state of up to `bound` boxes or keypoints."""
-        words = item_words(items)
-        return State(kind, WORD, (None, words), (max(bound, 1), words), items, of)
-
-    @property
-    def least(self) -> tuple[int, ...]:
-        """For every side its minimum."""
-        free = 1 if self.kind in IMAGE_KINDS else 0
-        return tuple(free if side is None else side for side in self.shape)
-
-    @property
-    def is_fixed(self) -> bool:
-        """Whether every side is known before the first sample."""
-        return None not in self.shape
-
-    @property
-    def bound_bytes(self) -> int:
-        """Bytes of the largest value."""
-        return int(np.dtype(self.dtype).itemsize * math.prod(self.bound))
-
-    def resized(self, height: int | None, width: int | None, bound: tuple[int, int]) -> State:
-        """Return this state with another height and width."""
-        return State(
-            self.kind, self.dtype, (height, width, *self.shape[2:]), (*bound, *self.bound[2:])
-        )
-
-    def __str__(self) -> str:
-        if self.items:
-            more = "".join(f", {f.name} {f.dtype}" for f in self.items[1:])
-            return f"{self.kind}[<={self.bound[0]}: {self.items[0].name}{more}]"
-        sides = "x".join(
-            str(s) if s is not None else f"<={b}"
-            for s, b in zip(self.shape, self.bound, strict=True)
-        )
-        return f"{self.kind} {self.dtype}[{sides}]"
-
-
-def storage(dtype: str) -> np.dtype[Any]:
-    """Return the dtype that kernels see for a state's elements.
-
-    numba cannot store float16, so kernels, compiled and plain, receive such arrays as views of
-    their uint16 bits.
-    """
-    return np.dtype("uint16" if dtype == "float16" else dtype)
-
-
-RunKernel = Callable[[np.ndarray, np.ndarray, Any, Any, Any], None]
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """How one kind is transformed.
-
-    Attributes:
-        run: compiled form, `run(src, dst, params, record, scratch)`; the views have the sizes of
-            this sample; `scratch` is `(bytes,) uint8`, 64-byte aligned, contents undefined.
-        plain: NumPy reference of the same signature; `scratch` may be None. Same bits as `run`.
-        in_place: whether `src` and `dst` may be the same memory.
-    """
-
-    run: RunKernel
-    plain: RunKernel
-    in_place: bool = False
-
-
-@dataclass(frozen=True)
-class ItemsKernel:
-    """How boxes or keypoints are transformed when a point map (`Op.forward`) is not enough.
-
-    Attributes:
-        run: `run(src, dst, params, record, sizes) -> count`: writes the first `count` items of
-            `dst`, at most as many as `src` has, and returns how many. `src` is (n, words) uint32,
-            `dst` (bound, words) uint32; `sizes` are height and width of the image before and after
-            the op, four numbers, 0 if the op was not called with an image. It is plain Python, and
-            the interpreter runs it without compiling.
-        visible: whether `run` takes one more argument: the index of the word in an item that holds
-            a box's field `visible_part`, 0 if there is none; for kernels that move boxes
-            themselves.
-    """
-
-    run: Callable[..., int]
-    visible: bool = False
-
-
-@dataclass(frozen=True)
-class FoldKernel:
-    """How several values become one; folds of `bases.folds` take one kind, dtype and shape.
-
-    Attributes:
-        run: compiled form, `run(src, place, count, dst, params, record, scratch)`: called once for
-            each of the `count` values, with `place` counting from 0 and always the same `dst` and
-            `scratch`, which keep what earlier calls wrote. After the last call all of `dst` is
-            written.
-        plain: NumPy reference, `plain(srcs, dst, params, record)`: all values at once. Same bits.
-    """
-
-    run: Callable[[np.ndarray, int, int, np.ndarray, Any, Any, Any], None]
-    plain: Callable[[Sequence[np.ndarray], np.ndarray, Any, Any], None]
 
 
 class Tracer(Protocol):
@@ -212,18 +72,6 @@ class Value:
 
 def _named(value: object) -> str:
     return "a field" if isinstance(value, Value) else type(value).__name__
-
-
-@kernel
-def same_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
-    """Output size of an op that keeps its input's size."""
-    return height, width
-
-
-@kernel
-def no_draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
-    """Draw of an op without randomness."""
-    return
 
 
 EMPTY = np.dtype([("none", "u1")])

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from stoker.jit.named import reference, resolve
-from stoker.ops.contract.op import Op, ParameterError
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.states import ParameterError
 from stoker.protocol.canonical import Canonical
 from stoker.protocol.errors import BuildError, UnknownNameError, VersionError
 

@@ -7,7 +7,7 @@ one decision.
 
 from typing import Final
 
-from stoker.ops.contract.op import State, StateError
+from stoker.ops.contract.states import State, StateError
 from stoker.protocol.items import ItemField
 
 VISIBLE: Final = "visible_part"

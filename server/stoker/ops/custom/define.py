@@ -23,7 +23,9 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import ITEM_KINDS, Kernel, Op
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.states import ITEM_KINDS
 from stoker.protocol.errors import BuildError
 
 FORMATS: Final[Mapping[type, str]] = {bool: "u1", int: "i8", float: "f8"}

@@ -29,7 +29,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.ops.contract.op import State, StateError
+from stoker.ops.contract.states import State, StateError
 from stoker.rng.philox import Words, key_block
 from stoker.rng.streams import Key, make_key
 

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
-from stoker.ops.contract.op import ItemsKernel, Kernel, Op
+from stoker.ops.contract.forms import ItemsKernel, Kernel
+from stoker.ops.contract.op import Op
 from stoker.protocol.errors import BuildError
 
 GENERATORS: Final = ("random", "numpy.random", "secrets")

@@ -23,8 +23,10 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.jit.named import resolve
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, Op, State, StateError
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import register_unlisted
+from stoker.ops.contract.states import State, StateError
 from stoker.ops.custom.foreign import RANDOMNESS, call_into, try_function
 from stoker.ops.custom.provenance import provenance
 from stoker.protocol.errors import BuildError

@@ -25,8 +25,9 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.jit.named import resolve
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import IMAGE_KINDS, FoldKernel, Kernel, State, StateError
+from stoker.ops.contract.forms import FoldKernel, Kernel
 from stoker.ops.contract.registry import register_unlisted
+from stoker.ops.contract.states import IMAGE_KINDS, State, StateError
 from stoker.ops.custom.foreign import call, put, try_function
 from stoker.ops.custom.python_call import (
     KEY_FIELDS,

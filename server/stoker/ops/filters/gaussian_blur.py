@@ -17,9 +17,11 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin, plain_floats
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import FLOAT
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.resample import padded
 from stoker.ops.kernels.windows import UNIT, plain_smooth, smooth
 from stoker.ops.kernels.windows_floats import plain_smooth_floats, smooth_bytes, smooth_floats

@@ -20,8 +20,10 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, LEVELS, PixelOp, begin, plain_floats
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.color import level
 from stoker.ops.kernels.float_levels import plain_unit, unit
 from stoker.ops.kernels.random_bytes import BLOCKS, VALUES, fill_blocks, plain_blocks

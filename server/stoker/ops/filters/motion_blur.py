@@ -29,9 +29,11 @@ from stoker.ops.bases.blur import (
 )
 from stoker.ops.bases.pixelwise import APPLY, begin, plain_floats
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import FLOAT
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.affinity import RADIANS
 from stoker.ops.kernels.float_levels import plain_number
 from stoker.ops.kernels.resample import padded

@@ -14,8 +14,10 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.float_levels import ONE, ZERO
 from stoker.ops.kernels.random_bytes import BLOCKS, VALUES, fill_blocks, plain_blocks
 from stoker.rng.draws import bernoulli, uniform_range, word

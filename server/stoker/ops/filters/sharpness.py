@@ -16,7 +16,8 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.factor import FactorOp
 from stoker.ops.bases.pixelwise import begin, plain_floats
-from stoker.ops.contract.op import Kernel, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.color import ONE, fixed, level, plain_blend
 from stoker.ops.kernels.float_levels import plain_unit, unit

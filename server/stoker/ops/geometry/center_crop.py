@@ -13,7 +13,8 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.cropped import Cropped
 from stoker.ops.bases.fills import FILL_FIELDS
-from stoker.ops.contract.op import Kernel, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.reading import box_inside
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.cut import cut, plain_cut

@@ -14,8 +14,10 @@ from stoker.jit import kernel
 from stoker.ops.bases.fills import FILL_FIELDS, Fills
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.resample import padded
 from stoker.ops.kernels.sampling_points import sample_row
 from stoker.ops.kernels.splines import (

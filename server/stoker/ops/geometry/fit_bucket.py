@@ -28,10 +28,12 @@ from stoker.ops.bases.box_resize import (
 )
 from stoker.ops.bases.resizing import INTERPOLATIONS, resize_scratch
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, Op, ParameterError, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import rescale_box
 from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.states import ParameterError, State
 from stoker.rng.draws import integers
 
 CROPS: Final = ("center", "random")

@@ -20,8 +20,10 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import ItemsKernel, Kernel, State, Value
+from stoker.ops.contract.forms import ItemsKernel, Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import beyond, move_boxes, scaled
 from stoker.ops.kernels.sampling_points import sample_row
 from stoker.ops.kernels.warp import BITS, FILTERS, plain_sample

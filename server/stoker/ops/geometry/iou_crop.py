@@ -22,10 +22,12 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import ItemsKernel, Kernel, Op, State, Value
+from stoker.ops.contract.forms import ItemsKernel, Kernel
+from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import rescale_box
 from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import lower, move_boxes, scaled, upper
 from stoker.ops.kernels.reorder import move_rows
 from stoker.rng.draws import integers, uniform_range

@@ -14,10 +14,12 @@ from stoker.ops.bases.fills import FILL_FIELDS, Fills
 from stoker.ops.bases.fit import fit_scratch
 from stoker.ops.bases.resizing import BICUBIC, INTERPOLATIONS, NEAREST, plain_image, resize_floats
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import require_ratio
 from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.cut import cut, plain_cut
 from stoker.ops.kernels.nearest import nearest
 from stoker.ops.kernels.points import scaled

@@ -13,9 +13,11 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.fills import FILL_FIELDS, Fills
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, Op, State, StateError, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.cut import cut, plain_cut
 from stoker.ops.kernels.extend import extend, plain_extend
 from stoker.ops.kernels.points import scaled

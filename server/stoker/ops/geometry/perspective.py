@@ -17,10 +17,12 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.fills import FILL_FIELDS, Fills
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import carried
 from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import scaled
 from stoker.ops.kernels.projected import projection_bytes, warp_projection
 from stoker.ops.kernels.projection import forward_projection, plain_projection, projection

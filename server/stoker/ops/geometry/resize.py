@@ -20,10 +20,12 @@ from stoker.ops.bases.resizing import (
     run_floats,
 )
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.nearest import nearest
 from stoker.ops.kernels.points import fill_frame
 from stoker.ops.kernels.resample import resample

@@ -16,9 +16,11 @@ from stoker.ops.bases.fills import FILL_FIELDS, Fills
 from stoker.ops.bases.fit import fit_long, fit_short
 from stoker.ops.bases.resizing import BICUBIC, INTERPOLATIONS, NEAREST, plain_image, plain_mask
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, Op, State
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op
 from stoker.ops.contract.reading import box_inside
 from stoker.ops.contract.registry import make, register_unlisted
+from stoker.ops.contract.states import State
 from stoker.ops.geometry.center_crop import CenterCrop, offset
 from stoker.ops.kernels.cut import cut, plain_cut
 from stoker.ops.kernels.part import nearest_part, resample_part, source_part

@@ -15,10 +15,12 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.flips import swapped
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import turned as turned_by
 from stoker.ops.kernels.reorder import reorder, turned
 from stoker.ops.kernels.turn_floats import reorder_floats

@@ -12,9 +12,11 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.flips import swapped
 from stoker.ops.bases.pixelwise import ByChance
-from stoker.ops.contract.op import Kernel, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import scaled
 from stoker.ops.kernels.reorder import move_rows, turn_image
 from stoker.ops.kernels.turn_floats import reorder_floats

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 from stoker.jit import kernel
 from stoker.ops.bases.flips import FlipOp
-from stoker.ops.contract.op import Kernel, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.points import scaled
 from stoker.ops.kernels.reorder import move_rows

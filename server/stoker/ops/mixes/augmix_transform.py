@@ -28,9 +28,11 @@ from stoker.ops.color.posterize import Posterize, mask_levels
 from stoker.ops.color.saturation import Saturation
 from stoker.ops.color.solarize import Solarize, invert_from
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import require_colors, require_pixels
+from stoker.ops.contract.states import State
 from stoker.ops.filters.sharpness import Sharpness, sharpen
 from stoker.ops.kernels.affinity import inverse_steps
 from stoker.ops.kernels.color import LOW, blend_with, fixed, mean_level, saturate

@@ -24,8 +24,10 @@ from stoker.ops.bases.mixing import (
     plain_mix_floats,
 )
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import FoldKernel, State, StateError, Value
+from stoker.ops.contract.forms import FoldKernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.states import State, StateError
 
 HEAVIEST = 2.0**53
 

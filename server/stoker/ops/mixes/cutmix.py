@@ -20,8 +20,9 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.batch import OFFSETS, grid, picture_size, require_fixed, require_weights
 from stoker.ops.bases.partnered import Partnered
-from stoker.ops.contract.op import State, StateError, Value
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register_batch
+from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.gammas import beta
 from stoker.ops.kernels.means import Tools
 from stoker.rng.draws import bernoulli, integers, uniform

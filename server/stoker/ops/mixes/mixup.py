@@ -23,9 +23,10 @@ from stoker.ops.bases.batch import (
     require_weights,
 )
 from stoker.ops.bases.partnered import Partnered
-from stoker.ops.contract.op import State, Value
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register_batch
 from stoker.ops.contract.rules import refuse
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.gammas import beta
 from stoker.ops.kernels.means import Tools
 from stoker.rng.draws import bernoulli, integers

@@ -21,9 +21,10 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.batch import BatchOp, bounded, picture_size, planes, require_fixed
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import State, StateError, Value
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register_batch
 from stoker.ops.contract.rules import visible_word
+from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.means import Tools
 from stoker.ops.kernels.points import scaled
 from stoker.rng.draws import bernoulli, uniform_range, word

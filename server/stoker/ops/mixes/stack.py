@@ -8,8 +8,10 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.folds import Fold
-from stoker.ops.contract.op import FoldKernel, State, StateError, Value
+from stoker.ops.contract.forms import FoldKernel
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.runs import copy_run
 
 KINDS = ("image", "mask", "array", "label", "scalar")

@@ -5,7 +5,7 @@ float (to nearest, halves to even; values that are too large become infinite, Na
 float16). Nothing is scaled: use normalize for that. An image that is no longer uint8 is an array:
 ops on pixels must come before.
 
-Kernels see a float16 result as uint16 bits, see `stoker.ops.contract.op.storage`.
+Kernels see a float16 result as uint16 bits, see `stoker.ops.contract.states.storage`.
 """
 
 from dataclasses import dataclass
@@ -15,10 +15,12 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import refuse
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.half import narrow_run, to_halves
 
 DTYPES: Final = (

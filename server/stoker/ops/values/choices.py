@@ -16,7 +16,8 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, Op
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import register
 from stoker.rng.draws import bernoulli, integers, uniform, uniform_range
 

@@ -8,8 +8,10 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import ItemsKernel, Kernel, Op, State, Value
+from stoker.ops.contract.forms import ItemsKernel, Kernel
+from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.states import State
 from stoker.protocol.items import ItemField
 
 FORMATS: Final = ("xywh", "cxcywh")

@@ -11,9 +11,11 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import ItemsKernel, Kernel, Op, State, StateError, Value
+from stoker.ops.contract.forms import ItemsKernel, Kernel
+from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import VISIBLE, visible_word
+from stoker.ops.contract.states import State, StateError
 
 MOST_AREA = float(checks.MAX_SIDE) ** 2
 

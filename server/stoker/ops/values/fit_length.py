@@ -17,9 +17,11 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, Op, ParameterError, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import refuse
+from stoker.ops.contract.states import ParameterError, State
 from stoker.protocol.buckets import MAX_LENGTH
 from stoker.rng.draws import integers
 

@@ -10,10 +10,12 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import FLOAT, refuse, require_image
+from stoker.ops.contract.states import State
 
 ZERO: Final = np.float64(0)
 MOST: Final = np.float64(255)

@@ -11,10 +11,12 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import refuse
+from stoker.ops.contract.states import State
 
 ORDERS: Final = ("CHW", "HWC")
 AXES: Final = {"CHW": (2, 0, 1), "HWC": (1, 2, 0)}

@@ -5,22 +5,25 @@ are computed in float64 and rounded once to float32; then every value is one flo
 one float32 multiplication, which cannot be fused. For an image of floats it is (x - mean) *
 (1 / std), mean and 1 / std rounded to float32, and every NaN becomes the same NaN
 (`kernels.float_levels`). float16 rounds that float32 to nearest, halves to even. Layout CHW
-writes one plane for each channel. The result's kind is array. No randomness.
+writes one plane for each channel. float32 in HWC remains an image: ops that move pixels accept it,
+ops that change colors do not. Everything else becomes an array. No randomness.
 
-Kernels see a float16 result as uint16 bits, see `stoker.ops.contract.op.storage`.
+Kernels see a float16 result as uint16 bits, see `stoker.ops.contract.states.storage`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, Op, State, StateError, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import require_image
+from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.float_levels import plain_number, settle
 from stoker.ops.kernels.half import narrow_run, to_halves
 from stoker.ops.kernels.runs import SIXTEEN, flat, planes16
@@ -221,7 +224,7 @@ class Normalize(Op):
         return np.array((*fours, *switches), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return states of kind array, with the requested dtype and layout."""
+        """Return states with the requested dtype and layout."""
         self.require_kinds(states)
         need = 0
         for state in states:
@@ -231,6 +234,8 @@ class Normalize(Op):
         return tuple(self._after(state) for state in states), need
 
     def _after(self, state: State) -> State:
+        if (self.dtype, self.layout) == ("float32", "HWC"):
+            return replace(state, dtype="float32")
         order = (2, 0, 1) if self.layout == "CHW" else (0, 1, 2)
         shape, bound = (tuple(side[i] for i in order) for side in (state.shape, state.bound))
         return State("array", self.dtype, shape, bound)  # type: ignore[arg-type]

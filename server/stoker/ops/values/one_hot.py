@@ -3,7 +3,7 @@
 A new last side has one value for each class. A number outside of [0, classes), such as the 255 that
 marks pixels to ignore, gives zeros.
 
-Kernels see a float16 result as uint16 bits, see `stoker.ops.contract.op.storage`.
+Kernels see a float16 result as uint16 bits, see `stoker.ops.contract.states.storage`.
 """
 
 from dataclasses import dataclass
@@ -13,10 +13,12 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import refuse
+from stoker.ops.contract.states import State
 
 DTYPES: Final = ("float32", "float16", "uint8")
 HALF_ONE: Final = 0x3C00

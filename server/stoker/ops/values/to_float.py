@@ -10,10 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.op import Kernel, Op, State, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import FLOAT, require_image
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.color_floats import PART
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from stoker.ops.bases.batch import GROUP, BatchOp
-from stoker.ops.contract.op import State
 from stoker.ops.contract.registry import lookup
 from stoker.ops.contract.row_numbers import row_number
+from stoker.ops.contract.states import State
 from stoker.pipeline.authoring.given import inputs_of, room_for, state_of, unpacked
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.engine.mixer import Mixer

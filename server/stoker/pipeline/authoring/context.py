@@ -13,13 +13,9 @@ have stream names like those of ops.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stoker.ops.values.choices import Chance, Integer, Uniform
+from stoker.pipeline.tracing.trace import Tracer
 from stoker.pipeline.tracing.values import TracedValue, fault
-
-if TYPE_CHECKING:
-    from stoker.pipeline.tracing.trace import Tracer
 
 
 class Context:
@@ -70,7 +66,8 @@ class Context:
 
     def chance(self, p: float, *, stream: str | None = None) -> TracedValue:
         """Return a bool that is true with probability p; default stream `chance`."""
-        return self._tracer.choose(Chance(p), "apply", stream, "chance") == 1
+        chosen: TracedValue = self._tracer.choose(Chance(p), "apply", stream, "chance") == 1
+        return chosen
 
     def uniform(self, low: float, high: float, *, stream: str | None = None) -> TracedValue:
         """Return a number, uniform in [low, high]; default stream `uniform`."""

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.ops.contract.op import IMAGE_KINDS, State
 from stoker.ops.contract.rules import MAX_CHANNELS
+from stoker.ops.contract.states import IMAGE_KINDS, State
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import UsageError

@@ -20,31 +20,32 @@ from typing import Any, Final, TypeVar, cast
 
 from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.jit.named import allow_modules
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.pipeline.authoring.batches import Held, Samples, chosen_ids, read_ids, states_of
-from stoker.pipeline.authoring.context import Context
+from stoker.pipeline.authoring.definition import (
+    Define,
+    required_arguments,
+    run_definition,
+    site_of,
+    trace,
+)
 from stoker.pipeline.authoring.frames import is_frames, split_frames
 from stoker.pipeline.authoring.given import form_of, outputs_of, state_of
-from stoker.pipeline.authoring.outputs import forms_of
 from stoker.pipeline.engine.interface import Engine, Freeze, given_row
 from stoker.pipeline.engine.mixer import Mixer
 from stoker.pipeline.graph.graph import Graph
-from stoker.pipeline.graph.sites import Site, raised_at
 from stoker.pipeline.graph.travel import code_modules
-from stoker.pipeline.graph.wellformed import check
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.bucketed import given_size
-from stoker.pipeline.planning.plan import Plan, bind
+from stoker.pipeline.planning.plan import Plan
+from stoker.pipeline.planning.planner import bind
 from stoker.pipeline.tracing.rewrite import rewritten
-from stoker.pipeline.tracing.trace import Tracer
-from stoker.pipeline.tracing.values import TracedSample, TracedValue, Unusable, fault, tracer_of
+from stoker.pipeline.tracing.values import TracedSample, fault
 from stoker.protocol.errors import BuildError, UsageError
-from stoker.protocol.layout import MAX_OUTPUTS, META
 from stoker.rng.row import Row
 
 MAX_ENGINES: Final = 32
 F = TypeVar("F", bound=Callable[..., Any])
-Define = Callable[..., Mapping[str, Any]]
 
 
 class Pipeline:
@@ -71,10 +72,10 @@ class Pipeline:
             raise BuildError(
                 f"@pipeline: expected a function of a sample, got {type(define).__name__}"
             )
-        names = _required(define)
+        names = required_arguments(define)
         if len(names) != 1 and names[1:] != ["ctx"]:
             raise BuildError(
-                f"{_site_of(define)}: @pipeline: expected a function of one argument, the sample, "
+                f"{site_of(define)}: @pipeline: expected a function of one argument, the sample, "
                 f"or of (sample, ctx), got one of {len(names)}; parameters belong to a class with "
                 f"define(self, sample), or to functools.partial"
             )
@@ -140,7 +141,7 @@ class Pipeline:
                 the row is invalid or out of range.
         """
         if isinstance(fields, TracedSample):
-            return _run(self._define, fields)
+            return run_definition(self._define, fields)
         if not isinstance(fields, Mapping):
             raise UsageError(f"{self.name}: expected a dict of fields, got {type(fields).__name__}")
         row = given_row(Row(seed, id, epoch, visit, view, step, progress))
@@ -298,39 +299,6 @@ def branching(helper: F) -> F:
     return cast(F, rewritten(helper))
 
 
-def trace(define: Define, name: str) -> Graph:
-    """Run a pipeline function with placeholders and return the graph it describes.
-
-    Raises:
-        BuildError: see `Pipeline.graph`.
-    """
-    tracer = Tracer()
-    try:
-        result = _run(define, TracedSample(tracer))
-    except BuildError as error:
-        if "file" in error.details:
-            raise
-        site = raised_at(error.__traceback__)
-        raise type(error)(
-            f"{site}: {error.message}", **{"file": site.file, "line": site.line, **error.details}
-        ) from None
-    except RecursionError:
-        raise fault(
-            f"{name}: the function, or one of its helpers, calls itself without end",
-            _site_of(define),
-        ) from None
-    result, forms = forms_of(result)
-    outputs = _outputs(result, name, _site_of(define))
-    for key, value in outputs.items():
-        tracer.check_visible(value, f"output {key!r}", _site_of(define))
-    graph = tracer.graph(outputs, forms)
-    try:
-        check(graph)
-    except BuildError as error:
-        raise fault(f"{name}: {error.message}", _site_of(define)) from None
-    return graph
-
-
 def _states(fields: Mapping[str, Any]) -> dict[str, State]:
     return {name: state_of(value) for name, value in fields.items()}
 
@@ -344,64 +312,3 @@ def _from_graph(data: dict[str, Any], name: str, modules: tuple[str, ...]) -> Pi
     made = Pipeline(define, name)
     made._graph = Graph.from_data(data)
     return made
-
-
-def _run(define: Define, sample: TracedSample) -> Mapping[str, Any]:
-    """Call a pipeline function, with `ctx` too if it takes two arguments."""
-    arguments: tuple[Any, ...] = (sample,)
-    if len(_required(define)) == 2:
-        arguments = (sample, Context(tracer_of(sample)))
-    result: Mapping[str, Any] = rewritten(define)(*arguments)
-    return result
-
-
-def _required(define: Define) -> list[str]:
-    """Return the names of the arguments that have no default."""
-    parameters = inspect.signature(define).parameters
-    return [name for name, found in parameters.items() if found.default is found.empty]
-
-
-def _outputs(result: object, name: str, site: Site) -> dict[str, TracedValue]:
-    if isinstance(result, Unusable):
-        result.refuse(site)
-    if not isinstance(result, Mapping):
-        raise fault(
-            f"{name}: a pipeline returns a dict of named outputs, such as "
-            f'{{"image": image}}, got {type(result).__name__}',
-            site,
-        )
-    if not 1 <= len(result) <= MAX_OUTPUTS:
-        raise fault(f"{name}: expected 1 to {MAX_OUTPUTS} outputs, got {len(result)}", site)
-    reserved = [column for column, _ in META]
-    for key, value in result.items():
-        if not isinstance(key, str) or not key:
-            raise fault(f"{name}: expected the names of outputs to be strings, got {key!r}", site)
-        if key in reserved:
-            raise fault(
-                f"{name}: the output name {key!r} is reserved for the batch's own column; choose "
-                f"another than {', '.join(reserved)}",
-                site,
-            )
-        if isinstance(value, Unusable):
-            value.refuse(site)
-        if isinstance(value, Mapping | tuple | list):
-            raise fault(
-                f"{name}: output {key!r}: expected a value, got {type(value).__name__}: outputs "
-                f"cannot be nested; give each value in it its own name, such as '{key}.left'"
-                "",
-                site,
-            )
-        if not isinstance(value, TracedValue):
-            raise fault(
-                f"{name}: output {key!r}: expected a value made from the sample's fields, got "
-                f"{type(value).__name__}",
-                site,
-            )
-    return dict(result)
-
-
-def _site_of(define: Callable[..., Any]) -> Site:
-    while isinstance(define, functools.partial):
-        define = define.func
-    code = getattr(inspect.unwrap(define), "__code__", None)
-    return Site(code.co_filename, code.co_firstlineno) if code else Site("", 0)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.op import same_size
+from stoker.ops.contract.forms import same_size
 from stoker.pipeline.compiled import support
 from stoker.pipeline.graph.statistics import ends_of_floats, max_of, mean_of, mean_of_floats, min_of
 

@@ -14,7 +14,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.ops.contract.op import EMPTY, Op, State, no_draw, same_size
+from stoker.ops.contract.forms import no_draw, same_size
+from stoker.ops.contract.op import EMPTY, Op
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import MOVERS
 from stoker.pipeline.compiled import adapters
 from stoker.pipeline.graph.sites import NOWHERE, Site

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.pipeline.compiled.calls import Call, draw_of, rescale_of
 from stoker.pipeline.compiled.instructions import CODES, FORMS, LINE, WIDTH
 from stoker.pipeline.planning.decision import Decision, source_of

@@ -29,7 +29,7 @@ from stoker.pipeline.engine.faults import call_error, sample_error
 from stoker.pipeline.engine.following import Follower
 from stoker.pipeline.engine.interface import Freeze, check_freeze
 from stoker.pipeline.engine.samples import Samples, check_samples
-from stoker.pipeline.plain.interpreter import check_arrays
+from stoker.pipeline.plain.arrays import check_arrays
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.tables import (
     aligned_arena,

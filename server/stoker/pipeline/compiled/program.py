@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stoker.ops.contract.op import State
 from stoker.ops.contract.rules import visible_word
+from stoker.ops.contract.states import State
 from stoker.pipeline.compiled import adapters
 from stoker.pipeline.compiled.calls import (
     fold_of,

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.pipeline.compiled.calls import Call
 from stoker.pipeline.compiled.emitter import Program
 from stoker.pipeline.compiled.instructions import CODES, FORMS

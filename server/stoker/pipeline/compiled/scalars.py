@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.pipeline.compiled import adapters
 from stoker.pipeline.compiled.calls import own
 from stoker.pipeline.compiled.emitter import Emitter, bits

@@ -17,9 +17,10 @@ from typing import Any, Final, NamedTuple
 from numba import float32, float64, int32, int64
 
 from stoker.jit import compiled
-from stoker.ops.contract.op import Op, ParameterError, State, StateError
+from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import batch_ops, folds, registered
 from stoker.ops.contract.rules import MASK_DTYPES
+from stoker.ops.contract.states import ParameterError, State, StateError
 from stoker.ops.kernels.means import blend_bytes, blend_floats, blend_halves
 from stoker.ops.kernels.paste import paste
 from stoker.ops.kernels.points import MOVERS

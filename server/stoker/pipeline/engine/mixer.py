@@ -19,7 +19,7 @@ import numpy as np
 
 from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.ops.bases.batch import GROUP, partner, tile_ids
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.means import Tools
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.planning.mixes import UNMIXED, Mix

@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.op import State
 from stoker.ops.contract.rules import FLOAT
+from stoker.ops.contract.states import State
 from stoker.ops.kernels.float_levels import NO_NUMBER, float_of, key_of, plain_floats, plain_keys
 from stoker.ops.kernels.lane_sums import EMPTY, add_lanes, plain_total, total
 from stoker.protocol.errors import BuildError

@@ -8,7 +8,7 @@ name.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from stoker.pipeline.graph.nodes import (
     EXPRESSIONS,
@@ -23,19 +23,42 @@ from stoker.pipeline.graph.nodes import (
     Context,
     Draw,
     Expr,
+    Form,
     If,
     Input,
     Node,
+    Unneeded,
 )
 from stoker.protocol.canonical import canonical_bytes
 from stoker.protocol.errors import BuildError
 from stoker.rng.streams import RESERVED_PREFIX
 
-if TYPE_CHECKING:
-    from stoker.pipeline.graph.graph import Graph
+
+class Unchecked(Protocol):
+    """The parts of a graph that are checked."""
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The outermost block."""
+        ...
+
+    @property
+    def outputs(self) -> tuple[tuple[str, int], ...]:
+        """Names and values."""
+        ...
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """Forms of outputs."""
+        ...
+
+    @property
+    def unneeded(self) -> tuple[Unneeded, ...]:
+        """Calls whose results nobody uses."""
+        ...
 
 
-def check(graph: Graph) -> None:
+def check(graph: Unchecked) -> None:
     """Check what types alone do not guarantee: scopes, sorts of values, bounds.
 
     Raises:

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from stoker.ops.contract.op import State
 from stoker.ops.contract.rules import visible_word
 from stoker.ops.custom.foreign import CallError
 from stoker.ops.kernels.points import MOVERS
@@ -21,6 +20,7 @@ from stoker.pipeline.engine.following import Follower
 from stoker.pipeline.engine.interface import Freeze, check_freeze
 from stoker.pipeline.graph import expressions
 from stoker.pipeline.graph.statistics import STATISTICS, statistic
+from stoker.pipeline.plain.arrays import as_python, check_arrays, fits, store
 from stoker.pipeline.plain.calls import call_plain, whole_sides
 from stoker.pipeline.planning.decision import Decision, made_for, source_of
 from stoker.pipeline.planning.plan import Plan
@@ -50,7 +50,6 @@ from stoker.pipeline.planning.tables import (
     plain_record,
     records_table,
 )
-from stoker.protocol.errors import UsageError
 from stoker.rng.row import Row
 from stoker.rng.streams import Key, frozen_key, make_key, stream_key
 
@@ -103,7 +102,7 @@ class Interpreter:
             if place in self._sized:
                 self._store_sized(self._sized[place], row, run.env[value], outputs)
             elif place - 1 not in self._sized:
-                _store(run.env[value], out)
+                store(run.env[value], out)
 
     def _store_sized(
         self, step: StoreSizedStep, row: Row, value: np.ndarray, outputs: Sequence[np.ndarray]
@@ -340,7 +339,7 @@ class PlainRun:
             case ExprStep() if step.op in STATISTICS:
                 self.env[step.dst] = statistic(step.op, self.env[step.args[0]])
             case ExprStep():
-                numbers = [_python(self.number(arg)) for arg in step.args]
+                numbers = [as_python(self.number(arg)) for arg in step.args]
                 self.env[step.dst] = expressions.evaluate(step.op, numbers, list(step.types))
             case RecordStep():
                 _, record = self.engine.parts(step.decision)
@@ -358,64 +357,3 @@ class PlainRun:
         src = np.atleast_1d(self.env[step.src])
         shape = (*src.shape, 1) if len(state.shape) > src.ndim else src.shape
         self.env[step.dst] = src.astype(dtype).reshape(shape)
-
-
-def _python(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _store(value: Any, out: np.ndarray) -> None:
-    flat = out.view(physical(out.dtype.name))
-    if np.shape(value)[1:] == out.shape[1:] and np.ndim(value) > 1:  # items: only the existing ones
-        flat[: len(value)] = value
-    else:
-        flat[...] = np.reshape(value, out.shape)
-
-
-def fits(shape: tuple[int, ...], state: State) -> bool:
-    """Whether a value of that shape fits the state; a scalar has shape (1,)."""
-    if not state.shape:
-        return shape == (1,)
-    return len(shape) == len(state.shape) and all(
-        least <= side <= bound
-        for side, least, bound in zip(shape, state.least, state.bound, strict=True)
-    )
-
-
-def check_arrays(
-    plan: Plan, inputs: Sequence[Any], outputs: Sequence[np.ndarray]
-) -> list[np.ndarray]:
-    """Return the inputs as contiguous arrays of their dtypes; a scalar becomes (1,).
-
-    Raises:
-        UsageError: inputs or outputs differ from the plan in number, dtype, rank or shape.
-    """
-    if len(inputs) != len(plan.fields) or len(outputs) != len(plan.outputs):
-        raise UsageError(
-            f"expected {len(plan.fields)} inputs ({', '.join(plan.fields)}) and "
-            f"{len(plan.outputs)} outputs, got {len(inputs)} and {len(outputs)}"
-        )
-    columns = [
-        _column(name, state, value)
-        for name, state, value in zip(plan.fields, plan.inputs, inputs, strict=True)
-    ]
-    for output, array in zip(plan.outputs, outputs, strict=True):
-        good = array.dtype == output.dtype and output.allows(array.shape)
-        if not good or not array.flags.carray:
-            raise UsageError(
-                f"output {output.name!r}: expected a writable, contiguous {output.dtype} array of "
-                f"shape {output.shape}, got {array.dtype} {array.shape}"
-            )
-    return columns
-
-
-def _column(name: str, state: State, value: Any) -> np.ndarray:
-    if not state.shape and not isinstance(value, np.ndarray | np.generic):
-        value = np.asarray(value, state.dtype)
-    array = np.asarray(value)
-    if array.dtype != state.dtype or array.ndim != len(state.shape):
-        raise UsageError(
-            f"input {name!r}: expected {state}, got {array.dtype} of shape {array.shape}"
-        )
-    array = np.require(array, None, ["C", "A"]).view(physical(state.dtype))
-    return array.reshape(1) if not state.shape else array

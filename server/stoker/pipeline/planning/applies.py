@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stoker.ops.bases.batch import BatchOp
-from stoker.ops.contract.op import IMAGE_KINDS, ITEM_KINDS, Op, State
+from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import make
 from stoker.ops.contract.relative import keep_record
+from stoker.ops.contract.states import IMAGE_KINDS, ITEM_KINDS, State
 from stoker.ops.custom.purity import check_purity
 from stoker.pipeline.graph.nodes import (
     Apply,
@@ -20,6 +21,7 @@ from stoker.pipeline.planning.carrying import refusal
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.declared import check_class, declared, declared_items
 from stoker.pipeline.planning.mixes import Mixes
+from stoker.pipeline.planning.scales import scaled
 from stoker.pipeline.planning.size_tokens import SizeTokens
 from stoker.pipeline.planning.steps import (
     ApplyStep,
@@ -98,6 +100,7 @@ class Applies:
     def apply(self, node: Apply, value: int, steps: list[Step]) -> None:
         """Bind the application of a decision to one value, or of a fold to several."""
         decision = self.draws[node.draw]
+        self.bound.made_by[value] = decision.op.name
         op, states = decision.op, tuple(self.bound.states[src] for src in node.to)
         if node.relative and (op.folds or isinstance(op, BatchOp)):
             self.bound.fail(
@@ -142,7 +145,7 @@ class Applies:
     def _mix(self, op: BatchOp, decision: Decision, src: int, value: int) -> None:
         state = self.bound.states[src]
         self.bound.states[value] = self.bound.within(
-            value, f"{op.name} on {state}", lambda: op.mixed(state)
+            value, f"{op.name} on {state}", lambda: scaled(op, state, op.mixed(state))
         )
         self.mixing.add(decision, src, value, state)
 
@@ -190,6 +193,7 @@ class Applies:
                 op=op.name,
             )
         state, scratch = self.bound.within(value, f"{op.name} on {on}", lambda: declared(op, given))
+        state = self.bound.within(value, op.name, lambda: scaled(op, given[0], state))
         if any(side is None for side in state.shape[2:]):
             self.bound.fail(
                 value,
@@ -223,6 +227,30 @@ class Applies:
         self.bound.decisions.append(made)
         steps.append(RescaleStep(made, self.bound.check("ratio", what, value)))
         return made
+
+    def convert_by(self, op: Op, src: int, state: State, by: int, steps: list[Step]) -> int:
+        """Append an op without draws that no line of the user calls; return its result.
+
+        Args:
+            op: the op.
+            src: an image, or an array that is one.
+            state: of the result.
+            by: the value on whose behalf.
+            steps: where to append it.
+        """
+        site, dst, given = self.bound.graph.site(by), self.bound.new_value(), self.bound.states[src]
+        decision = Decision(len(self.bound.decisions), op, None, None, site)
+        self.bound.decisions.append(decision)
+        self.bound.states[dst] = state
+        self.sizes.of[dst] = self.sizes.out_size(decision, src)
+        check = None
+        if not state.is_fixed:
+            check = self.bound.check("out_size", f"{op.name} on {given}", by)
+        need = op.declare((given,))[1] if given.kind in op.kernels else 0
+        kind = given.kind if given.kind in op.kernels else "image"
+        steps.append(DrawStep(decision))
+        steps.append(ApplyStep(decision, kind, src, dst, need, check, site, given.dtype))
+        return dst
 
     def in_memory(self, value: int, steps: list[Step]) -> int:
         """Return a value that kernels can take: for a value in a register, a copy in memory."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stoker.ops.contract.op import same_size
+from stoker.ops.contract.forms import same_size
 from stoker.pipeline.planning.bound import Bound
 from stoker.pipeline.planning.checks import Location
 from stoker.pipeline.planning.steps import (

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from stoker.ops.contract.op import IMAGE_KINDS, State
+from stoker.ops.contract.states import IMAGE_KINDS, State
 from stoker.pipeline.graph import expressions
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import (
@@ -51,7 +51,7 @@ def bind_graph(graph: Graph, states: Mapping[str, State]) -> Bound:
     """Bind a graph in normal form to field states.
 
     Raises:
-        BuildError: see `stoker.pipeline.planning.plan.bind`.
+        BuildError: see `stoker.pipeline.planning.planner.bind`.
     """
     return _Binder(Bound(graph, states)).bind()
 
@@ -64,14 +64,14 @@ class _Binder:
         self.sizes = SizeTokens(bound)
         self.mixing = Mixes()
         self.applies = Applies(bound, self.sizes, self.mixing)
-        self.branches = Branches(bound, self.sizes, self.mixing, self.applies.convert)
+        self.branches = Branches(bound, self.sizes, self.mixing, self.applies)
         self.delivery = OutputBinder(bound, self.mixing)
 
     def bind(self) -> Bound:
         """Walk the graph.
 
         Raises:
-            BuildError: see `stoker.pipeline.planning.plan.bind`.
+            BuildError: see `stoker.pipeline.planning.planner.bind`.
         """
         steps: list[Step] = []
         delivered: list[int] = []

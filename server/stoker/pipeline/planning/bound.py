@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NoReturn, TypeVar
 
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import number_nodes
 from stoker.pipeline.planning.checks import Check
@@ -33,6 +33,7 @@ class Bound:
         fields: field name -> value number.
         states: value number -> state.
         decisions, checks, outputs, stores, steps, mixes: see `Plan`.
+        made_by: value number -> name of the op that made it.
         registers: values that are scalars in registers: constants, expressions, joins of scalars.
     """
 
@@ -48,6 +49,7 @@ class Bound:
         self.steps: tuple[Step, ...] = ()
         self.mixes: tuple[Mix, ...] = ()
         self.registers: set[int] = set()
+        self.made_by: dict[int, str] = {}
         self.next = number_nodes(graph.nodes, 0)[1]
 
     def new_value(self) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import NORMALIZED, State
+from stoker.pipeline.planning.applies import Applies
 from stoker.pipeline.planning.bound import Bound
 from stoker.pipeline.planning.joining import join_states, listed_values
 from stoker.pipeline.planning.mixes import Mixes
+from stoker.pipeline.planning.scales import Form, common_form, conversions
 from stoker.pipeline.planning.size_tokens import SizeTokens
 from stoker.pipeline.planning.steps import (
     Join,
@@ -19,13 +21,11 @@ from stoker.protocol.errors import BuildError
 class Branches:
     """Binds the joins of `if`s."""
 
-    def __init__(
-        self, bound: Bound, sizes: SizeTokens, mixing: Mixes, convert: Callable[..., int]
-    ) -> None:
+    def __init__(self, bound: Bound, sizes: SizeTokens, mixing: Mixes, applies: Applies) -> None:
         self.bound = bound
         self.sizes = sizes
         self.mixing = mixing
-        self.convert = convert
+        self.applies = applies
         self.listed = listed_values(bound.graph)
 
     def join_mixed(self, value: int, pair: tuple[int, int]) -> None:
@@ -44,7 +44,11 @@ class Branches:
         """Join the two values of `pair` as `value`; conversions go into the blocks, `inner`."""
         left, right = (self.bound.states[side] for side in pair)
         try:
-            state = join_states(left, right, listed=value in self.listed)
+            form = common_form(left, right)
+            if form is not None:
+                pair = self._converted(value, pair, form, inner)
+            states = (_in_form(self.bound.states[side], form) for side in pair)
+            state = join_states(*states, listed=value in self.listed)
         except BuildError as error:
             self.bound.fail(
                 value,
@@ -59,18 +63,45 @@ class Branches:
         sides = [
             side
             if self._fits(side, state)
-            else self.convert(side, state, inner[index], register=not state.shape)
+            else self.applies.convert(side, state, inner[index], register=not state.shape)
             for index, side in enumerate(pair)
         ]
         return Join(value, sides[0], sides[1])
 
+    def _converted(
+        self, value: int, pair: tuple[int, int], form: Form, inner: list[list[Step]]
+    ) -> tuple[int, int]:
+        """Give two values one form, by ops at the end of the blocks."""
+        made = []
+        for side, steps in zip(pair, inner, strict=True):
+            last = side
+            for op, state in conversions(self.bound.states[side], form):
+                last = self.applies.convert_by(op, last, state, value, steps)
+            made.append(last)
+        return made[0], made[1]
+
     def _sides(self, left: State, right: State, pair: tuple[int, int]) -> str:
-        """Name two values and where they come from."""
-        sites = [self.bound.graph.site(side) for side in pair]
-        return f"{left} from {sites[0]} and {right} from {sites[1]}"
+        """Name two values, what made them, and where."""
+        return f"{left} from {self._maker(pair[0])} and {right} from {self._maker(pair[1])}"
+
+    def _maker(self, value: int) -> str:
+        """Name what made a value: an op, a field or an `if`, with its line."""
+        site = self.bound.graph.site(value)
+        fields = [name for name, number in self.bound.fields.items() if number == value]
+        if fields:
+            return f"field {fields[0]!r} at {site}"
+        return f"{self.bound.made_by.get(value, 'the value')} at {site}"
 
     def _fits(self, value: int, state: State) -> bool:
         own = self.bound.states[value]
         if not state.shape:
             return value in self.bound.registers and own.dtype == state.dtype
         return own.dtype == state.dtype and len(own.shape) == len(state.shape)
+
+
+def _in_form(state: State, form: Form | None) -> State:
+    """Return the state of a converted value as one side of a join."""
+    if form is None:
+        return state
+    scale = "" if form.kind == "image" and form.scale != NORMALIZED else form.scale
+    return replace(state, kind=form.kind, scale=scale, planar=form.planar)

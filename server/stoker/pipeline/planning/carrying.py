@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.pipeline.planning.decision import Decision, made_for, source_of
 from stoker.pipeline.planning.declared import params_of
 

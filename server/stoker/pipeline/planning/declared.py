@@ -13,7 +13,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.ops.contract.op import FoldKernel, ItemsKernel, Kernel, Op, State
+from stoker.ops.contract.forms import FoldKernel, ItemsKernel, Kernel
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.states import State
 from stoker.protocol.errors import BuildError, StokerError
 from stoker.protocol.items import DTYPES
 

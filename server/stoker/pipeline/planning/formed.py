@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stoker.ops.contract.op import IMAGE_KINDS, State
+from stoker.ops.contract.states import IMAGE_KINDS, State
 from stoker.pipeline.graph.nodes import Form
 from stoker.protocol.errors import BuildError
 from stoker.protocol.layout import Output

@@ -1,17 +1,20 @@
 """Joins: the state of a value that comes from one of two blocks.
 
-dtypes are promoted as NumPy promotes them (uint8 with float32 gives float32, values unchanged),
-scalars to bool, int64 or float64. An image or array (H, W) joins (H, W, 1). Images and masks of
-different heights and widths join to a size that differs from sample to sample. All other
-differences are refused, except for a value that nothing reads and that is delivered as a list: its
-rows may differ in any side, so gray images may join RGB images there.
+Images are brought to one scale first (`planning.scales`). dtypes are promoted as NumPy promotes
+them (uint8 with float32 gives float32, values unchanged), scalars to bool, int64 or float64. An
+image or array (H, W) joins (H, W, 1). Images and masks of different heights and widths join to a
+size that differs from sample to sample. All other differences are refused, except for a value that
+nothing reads and that is delivered as a list: its rows may differ in any side, so gray images may
+join RGB images there.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from stoker.ops.contract.op import IMAGE_KINDS, State
+from stoker.ops.contract.states import IMAGE_KINDS, State
 from stoker.pipeline.graph.expressions import widened
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import If, Node
@@ -71,7 +74,8 @@ def join_states(left: State, right: State, *, listed: bool = False) -> State:
     bound = tuple(max(a, b) for a, b in zip(left.bound, right.bound, strict=True))
     shape = tuple(a if a == b else None for a, b in zip(left.shape, right.shape, strict=True))
     of = left.of if left.of == right.of else ""
-    return State(left.kind, _promoted(left.dtype, right.dtype), shape, bound, left.items, of)
+    dtype = _promoted(left.dtype, right.dtype)
+    return replace(left, dtype=dtype, shape=shape, bound=bound, of=of)
 
 
 def _with_channel(state: State, other: State, listed: bool) -> State:
@@ -79,7 +83,7 @@ def _with_channel(state: State, other: State, listed: bool) -> State:
     one = state.kind in ("image", "array") and other.shape[2:] == (1,)
     if len(state.shape) != 2 or not (gray or one):
         return state
-    return State(state.kind, state.dtype, (*state.shape, 1), (*state.bound, 1))
+    return replace(state, shape=(*state.shape, 1), bound=(*state.bound, 1))
 
 
 def _promoted(left: str, right: str) -> str:

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from stoker.ops.bases.batch import BatchOp, picture_size
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.pipeline.planning.decision import Decision
 from stoker.protocol.errors import BuildError
 from stoker.protocol.layout import Output

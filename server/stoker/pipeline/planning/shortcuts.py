@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from stoker.ops.contract.op import IMAGE_KINDS, State
 from stoker.ops.contract.registry import lookup, make
+from stoker.ops.contract.states import IMAGE_KINDS, State
 from stoker.ops.geometry.center_crop import CenterCrop
 from stoker.ops.geometry.resize_center_crop import RESIZES, ResizeCenterCrop
 from stoker.pipeline.graph.graph import Graph

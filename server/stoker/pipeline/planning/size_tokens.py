@@ -11,7 +11,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from stoker.ops.contract.op import IMAGE_KINDS, same_size
+from stoker.ops.contract.forms import same_size
+from stoker.ops.contract.states import IMAGE_KINDS
 from stoker.pipeline.planning.bound import Bound
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.steps import SameSizeStep, Step

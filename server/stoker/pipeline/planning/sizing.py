@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from stoker.ops.contract.op import same_size
+from stoker.ops.contract.forms import same_size
 from stoker.pipeline.graph.statistics import STATISTICS
 from stoker.pipeline.planning.steps import (
     ApplyStep,

@@ -11,8 +11,8 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from stoker.ops.contract.op import State
 from stoker.ops.contract.records import machine_record
+from stoker.ops.contract.states import State
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.declared import params_of
 from stoker.rng.streams import stream_key

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stoker.ops.bases.batch import BatchOp
-from stoker.ops.contract.op import ITEM_KINDS, State, StateError
 from stoker.ops.contract.registry import lookup, make
+from stoker.ops.contract.states import ITEM_KINDS, State, StateError
 from stoker.pipeline.graph.nodes import Unneeded
 from stoker.pipeline.planning.declared import declared, declared_items
 from stoker.protocol.errors import StokerError

@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import ParameterError, Value
+from stoker.ops.contract.op import Value
+from stoker.ops.contract.states import ParameterError
 from stoker.ops.values.choices import OneOf
 from stoker.pipeline.authoring.choices import among, given, tracer_for
 from stoker.pipeline.policies.magnitudes import NAMES, Look, Move, Values, fixed, sometimes, wide

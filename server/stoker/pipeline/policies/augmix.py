@@ -18,7 +18,8 @@ from typing import Any
 
 from stoker.ops.bases.mixing import MOST
 from stoker.ops.contract import checks
-from stoker.ops.contract.op import ParameterError, Value
+from stoker.ops.contract.op import Value
+from stoker.ops.contract.states import ParameterError
 from stoker.ops.mixes.augmix_transform import AugmixTransform
 from stoker.ops.mixes.random_blend import RandomBlend
 from stoker.ops.values.choices import Integer

@@ -8,14 +8,12 @@ pixels) raises a `BuildError` that names the user's line and the remedy.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from stoker.ops.contract.op import Value
 from stoker.pipeline.graph.sites import Site, user_site
+from stoker.pipeline.tracing.operators import Operators, Recorder
 from stoker.protocol.errors import BuildError
-
-if TYPE_CHECKING:
-    from stoker.pipeline.tracing.trace import Tracer
 
 
 def fault(message: str, site: Site | None = None, **details: str | int) -> BuildError:
@@ -35,15 +33,14 @@ class Unusable(Value):
         raise fault("a value that cannot be used", site)
 
 
-class TracedValue(Value):
+class TracedValue(Operators):
     """A value of the sample that is not known yet; ops, arithmetic and comparisons accept it."""
 
-    tracer: Tracer
-    __hash__ = Value.__hash__
+    __hash__ = Operators.__hash__
     __array_priority__ = 1000.0
     """Makes NumPy scalars on the left of an operator defer to this value."""
 
-    def __init__(self, tracer: Tracer, number: int, what: str) -> None:
+    def __init__(self, tracer: Recorder, number: int, what: str) -> None:
         self.tracer = tracer
         self.number = number
         self.what = what
@@ -53,33 +50,33 @@ class TracedValue(Value):
         return f"<{self.what}, decided for each sample>"
 
     @property
-    def height(self) -> TracedValue:
+    def height(self) -> Any:
         """Height of an image or mask in pixels, of each sample."""
         return self.tracer.expr("height", self)
 
     @property
-    def width(self) -> TracedValue:
+    def width(self) -> Any:
         """Width of an image or mask in pixels, of each sample."""
         return self.tracer.expr("width", self)
 
     @property
-    def count(self) -> TracedValue:
+    def count(self) -> Any:
         """Number of boxes or keypoints of each sample."""
         return self.tracer.expr("count", self)
 
-    def mean(self, *given: object, **named: object) -> TracedValue:
+    def mean(self, *given: object, **named: object) -> Any:
         """Mean level of an image or mask, over all pixels and channels; a float64."""
         return self._statistic("mean", given, named)
 
-    def max(self, *given: object, **named: object) -> TracedValue:
+    def max(self, *given: object, **named: object) -> Any:
         """Maximum level of an image or mask; an int64."""
         return self._statistic("max", given, named)
 
-    def min(self, *given: object, **named: object) -> TracedValue:
+    def min(self, *given: object, **named: object) -> Any:
         """Minimum level of an image or mask; an int64."""
         return self._statistic("min", given, named)
 
-    def _statistic(self, name: str, given: object, named: object) -> TracedValue:
+    def _statistic(self, name: str, given: object, named: object) -> Any:
         """Called by NumPy's function of that name, with arguments that are not supported."""
         if given or named:
             raise fault(
@@ -130,78 +127,6 @@ class TracedValue(Value):
             "(docs/pipelines.md) that does it for each sample"
         )
 
-    def __eq__(self, other: object) -> TracedValue:  # type: ignore[override]
-        return self.tracer.expr("eq", self, other)
-
-    def __ne__(self, other: object) -> TracedValue:  # type: ignore[override]
-        return self.tracer.expr("ne", self, other)
-
-    def __lt__(self, other: object) -> TracedValue:
-        return self.tracer.expr("lt", self, other)
-
-    def __le__(self, other: object) -> TracedValue:
-        return self.tracer.expr("le", self, other)
-
-    def __gt__(self, other: object) -> TracedValue:
-        return self.tracer.expr("gt", self, other)
-
-    def __ge__(self, other: object) -> TracedValue:
-        return self.tracer.expr("ge", self, other)
-
-    def __add__(self, other: object) -> TracedValue:
-        return self.tracer.expr("add", self, other)
-
-    def __radd__(self, other: object) -> TracedValue:
-        return self.tracer.expr("add", other, self)
-
-    def __sub__(self, other: object) -> TracedValue:
-        return self.tracer.expr("sub", self, other)
-
-    def __rsub__(self, other: object) -> TracedValue:
-        return self.tracer.expr("sub", other, self)
-
-    def __mul__(self, other: object) -> TracedValue:
-        return self.tracer.expr("mul", self, other)
-
-    def __rmul__(self, other: object) -> TracedValue:
-        return self.tracer.expr("mul", other, self)
-
-    def __truediv__(self, other: object) -> TracedValue:
-        return self.tracer.expr("div", self, other)
-
-    def __rtruediv__(self, other: object) -> TracedValue:
-        return self.tracer.expr("div", other, self)
-
-    def __floordiv__(self, other: object) -> TracedValue:
-        return self.tracer.expr("floordiv", self, other)
-
-    def __rfloordiv__(self, other: object) -> TracedValue:
-        return self.tracer.expr("floordiv", other, self)
-
-    def __mod__(self, other: object) -> TracedValue:
-        return self.tracer.expr("mod", self, other)
-
-    def __rmod__(self, other: object) -> TracedValue:
-        return self.tracer.expr("mod", other, self)
-
-    def __neg__(self) -> TracedValue:
-        return self.tracer.expr("neg", self)
-
-    def __and__(self, other: object) -> TracedValue:
-        return self.tracer.expr("and", self, other)
-
-    def __rand__(self, other: object) -> TracedValue:
-        return self.tracer.expr("and", other, self)
-
-    def __or__(self, other: object) -> TracedValue:
-        return self.tracer.expr("or", self, other)
-
-    def __ror__(self, other: object) -> TracedValue:
-        return self.tracer.expr("or", other, self)
-
-    def __invert__(self) -> TracedValue:
-        return self.tracer.expr("not", self)
-
 
 class TracedSample:
     """The argument of a pipeline function: `sample.field` and `sample["field"]` are its fields.
@@ -209,15 +134,15 @@ class TracedSample:
     `sample["stoker.epoch"]` and `sample["stoker.view"]` are facts about the row.
     """
 
-    def __init__(self, tracer: Tracer) -> None:
+    def __init__(self, tracer: Recorder) -> None:
         self._tracer = tracer
 
-    def __getitem__(self, name: str) -> TracedValue:
+    def __getitem__(self, name: str) -> Any:
         if not isinstance(name, str) or not name:
             raise fault(f"expected the name of a field as a string, got {name!r}")
         return self._tracer.input(name)
 
-    def __getattr__(self, name: str) -> TracedValue:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         return self[name]
@@ -229,6 +154,6 @@ class TracedSample:
         )
 
 
-def tracer_of(sample: TracedSample) -> Tracer:
+def tracer_of(sample: TracedSample) -> Recorder:
     """Return the pipeline under construction; not a member, as a field may have any name."""
     return sample._tracer

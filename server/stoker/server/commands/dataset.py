@@ -6,36 +6,35 @@ bad is no fault of the call: it is reported in full, and the exit status is 1.
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Table
 from rich.text import Text
 
 from stoker.dataset import open_dataset
 from stoker.dataset.format.convert import Conversion
 from stoker.dataset.packing.in_place import index_folder, make_index
-from stoker.dataset.packing.pack import APPLY, Options, PackReport
+from stoker.dataset.packing.pack import APPLY, Options
 from stoker.dataset.packing.pack import Progress as PackProgress
 from stoker.dataset.packing.pack import pack as pack_dataset
 from stoker.dataset.reading.describe import describe
 from stoker.dataset.sources.common.classes import read_classes
 from stoker.dataset.sources.kinds import AUTO, KINDS
-from stoker.dataset.verify import MAX_BAD, VerifyReport
+from stoker.dataset.verify import MAX_BAD
 from stoker.dataset.verify import verify as verify_dataset
 from stoker.protocol.errors import UsageError
+from stoker.server.commands.dataset_tables import (
+    field_table,
+    number_of,
+    print_notes,
+    print_packed,
+    print_verified,
+    progress_bar,
+    sample_table,
+    size_text,
+)
 
 ALL_BAD = 2**48
 
@@ -122,7 +121,7 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
         orientation=orientation,
         bands=bands,
     )
-    with _bar("packing") as bar:
+    with progress_bar("packing") as bar:
         task = bar.add_task("packing", total=None)
 
         def show(state: PackProgress) -> None:
@@ -131,7 +130,7 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
             )
 
         report = pack_dataset(source, dest, options, show)
-    _print_packed(dest, report)
+    print_packed(dest, report)
 
 
 def index(
@@ -155,14 +154,14 @@ def index(
         skip_bad=skip_bad,
         fields=dict(_assignment(text) for text in field or []),
     )
-    with _bar("indexing") as bar:
+    with progress_bar("indexing") as bar:
         task = bar.add_task("indexing", total=None)
 
         def show(state: PackProgress) -> None:
             bar.update(task, completed=state.rows, total=state.rows_total)
 
         report = make_index(source, options, show)
-    _print_packed(index_folder(source), report, "indexed")
+    print_packed(index_folder(source), report, "indexed")
 
 
 def verify(
@@ -177,7 +176,7 @@ def verify(
     ] = None,
 ) -> None:
     """Decode every sample of a dataset and compare every hash; exit status 1 if anything is bad."""
-    with _bar("verifying") as bar:
+    with progress_bar("verifying") as bar:
         task = bar.add_task("verifying", total=None)
 
         def show(done: int, total: int) -> None:
@@ -192,7 +191,7 @@ def verify(
     if as_json:
         typer.echo(json.dumps({"holds": report.holds, **msgspec.to_builtins(report)}))
     else:
-        _print_verified(dataset, report)
+        print_verified(dataset, report)
     if not report.holds:
         raise typer.Exit(1)
 
@@ -211,14 +210,14 @@ def ls(
     console = Console()
     console.print(
         Text(
-            f"{data['path']}: {data['rows']} samples in {_count(data['files'], 'file')}, "
-            f"{_size(data['size_bytes'])}, {data['fingerprint']}"
+            f"{data['path']}: {data['rows']} samples in {number_of(data['files'], 'file')}, "
+            f"{size_text(data['size_bytes'])}, {data['fingerprint']}"
         )
     )
-    console.print(_field_table(data["fields"]))
-    _print_notes(console, data["notes"], data["skipped"], data["skipped_examples"])
+    console.print(field_table(data["fields"]))
+    print_notes(console, data["notes"], data["skipped"], data["skipped_examples"])
     if data["samples"]:
-        console.print(_sample_table(data["samples"]))
+        console.print(sample_table(data["samples"]))
 
 
 def _assignment(text: str) -> tuple[str, str]:
@@ -226,178 +225,3 @@ def _assignment(text: str) -> tuple[str, str]:
     if not found or not name or not value:
         raise UsageError(f"--field: expected NAME=KIND, such as masks=mask, got {text!r}")
     return name, value
-
-
-def _bar(what: str) -> Progress:
-    console = Console(stderr=True)
-    return Progress(
-        TextColumn(what),
-        BarColumn(),
-        MofNCompleteColumn(),
-        _RateColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-
-
-class _RateColumn(ProgressColumn):
-    """Samples per second and, where bytes are told, bytes per second, since the start."""
-
-    def render(self, task: Task) -> Text:
-        """Return the rates, or nothing before the first sample."""
-        elapsed = task.elapsed or 0.0
-        if elapsed <= 0 or not task.completed:
-            return Text("")
-        rate = f"{task.completed / elapsed:.0f}/s"
-        if size_bytes := task.fields.get("size_bytes"):
-            rate += f" {_size(size_bytes / elapsed)}/s"
-        return Text(rate)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _size(size_bytes: float) -> str:
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if size_bytes < 1024:
-            return f"{size_bytes:.0f} {unit}" if unit == "bytes" else f"{size_bytes:.1f} {unit}"
-        size_bytes /= 1024
-    return f"{size_bytes:.1f} TiB"
-
-
-def _print_packed(dest: str | Path, report: PackReport, done: str = "packed") -> None:
-    manifest, console = report.manifest, Console()
-    size_bytes = sum(file.size_bytes for file in manifest.files)
-    console.print(
-        Text(
-            f"{done} {manifest.rows} samples ({report.kind}) into {dest}: "
-            f"{_count(len(manifest.files), 'file')}, {_size(size_bytes)}, {report.seconds:.1f} s"
-        )
-    )
-    if report.resumed_rows:
-        console.print(Text(f"{report.resumed_rows} of them were kept from an earlier run"))
-    console.print(Text(manifest.fingerprint))
-    with open_dataset(dest) as opened:
-        data = describe(opened, 0)
-    console.print(_field_table(data["fields"]))
-    for what, count in sorted(report.ignored.items()):
-        console.print(Text(f"ignored: {count} {what}"))
-    _print_notes(console, data["notes"], data["skipped"], data["skipped_examples"])
-
-
-def _print_verified(dataset: str, report: VerifyReport) -> None:
-    console = Console()
-    if report.holds:
-        console.print(Text(f"{dataset}: {report.rows} samples, all good, {report.fingerprint}"))
-        return
-    console.print(Text(f"{dataset}: {report.bad} of {report.rows} samples are bad"))
-    for name in report.bad_files:
-        console.print(Text(f"  {name}: its content no longer has the hash in the manifest"))
-    if not report.fingerprint_holds:
-        console.print(Text(f"  the content no longer has the fingerprint {report.fingerprint}"))
-    if report.bad_rows:
-        table = Table("id", "field", "source", "reason")
-        for row in report.bad_rows:
-            table.add_row(*map(Text, (str(row.id), row.field, row.source, row.reason)))
-        console.print(table)
-
-
-def _field_table(fields: list[dict[str, Any]]) -> Table:
-    table = Table("field", "kind", "encoding", "value", "stored", "height x width", "more")
-    for field in fields:
-        seen = field["statistics"] or {}
-        table.add_row(
-            *map(
-                Text,
-                (
-                    field["name"],
-                    field["kind"],
-                    field["encoding"],
-                    f"{field['dtype']} {_shape(field['shape'])}",
-                    _size(seen.get("data_bytes", 0)),
-                    _sides(seen),
-                    _more(field, seen),
-                ),
-            )
-        )
-    return table
-
-
-def _shape(shape: list[int | None]) -> str:
-    return "(" + ", ".join("?" if side is None else str(side) for side in shape) + ")"
-
-
-def _sides(seen: dict[str, Any]) -> str:
-    sides = [seen.get("height"), seen.get("width")]
-    return " x ".join(_side(*side) for side in sides if side is not None)
-
-
-def _side(low: int, high: int, mean: float) -> str:
-    return f"{low}" if low == high else f"{low}-{high} (mean {mean:.0f})"
-
-
-def _more(field: dict[str, Any], seen: dict[str, Any]) -> str:
-    parts = []
-    if field.get("keeps_orientation"):
-        parts.append("EXIF orientation kept")
-    if seen.get("turned"):
-        parts.append(f"{seen['turned']} turned by EXIF")
-    if seen.get("gridded"):
-        rows = f", {seen['by_rows']} of them by rows alone" if seen.get("by_rows") else ""
-        parts.append(f"{seen['gridded']} JPEGs with a grid for crops{rows}{_change(seen)}")
-    if "items" in field:
-        fields = [
-            f"{name} {dtype}" + (f"[{width}]" if width > 1 else "")
-            for name, dtype, width in field["items"]["fields"]
-        ]
-        parts.append(f"up to {field['bound'][0]}, each {', '.join(fields)}")
-    if field["classes"]:
-        counts = seen.get("per_class")
-        shown = field["classes"] if counts is None else _counted(field["classes"], counts)
-        rest = f", ... ({len(shown)} classes)" if len(shown) > 10 else ""
-        parts.append(", ".join(shown[:10]) + rest)
-    return "; ".join(parts)
-
-
-def _change(seen: dict[str, Any]) -> str:
-    """Say how the grid changed the size of JPEGs; datasets of before do not know."""
-    came = seen.get("came_bytes", 0)
-    if not came:
-        return ""
-    change = seen["gridded_bytes"] / came - 1
-    how = "larger" if change > 0 else "smaller"
-    return f", {_size(came)} before, {abs(change):.1%} {how} now"
-
-
-def _counted(names: list[str], counts: list[int]) -> list[str]:
-    return [f"{name}: {count}" for name, count in zip(names, counts, strict=False)]
-
-
-def _print_notes(
-    console: Console, notes: list[dict[str, Any]], skipped: int, examples: list[list[str]]
-) -> None:
-    for note in notes:
-        console.print(
-            Text(
-                f"note: {note['what']}: {_count(note['count'], 'file')}, "
-                f"such as {note['examples'][0]}"
-            )
-        )
-    if skipped:
-        console.print(Text(f"left out as bad: {skipped} samples"))
-        for path, reason in examples:
-            console.print(Text(f"  {path}: {reason}"))
-
-
-def _sample_table(samples: list[dict[str, Any]]) -> Table:
-    names = list(samples[0]["fields"])
-    table = Table("id", "source", *names)
-    for sample in samples:
-        values = (str(sample["fields"][name]) for name in names)
-        table.add_row(*map(Text, (str(sample["id"]), sample["source"] or "", *values)))
-    return table

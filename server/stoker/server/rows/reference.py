@@ -19,7 +19,7 @@ from stoker.order.stream import PlainOrder, StreamOrder
 from stoker.pipeline.engine.drawing import row_bytes
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.plan import bind
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol import forms
 from stoker.protocol.drawn import params_output
 from stoker.protocol.exclude import Excluded

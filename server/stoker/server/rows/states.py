@@ -3,10 +3,11 @@
 from msgspec import UNSET
 
 from stoker.dataset import Dataset, Field
-from stoker.ops.contract.op import State
+from stoker.ops.contract.states import State
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.planning.bucketed import Size
-from stoker.pipeline.planning.plan import Plan, bind
+from stoker.pipeline.planning.plan import Plan
+from stoker.pipeline.planning.planner import bind
 
 
 def field_states(dataset: Dataset) -> dict[str, State]:

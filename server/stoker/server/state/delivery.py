@@ -19,10 +19,9 @@ from operator import attrgetter
 from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.errors import ProtocolError, ResourceError, StokerError, UsageError
 from stoker.protocol.messages import Credit, Error, Ready, Release, Seek
-from stoker.server.state.batches import BatchState, Range
 from stoker.server.state.budget import Budget
 from stoker.server.state.context import Context, Fault, error_record
-from stoker.server.state.groups import Group, Run
+from stoker.server.state.groups import BatchState, Group, Range, Run
 from stoker.server.state.instructions import ForgetStream, FreeSlab
 from stoker.server.state.slots import SlotState
 from stoker.server.state.streams import Stream, Streams

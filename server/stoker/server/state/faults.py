@@ -22,12 +22,12 @@ from stoker.order.stream import PlainOrder
 from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.errors import Detail, ResourceError, StreamStoppedError
 from stoker.protocol.exclude import Excluded
-from stoker.server.state.batches import BatchState, Claim, Range
 from stoker.server.state.builds import Builds
+from stoker.server.state.claims import Claim
 from stoker.server.state.context import Context
 from stoker.server.state.delivery import Deliveries
 from stoker.server.state.events import ChunkFailed, WorkerDown
-from stoker.server.state.groups import Group
+from stoker.server.state.groups import BatchState, Group, Range
 from stoker.server.state.instructions import Quarantine
 from stoker.server.state.scheduler import Scheduler
 from stoker.server.state.workers import Pool, WorkerState

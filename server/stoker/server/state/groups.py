@@ -3,15 +3,25 @@
 The members of a group are its sessions; this version makes groups of one member. A run is the
 delivery that starts with one SEEK; `delivery` drives it. For the workers a group is a stream: its
 number identifies rows, layout and slab.
+
+A `BatchState` is a batch that is being computed: its unclaimed rows, and the number of rows not yet
+written. Rows are those of the global batch. `ranges` holds the unclaimed rows in the order in which
+they will be claimed, rows that were lost with a worker first. A `whole` range is claimed alone and
+in one piece: it is under suspicion, and a second death must show which row caused it.
+
+Invariant: missing == unclaimed + (rows of claims that have not ended), until the batch is void or
+has failed.
 """
 
 from collections import deque
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from stoker.protocol.errors import StokerError
-from stoker.server.state.batches import BatchState
+from stoker.protocol.errors import StokerError, UsageError
+from stoker.protocol.layout import Placed, batch_layout, told_shapes
+from stoker.protocol.messages import Error
 from stoker.server.state.course import Course
-from stoker.server.state.slots import SlotPool
+from stoker.server.state.slots import Slot, SlotPool
 from stoker.server.state.streams import Stream
 from stoker.server.work.records import OpenStream
 
@@ -119,3 +129,128 @@ class Group:
         return tuple(
             sorted(from_cursor.union(n for n, since in met.items() if since <= (epoch, step)))
         )
+
+
+Shapes = tuple[tuple[int, ...], ...]
+"""The shape of a row in one batch, for each output whose shape READY carries."""
+
+
+class Range(NamedTuple):
+    """Rows [lo, hi) that are unclaimed; a whole one is never cut."""
+
+    lo: int
+    hi: int
+    whole: bool = False
+
+
+class BatchState:
+    """One step of a run, being filled or waiting for its turn.
+
+    Attributes:
+        group: the group that the batch is for.
+        cut: which rows of the global batch it has, and their layout in the slot.
+        serial: its number in the run; batches are claimed and delivered in this order.
+        unclaimed: number of rows in `ranges`.
+        missing: number of rows that no claim has delivered.
+        void: whether the batch is no longer wanted.
+        failure: the error that it ends with; `failed_lo` is the first row of the failed claim.
+        crashed: samples that are replaced in it because they crashed workers, ascending.
+        outputs: the places of its outputs, for READY; None until a claim is done.
+    """
+
+    __slots__ = (
+        "_shapes", "crashed", "cut", "epoch", "failed_lo", "failure", "group", "missing", "outputs",
+        "ranges", "serial", "slot", "step", "unclaimed", "void",
+    )  # fmt: skip
+
+    def __init__(self, group: "Group", serial: int, epoch: int, step: int, slot: Slot) -> None:
+        self.group = group
+        self.serial = serial
+        self.epoch = epoch
+        self.step = step
+        self.slot = slot
+        self.cut = group.course.cut(epoch, step)
+        self.missing = self.unclaimed = self.cut.rows
+        self.ranges = deque([Range(self.cut.first_row, self.cut.first_row + self.cut.rows)])
+        self.crashed = group.crashed(epoch, step)
+        self.void = False
+        self.failure: Error | None = None
+        self.failed_lo = 0
+        self.outputs: list[Placed] | None = None
+        self._shapes: Shapes = ()
+
+    def take(self, rows: int, unit: int = 1) -> tuple[int, int]:
+        """Claim rows; returns [lo, hi).
+
+        Args:
+            rows: how many at most, except for the rest of a unit; a whole range is claimed
+                entirely.
+            unit: rows are cut only before a row whose number is a multiple of it.
+        """
+        lo, hi, whole = self.ranges[0]
+        cut = -(-(lo + rows) // unit) * unit
+        if whole or hi <= cut:
+            self.ranges.popleft()
+        else:
+            hi = cut
+            self.ranges[0] = Range(hi, self.ranges[0].hi)
+        self.unclaimed -= hi - lo
+        return lo, hi
+
+    def put_back(self, ranges: list[Range]) -> None:
+        """Put rows of a lost claim back; they are claimed again before all others."""
+        if self.failure is not None:
+            ranges = [r for r in ranges if r.lo < self.failed_lo]
+        self.ranges.extendleft(reversed(ranges))
+        self.unclaimed += sum(r.hi - r.lo for r in ranges)
+
+    def isolate(self, ranges: list[Range]) -> None:
+        """Have these adjacent ranges claimed as they are; nothing may be claimed yet."""
+        first, last = self.ranges[0].lo, self.ranges[0].hi
+        parts = [Range(first, ranges[0].lo), *ranges, Range(ranges[-1].hi, last)]
+        self.ranges = deque(part for part in parts if part.hi > part.lo)
+
+    def fail(self, lo: int, failure: Error) -> None:
+        """Record that the claim starting at row `lo` failed: only rows below it matter from now on.
+
+        So the batch ends with the error of its first bad row, independent of timing.
+        """
+        if self.failure is None or lo < self.failed_lo:
+            self.failure, self.failed_lo = failure, lo
+            self.ranges = deque(r for r in self.ranges if r.lo < lo)
+            self.unclaimed = sum(r.hi - r.lo for r in self.ranges)
+
+    def tell_shapes(self, shapes: Shapes) -> None:
+        """Set the shapes in which a finished claim wrote the rows of outputs that `is_told`.
+
+        Raises:
+            UsageError: the shapes do not fit the outputs, or differ from those of another claim.
+        """
+        if self.outputs is None:
+            named = told_shapes(self.cut.outputs, shapes)
+            self.outputs = list(batch_layout(self.cut.layout, named).outputs)
+            self._shapes = shapes
+        elif shapes != self._shapes:
+            raise UsageError(
+                f"two workers disagree on the shapes of a batch, {self._shapes} and {shapes}: its "
+                "bytes cannot be trusted; report this with the pipeline",
+                epoch=self.epoch,
+                step=self.step,
+            )
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether it is the last batch of its run so far, so that no other batch waits for it."""
+        run = self.group.run
+        return run is not None and bool(run.pending) and run.pending[-1] is self
+
+    @property
+    def settled(self) -> bool:
+        """Whether none of its rows is claimed or unclaimed."""
+        return not self.slot.writers and not self.unclaimed
+
+    def drop(self) -> None:
+        """Make it void: it is no longer wanted."""
+        self.void = True
+        self.ranges.clear()
+        self.unclaimed = 0

@@ -20,10 +20,10 @@ there is work.
 
 from stoker.protocol.errors import StokerError
 from stoker.server.state.bad import BadSamples
-from stoker.server.state.batches import BatchState, Claim, Range
+from stoker.server.state.claims import Claim
 from stoker.server.state.context import Context
 from stoker.server.state.delivery import Deliveries
-from stoker.server.state.groups import Group
+from stoker.server.state.groups import BatchState, Group, Range
 from stoker.server.state.instructions import Assign, Recall, TellStream
 from stoker.server.state.workers import Pool, WorkerState
 from stoker.server.work.records import Done, Work

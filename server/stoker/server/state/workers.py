@@ -21,7 +21,7 @@ for `start_deadline_s`, for any reason.
 from collections.abc import Iterator
 from math import inf
 
-from stoker.server.state.batches import Claim
+from stoker.server.state.claims import Claim
 from stoker.server.state.context import Context, backoff_s
 from stoker.server.state.instructions import KillWorker, StartWorker
 

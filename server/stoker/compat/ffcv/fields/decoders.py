@@ -22,7 +22,7 @@ from stoker.compat.ffcv.reading import (
     StoredReading,
 )
 from stoker.dataset import Dataset
-from stoker.dataset.format.schema import Field
+from stoker.dataset.format.fields import Field
 from stoker.ops.contract.checks import MAX_SIDE
 from stoker.protocol.errors import BuildError
 

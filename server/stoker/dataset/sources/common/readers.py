@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from stoker.dataset.format.cells import Value
+from stoker.dataset.format.fields import Field
 from stoker.dataset.format.item import (
     Extract,
     Given,
@@ -23,7 +24,6 @@ from stoker.dataset.format.item import (
     ValueSource,
     WholeFile,
 )
-from stoker.dataset.format.schema import Field
 from stoker.dataset.images.inspect import picture_size
 from stoker.dataset.limits import MAX_FILE_BYTES, CodecError
 from stoker.dataset.sources.common.inflate import inflate

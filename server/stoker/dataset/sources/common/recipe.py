@@ -3,8 +3,8 @@
 import msgspec
 
 from stoker.dataset.format.convert import Conversion
+from stoker.dataset.format.fields import Schema
 from stoker.dataset.format.item import Container
-from stoker.dataset.format.schema import Schema
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stoker.dataset.format.fields import Field
 from stoker.dataset.format.item import Container, Item
-from stoker.dataset.format.schema import Field
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import numpy as np
 
 from stoker.dataset.format import schema
 from stoker.dataset.format.arrow import ITEM_BYTES
+from stoker.dataset.format.fields import MAX_CHANNELS, PIXELS
 from stoker.dataset.format.item import Extract, Item
 from stoker.dataset.sources.common.declare import IGNORE, field_name
 from stoker.dataset.sources.common.lazy import LazyItems
@@ -172,10 +173,8 @@ def _field(array: StoredArray, asked: str) -> schema.Field:
     kind = asked or _guess(array)
     dtype, shape = array.dtype, array.container.shape
     fits = {
-        "image": dtype in schema.PIXELS["image"]
-        and len(shape) == 3
-        and 1 <= shape[2] <= schema.MAX_CHANNELS,
-        "mask": dtype in schema.PIXELS["mask"] and len(shape) == 2,
+        "image": dtype in PIXELS["image"] and len(shape) == 3 and 1 <= shape[2] <= MAX_CHANNELS,
+        "mask": dtype in PIXELS["mask"] and len(shape) == 2,
         "label": "int" in dtype and int(np.prod(shape)) == 1,
         "array": True,
     }

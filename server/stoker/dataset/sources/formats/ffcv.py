@@ -13,8 +13,8 @@ import numpy as np
 
 from stoker.dataset.format import schema
 from stoker.dataset.format.cells import Value
+from stoker.dataset.format.fields import Field
 from stoker.dataset.format.item import Container, Item, Record
-from stoker.dataset.format.schema import Field
 from stoker.dataset.limits import CodecError
 from stoker.dataset.sources.common.declare import IGNORE, declare, field_name
 from stoker.dataset.sources.common.lazy import LazyItems

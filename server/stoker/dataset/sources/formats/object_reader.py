@@ -12,8 +12,8 @@ import numpy as np
 from PIL import Image
 
 from stoker.dataset.format.cells import Value
+from stoker.dataset.format.fields import Field
 from stoker.dataset.format.item import Item, Record
-from stoker.dataset.format.schema import Field
 from stoker.dataset.sources.common.readers import BadItemError
 from stoker.dataset.sources.common.recipe import Recipe
 from stoker.protocol.errors import UsageError

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from stoker.dataset.format import schema
+from stoker.dataset.format.fields import PICTURES
 from stoker.dataset.format.item import Item, SourceFile, item_of_files
 from stoker.dataset.sources.common.classes import order_classes
 from stoker.dataset.sources.common.scan import Request, Scan
@@ -73,7 +74,7 @@ def _fields(folders: list[str], kinds: Mapping[str, str]) -> tuple[schema.Field,
         kind = kinds.get(folder) or (
             "mask" if folder not in FIRST and _MASKS.search(folder) else "image"
         )
-        if kind not in schema.PICTURES:
+        if kind not in PICTURES:
             raise UsageError(f"--field {folder}={kind}: expected image or mask")
         if name in fields:
             raise UsageError(

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from stoker.dataset.format.cells import Value
+from stoker.dataset.format.fields import Field
 from stoker.dataset.format.item import Extract, Item, Record
-from stoker.dataset.format.schema import Field
 from stoker.dataset.limits import CodecError
 from stoker.dataset.sources.common.declare import field_name
 from stoker.dataset.sources.common.readers import BadItemError, check_path, open_unchanged

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
+from stoker.dataset.format.fields import Field
 from stoker.dataset.format.item import Given, Item, ValueSource, WholeFile
-from stoker.dataset.format.schema import Field
 from stoker.dataset.sources.common.classes import order_classes
 from stoker.dataset.sources.common.declare import IGNORE, TEXT, declare, field_name
 from stoker.dataset.sources.common.scan import Request, Scan

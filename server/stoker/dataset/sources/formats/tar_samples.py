@@ -8,7 +8,7 @@ from array import array
 from collections import Counter
 from pathlib import Path
 
-from stoker.dataset.format.schema import MAX_FIELDS
+from stoker.dataset.format.fields import MAX_FIELDS
 from stoker.dataset.sources.formats.tar import TarError, read_members
 from stoker.protocol.errors import UsageError
 

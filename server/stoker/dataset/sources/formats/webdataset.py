@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stoker.dataset.format import schema
+from stoker.dataset.format.fields import PICTURES
 from stoker.dataset.format.item import Container, Extract, Item, SourceFile
 from stoker.dataset.limits import CodecError
 from stoker.dataset.sources.common.declare import IGNORE, declare, field_name
@@ -209,7 +210,7 @@ def _groups(source: str, extensions: set[str], kinds: Mapping[str, str]) -> list
             continue
         name = _name(extension, kind)
         group = found.setdefault(name, (kind, []))
-        if group[1] and (group[0] != kind or kind not in schema.PICTURES):
+        if group[1] and (group[0] != kind or kind not in PICTURES):
             raise UsageError(
                 f"{source}: .{group[1][0]} and .{extension} both give the field {name!r}; leave "
                 f"one out with --field {extension}=ignore"

@@ -1,0 +1,112 @@
+"""What the compiler knows about a value before it runs, and the errors of ops.
+
+Pure: no arrays are made, nothing is drawn, numba is not imported.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from stoker.protocol.errors import BuildError
+from stoker.protocol.items import COORDINATES, WORD, ItemField, item_words
+
+IMAGE_KINDS = ("image", "mask")
+
+
+ITEM_KINDS = tuple(COORDINATES)
+
+
+class ParameterError(BuildError):
+    """A parameter of an op is of the wrong type or out of bounds; a `BuildError` on the wire."""
+
+
+class StateError(BuildError):
+    """An op has no rule for its arguments; a `BuildError` on the wire."""
+
+
+LEVELS, UNIT, NORMALIZED = "levels", "unit", "normalized"
+"""Scales of images: 0 to 255, 0 to 1, and zero mean with unit deviation."""
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything the compiler knows about a value before it runs.
+
+    Attributes:
+        kind: what the value means: image, mask, boxes, keypoints, label, scalar, array or bytes.
+        dtype: NumPy name of the element type.
+        shape: sides of one sample's value; None if the side differs from sample to sample.
+        bound: for every side its maximum; equals the side if that is fixed.
+        items: for boxes and keypoints: the fields of an item, the coordinates first; such a value
+            is (n, words) uint32, see `stoker.protocol.ragged`, and n may be 0.
+        of: for boxes and keypoints: the field in whose pixels they count at the source; empty
+            if that is not known.
+        scale: what the numbers mean, if that does not follow from kind and dtype: LEVELS, UNIT or
+            NORMALIZED. Binding sets it; an op need not.
+        planar: whether an array is an image with the channels first. Binding sets it.
+    """
+
+    kind: str
+    dtype: str
+    shape: tuple[int | None, ...]
+    bound: tuple[int, ...]
+    items: tuple[ItemField, ...] = ()
+    of: str = ""
+    scale: str = ""
+    planar: bool = False
+
+    @staticmethod
+    def fixed(kind: str, dtype: str, shape: tuple[int, ...]) -> State:
+        """Return a state whose shape is the same for every sample."""
+        return State(kind, dtype, shape, shape)
+
+    @staticmethod
+    def ragged(kind: str, items: tuple[ItemField, ...], bound: int, of: str = "") -> State:
+        """Return the state of up to `bound` boxes or keypoints."""
+        words = item_words(items)
+        return State(kind, WORD, (None, words), (max(bound, 1), words), items, of)
+
+    @property
+    def least(self) -> tuple[int, ...]:
+        """For every side its minimum."""
+        free = 1 if self.kind in IMAGE_KINDS else 0
+        return tuple(free if side is None else side for side in self.shape)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether every side is known before the first sample."""
+        return None not in self.shape
+
+    @property
+    def bound_bytes(self) -> int:
+        """Bytes of the largest value."""
+        return int(np.dtype(self.dtype).itemsize * math.prod(self.bound))
+
+    def resized(self, height: int | None, width: int | None, bound: tuple[int, int]) -> State:
+        """Return this state with another height and width."""
+        shape = (height, width, *self.shape[2:])
+        return replace(self, shape=shape, bound=(*bound, *self.bound[2:]))
+
+    def __str__(self) -> str:
+        if self.items:
+            more = "".join(f", {f.name} {f.dtype}" for f in self.items[1:])
+            return f"{self.kind}[<={self.bound[0]}: {self.items[0].name}{more}]"
+        sides = "x".join(
+            str(s) if s is not None else f"<={b}"
+            for s, b in zip(self.shape, self.bound, strict=True)
+        )
+        scale = f" {self.scale}" if self.scale == NORMALIZED else ""
+        return f"{self.kind} {self.dtype}[{sides}]{scale}"
+
+
+def storage(dtype: str) -> np.dtype[Any]:
+    """Return the dtype that kernels see for a state's elements.
+
+    numba cannot store float16, so kernels, compiled and plain, receive such arrays as views of
+    their uint16 bits.
+    """
+    return np.dtype("uint16" if dtype == "float16" else dtype)

@@ -1,0 +1,117 @@
+"""A pipeline's function: traced once, and checked for what it returns."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from stoker.pipeline.authoring.context import Context
+from stoker.pipeline.authoring.outputs import forms_of
+from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.graph.sites import Site, raised_at
+from stoker.pipeline.graph.wellformed import check
+from stoker.pipeline.tracing.rewrite import rewritten
+from stoker.pipeline.tracing.trace import Tracer
+from stoker.pipeline.tracing.values import TracedSample, TracedValue, Unusable, fault, tracer_of
+from stoker.protocol.errors import BuildError
+from stoker.protocol.layout import MAX_OUTPUTS, META
+
+Define = Callable[..., Mapping[str, Any]]
+
+
+def trace(define: Define, name: str) -> Graph:
+    """Run a pipeline function with placeholders and return the graph it describes.
+
+    Raises:
+        BuildError: see `Pipeline.graph`.
+    """
+    tracer = Tracer()
+    try:
+        result = run_definition(define, TracedSample(tracer))
+    except BuildError as error:
+        if "file" in error.details:
+            raise
+        site = raised_at(error.__traceback__)
+        raise type(error)(
+            f"{site}: {error.message}", **{"file": site.file, "line": site.line, **error.details}
+        ) from None
+    except RecursionError:
+        raise fault(
+            f"{name}: the function, or one of its helpers, calls itself without end",
+            site_of(define),
+        ) from None
+    result, forms = forms_of(result)
+    outputs = check_outputs(result, name, site_of(define))
+    for key, value in outputs.items():
+        tracer.check_visible(value, f"output {key!r}", site_of(define))
+    graph = tracer.graph(outputs, forms)
+    try:
+        check(graph)
+    except BuildError as error:
+        raise fault(f"{name}: {error.message}", site_of(define)) from None
+    return graph
+
+
+def run_definition(define: Define, sample: TracedSample) -> Mapping[str, Any]:
+    """Call a pipeline function, with `ctx` too if it takes two arguments."""
+    arguments: tuple[Any, ...] = (sample,)
+    if len(required_arguments(define)) == 2:
+        arguments = (sample, Context(cast("Tracer", tracer_of(sample))))
+    result: Mapping[str, Any] = rewritten(define)(*arguments)
+    return result
+
+
+def required_arguments(define: Define) -> list[str]:
+    """Return the names of the arguments that have no default."""
+    parameters = inspect.signature(define).parameters
+    return [name for name, found in parameters.items() if found.default is found.empty]
+
+
+def check_outputs(result: object, name: str, site: Site) -> dict[str, TracedValue]:
+    """Return the names of the arguments without a default."""
+    if isinstance(result, Unusable):
+        result.refuse(site)
+    if not isinstance(result, Mapping):
+        raise fault(
+            f"{name}: a pipeline returns a dict of named outputs, such as "
+            f'{{"image": image}}, got {type(result).__name__}',
+            site,
+        )
+    if not 1 <= len(result) <= MAX_OUTPUTS:
+        raise fault(f"{name}: expected 1 to {MAX_OUTPUTS} outputs, got {len(result)}", site)
+    reserved = [column for column, _ in META]
+    for key, value in result.items():
+        if not isinstance(key, str) or not key:
+            raise fault(f"{name}: expected the names of outputs to be strings, got {key!r}", site)
+        if key in reserved:
+            raise fault(
+                f"{name}: the output name {key!r} is reserved for the batch's own column; choose "
+                f"another than {', '.join(reserved)}",
+                site,
+            )
+        if isinstance(value, Unusable):
+            value.refuse(site)
+        if isinstance(value, Mapping | tuple | list):
+            raise fault(
+                f"{name}: output {key!r}: expected a value, got {type(value).__name__}: outputs "
+                f"cannot be nested; give each value in it its own name, such as '{key}.left'"
+                "",
+                site,
+            )
+        if not isinstance(value, TracedValue):
+            raise fault(
+                f"{name}: output {key!r}: expected a value made from the sample's fields, got "
+                f"{type(value).__name__}",
+                site,
+            )
+    return dict(result)
+
+
+def site_of(define: Callable[..., Any]) -> Site:
+    """Call the function, with the context if it takes two arguments."""
+    while isinstance(define, functools.partial):
+        define = define.func
+    code = getattr(inspect.unwrap(define), "__code__", None)
+    return Site(code.co_filename, code.co_firstlineno) if code else Site("", 0)

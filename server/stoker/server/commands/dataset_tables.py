@@ -1,0 +1,207 @@
+"""What `pack`, `verify` and `ls` print: progress, tables and notes, with Rich."""
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from stoker.dataset import open_dataset
+from stoker.dataset.packing.pack import PackReport
+from stoker.dataset.reading.describe import describe
+from stoker.dataset.verify import VerifyReport
+
+
+def progress_bar(what: str) -> Progress:
+    """Return a progress bar on stderr: samples done, rate and time left."""
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _RateColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+class _RateColumn(ProgressColumn):
+    """Samples per second and, where bytes are told, bytes per second, since the start."""
+
+    def render(self, task: Task) -> Text:
+        """Return the rates, or nothing before the first sample."""
+        elapsed = task.elapsed or 0.0
+        if elapsed <= 0 or not task.completed:
+            return Text("")
+        rate = f"{task.completed / elapsed:.0f}/s"
+        if size_bytes := task.fields.get("size_bytes"):
+            rate += f" {size_text(size_bytes / elapsed)}/s"
+        return Text(rate)
+
+
+def number_of(number: int, what: str) -> str:
+    """Return "1 file" or "3 files"."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def size_text(size_bytes: float) -> str:
+    """Return bytes in a unit that people read."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size_bytes < 1024:
+            return f"{size_bytes:.0f} {unit}" if unit == "bytes" else f"{size_bytes:.1f} {unit}"
+        size_bytes /= 1024
+    return f"{size_bytes:.1f} TiB"
+
+
+def print_packed(dest: str | Path, report: PackReport, done: str = "packed") -> None:
+    """Print what was packed, and what was skipped."""
+    manifest, console = report.manifest, Console()
+    size_bytes = sum(file.size_bytes for file in manifest.files)
+    console.print(
+        Text(
+            f"{done} {manifest.rows} samples ({report.kind}) into {dest}: "
+            f"{number_of(len(manifest.files), 'file')}, {size_text(size_bytes)}, "
+            f"{report.seconds:.1f} s"
+        )
+    )
+    if report.resumed_rows:
+        console.print(Text(f"{report.resumed_rows} of them were kept from an earlier run"))
+    console.print(Text(manifest.fingerprint))
+    with open_dataset(dest) as opened:
+        data = describe(opened, 0)
+    console.print(field_table(data["fields"]))
+    for what, count in sorted(report.ignored.items()):
+        console.print(Text(f"ignored: {count} {what}"))
+    print_notes(console, data["notes"], data["skipped"], data["skipped_examples"])
+
+
+def print_verified(dataset: str, report: VerifyReport) -> None:
+    """Print what `verify` found."""
+    console = Console()
+    if report.holds:
+        console.print(Text(f"{dataset}: {report.rows} samples, all good, {report.fingerprint}"))
+        return
+    console.print(Text(f"{dataset}: {report.bad} of {report.rows} samples are bad"))
+    for name in report.bad_files:
+        console.print(Text(f"  {name}: its content no longer has the hash in the manifest"))
+    if not report.fingerprint_holds:
+        console.print(Text(f"  the content no longer has the fingerprint {report.fingerprint}"))
+    if report.bad_rows:
+        table = Table("id", "field", "source", "reason")
+        for row in report.bad_rows:
+            table.add_row(*map(Text, (str(row.id), row.field, row.source, row.reason)))
+        console.print(table)
+
+
+def field_table(fields: list[dict[str, Any]]) -> Table:
+    """Return the table of the fields of a dataset."""
+    table = Table("field", "kind", "encoding", "value", "stored", "height x width", "more")
+    for field in fields:
+        seen = field["statistics"] or {}
+        table.add_row(
+            *map(
+                Text,
+                (
+                    field["name"],
+                    field["kind"],
+                    field["encoding"],
+                    f"{field['dtype']} {_shape(field['shape'])}",
+                    size_text(seen.get("data_bytes", 0)),
+                    _sides(seen),
+                    _more(field, seen),
+                ),
+            )
+        )
+    return table
+
+
+def _shape(shape: list[int | None]) -> str:
+    return "(" + ", ".join("?" if side is None else str(side) for side in shape) + ")"
+
+
+def _sides(seen: dict[str, Any]) -> str:
+    sides = [seen.get("height"), seen.get("width")]
+    return " x ".join(_side(*side) for side in sides if side is not None)
+
+
+def _side(low: int, high: int, mean: float) -> str:
+    return f"{low}" if low == high else f"{low}-{high} (mean {mean:.0f})"
+
+
+def _more(field: dict[str, Any], seen: dict[str, Any]) -> str:
+    parts = []
+    if field.get("keeps_orientation"):
+        parts.append("EXIF orientation kept")
+    if seen.get("turned"):
+        parts.append(f"{seen['turned']} turned by EXIF")
+    if seen.get("gridded"):
+        rows = f", {seen['by_rows']} of them by rows alone" if seen.get("by_rows") else ""
+        parts.append(f"{seen['gridded']} JPEGs with a grid for crops{rows}{_change(seen)}")
+    if "items" in field:
+        fields = [
+            f"{name} {dtype}" + (f"[{width}]" if width > 1 else "")
+            for name, dtype, width in field["items"]["fields"]
+        ]
+        parts.append(f"up to {field['bound'][0]}, each {', '.join(fields)}")
+    if field["classes"]:
+        counts = seen.get("per_class")
+        shown = field["classes"] if counts is None else _counted(field["classes"], counts)
+        rest = f", ... ({len(shown)} classes)" if len(shown) > 10 else ""
+        parts.append(", ".join(shown[:10]) + rest)
+    return "; ".join(parts)
+
+
+def _change(seen: dict[str, Any]) -> str:
+    """Say how the grid changed the size of JPEGs; datasets of before do not know."""
+    came = seen.get("came_bytes", 0)
+    if not came:
+        return ""
+    change = seen["gridded_bytes"] / came - 1
+    how = "larger" if change > 0 else "smaller"
+    return f", {size_text(came)} before, {abs(change):.1%} {how} now"
+
+
+def _counted(names: list[str], counts: list[int]) -> list[str]:
+    return [f"{name}: {count}" for name, count in zip(names, counts, strict=False)]
+
+
+def print_notes(
+    console: Console, notes: list[dict[str, Any]], skipped: int, examples: list[list[str]]
+) -> None:
+    """Print the notes of a source: files that were skipped, with examples."""
+    for note in notes:
+        console.print(
+            Text(
+                f"note: {note['what']}: {number_of(note['count'], 'file')}, "
+                f"such as {note['examples'][0]}"
+            )
+        )
+    if skipped:
+        console.print(Text(f"left out as bad: {skipped} samples"))
+        for path, reason in examples:
+            console.print(Text(f"  {path}: {reason}"))
+
+
+def sample_table(samples: list[dict[str, Any]]) -> Table:
+    """Return the table of the first samples."""
+    names = list(samples[0]["fields"])
+    table = Table("id", "source", *names)
+    for sample in samples:
+        values = (str(sample["fields"][name]) for name in names)
+        table.add_row(*map(Text, (str(sample["id"]), sample["source"] or "", *values)))
+    return table
