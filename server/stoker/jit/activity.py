@@ -15,6 +15,7 @@ BEAT_S: Final = 5.0
 Listener = Callable[[bool], None]
 """Receives whether the process is compiling."""
 
+_unstored: list[str] = []
 _listeners: list[Listener] = []
 _depth = 0
 _before: list[tuple[Any, tuple[float, float]]] = []
@@ -24,6 +25,22 @@ _before: list[tuple[Any, tuple[float, float]]] = []
 def listen(listener: Listener | None) -> None:
     """Report to a function from now on; None: to nobody."""
     _listeners[:] = [] if listener is None else [listener]
+
+
+def note_unstored(reason: str) -> None:
+    """Note why a kernel could not be stored."""
+    if not _unstored:
+        _unstored.append(reason)
+
+
+def unstored() -> str:
+    """Return why the first kernel could not be stored that this process compiled; else ""."""
+    return _unstored[0] if _unstored else ""
+
+
+def is_heard() -> bool:
+    """Whether somebody receives the reports."""
+    return bool(_listeners)
 
 
 def progressed() -> None:

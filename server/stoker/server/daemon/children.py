@@ -28,6 +28,7 @@ from stoker.server.state.events import (
     ChunkDone,
     ChunkFailed,
     Event,
+    KernelsUnstored,
     ReplayEnded,
     ReplayFailed,
     WorkerBusy,
@@ -42,6 +43,7 @@ from stoker.server.work.records import (
     FromWorker,
     Hired,
     ReplayMade,
+    Unstored,
     Watched,
     Work,
 )
@@ -203,6 +205,8 @@ class WorkerChild(Child):
     def event(self, record: Any, now: float) -> Event:
         """Return the event of a packet."""
         match record:
+            case Unstored():
+                return KernelsUnstored(now, record.reason)
             case Busy():
                 return WorkerBusy(now, self.worker, record.compiling)
             case Hired():
@@ -235,7 +239,7 @@ class BuilderChild(Child):
     """A builder of one pipeline; `build` is the number of the build."""
 
     role = "builder"
-    packets = BuildResult | Failed | Busy | Watched
+    packets = BuildResult | Failed | Busy | Watched | Unstored
 
     def __init__(self, number: int, sock: socket.socket, build: int) -> None:
         super().__init__(number, sock)
@@ -248,6 +252,8 @@ class BuilderChild(Child):
 
     def event(self, record: Any, now: float) -> Event | None:
         """Return the event of its answer or progress."""
+        if isinstance(record, Unstored):
+            return KernelsUnstored(now, record.reason)
         if isinstance(record, Busy | Watched):
             return BuildProgress(now, self.build)
         if self.answered:  # it was given up meanwhile

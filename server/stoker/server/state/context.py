@@ -55,12 +55,21 @@ class Counts:
 
 @dataclass(slots=True)
 class Context:
-    """The state shared by the parts of one core."""
+    """The state shared by the parts of one core.
+
+    Attributes:
+        settings: limits and deadlines.
+        now: the time of the event that is handled.
+        counts: counts since the start.
+        out: the instructions of that event.
+        unstored: why kernels could not be stored; empty if they could.
+    """
 
     settings: Settings
     now: float = 0.0
     counts: Counts = field(default_factory=Counts)
     out: list[Instruction] = field(default_factory=list)
+    unstored: str = ""
 
     def send(self, token: bytes, *records: DaemonRecord) -> None:
         """Send records to a session."""
@@ -72,6 +81,12 @@ class Context:
         """Send an error to a session."""
         self.counts.errors += 1
         self.send(token, error_record(*error.to_record(), request=request, run=run))
+
+    def note_unstored(self, reason: str) -> None:
+        """Note why kernels are not stored, and log it once."""
+        if not self.unstored:
+            self.unstored = reason
+            self.log("warning", "kernels_not_stored", reason=reason)
 
     def log(self, level: str, event: str, **facts: object) -> None:
         """Write one log line."""

@@ -154,6 +154,13 @@ class WorkerBusy(Event):
 
 
 @dataclass(frozen=True)
+class KernelsUnstored(Event):
+    """A process compiled kernels that could not be stored; `reason` says why."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
 class ChunkDone(Event):
     """A worker finished a chunk."""
 

@@ -209,4 +209,12 @@ class Hired(msgspec.Struct, frozen=True, array_like=True, tag="hired"):
 
 
 ToWorker = OpenStream | CloseStream | AddSlab | DropSlab | Work
-FromWorker = Hired | Done | Failed | Busy
+
+
+class Unstored(msgspec.Struct, frozen=True, array_like=True, tag="unstored"):
+    """Kernels that the process compiled could not be stored, so others compile them again."""
+
+    reason: str
+
+
+FromWorker = Hired | Done | Failed | Busy | Unstored
