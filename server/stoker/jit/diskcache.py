@@ -210,7 +210,7 @@ class SharedCache:
     """A numba function cache made safe for several processes and for damaged files.
 
     It replaces the dispatcher's own cache object and forwards everything else to it. From a miss to
-    the end of `compile` it holds the folder's lock, so two processes do not compile the same kernel:
+    the end of `compile` it holds the folder's lock, so two processes do not compile one kernel:
     the second one waits, then finds the code. If the first one holds the lock for too long (it may
     be stopped), the second one compiles too and stores nothing. A kernel waits only for the locks
     of its callees, and none calls itself, so two processes never wait for each other. All methods

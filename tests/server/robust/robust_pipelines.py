@@ -23,6 +23,12 @@ def slow(image):
     return image
 
 
+@pipeline
+def huge(sample):
+    large = ops.resize(sample.image, size=20000)
+    return {"image": ops.resize(ops.horizontal_flip(large), size=8), "label": sample.label}
+
+
 def looping(image):
     """Never end."""
     while True:

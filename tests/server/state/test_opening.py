@@ -121,6 +121,29 @@ def test_builds_wait_for_each_other(make_rig, make_open, make_result):
     assert rig.counters()["builds"] == 1
 
 
+def test_what_workers_need_for_a_pipeline_counts_once_for_its_streams(rig, make_open, make_result):
+    built = {"working_bytes": 400_000, "most_bytes": 300_000, "most": "resize (jobs.py:3)"}
+    first, second = rig.open(built=built), rig.open(seed=9, built=built)
+    counters = rig.counters()
+    assert counters["memory_working_bytes"] == 800_000
+    assert counters["memory_used_bytes"] == 800_000 + 2 * 6 * BYTES
+    other = rig.hello()
+    rig.send(other, make_open(pipeline="plain"))
+    rig.do(ev.Built, make_result(2, pipeline_id="ef" * 16, **built))
+    (error,) = rig.errors(other)
+    assert error.code == "resource"
+    assert "needs 400000 bytes in each of 2 workers for values between its steps" in error.message
+    assert "resize (jobs.py:3) needs the most, 300000 bytes" in error.message
+    assert error.details["op"] == "resize (jobs.py:3)"
+    rig.end(first)
+    assert rig.counters()["memory_working_bytes"] == 800_000
+    rig.end(second)
+    assert rig.counters()["memory_working_bytes"] == 0
+    assert rig.counters()["memory_used_bytes"] == 0
+    rig.open(other, pipeline="plain")
+    assert rig.counters()["memory_working_bytes"] == 800_000
+
+
 def test_kept_results_are_bounded(make_rig):
     rig = make_rig(cached_builds=1)
     for pipeline in ("train", "plain", "train"):

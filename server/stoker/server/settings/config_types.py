@@ -75,7 +75,7 @@ class MemorySection(Section, frozen=True, kw_only=True):
     """`[memory]`.
 
     Attributes:
-        limit: most bytes of all slabs together.
+        limit: most bytes of all slabs, and of values between the steps of pipelines, together.
     """
 
     limit: Size

@@ -55,7 +55,7 @@ class Core:
     def __init__(self, settings: Settings) -> None:
         self._context = context = Context(settings)
         self._begun = False
-        self._budget = Budget(settings.memory_limit_bytes)
+        self._budget = Budget(settings.memory_limit_bytes, settings.workers)
         self._builds = Builds(context)
         self._streams = Streams(settings)
         self._pool = Pool(context)
@@ -125,6 +125,7 @@ class Core:
             "workers_up": self._pool.up,
             "claims": self._scheduler.claims,
             "memory_used_bytes": self._budget.used_bytes,
+            "memory_working_bytes": self._budget.working_bytes,
             "memory_limit_bytes": self._budget.limit_bytes,
         }
         groups = self._groups.by_number.values()

@@ -165,8 +165,8 @@ class Openings:
         course = lay_course(wish.share, spec, result, params=request.params)
         largest = course.largest
         slots = request.prefetch + request.leases + SPARE
-        slots += self._ahead(slots, largest.layout.slot_bytes)
-        self._budget.take(slots, largest.layout.slot_bytes)
+        slots += self._ahead(slots, largest.layout.slot_bytes, result)
+        self._budget.take(slots, largest.layout.slot_bytes, result)
         self._numbers += 1
         record = OpenStream(
             self._numbers, wish.key[0], spec, result.graph, largest.layout, largest.first_row,
@@ -181,10 +181,11 @@ class Openings:
         wish.group = group
         self._context.out.append(ReserveSlab(slab, group.slab_bytes))
 
-    def _ahead(self, slots: int, slot_bytes: int) -> int:
+    def _ahead(self, slots: int, slot_bytes: int, build: BuildResult) -> int:
         """Return the extra slots of a stream for brief batches; it may turn out to have none."""
         small = slot_bytes <= self._context.settings.ahead_slot_bytes
-        return AHEAD_OF_CREDITS * (small and self._budget.has(slots + AHEAD_OF_CREDITS, slot_bytes))
+        has = self._budget.has(slots + AHEAD_OF_CREDITS, slot_bytes, build)
+        return AHEAD_OF_CREDITS * (small and has)
 
     def _refuse(self, session: Session, fault: Fault) -> None:
         wish, session.wish = session.wish, None

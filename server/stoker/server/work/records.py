@@ -45,7 +45,8 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     `group_rows`: rows that are mixed with each other, by their number in the global batch; 1: none.
     `bucket_plan` is the digest of a plan, `buckets` are its buckets and `bucket_outputs` what comes
     out for each of them; `outputs` have room for all; `merged` samples are in another bucket than
-    the rule gave them.
+    the rule gave them. A worker needs `working_bytes` for values between the steps; the step `most`
+    needs `most_bytes` of them.
     """
 
     build: int
@@ -64,6 +65,9 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     bucket_outputs: tuple[tuple[Output, ...], ...] = ()
     leftovers: Leftovers = "carry"
     merged: int = 0
+    working_bytes: int = 0
+    most_bytes: int = 0
+    most: str = ""
 
 
 class Watched(msgspec.Struct, frozen=True, array_like=True, tag="watched"):

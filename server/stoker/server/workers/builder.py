@@ -18,6 +18,7 @@ from stoker.pipeline.engine.drawing import drawn_by, row_bytes
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.schedule import facts_read
 from stoker.pipeline.planning.bucketed import Size, reads_bucket
+from stoker.pipeline.planning.memory import working_memory
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import BuildError
 from stoker.protocol.exclude import Excluded
@@ -67,8 +68,9 @@ def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> Bui
         activity.progressed()
         plans.append(compiled_plan(graph, dataset, Size(bucket.height, bucket.width)))
     outputs = tuple(bucket_outputs(plan, params=False) for plan in plans)
+    largest = max(plans, key=lambda plan: working_memory(plan).size_bytes)
     return msgspec.structs.replace(
-        _result(request, dataset, graph, plans[0]),
+        _result(request, dataset, graph, largest),
         outputs=room_for(outputs),
         bucket_plan=found.digest,
         buckets=found.buckets,
@@ -79,6 +81,7 @@ def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> Bui
 
 
 def _result(request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan) -> BuildResult:
+    working = working_memory(plan)
     return BuildResult(
         request.build,
         dataset.fingerprint,
@@ -91,6 +94,9 @@ def _result(request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan) -
         drawn=drawn_by(plan),
         params_bytes=row_bytes(plan),
         group_rows=GROUP if plan.mixes else 1,
+        working_bytes=working.size_bytes,
+        most_bytes=working.most_bytes,
+        most=working.most,
     )
 
 
