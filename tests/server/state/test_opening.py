@@ -144,6 +144,16 @@ def test_what_workers_need_for_a_pipeline_counts_once_for_its_streams(rig, make_
     assert rig.counters()["memory_working_bytes"] == 800_000
 
 
+def test_kernels_that_are_not_stored_are_one_line_for_the_log_and_each_client(rig):
+    for _ in range(2):
+        rig.do(ev.KernelsUnstored, "kernel cache /c: No space left on device")
+    lines = [log for log in of(rig.said, ins.Log) if log.event == "kernels_not_stored"]
+    assert len(lines) == 1
+    (opened,) = of(rig.sent(rig.open()), Opened)
+    (note,) = opened.notes
+    assert note.startswith("kernel cache /c: No space left on device: kernels are compiled again")
+
+
 def test_kept_results_are_bounded(make_rig):
     rig = make_rig(cached_builds=1)
     for pipeline in ("train", "plain", "train"):
