@@ -8,7 +8,7 @@ from stoker.protocol.buckets import Buckets
 from stoker.protocol.drawn import Drawn, DrawnField
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import Output, slot_layout
-from stoker.protocol.messages import Close, Opened
+from stoker.protocol.messages import Close, Hello, Opened
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
 
@@ -205,6 +205,22 @@ def test_a_build_without_progress_is_ended_and_delays_others_by_one_deadline(mak
     assert [build.request.build for build in of(said, ins.StartBuild)] == [2]
     assert [error.message for error in rig.errors(token)] == ["it was in hangs (jobs.py:3)"]
     assert rig.do(ev.BuildProgress, 77) == []
+
+
+def test_many_builds_of_one_client_that_hang_delay_others_by_one_deadline(make_rig, make_open):
+    rig = make_rig(pipelines={f"p{i}": f"m:p{i}" for i in range(9)}, build_deadline_s=30.0)
+    tokens = [bytes([n]) * 16 for n in range(9)]
+    for n, token in enumerate(tokens):
+        process = "host:0:0:8" if n == 8 else "host:0:0:7"
+        rig.do(ev.Greeted, b"peer", token, Hello(1, 1, "test"), process)
+        rig.do(ev.LifelineUp, token)
+        rig.send(token, make_open(pipeline=f"p{n}"))
+    assert len(of(rig.said, ins.StartBuild)) == 2
+    rig.tick(30.5)
+    (build,) = of(rig.do(ev.BuildFailed, 1, "build", "it hangs", {}), ins.StartBuild)
+    assert build.request.pipeline == "m:p8"
+    (build,) = of(rig.do(ev.BuildFailed, 2, "build", "it hangs", {}), ins.StartBuild)
+    assert build.request.pipeline == "m:p2"
 
 
 def test_a_build_that_is_killed_starts_again_until_a_deadline(make_rig, make_open):

@@ -62,7 +62,7 @@ class Openings:
         if request.buckets:
             key = (*key[:3], request.buckets, request.batch_size, request.exclude)
         wish = Wish(request, key, share, excluded)
-        result = self._builds.ask(wish.key, session.token)
+        result = self._builds.ask(wish.key, session.token, session.process)
         if result is not None:
             self._reserve(session, wish, result)
         else:
