@@ -34,6 +34,7 @@ from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import at, lookup, make, register, register_earlier, registered
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.states import ParameterError, State, StateError
+from stoker.ops.contract.unlinked import unlinked
 from stoker.ops.custom.define import define
 from stoker.ops.custom.python import python
 from stoker.ops.custom.python_call import PythonCall
@@ -269,6 +270,7 @@ __all__ = [
     "to_rgb",
     "track_visible",
     "transpose",
+    "unlinked",
     "vertical_flip",
     "ycbcr_to_rgb",
     "zoom_out",

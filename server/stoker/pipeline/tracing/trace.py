@@ -63,6 +63,11 @@ class _Open(NamedTuple):
     id: int
 
 
+def is_linked(value: object) -> bool:
+    """Whether a value lacks the mark of `ops.unlinked`; numbers lack it."""
+    return getattr(value, "linked", True) is True
+
+
 class Tracer:
     """The graph under construction; one for each run of a pipeline function."""
 
@@ -121,7 +126,17 @@ class Tracer:
                 for number in numbers
             ]
         self._draw_of |= dict.fromkeys(applied, draw)
-        return tuple(TracedValue(self, value, f"the result of {op.name}") for value in applied)
+        linked = [is_linked(value) for value in values]
+        marks = [all(linked)] if op.folds else linked
+        return tuple(
+            TracedValue(self, value, f"the result of {op.name}", linked=mark)
+            for value, mark in zip(applied, marks, strict=True)
+        )
+
+    def unlink(self, value: Value) -> TracedValue:
+        """Return the value with the mark of `ops.unlinked`."""
+        number = self.number_of(value, "unlinked")
+        return TracedValue(self, number, getattr(value, "what", "a number"), linked=False)
 
     def decided(self, result: Value, field: str) -> TracedValue:
         """Append the reading of a number of the record that a result of `apply` was made with.
@@ -236,7 +251,10 @@ class Tracer:
         first = self._append(node)
         self._written_inside[first] = (opened[0].written, opened[1].written)
         return [
-            TracedValue(self, first + index, "the result of an `if`") for index in range(len(pairs))
+            TracedValue(
+                self, first + index, "the result of an `if`", linked=all(map(is_linked, sides))
+            )
+            for index, sides in enumerate(pairs)
         ]
 
     def graph(self, outputs: dict[str, TracedValue], forms: tuple[Form, ...] = ()) -> Graph:
@@ -245,7 +263,8 @@ class Tracer:
         nodes = self._in_order([*self._inputs, *self._open[0].written], env, [0])
         given = tuple((name, env[value.number]) for name, value in outputs.items())
         sites = tuple((env[number], *site) for number, site in self._sites.items())
-        traced = Graph(nodes=nodes, outputs=given, forms=forms, sites=sites)
+        unlinked = tuple(sorted(name for name, value in outputs.items() if not value.linked))
+        traced = Graph(nodes=nodes, outputs=given, forms=forms, sites=sites, unlinked=unlinked)
         return msgspec.structs.replace(normalize(traced), unneeded=unneeded_calls(traced))
 
     def _in_order(
