@@ -147,7 +147,7 @@ def mixed(sample):
         image, picture, label,
         choices={"mixup": ops.Mixup(0.4), "cutmix": ops.Cutmix()},
     )  # fmt: skip
-    return {"image": image, "mask": mask, "picture": picture, "label": label}
+    return {"image": image, "mask": ops.unlinked(mask), "picture": picture, "label": label}
 
 
 @pipeline

@@ -87,6 +87,7 @@ from stoker.ops.mixes.stack import Stack, stack
 from stoker.ops.values.cast import Cast, cast
 from stoker.ops.values.choices import Chance, Integer, OneOf, SomeOf, Uniform
 from stoker.ops.values.convert_boxes import ConvertBoxes, convert_boxes
+from stoker.ops.values.convert_keypoints import ConvertKeypoints, convert_keypoints
 from stoker.ops.values.filter_boxes import FilterBoxes, filter_boxes
 from stoker.ops.values.fit_length import FitLength, fit_length
 from stoker.ops.values.from_float import FromFloat, from_float
@@ -113,6 +114,7 @@ __all__ = [
     "ColorJitter",
     "Contrast",
     "ConvertBoxes",
+    "ConvertKeypoints",
     "CornerCrop",
     "Cutmix",
     "Elastic",
@@ -201,6 +203,7 @@ __all__ = [
     "color_jitter",
     "contrast",
     "convert_boxes",
+    "convert_keypoints",
     "corner_crop",
     "crop_numbers",
     "cutmix",
