@@ -92,7 +92,7 @@ def fitted_forms(sample):
         "scaled": outputs.pad(scaled, multiple=4, fill=9),
         "mask": outputs.as_list(mask),
         "words": outputs.pad(sample.words, fill=-1),
-        "boxes": sample.boxes,
+        "boxes": ops.unlinked(sample.boxes),
     }
 
 
