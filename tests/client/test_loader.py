@@ -126,8 +126,10 @@ def test_state_names_the_step_after_the_last_batch_handed_out(daemon, loader) ->
         assert (state["epoch"], state["step"], state["skipped"]) == (0, batch.step + 1, 0)
         assert len(json.dumps(state)) <= 1024
     assert (loader.state_dict()["epoch"], loader.state_dict()["step"]) == (0, 5)
-    iter(loader)
-    assert (loader.state_dict()["epoch"], loader.state_dict()["step"]) == (1, 0)
+    iterator = iter(loader)  # the epoch begins with its first batch
+    assert (loader.state_dict()["epoch"], loader.state_dict()["step"]) == (0, 5)
+    next(iterator)
+    assert (loader.state_dict()["epoch"], loader.state_dict()["step"]) == (1, 1)
 
 
 @pytest.mark.parametrize("stop", range(6))

@@ -57,7 +57,7 @@ def expected(damaged, law):
 
 
 def options(**more):
-    return {**STREAM, "global_batch_size": B, "drop_last": False, **more}
+    return {**STREAM, "global_batch_size": B, "last": "pad", **more}
 
 
 def test_an_epoch_completes_and_its_counts_add_up(daemon, damaged, law, expected, tmp_path):

@@ -42,7 +42,7 @@ def expected(datasets, law):
 
 
 def options(**more):
-    return {**STREAM, "global_batch_size": B, "drop_last": False, **more}
+    return {**STREAM, "global_batch_size": B, "last": "pad", **more}
 
 
 def stopped(loader) -> StreamStoppedError:

@@ -139,7 +139,7 @@ def _options(name: str) -> dict:
     """The stream as arguments of Loader."""
     options = {"dataset": "photos", **STREAMS[name]}
     options["global_batch_size"] = options.pop("batch_size")
-    options["drop_last"] = options.pop("tail", "drop") == "drop"
+    options["last"] = options.pop("tail", "drop")
     return options
 
 

@@ -83,7 +83,7 @@ def stream(rng: random.Random, storm: int) -> dict[str, object]:
         "global_batch_size": rng.randrange(3, 14),
         "seed": rng.randrange(2**64),
         "shuffle": rng.random() < 0.8,
-        "drop_last": rng.random() < 0.5,
+        "last": "drop" if rng.random() < 0.5 else "pad",
         "views": rng.choice((1, 1, 2)),
         "total_epochs": EPOCHS,
     }
@@ -101,7 +101,7 @@ def digests(law, datasets: Mapping[str, Path], options: Mapping[str, object]) ->
         batch_size=options["global_batch_size"],
         seed=options["seed"],
         order=OrderSpec(shuffle=options["shuffle"]),
-        tail="drop" if options["drop_last"] else "pad",
+        tail=options["last"],
         views=options["views"],
         total_epochs=options["total_epochs"],
     )

@@ -1,13 +1,19 @@
 """One batch of a loader: a mapping whose entries are also attributes."""
 
+import dis
+import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from stoker.protocol.errors import UsageError
 from stoker.protocol.forms import change_arrays, described, within_sizes
 from stoker.protocol.layout import SIZE
 from stoker.protocol.spec import StreamSpec
+
+UNPACK: Final = dis.opmap["UNPACK_SEQUENCE"]
+"""The instruction of `a, b = batch`."""
 
 
 class Batch(Mapping[str, Any]):
@@ -23,9 +29,10 @@ class Batch(Mapping[str, Any]):
     Attributes:
         epoch: the epoch, from 0.
         step: the step within the epoch, from 0.
+        valid_was_read: whether somebody asked for `valid`.
     """
 
-    __slots__ = ("_arrays", "_params", "_spec", "epoch", "step")
+    __slots__ = ("_arrays", "_params", "_spec", "epoch", "step", "valid_was_read")
 
     def __init__(
         self,
@@ -40,6 +47,7 @@ class Batch(Mapping[str, Any]):
         self._params = params
         self.epoch = epoch
         self.step = step
+        self.valid_was_read = False
 
     @property
     def index(self) -> Any:
@@ -54,7 +62,7 @@ class Batch(Mapping[str, Any]):
     @property
     def valid(self) -> Any:
         """Which rows count, (rows,) bool."""
-        return self._arrays["valid"]
+        return self["valid"]
 
     @property
     def pipeline_id(self) -> str:
@@ -108,6 +116,8 @@ class Batch(Mapping[str, Any]):
         return Batch(moved, self.epoch, self.step, self._spec, self._params)
 
     def __getitem__(self, name: str) -> Any:
+        if name == "valid":
+            self.valid_was_read = True
         return self._arrays[name]
 
     def __getattr__(self, name: str) -> Any:
@@ -117,6 +127,14 @@ class Batch(Mapping[str, Any]):
         raise AttributeError(f"this batch has no output {name!r}; it has {known}")
 
     def __iter__(self) -> Iterator[str]:
+        caller = sys._getframe(1)
+        if caller.f_code.co_code[caller.f_lasti] == UNPACK:
+            names = list(self._arrays)[:2]
+            raise UsageError(
+                "a batch is a mapping of outputs by name, and cannot be unpacked: use "
+                f"{', '.join(f'batch.{name}' for name in names)}, or "
+                f"Loader(..., as_tuple={tuple(names)!r})"
+            )
         return iter(self._arrays)
 
     def __len__(self) -> int:

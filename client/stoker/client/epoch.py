@@ -1,27 +1,44 @@
 """One loop over one epoch."""
 
 from collections.abc import Callable, Iterator
-
-from stoker.client.batch import Batch
+from typing import Any
 
 
 class EpochIterator:
-    """The iterator of a loop: batches until the epoch ends, then StopIteration every time."""
+    """The iterator of a loop: batches until the epoch ends, then StopIteration every time.
 
-    def __init__(self, following: Callable[[], Batch | None], at_end: Callable[[], None]) -> None:
-        """Take the function that returns the next batch or None, and one to call at the end."""
+    The epoch begins at the first `next()`, so an iterator that nobody reads uses up no epoch.
+    """
+
+    def __init__(
+        self,
+        begin: Callable[[], int],
+        following: Callable[[int], Any],
+        at_end: Callable[[], None],
+    ) -> None:
+        """Take three functions of the loader.
+
+        Args:
+            begin: begins the epoch and returns the number of the turn.
+            following: takes that number and returns the next batch, or None at the end.
+            at_end: called once at the end.
+        """
+        self._begin = begin
         self._following = following
         self._at_end = at_end
+        self._turn: int | None = None
         self._ended = False
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[Any]:
         return self
 
-    def __next__(self) -> Batch:
-        batch = self._following()
+    def __next__(self) -> Any:
+        if self._turn is None:
+            self._turn = self._begin()
+        batch = None if self._ended else self._following(self._turn)
         if batch is None:
             if not self._ended:
+                self._ended = True
                 self._at_end()
-            self._ended = True
             raise StopIteration
         return batch

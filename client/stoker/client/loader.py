@@ -10,11 +10,12 @@ caller leaves the loop or keeps the batch, or the daemon dies; so `state_dict()`
 """
 
 import dataclasses
-import functools
+import inspect
 import logging
 import os
+import warnings
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -25,24 +26,26 @@ from stoker.client.connection import Connection
 from stoker.client.delivery import crashed_before
 from stoker.client.device import Target
 from stoker.client.epoch import EpochIterator
-from stoker.client.opening import account_of, steps_of
-from stoker.client.options import Options, within
+from stoker.client.habits import refuse_unknown
+from stoker.client.inspecting import Inspecting
+from stoker.client.last import Padding, resolve_last
+from stoker.client.opening import batch_names, steps_of
+from stoker.client.options import Options
 from stoker.client.ranks import resolve_ranks
 from stoker.client.resume import NextStep, place_of
+from stoker.client.short import first_rows, real_rows
 from stoker.client.side import forked_error
 from stoker.client.statistics import Statistics
-from stoker.protocol.accounts import EpochAccount
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.errors import ClosedError, UsageError
 from stoker.protocol.lengths import LengthBuckets
-from stoker.protocol.replay import Replay
-from stoker.protocol.spec import MAX_VIEWS, StreamSpec
+from stoker.protocol.spec import StreamSpec
 
 _log = logging.getLogger("stoker.client")
 
 
-class Loader:
+class Loader(Inspecting):
     """Batches of a dataset through a pipeline, from a daemon on this host.
 
     Iterating yields `Batch` objects: mappings by output name (and attributes) of torch tensors or
@@ -62,7 +65,10 @@ class Loader:
         global_batch_size: positions in a batch over all ranks. Give exactly one of the two.
         seed: seed of the shuffle and of every draw, 0 to 2**64 - 1.
         shuffle: whether each epoch has its own order.
-        drop_last: drop an incomplete last batch; False pads it with rows that are not `valid`.
+        drop_last: whether an incomplete last batch is dropped; see `last`.
+        last: what becomes of an incomplete last batch: "drop", "short" (it has fewer rows; on one
+            rank only), or "pad" (rows that are not `valid` fill it). None follows `drop_last`:
+            "drop", or for False "short" on one rank and "pad" on several.
         rank: this process's rank; None (with world_size None) asks `torch.distributed`.
         world_size: number of ranks.
         device: "cpu" (torch tensors, or NumPy arrays if torch is not installed), "numpy", or
@@ -72,7 +78,7 @@ class Loader:
         on_error: what happens to a sample that cannot be used: "raise", "replace" or "mask".
         exclude: samples to leave out: ids, or the path of a file that lists them, one per line,
             such as a quarantine file of the daemon. A stream without some samples is another
-            stream. as a quarantine file of the daemon. Without them it is another stream.
+            stream.
         views: rows per position, each with its own draws.
         freeze: stream name -> the integer that replaces a draw's (id, epoch, visit, view), or
             "epoch" to fix only the epoch.
@@ -83,6 +89,8 @@ class Loader:
             of similar length; see `Buckets` and `LengthBuckets`. Every batch then has an output
             `drawn_as`: (rows, 3) int64, the epoch, visit and view that each row draws with.
         params: whether every batch has its draw records, as `batch.params`.
+        as_tuple: names of outputs; every batch is then a tuple of them, as in
+            `for images, labels in loader`.
         connect_timeout_s: time limit for the daemon to answer (for a private one: to start).
         timeout_s: time limit for the daemon to open the stream, and for each batch.
 
@@ -104,6 +112,7 @@ class Loader:
         seed: int = 0,
         shuffle: bool = True,
         drop_last: bool = True,
+        last: str | None = None,
         rank: int | None = None,
         world_size: int | None = None,
         device: object = "cpu",
@@ -118,10 +127,14 @@ class Loader:
         as_numpy: bool = False,
         buckets: Buckets | LengthBuckets | None = None,
         params: bool = False,
+        as_tuple: Sequence[str] | None = None,
         connect_timeout_s: float = 10.0,
         timeout_s: float = 600.0,
+        **unknown: object,
     ) -> None:
+        refuse_unknown(unknown, inspect.signature(Loader).parameters)
         rank, world_size = resolve_ranks(rank, world_size)
+        last = resolve_last(last, drop_last, world_size)
         options = Options(
             dataset=dataset,
             pipeline=pipeline,
@@ -129,7 +142,7 @@ class Loader:
             global_batch_size=global_batch_size,
             seed=seed,
             shuffle=shuffle,
-            drop_last=drop_last,
+            last=last,
             rank=rank,
             world_size=world_size,
             prefetch=prefetch,
@@ -144,6 +157,9 @@ class Loader:
         )
         self._world_size = world_size
         self._params = params
+        self._short = last == "short"
+        self._evaluates = False
+        self._padding = Padding()
         self._pid = os.getpid()
         self._connection = Connection(
             address_or_path,
@@ -163,6 +179,31 @@ class Loader:
         self._opened = self._connection.stream.opened
         self._steps = steps_of(self._opened)
         self._accounts_told = options.rank == 0 and bool(self._opened.buckets)
+        self._names = None if as_tuple is None else self._checked(as_tuple)
+
+    @classmethod
+    def for_evaluation(cls, address_or_path: str | os.PathLike[str], **options: Any) -> "Loader":
+        """Return a loader for validation: every sample once, in the order of the dataset.
+
+        Every loop is epoch 0, so random ops draw the same each time. On one rank the last batch is
+        short; on several ranks it is padded, and `batch.valid` says which rows count.
+
+        Args:
+            address_or_path: as for `Loader`.
+            options: as for `Loader`, except `shuffle`, `drop_last` and `last`.
+
+        Raises:
+            UsageError: an option is one of those three.
+        """
+        fixed = sorted({"shuffle", "drop_last", "last"} & options.keys())
+        if fixed:
+            raise UsageError(
+                f"Loader.for_evaluation: {fixed[0]}= cannot be chosen: it reads every sample once, "
+                "in order; use Loader for other orders"
+            )
+        made = cls(address_or_path, shuffle=False, drop_last=False, **options)
+        made._evaluates = True
+        return made
 
     @property
     def spec(self) -> StreamSpec:
@@ -177,20 +218,36 @@ class Loader:
         """
         return self._steps((self._planned or self._place).epoch)
 
-    def __iter__(self) -> Iterator[Batch]:
-        """Start the next epoch, or at the place that was loaded or set; ends an older iterator.
+    def __iter__(self) -> Iterator[Any]:
+        """Return an iterator over the next epoch, or from the place that was loaded or set.
+
+        The epoch begins at the first `next()`, which ends older iterators.
 
         Raises:
             ClosedError: the loader was closed.
             UsageError: this process was forked from the one that made the loader.
         """
         self._check_usable()
+        return EpochIterator(self._begin, self._next, self._tell_account)
+
+    def _begin(self) -> int:
+        """Begin an epoch; return the number of the turn."""
+        self._check_usable()
+        if self._evaluates and not self._exact:
+            self._planned = NextStep()
         place, exact = self._planned, self._exact
         if place is None or (place.step >= self._steps(place.epoch) and not exact):
             place = NextStep((place or self._place).epoch + 1)
         self._place, self._planned, self._exact = place, None, False
         self._turn += 1
-        return EpochIterator(functools.partial(self._next, self._turn), self._tell_account)
+        total = self.spec.total_epochs
+        if total is not None and place.epoch >= total:
+            warnings.warn(
+                f"epoch {place.epoch} is past the last one of total_epochs={total}: schedules stay "
+                "at their end; pass the length of the whole training as total_epochs",
+                stacklevel=4,
+            )
+        return self._turn
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next `iter()` start that epoch, or continue in it from a loaded cursor.
@@ -252,80 +309,6 @@ class Loader:
         self._crashed.clear()
         self._crashed.update(dict.fromkeys(cursor.crashed, (cursor.epoch, cursor.step - 1)))
 
-    def account(self, epoch: int) -> EpochAccount:
-        """Return the account of an epoch: how many samples are delivered, carried on, dropped.
-
-        Only for a stream with buckets; it counts over all ranks. At the end of each epoch rank 0
-        also logs it, as `stoker.client` at level INFO. `stoker buckets --json` lists the ids, for
-        any epoch of a stream with `drop_last`.
-
-        Args:
-            epoch: from 0; any epoch, past or future.
-
-        Raises:
-            UsageError: the stream has no buckets, or the epoch is not an integer from 0.
-        """
-        found = account_of(self._opened, within("epoch", epoch, 0, 2**48))
-        if found is None:
-            raise UsageError(
-                "account: the stream has no buckets, so every epoch delivers len(loader) batches "
-                "of its samples; give buckets= to the Loader"
-            )
-        return found
-
-    def replay(self, sample_id: int, epoch: int, visit: int = 0, view: int = 0) -> Replay:
-        """Return a replay of a sample: every step of the pipeline, its parameters, every value.
-
-        Nothing was recorded: the daemon computes that row again in a separate process, with the
-        stream's seed and freezes. The outputs are the same bytes as in a batch. Works at any time,
-        also in the middle of a loop, for any epoch, past or future.
-
-        Args:
-            sample_id: one of `batch.index`.
-            epoch: the epoch, `batch.epoch`.
-            visit: how often the id came before in the epoch.
-            view: view of the position.
-
-        Raises:
-            SampleError: the sample cannot be read, or does not fit the pipeline.
-            UsageError: the stream has no such id or view.
-            DatasetError: the dataset changed since the stream was opened.
-            PeerError: the daemon went away or does not answer in time.
-        """
-        self._check_usable()
-        limits = {"sample_id": 2**48, "epoch": 2**48, "visit": 2**48, "view": MAX_VIEWS - 1}
-        asked = zip(limits, (sample_id, epoch, visit, view), strict=True)
-        numbers = [within(name, value, 0, limits[name]) for name, value in asked]
-        return self._connection.replay((numbers[0], numbers[1], numbers[2], numbers[3]))
-
-    def replay_row(self, batch: Batch, row: int) -> Replay:
-        """Return a replay of a row of one of this loader's batches; see `replay`.
-
-        It finds id, visit and view itself, so a row of a later view, or one that shows a
-        substitute, is replayed exactly as it was computed.
-
-        Args:
-            batch: a batch of this loader.
-            row: a row of it, from 0.
-
-        Raises:
-            UsageError: the batch has no such row, or the row holds no sample.
-            PeerError: the daemon went away or does not answer in time.
-        """
-        row = within("row", row, 0, len(batch.index) - 1)
-        delivered, requested = int(batch.index[row]), int(batch.requested[row])
-        if delivered < 0:
-            raise UsageError(f"row {row} holds no sample: its index is -1")
-        self._check_usable()
-        if self.spec.buckets is not None:
-            epoch, visit, view = (int(number) for number in batch["drawn_as"][row])
-            return self.replay(delivered, epoch, visit, view)
-        first_row = self._connection.stream.opened.first_row
-        position, view = divmod(first_row + row, self.spec.views)
-        position += batch.step * self.spec.batch_size
-        visit = position + 1 if delivered != requested else 0
-        return self.replay(delivered, batch.epoch, visit, view)
-
     def statistics(self) -> Statistics:
         """Return the loader's counters; after `close()`, their values at that moment."""
         return self._connection.statistics()
@@ -352,8 +335,9 @@ class Loader:
     ) -> None:
         self.close()
 
-    def _next(self, turn: int) -> Batch | None:
+    def _next(self, turn: int) -> Any:
         self._check_usable()
+        self._padding.check()
         if turn != self._turn:
             raise ClosedError(
                 "this iterator ended when the loader was iterated again; a loader has only one "
@@ -365,12 +349,32 @@ class Loader:
             return None
         arrays = self._connection.source.get(place.epoch, place.step)
         arrays = self._connection.delivery.whole(arrays)
+        padded = self.spec.tail == "pad" and (
+            place.step == self._steps(place.epoch) - 1 or self.spec.buckets is not None
+        )
         nothing: dict[str, np.ndarray] | None = {} if self._params else None
         drawn = self._connection.delivery.params.pop((place.epoch, place.step), nothing)
+        if padded and self._short:
+            rows = real_rows(arrays)
+            arrays = first_rows(arrays, rows)
+            drawn = None if drawn is None else first_rows(drawn, rows)
         batch = Batch(arrays, place.epoch, place.step, self._spec, drawn)
+        if padded and not self._short:
+            self._padding.watch(batch)
         self._connection.delivered += 1
         self._place = dataclasses.replace(place, step=place.step + 1)
-        return batch
+        return batch if self._names is None else tuple(batch[name] for name in self._names)
+
+    def _checked(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the names of `as_tuple`, which are outputs of the stream."""
+        known = [*batch_names(self._opened), "index", "requested", "valid"]
+        names = (names,) if isinstance(names, str) else tuple(names)
+        for name in names:
+            if name not in known:
+                raise UsageError(
+                    f"as_tuple: the batches have no output {name!r}; they have {', '.join(known)}"
+                )
+        return names
 
     def _tell_account(self) -> None:
         """Log the account of the epoch that has just ended."""

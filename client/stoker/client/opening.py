@@ -14,7 +14,8 @@ from stoker.client.slab import SlabMap
 from stoker.protocol.accounts import EpochAccount, epoch_account
 from stoker.protocol.buckets import BucketSteps, tail_of
 from stoker.protocol.errors import ProtocolError, UsageError
-from stoker.protocol.layout import check_outputs, slot_layout
+from stoker.protocol.items import COUNT
+from stoker.protocol.layout import SIZE, check_outputs, slot_layout
 from stoker.protocol.messages import Open, Opened, Slab
 from stoker.protocol.spec import StreamSpec
 
@@ -121,3 +122,8 @@ def _check(opened: Opened, slab: Slab) -> None:
             f"expected at least {MIN_SLOTS} slots of {needed} bytes and 1 row, got {opened.slots} "
             f"slots of {opened.slot_bytes} bytes and {opened.rows} rows"
         )
+
+
+def batch_names(opened: Opened) -> list[str]:
+    """Return the names of the outputs of a batch, without those of sizes and counts."""
+    return [o.name for o in opened.outputs if not o.name.endswith((f".{SIZE}", f".{COUNT}"))]

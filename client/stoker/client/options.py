@@ -35,7 +35,7 @@ class Options:
     global_batch_size: int | None
     seed: int
     shuffle: bool
-    drop_last: bool
+    last: str
     rank: int
     world_size: int
     prefetch: int
@@ -59,7 +59,7 @@ class Options:
         """
         name, graph = pipeline_data(self.pipeline)
         on_error: Any = _one_of("on_error", self.on_error, _ON_ERROR)
-        tail: Literal["drop", "pad"] = "drop" if self.drop_last else "pad"
+        tail: Literal["drop", "pad"] = "drop" if self.last == "drop" else "pad"
         return Open(
             request=OPEN_REQUEST,
             dataset=_name("dataset", self.dataset or ""),

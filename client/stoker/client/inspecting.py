@@ -1,0 +1,103 @@
+"""What a loader can say about its stream: accounts of epochs, and replays of rows."""
+
+from abc import ABC, abstractmethod
+
+from stoker.client.batch import Batch
+from stoker.client.connection import Connection
+from stoker.client.opening import account_of
+from stoker.client.options import within
+from stoker.protocol.accounts import EpochAccount
+from stoker.protocol.errors import UsageError
+from stoker.protocol.messages import Opened
+from stoker.protocol.replay import Replay
+from stoker.protocol.spec import MAX_VIEWS, StreamSpec
+
+
+class Inspecting(ABC):
+    """The part of `Loader` that reads no batches."""
+
+    _connection: Connection
+    _opened: Opened
+
+    @property
+    @abstractmethod
+    def spec(self) -> StreamSpec:
+        """The StreamSpec."""
+
+    @abstractmethod
+    def _check_usable(self) -> None:
+        """Raise unless the loader can be used."""
+
+    def account(self, epoch: int) -> EpochAccount:
+        """Return the account of an epoch: how many samples are delivered, carried on, dropped.
+
+        Only for a stream with buckets; it counts over all ranks. At the end of each epoch rank 0
+        also logs it, as `stoker.client` at level INFO. `stoker buckets --json` lists the ids, for
+        any epoch of a stream with `drop_last`.
+
+        Args:
+            epoch: from 0; any epoch, past or future.
+
+        Raises:
+            UsageError: the stream has no buckets, or the epoch is not an integer from 0.
+        """
+        found = account_of(self._opened, within("epoch", epoch, 0, 2**48))
+        if found is None:
+            raise UsageError(
+                "account: the stream has no buckets, so every epoch delivers len(loader) batches "
+                "of its samples; give buckets= to the Loader"
+            )
+        return found
+
+    def replay(self, sample_id: int, epoch: int, visit: int = 0, view: int = 0) -> Replay:
+        """Return a replay of a sample: every step of the pipeline, its parameters, every value.
+
+        Nothing was recorded: the daemon computes that row again in a separate process, with the
+        stream's seed and freezes. The outputs are the same bytes as in a batch. Works at any time,
+        also in the middle of a loop, for any epoch, past or future.
+
+        Args:
+            sample_id: one of `batch.index`.
+            epoch: the epoch, `batch.epoch`.
+            visit: how often the id came before in the epoch.
+            view: view of the position.
+
+        Raises:
+            SampleError: the sample cannot be read, or does not fit the pipeline.
+            UsageError: the stream has no such id or view.
+            DatasetError: the dataset changed since the stream was opened.
+            PeerError: the daemon went away or does not answer in time.
+        """
+        self._check_usable()
+        limits = {"sample_id": 2**48, "epoch": 2**48, "visit": 2**48, "view": MAX_VIEWS - 1}
+        asked = zip(limits, (sample_id, epoch, visit, view), strict=True)
+        numbers = [within(name, value, 0, limits[name]) for name, value in asked]
+        return self._connection.replay((numbers[0], numbers[1], numbers[2], numbers[3]))
+
+    def replay_row(self, batch: Batch, row: int) -> Replay:
+        """Return a replay of a row of one of this loader's batches; see `replay`.
+
+        It finds id, visit and view itself, so a row of a later view, or one that shows a
+        substitute, is replayed exactly as it was computed.
+
+        Args:
+            batch: a batch of this loader.
+            row: a row of it, from 0.
+
+        Raises:
+            UsageError: the batch has no such row, or the row holds no sample.
+            PeerError: the daemon went away or does not answer in time.
+        """
+        row = within("row", row, 0, len(batch.index) - 1)
+        delivered, requested = int(batch.index[row]), int(batch.requested[row])
+        if delivered < 0:
+            raise UsageError(f"row {row} holds no sample: its index is -1")
+        self._check_usable()
+        if self.spec.buckets is not None:
+            epoch, visit, view = (int(number) for number in batch["drawn_as"][row])
+            return self.replay(delivered, epoch, visit, view)
+        first_row = self._connection.stream.opened.first_row
+        position, view = divmod(first_row + row, self.spec.views)
+        position += batch.step * self.spec.batch_size
+        visit = position + 1 if delivered != requested else 0
+        return self.replay(delivered, batch.epoch, visit, view)
