@@ -67,7 +67,7 @@ def joint_plan(functions):
         else:
             image = ops.python(functions.negative, image, randomness="none")
         image, mask = ops.resize(image, mask, size=(9, 14))
-        return {"image": ops.horizontal_flip(image), "mask": mask}
+        return {"image": ops.horizontal_flip(image), "mask": ops.unlinked(mask)}
 
     return bind(train.graph(), VARIED)
 
