@@ -5,6 +5,7 @@ The functions that draw from global generators stand here on purpose.
 
 import itertools
 import random
+import sys
 
 import numpy as np
 
@@ -101,6 +102,16 @@ def leaves(image):
 
 def fails(image, rng):
     raise RuntimeError("no")
+
+
+def leaves_at_once(image, rng):
+    sys.exit("enough")
+
+
+def interrupts_on_bright(image):
+    if image.mean() > 200:
+        raise KeyboardInterrupt("stop")
+    return image
 
 
 NOT_A_FUNCTION = 3

@@ -2,6 +2,7 @@
 
 import gc
 import random
+import signal
 
 import numpy as np
 import pytest
@@ -66,7 +67,7 @@ def joint_plan(functions):
         else:
             image = ops.python(functions.negative, image, randomness="none")
         image, mask = ops.resize(image, mask, size=(9, 14))
-        return {"image": ops.horizontal_flip(image), "mask": mask}
+        return {"image": ops.horizontal_flip(image), "mask": ops.unlinked(mask)}
 
     return bind(train.graph(), VARIED)
 
@@ -161,16 +162,6 @@ def test_results_of_another_type_are_refused(functions, name, got):
         bind(train.graph(), {"image": State.fixed("image", "uint8", (20, 31, 3))})
 
 
-def test_a_function_that_ends_the_process_ends_it_outside_of_machine_code(functions):
-    train = pipeline(lambda s: {"image": ops.python(functions.leaves, s.image, randomness="none")})
-    plan = bind(train.graph(), {"image": State.fixed("image", "uint8", (5, 6, 3))})
-    outputs = [np.zeros((5, 6, 3), np.uint8)]
-    for engine in (Interpreter(plan), compile_plan(plan)):
-        with pytest.raises(SystemExit):
-            engine.run(ROWS[0], [np.full((5, 6, 3), 255, np.uint8)], outputs)
-        engine.run(ROWS[0], [np.zeros((5, 6, 3), np.uint8)], outputs)
-
-
 def test_global_generators_are_seeded_for_each_row_and_put_back(functions):
     @pipeline
     def train(sample):
@@ -241,6 +232,7 @@ def test_a_chunk_in_one_call_is_its_rows(functions, located):
             r"gave uint8 of shape \(40, 31, 3\), expected uint8 of shape \(20, ",
         ),
         ("fails", "generator", r"raised RuntimeError: no \(.*custom_functions.py:\d+\)"),
+        ("leaves_at_once", "generator", r"raised SystemExit: enough \(.*custom_functions.py:\d+\)"),
         ("jitter", "none", "raised TypeError: jitter"),
     ],
 )
@@ -255,6 +247,43 @@ def test_a_function_that_breaks_the_law_is_refused_by_name_and_line(
         bind(train.graph(), {"image": State.fixed("image", "uint8", (20, 31, 3))})
     assert f"custom_functions:{name}" in str(caught.value)
     assert caught.value.details["file"] == __file__
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("leaves", "raised SystemExit: 3 ("),
+        ("interrupts_on_bright", "raised KeyboardInterrupt: stop ("),
+    ],
+)
+def test_a_function_that_asks_to_exit_is_a_sample_error_in_workers(functions, name, said):
+    @pipeline
+    def train(sample):
+        return {"image": ops.python(getattr(functions, name), sample.image, randomness="none")}
+
+    plan = bind(train.graph(), {"image": State.fixed("image", "uint8", (5, 6, 3))})
+    bright, outputs = np.full((5, 6, 3), 255, np.uint8), [np.zeros((5, 6, 3), np.uint8)]
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in a worker
+    try:
+        for engine in (Interpreter(plan), compile_plan(plan)):
+            with pytest.raises(SampleError, match=r"custom_functions.py:\d+") as caught:
+                engine.run(Row(7, 41, 3), [bright], outputs)
+            assert str(caught.value).startswith(f"sample 41: custom_functions:{name} {said}")
+            engine.run(Row(7, 42, 3), [np.zeros((5, 6, 3), np.uint8)], outputs)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_during_a_function_reaches_the_script(functions):
+    @pipeline
+    def train(sample):
+        image = ops.python(functions.interrupts_on_bright, sample.image, randomness="none")
+        return {"image": image}
+
+    plan = bind(train.graph(), {"image": State.fixed("image", "uint8", (5, 6, 3))})
+    bright, outputs = np.full((5, 6, 3), 255, np.uint8), [np.zeros((5, 6, 3), np.uint8)]
+    with pytest.raises(KeyboardInterrupt):
+        Interpreter(plan).run(Row(7, 41, 3), [bright], outputs)
 
 
 def test_a_failure_on_one_sample_is_a_sample_error_in_both_engines(functions, located):

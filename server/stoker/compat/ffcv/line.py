@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
@@ -12,6 +13,7 @@ from stoker.compat.ffcv.fields.decoders import Decoder, default_decoder
 from stoker.compat.ffcv.memory import Pool
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
+from stoker.compat.ffcv.reading import Reading
 from stoker.compat.ffcv.step import BatchRows, LineStep
 from stoker.dataset import Dataset
 from stoker.dataset.format.fields import Field
@@ -38,6 +40,7 @@ class Line:
         field: Field,
         operations: Sequence[Any] | None,
         streams: dict[int, str],
+        copies: dict[int, tuple[Any, Any]],
     ) -> None:
         """Build the pipeline.
 
@@ -47,6 +50,8 @@ class Line:
             operations: the pipeline; None: a decoder and `ToTensor`, by the field's kind.
             streams: id of an operation -> its stream, over all fields of a loader: one operation
                 in two pipelines makes the same decision in both.
+            copies: id of an operation -> it and the copy that runs, over all fields. The script may
+                set attributes of the original while an epoch runs; the copy does not change.
 
         Raises:
             BuildError: an operation cannot run at its place.
@@ -61,8 +66,9 @@ class Line:
                 f"{type(found[0]).__name__ if found else 'nothing'}"
             )
         self._streams = streams
+        self._copies = copies
         self._pool = Pool()
-        self._reading = found[0].open(dataset, field, self._stream(found[0]))
+        self._reading: Reading = self._own(found[0]).open(dataset, field, self._stream(found[0]))
         self._steps: list[LineStep] = []
         self._tensor_steps: list[TensorStep] = []
         self._later = 0
@@ -110,11 +116,12 @@ class Line:
                     f"{operation!r}"
                 )
             operation = ModuleWrapper(operation)
+        stream, operation = self._stream(operation), self._own(operation)
         name = f"{type(operation).__name__} of field {self.field!r}"
         after: State
         after, allocation = operation.declare_state_and_memory(state)
         if state.jit_mode and after.jit_mode:
-            step = LineStep(operation, state, name, self._stream(operation))
+            step = LineStep(operation, state, name, stream)
             self._steps.append(step)
             return step.after
         if allocation is not None:
@@ -123,10 +130,16 @@ class Line:
                 "function allocate its result"
             )
         whole = self._later == len(self._tensor_steps)
-        self._tensor_steps.append((self._stream(operation), operation.generate_code()))
+        self._tensor_steps.append((stream, operation.generate_code()))
         if whole and not (isinstance(operation, ModuleWrapper) and operation.draws):
             self._later += 1
         return after
+
+    def _own(self, operation: Any) -> Any:
+        """Return the copy of an operation that runs; the modules that it calls are not copied."""
+        if id(operation) not in self._copies:  # keeps the original too, so its id stays its own
+            self._copies[id(operation)] = operation, copy.copy(operation)
+        return self._copies[id(operation)][1]
 
     def _stream(self, operation: Operation) -> str:
         """Return the name of an operation's stream: field, class, and a number if it repeats."""

@@ -22,6 +22,7 @@ import numpy as np
 
 from stoker.compat.ffcv.line import Begun, Line
 from stoker.compat.ffcv.pipeline.compiler import Compiler
+from stoker.compat.ffcv.settings import settings
 from stoker.compat.ffcv.step import BatchRows
 from stoker.dataset import open_dataset
 from stoker.jit.arithmetic import COMPILED
@@ -55,7 +56,7 @@ class Loader:
         os_cache: has no effect here: files are mapped.
         order: the order of an epoch.
         distributed: whether this process is a rank of a torch.distributed job and gets its part.
-        seed: seed of order and draws; None: a random one, see `seed`.
+        seed: seed of order and draws; None: a random one, see the attribute `seed`.
         indices: the samples to use; by default all.
         pipelines: field -> list of operations; a field with None is left out, a field that is not
             named is decoded to a tensor.
@@ -64,8 +65,10 @@ class Loader:
         batches_ahead: how many batches are computed ahead of use.
         recompile: has no effect here.
 
+    The operations' attributes may be set between epochs, and the lists in `pipelines` changed: the
+    next `iter()` builds the pipelines again and uses the new values. A running epoch keeps its own.
+
     Attributes:
-        seed: the seed in use.
         next_epoch: the epoch that the next `iter()` delivers.
 
     Raises:
@@ -103,7 +106,7 @@ class Loader:
             raise UsageError(
                 f"expected batch_size and batches_ahead from 1, got {batch_size}, {batches_ahead}"
             )
-        self.seed = secrets.randbits(32) if seed is None else seed
+        self._seed = secrets.randbits(32) if seed is None else seed
         self.next_epoch = 0
         self._dataset = open_dataset(fname)
         self._chosen = np.arange(len(self._dataset)) if indices is None else np.asarray(indices)
@@ -111,7 +114,9 @@ class Loader:
         self._workers = min(num_workers, available) if num_workers > 0 else available
         self._ahead = batches_ahead
         self._rank, self._ranks = _rank_of_job() if distributed else (0, 1)
-        self._lines = self._build(dict(pipelines or {}))
+        self._pipelines = {} if pipelines is None else pipelines
+        self._lines = self._build()
+        self._settings = settings(self._pipelines)
         self._spec = StreamSpec(
             dataset=self._dataset.fingerprint,
             dataset_rows=len(self._chosen),
@@ -122,7 +127,7 @@ class Loader:
                 block=BLOCK if order is OrderOption.QUASI_RANDOM else None,
             ),
             tail="drop" if drop_last else "pad",
-            seed=self.seed,
+            seed=self._seed,
         )
         self._order = EpochOrder(self._spec, arithmetic=COMPILED)
         steps_per_epoch(self._spec)
@@ -132,12 +137,38 @@ class Loader:
         return steps_per_epoch(self._spec)
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        """Deliver the next epoch."""
+        """Deliver the next epoch, with the attributes that the operations have now.
+
+        Raises:
+            BuildError: an attribute was changed to a value that cannot run.
+        """
+        now = settings(self._pipelines)
+        if now != self._settings:
+            self._lines, self._settings = self._build(), now
         epoch, self.next_epoch = self.next_epoch, self.next_epoch + 1
-        return _Epoch(self, epoch).batches()
+        return _Epoch(self, epoch, self._lines).batches()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set `next_epoch`; anything else would have no effect.
+
+        Raises:
+            UsageError: another public attribute is set.
+        """
+        if name != "next_epoch" and not name.startswith("_"):
+            raise UsageError(
+                f"Loader.{name} cannot be set: a loader keeps its arguments. Set attributes of its "
+                "decoders and operations, which take effect at the next epoch, or build a new "
+                f"Loader({name}=...)"
+            )
+        super().__setattr__(name, value)
+
+    @property
+    def seed(self) -> int:
+        """The seed of order and draws."""
+        return self._seed
 
     def begin(
-        self, epoch: int, step: int, threads: ThreadPoolExecutor
+        self, lines: Sequence[Line], epoch: int, step: int, threads: ThreadPoolExecutor
     ) -> tuple[BatchRows, list[Begun]]:
         """Start to read one batch of this rank in threads; returns at once."""
         start, stop = positions(self._spec, step)
@@ -145,21 +176,7 @@ class Loader:
         end = min(start + high, len(self._chosen))
         ids, _ = self._order.lookup_range(epoch, start + low, max(end, start + low))
         rows = BatchRows(self.seed, epoch, self._chosen[ids].astype(np.int64))
-        return rows, [line.begin(rows, threads, self._workers) for line in self._lines]
-
-    def batch(self, rows: BatchRows, begun: list[Begun]) -> list[Any]:
-        """Compute a started batch, as far as possible outside the script's thread.
-
-        Raises:
-            SampleError: a sample cannot be decoded.
-        """
-        pairs = zip(self._lines, begun, strict=True)
-        return [line.batch(one, rows) for line, one in pairs]
-
-    def finish(self, rows: BatchRows, values: list[Any]) -> tuple[Any, ...]:
-        """Finish a batch on the script's thread."""
-        pairs = zip(self._lines, values, strict=True)
-        return tuple(line.finish(value, rows) for line, value in pairs)
+        return rows, [line.begin(rows, threads, self._workers) for line in lines]
 
     @property
     def workers(self) -> int:
@@ -171,7 +188,8 @@ class Loader:
         """Number of batches that are computed ahead of use."""
         return self._ahead
 
-    def _build(self, pipelines: dict[str, Sequence[Any] | None]) -> list[Line]:
+    def _build(self) -> list[Line]:
+        pipelines = self._pipelines
         fields = {field.name: field for field in self._dataset.schema.fields}
         for name in pipelines:
             if name not in fields:
@@ -179,8 +197,9 @@ class Loader:
                     f"pipelines: the dataset has no field {name!r}; it has {', '.join(fields)}"
                 )
         streams: dict[int, str] = {}
+        copies: dict[int, tuple[Any, Any]] = {}
         return [
-            Line(self._dataset, field, pipelines.get(name), streams)
+            Line(self._dataset, field, pipelines.get(name), streams, copies)
             for name, field in fields.items()
             if pipelines.get(name, ()) is not None
         ]
@@ -189,8 +208,9 @@ class Loader:
 class _Epoch:
     """One running epoch: a thread computes batches and passes them on in order."""
 
-    def __init__(self, loader: Loader, epoch: int) -> None:
+    def __init__(self, loader: Loader, epoch: int, lines: Sequence[Line]) -> None:
         self._loader = loader
+        self._lines = lines
         self._epoch = epoch
         self._ready: queue.Queue[Any] = queue.Queue(loader.batches_ahead)
         self._stop = threading.Event()
@@ -203,8 +223,10 @@ class _Epoch:
                 item = self._ready.get()
                 if isinstance(item, BaseException):
                     raise item
-                batch = self._loader.finish(*item)
-                del item
+                rows, values = item
+                pairs = zip(self._lines, values, strict=True)
+                batch = tuple(line.finish(value, rows) for line, value in pairs)
+                del item, values, pairs
                 yield batch
                 del batch
         finally:
@@ -231,13 +253,14 @@ class _Epoch:
     def _computed(self, threads: ThreadPoolExecutor) -> Iterator[tuple[BatchRows, list[Any]]]:
         """Yield batches; while one is computed, the next one is read."""
         steps = len(self._loader)
-        begun = self._loader.begin(self._epoch, 0, threads)
+        begun = self._loader.begin(self._lines, self._epoch, 0, threads)
         for step in range(steps):
             rows, parts = begun
             if step + 1 < steps:
-                begun = self._loader.begin(self._epoch, step + 1, threads)
-            yield rows, self._loader.batch(rows, parts)
-            del parts
+                begun = self._loader.begin(self._lines, self._epoch, step + 1, threads)
+            pairs = zip(self._lines, parts, strict=True)
+            yield rows, [line.batch(part, rows) for line, part in pairs]
+            del parts, pairs
 
 
 def _rank_of_job() -> tuple[int, int]:

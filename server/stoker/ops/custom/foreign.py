@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -103,7 +104,9 @@ def call(
         if len(srcs) == 1:
             return [np.asarray(given)]
         results = [np.asarray(one) for one in given] if isinstance(given, tuple | list) else []
-    except Exception as error:  # any exception of the user's function
+    except BaseException as error:  # any exception of the user's function, SystemExit as well
+        if _from_the_keyboard(error):
+            raise
         raise CallError(f"{what} raised {type(error).__name__}: {error}{_line(error)}") from error
     if len(results) != len(srcs):
         got = f"{len(results)} of them" if results else type(given).__name__
@@ -111,6 +114,12 @@ def call(
             f"{what} gave {got}, expected a tuple of {len(srcs)} arrays, one per argument"
         )
     return results
+
+
+def _from_the_keyboard(error: BaseException) -> bool:
+    """Whether an exception may come from Ctrl-C; workers ignore that signal."""
+    listens = signal.getsignal(signal.SIGINT) not in {signal.SIG_IGN, signal.SIG_DFL}
+    return isinstance(error, KeyboardInterrupt) and listens
 
 
 def put(what: str, result: np.ndarray, dst: np.ndarray) -> None:

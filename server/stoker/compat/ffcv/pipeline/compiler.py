@@ -35,6 +35,11 @@ class Compiler:
         return iterable
 
     @classmethod
+    def get_iterator(cls) -> Callable[..., Any]:
+        """Return the same function; FFCV's own operations call it by this name."""
+        return cls.get_iterable()
+
+    @classmethod
     def compile(cls, code: Callable[..., Any], signature: Any = None) -> Callable[..., Any]:
         """Compile a helper function for use inside an operation."""
         if not cls._enabled:
