@@ -3,9 +3,12 @@
 import fcntl
 import logging
 import os
+import subprocess
+import sys
 
 import pytest
 
+from stoker.jit import activity, cache_root, diskcache
 from stoker.jit.diskcache import SharedCache
 
 
@@ -89,16 +92,69 @@ def test_without_a_lock_file_compiling_goes_on(tmp_path):
     assert len(inner.locked) == 3
 
 
-def test_a_full_disk_costs_the_entry_only(tmp_path, caplog):
+@pytest.fixture
+def unstored(monkeypatch):
+    """Why kernels of this process were not stored; nothing at the start."""
+    reasons: list[str] = []
+    monkeypatch.setattr(activity, "_unstored", reasons)
+    return reasons
+
+
+def test_a_full_disk_costs_the_entry_only_and_is_one_line(tmp_path, caplog, unstored):
     inner = FakeCache(tmp_path, OSError(28, "No space left on device"))
-    SharedCache(inner, tmp_path, dict).save_overload("signature", "result")
+    for _ in range(2):
+        SharedCache(inner, tmp_path, dict).save_overload("signature", "result")
+    reason = f"kernel cache {cache_root()}: No space left on device"
+    assert unstored == [reason]
     assert caplog.record_tuples == [
         (
             "stoker.jit.diskcache",
             logging.WARNING,
-            f"kernel cache {tmp_path} was not written: [Errno 28] No space left on device",
+            f"{reason}: kernels are compiled and not stored",
         )
     ]
+
+
+def test_without_a_folder_code_is_compiled_and_not_stored(unstored):
+    missing = []
+    cache = SharedCache(None, None, lambda: missing.append(True))
+    assert cache.load_overload("signature", "target") is None
+    cache.save_overload("signature", "result")
+    cache.release()
+    assert cache.signatures(None) == []
+    assert missing == [True]
+
+
+HOLDER = """
+import fcntl, os, signal, sys
+descriptor = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+fcntl.flock(descriptor, fcntl.LOCK_EX)
+print("held", flush=True)
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+def test_a_stopped_process_with_the_lock_makes_others_wait_for_a_bounded_time(
+    tmp_path, caplog, monkeypatch
+):
+    monkeypatch.setattr(diskcache, "LOCK_S", 0.3)
+    inner = FakeCache(tmp_path)
+    command = [sys.executable, "-c", HOLDER, str(tmp_path / "lock")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == b"held\n"
+        cache = SharedCache(inner, tmp_path, dict)
+        assert cache.load_overload("signature", "target") is None
+        cache.save_overload("signature", "result")
+        cache.release()
+        assert len(inner.locked) == 2, "loaded twice, and not saved"
+        holder.kill()
+    assert [record.message for record in caplog.records] == [
+        f"{tmp_path} is locked for 0.3 s: compiled and not stored"
+    ]
+    assert cache.load_overload("signature", "target") is None
+    cache.save_overload("signature", "result")
+    cache.release()
+    assert len(inner.locked) == 5
 
 
 def test_a_damaged_entry_counts_as_absent_and_is_emptied_under_the_lock(tmp_path, caplog):

@@ -200,6 +200,7 @@ class Writer:
         outputs, forms = end(nodes, flow)
         outputs |= {"label": 2, "weight": outputs.get("weight", 3)}
         graph = {"version": 1, "nodes": [*fields, *nodes], "outputs": [*map(list, outputs.items())]}
+        graph["unlinked"] = sorted(outputs)  # augmix_transform moves images alone, for example
         return graph | ({"forms": forms} if forms else {})
 
     def plain(self, nodes, flow):

@@ -50,7 +50,7 @@ def one_of_each() -> Iterator[Op]:
 def every(sample: Any) -> dict[str, Any]:
     """Each op on its own, jointly on image, image of floats and mask where it takes them."""
     image, mask, boxes = ops.center_crop(sample.image, sample.mask, sample.boxes, size=SIDE)
-    given = {"image": image, "floats": ops.to_float(image), "mask": mask}
+    given = {"image": image, "floats": ops.to_float(image), "mask": ops.unlinked(mask)}
     made: dict[str, Any] = {}
     for op in one_of_each():
         taken = {k: v for k, v in given.items() if result(op, k)}

@@ -122,6 +122,7 @@ def test_a_picture_without_boxes_is_legal_for_every_op(every_op):
         "iou_crop",
         "filter_boxes",
         "convert_boxes",
+        "convert_keypoints",
         "track_visible",
     }
     assert len(names) > 20

@@ -19,7 +19,17 @@ from hypothesis import strategies as st
 
 from stoker.jit import compiled
 from stoker.jit.arithmetic import PLAIN
-from stoker.ops import ConvertBoxes, FilterBoxes, State, StateError, TrackVisible, make, registered
+from stoker.ops import (
+    ConvertBoxes,
+    ConvertKeypoints,
+    FilterBoxes,
+    HorizontalFlip,
+    State,
+    StateError,
+    TrackVisible,
+    make,
+    registered,
+)
 from stoker.ops._testing.items import FIRST, SIZES, compare_places, decide, places
 from stoker.ops.contract.rules import visible_word
 from stoker.ops.contract.states import ITEM_KINDS
@@ -290,10 +300,36 @@ def test_convert_boxes():
         assert found["label"].tolist() == [-1, 2, 3]
 
 
+def test_flipped_keypoints_name_the_flipped_pixels():
+    """As indices of pixels, points go where the pixels go: x to width - 1 - x."""
+    points = np.array([[0, 0], [49, 39], [12, 7]], np.float32)
+    words = pack_items(POINTS, {"xy": points + 0.5, "person": np.arange(3, dtype=np.int16)})
+    size = (40, 50, 40, 50)
+    record = structured(HorizontalFlip.record)
+    record["flip"] = 1
+    out = np.zeros_like(words)
+    forward = HorizontalFlip.forward(None, record, size)
+    assert MOVERS["keypoints"](words, out, forward, size, 0) == 3
+    after = ConvertKeypoints().declare_items(State.ragged("keypoints", POINTS, 9))
+    dst = np.zeros_like(out)
+    run = ConvertKeypoints.items["keypoints"].run
+    assert run(out, dst, None, None, size) == 3
+    found = unpack_items(after.items, dst)
+    marks = np.zeros(size[:2], np.uint8)
+    for number, (x, y) in enumerate(points.astype(int)):
+        marks[y, x] = number + 1
+    marks = cv2.flip(marks, 1)
+    for number, (x, y) in enumerate(found["pixel_xy"].tolist()):
+        assert marks[int(y), int(x)] == number + 1
+        assert x == int(x)
+    assert found["person"].tolist() == [0, 1, 2]
+
+
 @pytest.mark.slow
 def test_ops_of_boxes_alone_keep_the_contract():
     for op in (ConvertBoxes("cxcywh"), ConvertBoxes("xywh"), FilterBoxes(30, 4), TrackVisible()):
         check_op(op)
+    check_op(ConvertKeypoints())
 
 
 def test_filter_boxes():

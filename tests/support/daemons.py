@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -22,7 +22,12 @@ class Daemon:
     """
 
     def __init__(
-        self, folder: Path, *flags: str, socket: str = "stoker.sock", stderr: int | None = None
+        self,
+        folder: Path,
+        *flags: str,
+        socket: str = "stoker.sock",
+        stderr: int | None = None,
+        prefix: Sequence[str] = (),
     ) -> None:
         """Start it, and wait for its word.
 
@@ -31,14 +36,15 @@ class Daemon:
             flags: of `stoker serve`.
             socket: path of the socket from the folder on.
             stderr: a descriptor that takes the log; a file in the folder if None.
+            prefix: a command that runs the daemon, such as prlimit with its arguments.
         """
         log, name = tempfile.mkstemp(prefix="log-", dir=folder)
         self.log = Path(name)
         self.address = f"ipc://{folder}/{socket}"
         ready, theirs = os.pipe()
-        command = [sys.executable, "-m", "stoker.server", "serve", f"--address={self.address}"]
+        stoker = [*prefix, sys.executable, "-m", "stoker.server"]
         self.process = subprocess.Popen(
-            [*command, f"--ready-fd={theirs}", *flags],
+            [*stoker, "serve", f"--address={self.address}", f"--ready-fd={theirs}", *flags],
             pass_fds=[theirs],
             stdin=subprocess.DEVNULL,
             stderr=log if stderr is None else stderr,

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import socket
+import struct
 from collections.abc import Iterator
 
 from stoker.client.address import side_path
@@ -42,13 +43,26 @@ def read_memory(descriptor: int, size_bytes: int) -> bytes:
 
 
 def connect_side(address: str, timeout_s: float) -> socket.socket:
-    """Return bytes of passed memory, and close its descriptor."""
+    """Connect to the side socket; its end of file means that the daemon is gone.
+
+    Waits while the daemon accepts nobody.
+
+    Raises:
+        ConnectError: nobody listens there, or the daemon accepts nobody for so long.
+    """
     path = side_path(address)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
     try:
-        sock.settimeout(max(timeout_s, 0.001))
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(max(timeout_s, 0.001)))
         sock.connect(path)
         sock.setblocking(False)
+    except BlockingIOError:
+        sock.close()
+        raise ConnectError(
+            f"the daemon at {address} accepted no connection within {timeout_s:g} s ({path}): it"
+            " has too many connections or is stopped; see its log",
+            address=address,
+        ) from None
     except OSError as error:
         sock.close()
         raise ConnectError(
@@ -60,8 +74,13 @@ def connect_side(address: str, timeout_s: float) -> socket.socket:
     return sock
 
 
+def _timeval(seconds: float) -> bytes:
+    """Return a duration as the kernel's `struct timeval`."""
+    whole = int(seconds)
+    return struct.pack("@ll", whole, int((seconds - whole) * 1e6))
+
+
 def _permission_hint(error: OSError) -> str:
-    """Connect to the side socket; its end of file means that the daemon is gone."""
     if not isinstance(error, PermissionError):
         return ""
     return "; the daemon of another user lets a group use its sockets with socket_group"

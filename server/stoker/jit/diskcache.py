@@ -12,6 +12,7 @@ user owns, or that others can write to, is refused. numba is imported inside fun
 """
 
 import contextlib
+import errno
 import fcntl
 import functools
 import hashlib
@@ -22,11 +23,13 @@ import shutil
 import stat
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Final
 
+from stoker.jit import activity
 from stoker.jit.cacheroot import default_cache_root, fallback_root, users_root
 from stoker.jit.kernels import is_ours
 from stoker.jit.sources import loaded_digest, source_digest
@@ -37,6 +40,10 @@ _state = threading.Lock()
 _chosen: list[Path] = []
 FORMAT: Final = 2
 """Of the entries: another number names other folders, so entries of both are never confused."""
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+LOCK_S: Final = 120.0
+"""How long a process waits for another one that compiles the same kernel."""
+POLL_S: Final = 0.02
 INSIDE: Final = "inside"
 """Subfolder of a kernel's folder: the form that its callers copy."""
 
@@ -69,8 +76,8 @@ def kernel_digest(fn: FunctionType) -> str:
     return hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
 
 
-def kernel_folder(fn: FunctionType, digest: str, *, inside: bool = False) -> Path:
-    """Make and return the cache folder of a kernel.
+def kernel_folder(fn: FunctionType, digest: str, *, inside: bool = False) -> Path | None:
+    """Make and return the cache folder of a kernel; None if the disk is full.
 
     A folder in the temporary directory starts as a copy of the one in the user's cache, which is
     read-only in that case: kernels compiled ahead (`stoker warm`) are not compiled again.
@@ -91,12 +98,16 @@ def kernel_folder(fn: FunctionType, digest: str, *, inside: bool = False) -> Pat
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if root == fallback_root():
             lock = _lock_of(folder)
-            try:
-                _copy_kernel(users_root(os.environ), root, folder)
-            finally:
-                os.close(lock)
+            if lock is not None:
+                try:
+                    _copy_kernel(users_root(os.environ), root, folder)
+                finally:
+                    os.close(lock)
         return folder
     except OSError as error:
+        if error.errno in _FULL:
+            _note_unstored(root, error)
+            return None
         raise ResourceError(
             f"kernel cache {root}: cannot write there ({error.strerror}): choose a writable folder"
             " with stoker.jit.set_cache_root or XDG_CACHE_HOME",
@@ -104,15 +115,33 @@ def kernel_folder(fn: FunctionType, digest: str, *, inside: bool = False) -> Pat
         ) from None
 
 
-def is_stored(folder: Path) -> bool:
+def check_cache_root() -> None:
+    """Make the cache root if it is missing, and check that it can be used.
+
+    Raises:
+        ResourceError: it cannot be made, or belongs to another user.
+    """
+    root = cache_root()
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_owner(root)
+    except OSError as error:
+        raise ResourceError(
+            f"kernel cache {root}: cannot be used ({error.strerror}): choose another folder with"
+            " daemon.cache_root or XDG_CACHE_HOME",
+            path=str(root),
+        ) from None
+
+
+def is_stored(folder: Path | None) -> bool:
     """Whether a kernel's folder has code for any signature."""
-    return any(folder.glob("*/*.nbi"))
+    return folder is not None and any(folder.glob("*/*.nbi"))
 
 
 def dispatcher(
-    fn: FunctionType, folder: Path, before_compiling: Callable[[], None], *, inside: bool
+    fn: FunctionType, folder: Path | None, before_compiling: Callable[[], None], *, inside: bool
 ) -> Any:
-    """Return the numba dispatcher of a function, with its code kept in a folder.
+    """Return the numba dispatcher of a function, with its code kept in a folder, if it has one.
 
     No fastmath, no global interpreter lock while it runs. Stoker's own kernels divide as NumPy
     does; user kernels raise on division by zero, as in plain Python.
@@ -131,6 +160,12 @@ def dispatcher(
         "fastmath": False,
         "no_cfunc_wrapper": True,  # unused, and a tenth of the compile time
     }
+    if folder is None:
+        made = (dispatchers.Callee if inside else dispatchers.KernelDispatcher)(
+            fn, options, stored=False
+        )
+        made._cache = SharedCache(None, None, before_compiling)
+        return made
     with _state:
         before = config.CACHE_DIR
         config.CACHE_DIR = str(folder)
@@ -174,18 +209,24 @@ def _copy_kernel(other: Path | None, root: Path, folder: Path) -> None:
 class SharedCache:
     """A numba function cache made safe for several processes and for damaged files.
 
-    It replaces the dispatcher's own cache object and forwards everything else to it. From a
-    miss to the end of `compile` it holds the folder's lock, so two processes never compile the same
-    kernel: the second one waits, then finds the code. A kernel waits only for the locks of its
-    callees, and none calls itself, so two processes never wait for each other. All methods run
-    under numba's compiler lock.
+    It replaces the dispatcher's own cache object and forwards everything else to it. From a miss to
+    the end of `compile` it holds the folder's lock, so two processes do not compile one kernel:
+    the second one waits, then finds the code. If the first one holds the lock for too long (it may
+    be stopped), the second one compiles too and stores nothing. A kernel waits only for the locks
+    of its callees, and none calls itself, so two processes never wait for each other. All methods
+    run under numba's compiler lock.
     """
 
-    def __init__(self, inner: Any, folder: Path, before_compiling: Callable[[], None]) -> None:
+    def __init__(
+        self, inner: Any, folder: Path | None, before_compiling: Callable[[], None]
+    ) -> None:
+        """Keep the code in a folder with numba's cache; without a folder, nowhere."""
         self._inner = inner
         self._folder = folder
         self._before_compiling = before_compiling
         self._held: int | None = None
+        self._busy = False
+        self._may_save = True
 
     def __getattr__(self, name: str) -> Any:
         """Forward every other attribute to numba's cache."""
@@ -193,6 +234,8 @@ class SharedCache:
 
     def signatures(self, fast: Any) -> list[Any]:
         """Return the signatures with stored code for this processor and numba."""
+        if self._folder is None:
+            return []
         codegen = fast.targetctx.codegen()
         index = self._inner._cache_file._load_index()
         return [key[0] for key in index if key == self._inner._index_key(key[0], codegen)]
@@ -202,6 +245,10 @@ class SharedCache:
 
         After None, the folder's lock is held until `release`.
         """
+        if self._folder is None:
+            self._begin()
+            self._before_compiling()
+            return None
         with contextlib.suppress(Exception):  # a damaged entry fails at the second look too
             found = self._inner.load_overload(signature, target)
             if found is not None:
@@ -220,33 +267,66 @@ class SharedCache:
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Store code; on a full disk the next start is slower, nothing else."""
+        if self._folder is None or not self._may_save:
+            return
         try:
             self._inner.save_overload(signature, result)
         except OSError as error:
-            _log.warning("kernel cache %s was not written: %s", self._folder, error)
+            _note_unstored(cache_root(), error)
 
     def release(self) -> None:
         """Release the folder's lock, if it is held."""
+        if self._busy:
+            self._busy = False
+            activity.end_compiling()
         if self._held is not None:
             os.close(self._held)
             self._held = None
 
+    def _begin(self) -> None:
+        if not self._busy:
+            self._busy = True
+            activity.begin_compiling()
+
     def _hold(self) -> None:
-        """Wait for the folder's lock; go on without it if it cannot be made (a full disk)."""
-        if self._held is None:
-            with contextlib.suppress(OSError):
+        """Wait for the folder's lock; go on without it if it cannot be made or got in time."""
+        self._begin()
+        if self._held is None and self._folder is not None:
+            with contextlib.suppress(OSError):  # a full disk
                 self._held = _lock_of(self._folder)
+                self._may_save = self._held is not None
 
 
-def _lock_of(folder: Path) -> int:
-    """Wait for the folder's lock; return a descriptor. Closing it, or exiting, releases it."""
+def _note_unstored(root: Path, error: OSError) -> None:
+    """Note that kernels are not stored, with one line for the process."""
+    reason = f"kernel cache {root}: {error.strerror or error}"
+    if not activity.unstored() and not activity.is_heard():
+        _log.warning("%s: kernels are compiled and not stored", reason)
+    activity.note_unstored(reason)
+
+
+def _lock_of(folder: Path) -> int | None:
+    """Wait for the folder's lock; return a descriptor. Closing it, or exiting, releases it.
+
+    None if another process holds it for longer than `LOCK_S`: it may be stopped.
+    """
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    until = time.monotonic() + LOCK_S
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() < until:
+                    time.sleep(POLL_S)
+                    continue
+                _log.warning("%s is locked for %g s: compiled and not stored", folder, LOCK_S)
+                os.close(descriptor)
+                return None
+            return descriptor
     except BaseException:
         os.close(descriptor)
         raise
-    return descriptor
 
 
 def _check_owner(root: Path) -> None:

@@ -223,20 +223,22 @@ class _Shared(base_dispatcher):  # type: ignore[misc]
 class KernelDispatcher(_Shared):
     """The dispatcher of a kernel that Python, or a program through its address, may call."""
 
-    def __init__(self, fn: Any, options: dict[str, Any]) -> None:
-        """Take a function and numba's options."""
+    def __init__(self, fn: Any, options: dict[str, Any], *, stored: bool = True) -> None:
+        """Take a function and numba's options; `stored`: whether its code is kept on disk."""
         super().__init__(fn, targetoptions={**options, "nopython": True})
-        self._cache = CodeCache(fn)  # type: ignore[no-untyped-call]
+        if stored:
+            self._cache = CodeCache(fn)  # type: ignore[no-untyped-call]
 
 
 class Callee(_Shared):
     """The dispatcher of a kernel that only kernels call."""
 
-    def __init__(self, fn: Any, options: dict[str, Any]) -> None:
-        """Take a function and numba's options."""
+    def __init__(self, fn: Any, options: dict[str, Any], *, stored: bool = True) -> None:
+        """Take a function and numba's options; `stored`: whether its code is kept on disk."""
         options = {**options, "nopython": True, "no_cpython_wrapper": True}
         super().__init__(fn, targetoptions=options, pipeline_class=BitcodeCompiler)
-        self._cache = BitcodeCache(fn)  # type: ignore[no-untyped-call]
+        if stored:
+            self._cache = BitcodeCache(fn)  # type: ignore[no-untyped-call]
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Resolve a call; all numbers that a caller writes out share one form.

@@ -34,6 +34,7 @@ from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import at, lookup, make, register, register_earlier, registered
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.states import ParameterError, State, StateError
+from stoker.ops.contract.unlinked import unlinked
 from stoker.ops.custom.define import define
 from stoker.ops.custom.python import python
 from stoker.ops.custom.python_call import PythonCall
@@ -86,6 +87,7 @@ from stoker.ops.mixes.stack import Stack, stack
 from stoker.ops.values.cast import Cast, cast
 from stoker.ops.values.choices import Chance, Integer, OneOf, SomeOf, Uniform
 from stoker.ops.values.convert_boxes import ConvertBoxes, convert_boxes
+from stoker.ops.values.convert_keypoints import ConvertKeypoints, convert_keypoints
 from stoker.ops.values.filter_boxes import FilterBoxes, filter_boxes
 from stoker.ops.values.fit_length import FitLength, fit_length
 from stoker.ops.values.from_float import FromFloat, from_float
@@ -112,6 +114,7 @@ __all__ = [
     "ColorJitter",
     "Contrast",
     "ConvertBoxes",
+    "ConvertKeypoints",
     "CornerCrop",
     "Cutmix",
     "Elastic",
@@ -200,6 +203,7 @@ __all__ = [
     "color_jitter",
     "contrast",
     "convert_boxes",
+    "convert_keypoints",
     "corner_crop",
     "crop_numbers",
     "cutmix",
@@ -269,6 +273,7 @@ __all__ = [
     "to_rgb",
     "track_visible",
     "transpose",
+    "unlinked",
     "vertical_flip",
     "ycbcr_to_rgb",
     "zoom_out",

@@ -99,7 +99,7 @@ def test_boxes_and_keypoints_move_with_their_picture(tmp_path, photographs, to_j
     whole = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [0, 0, width, height]}
     described = {
         "images": [{"id": 1, "file_name": "a.jpg", "height": height, "width": width}],
-        "annotations": [{**whole, "keypoints": [width / 2, height / 4, 2]}],
+        "annotations": [{**whole, "keypoints": [width / 2 - 0.5, height / 4 - 0.5, 2]}],
         "categories": [{"id": 1, "name": "flower", "keypoints": ["center"]}],
     }
     (tmp_path / "coco.json").write_text(json.dumps(described))

@@ -131,6 +131,19 @@ def test_formats_mean_the_same(given_boxes):
         assert np.array_equal(stored(PLAIN, {f"relative_{form}": parts}, size)["xyxy"], expected)
 
 
+def test_keypoints_as_indices_of_pixels():
+    """Index i is the coordinate i + 0.5; an index in the last half pixel becomes the edge."""
+    size, field = (10, 20), schema.keypoints()
+    indices = [[0, 0], [19, 9], [3.25, 4], [20, 10], [19.75, 2]]
+    expected = [[0.5, 0.5], [19.5, 9.5], [3.75, 4.5], [20, 10], [20, 2.5]]
+    assert stored(field, {"pixel_xy": indices}, size)["xy"].tolist() == expected
+    parts = (np.array(indices) / [20, 10]).tolist()
+    found = stored(field, {"relative_pixel_xy": parts}, size)["xy"]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    with pytest.raises(CodecError, match="keypoints are outside their image of 10x20"):
+        items_of(field, {"pixel_xy": [[20.25, 3]]}, size)
+
+
 def test_relative_keypoints():
     found = stored(schema.keypoints(), {"relative_xy": [[0.5, 0.25], [1, 1]]})["xy"]
     assert found.tolist() == [[40, 15], [80, 60]]
@@ -150,7 +163,7 @@ def test_relative_keypoints():
         (PLAIN, {"xyxy": [[0, 0, 1, 1]], "xywh": [[0, 0, 1, 1]]}, "expected one of xyxy, xywh"),
         (PLAIN, {"corners": []}, "got corners"),
         (PLAIN, [["a"] * 4], "expected float64"),
-        (POINTS, {"xy": [[1, 1]]}, "expected one of xy, relative_xy, and visible; got xy"),
+        (POINTS, {"xy": [[1, 1]]}, "expected one of xy, pixel_xy, relative_xy, .*"),
         (POINTS, {"xy": [[1, 1]], "visible": [1, 0]}, r"visible: expected shape \(1,\), got"),
         (POINTS, {"xy": [[1, 1]], "visible": [300]}, "does not fit uint8"),
         (POINTS, {"xy": [[81, 1]], "visible": [1]}, "keypoints are outside"),

@@ -130,7 +130,7 @@ def test_keypoints_that_were_labeled_are_kept(tmp_path, coco):
                 strict=True,
             ):
                 expected = by_id[annotation]["keypoints"][3 * point : 3 * point + 3]
-                assert [*at, visibility] == expected
+                assert [*(at - 0.5), visibility] == expected  # pixel indices -> edge coordinates
                 total += 1
         assert total == sum("keypoints" in one for one in by_id.values())
 

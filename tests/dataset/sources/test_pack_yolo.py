@@ -126,7 +126,8 @@ def test_keypoints(tmp_path, yolo, photographs, width):
     height, wide = photographs["flower"].shape[:2]
     with open_dataset(tmp_path / "d") as dataset:
         found = items(dataset, "keypoints", 1)
-        assert found["xy"].tolist() == [[0.25 * wide, 0.5 * height], [0.5 * wide, 0.75 * height]]
+        indices = np.float32([[0.25 * wide, 0.5 * height], [0.5 * wide, 0.75 * height]])
+        assert (found["xy"] - 0.5).tolist() == indices.tolist()
         assert found["keypoint"].tolist() == [0, 1]
         assert found["visibility"].tolist() == ([2, 1] if width == 3 else [2, 2])
         assert found["instance"].tolist() == [1, 1]

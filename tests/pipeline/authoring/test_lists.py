@@ -51,7 +51,7 @@ def test_synchronize_seed_of_ffcv_86(fields, rows, both):
                 sync_seed("flip"),
                 ops.HorizontalFlip(),
             ],
-            "mask": [],
+            "mask": [ops.unlinked],
         }
     )
     jittered = 0
@@ -65,20 +65,25 @@ def test_synchronize_seed_of_ffcv_86(fields, rows, both):
 def test_shared_instance_of_ffcv_86(fields, rows, both):
     """`flip` stands in both lists and decides once; two instances decide apart."""
     flip = ops.HorizontalFlip()
-    shared = pipelines({"image": [ops.Invert(), flip], "mask": [flip, ops.VerticalFlip()]})
+    shared = pipelines(
+        {"image": [ops.Invert(), flip], "mask": [flip, ops.VerticalFlip(), ops.unlinked]}
+    )
 
     @pipeline
     def by_hand(sample):
         with scope("image"):
             image = ops.invert(sample.image)
         image, mask = ops.horizontal_flip(image, sample.mask, stream="horizontal_flip")
-        return {"image": image, "mask": ops.vertical_flip(mask, stream="mask/vertical_flip")}
+        mask = ops.vertical_flip(mask, stream="mask/vertical_flip")
+        return {"image": image, "mask": ops.unlinked(mask)}
 
     # The decision sees the size of the value that it was first made for; so do both here.
     assert shared.plan_for(fields).streams == by_hand.plan_for(fields).streams
     assert shared.pipeline_id == by_hand.pipeline_id
 
-    apart = pipelines({"image": [ops.HorizontalFlip()], "mask": [ops.HorizontalFlip()]})
+    apart = pipelines(
+        {"image": [ops.HorizontalFlip()], "mask": [ops.unlinked, ops.HorizontalFlip()]}
+    )
     plan = apart.plan_for(fields)
     assert plan.streams == ("image/horizontal_flip", "mask/horizontal_flip")
     image, mask = fields["image"], fields["mask"]
@@ -93,7 +98,7 @@ def test_functions_and_fields_left_out(fields):
     def smaller(value):
         return ops.resize(value, size=32)
 
-    made = pipelines({"image": (smaller, ops.Invert(p=1.0)), "mask": [], "label": None})
+    made = pipelines({"image": (smaller, ops.Invert(p=1.0)), "mask": [ops.unlinked], "label": None})
     out = made(fields | {"label": 3}, id=4)
     assert list(out) == ["image", "mask"]
     assert np.array_equal(out["mask"], fields["mask"])

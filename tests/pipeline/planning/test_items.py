@@ -208,7 +208,7 @@ def test_branches_that_do_the_same_to_both_join():
         else:
             image, boxes = ops.random_crop(image, boxes, size=24)
         image, boxes = ops.horizontal_flip(image, boxes)
-        return {"image": ops.resize(image, size=8), "boxes": boxes}
+        return {"image": ops.resize(image, size=8), "boxes": ops.unlinked(boxes)}
 
     plan = bound(define)
     for count in (0, 1, 2, 5):
@@ -259,12 +259,13 @@ def test_boxes_of_no_picture_may_meet_it_in_a_branch():
 def test_boxes_with_the_mask_alone_check_that_image_and_mask_agree():
     def define(sample):
         mask, boxes = ops.resize(sample.mask, sample.boxes, size=32)
-        return {"mask": mask, "boxes": boxes, "image": ops.resize(sample.image, size=8)}
+        image = ops.resize(sample.image, size=8)
+        return {"mask": mask, "boxes": ops.unlinked(boxes), "image": image}
 
     def swapped(sample):
         image = ops.resize(sample.image, size=8)
         mask, boxes = ops.resize(sample.mask, sample.boxes, size=32)
-        return {"image": image, "mask": mask, "boxes": boxes}
+        return {"image": image, "mask": mask, "boxes": ops.unlinked(boxes)}
 
     fields = sample(1)
     for plan in (bound(define), bound(swapped)):
@@ -489,7 +490,7 @@ def test_a_picture_is_decoded_whole_where_boxes_say_what_is_read():
     both = bound(
         lambda s: {
             "a": ops.resize(ReadingCrop()(s.image, s.boxes)[0], size=8),
-            "b": ops.center_crop(s.mask, size=8),
+            "b": ops.unlinked(ops.center_crop(s.mask, size=8)),
         }
     )
     assert list(windowed(both)) == ["mask"]

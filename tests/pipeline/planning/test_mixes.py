@@ -72,7 +72,7 @@ def test_bounds_of_items_add_up():
     def items(sample):
         image, boxes = ops.mosaic(sample.image, sample.boxes)
         image, boxes = ops.mixup(image, boxes)
-        return {"boxes": boxes, "image": image, "before": sample.boxes}
+        return {"boxes": boxes, "image": image, "before": ops.unlinked(sample.boxes)}
 
     boxes = State.ragged("boxes", (ItemField("xyxy", "float32", 4),), 6)
     plan = bind(items.graph(), {"image": STATES["image"], "boxes": boxes})
@@ -184,10 +184,10 @@ def test_a_row_alone_and_a_small_group_are_legal(samples):
 def test_machine_code_gives_the_same_bytes(samples):
     @pipeline
     def everything(sample):
-        image, boxes = ops.horizontal_flip(sample.image, sample.boxes)
+        image, mask, boxes = ops.horizontal_flip(sample.image, sample.mask, sample.boxes)
         label = ops.one_hot(sample.label, classes=5)
         half = ops.normalize(image, dtype="float16", layout="CHW")
-        image, mask, half, boxes = ops.mosaic(image, sample.mask, half, boxes, p=0.5)
+        image, mask, half, boxes = ops.mosaic(image, mask, half, ops.unlinked(boxes), p=0.5)
         image, mask, half, label = ops.cutmix(image, mask, half, label, p=0.5)
         image, half, label, boxes = ops.mixup(image, half, label, boxes, alpha=2.0)
         return {"image": image, "mask": mask, "half": half, "label": label, "boxes": boxes}

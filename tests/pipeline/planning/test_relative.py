@@ -250,7 +250,7 @@ def branching(sample, ctx):
     )
     return {
         "image": image,
-        "depth": depth,
+        "depth": ops.unlinked(depth),
         "wide": outputs.pad(wide),
         "narrow": outputs.pad(narrow, fill=7),
     }

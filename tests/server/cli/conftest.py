@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -26,9 +26,9 @@ def serve(folder: Path) -> Iterator[Callable[..., Daemon]]:
     """Start daemons, at one address; whatever still runs after the test is killed."""
     with contextlib.ExitStack() as started:
 
-        def begin(*flags: str) -> Daemon:
+        def begin(*flags: str, prefix: Sequence[str] = ()) -> Daemon:
             usual = [f"--dataset=photos={folder}", "--workers=2", "--memory-limit=64MiB"]
-            daemon = Daemon(folder, *usual, *flags, socket="run/s.sock")
+            daemon = Daemon(folder, *usual, *flags, socket="run/s.sock", prefix=prefix)
             return started.enter_context(contextlib.closing(daemon))
 
         yield begin

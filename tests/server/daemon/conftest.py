@@ -54,6 +54,9 @@ class FakeSupervisor:
     def start(self) -> None:
         """Nothing to start."""
 
+    def tick(self) -> None:
+        """Nothing to replace."""
+
     def descriptors(self):
         return {self._bell: self._deliver}
 

@@ -6,6 +6,8 @@ import os
 import resource
 import select
 import socket
+import subprocess
+import sys
 
 import msgpack
 import pytest
@@ -14,7 +16,7 @@ import zmq
 from stoker.protocol import codec, messages
 from stoker.protocol.descriptors import send_packet
 from stoker.protocol.errors import ProtocolError
-from stoker.server.daemon import broker, sidesocket
+from stoker.server.daemon import broker, connections, sidesocket
 
 
 @pytest.fixture
@@ -234,6 +236,45 @@ def test_many_half_open_connections_lock_nobody_out(daemon, connect, bystander):
     finally:
         for sock in idle:
             sock.close()
+
+
+def test_connections_that_are_no_sessions_are_shut_down(
+    daemon, connect, bystander, eventually, monkeypatch
+):
+    monkeypatch.setattr(connections, "SILENCE_S", 0.2)
+    known = daemon.daemon._broker.connections
+    mute, refused, ended = (socket.socket(socket.AF_UNIX) for _ in range(3))
+    with mute, refused, ended:
+        for sock in (mute, refused, ended):
+            sock.settimeout(20)
+            sock.connect(bystander.path)
+        while mute.recv(4096):  # libzmq greets first; then it hangs up
+            pass
+    client = connect().hello().attach()
+    client.send(messages.Close())
+    assert client.closed_by_daemon()
+    eventually(lambda: len(known) <= 2)  # the bystander, and the client that connects again
+
+
+def test_many_idle_greetings_of_a_process_lock_nobody_out(start, connect):
+    running = start(daemon__max_sessions=4)
+    served = connect(running.address).hello().attach()
+    script = (
+        "import sys, zmq\nfrom stoker.protocol import codec, messages\ncontext = zmq.Context()\n"
+        "peers = [context.socket(zmq.DEALER) for _ in range(6)]\n"
+        "for peer in peers:\n"
+        "    peer.connect(sys.argv[1])\n"
+        "    peer.send(codec.encode(b'', [messages.Hello(1, 1, 'idle')]))\n"
+        "    peer.recv()\n"
+        "print('greeted', flush=True)\nsys.stdin.read()\ncontext.destroy(linger=0)\n"
+    )
+    command = [sys.executable, "-c", script, running.address]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as idle:
+        assert idle.stdout.readline() == b"greeted\n"
+        newcomer = connect(running.address).hello().attach()
+        newcomer.open()
+        served.open()
+        idle.stdin.close()
 
 
 def test_a_client_that_speaks_on_its_lifeline_is_ended(daemon, connect, bystander, eventually):

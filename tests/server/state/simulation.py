@@ -67,6 +67,8 @@ class World:
             concurrent_builds=draw.randint(1, 2),
             cached_builds=draw.randint(1, 3),
             replay_deadline_s=5.0,
+            build_deadline_s=4.0,
+            start_deadline_s=3.0,
             crash_policy=draw.choice(["raise", "replace", "replace"]),
             brief_row_s=(0.0, 0.1, 1e9)[seed % 3],
             brief_batch_s=(0.01, 1e9)[seed // 3 % 2],
@@ -90,6 +92,7 @@ class World:
         self.memory: dict[int, list[dict[int, object]]] = {}
         self.reserved: dict[int, int] = {}
         self.replays: set[int] = set()
+        self.builds: set[int] = set()
         self.core = Core(self.settings)
         self.carry_out(self.core.start())
         for _ in range(self.todo):
@@ -202,8 +205,9 @@ class World:
 
     def do_StartBuild(self, do: ins.StartBuild) -> None:
         number = do.request.build
-        self.running_builds = getattr(self, "running_builds", 0) + 1
-        assert self.running_builds <= self.settings.concurrent_builds
+        assert number not in self.builds
+        self.builds.add(number)
+        assert len(self.builds) <= self.settings.concurrent_builds
         outputs = (Output("x", "uint8", (zlib.crc32(do.request.pipeline.encode()) % 900 + 1,)),)
         built = BuildResult(
             number, "content:" + "0" * 32, self.random.choice([40, 100, 1000]),
@@ -212,13 +216,22 @@ class World:
         )  # fmt: skip
 
         def end() -> None:
-            self.running_builds -= 1
+            if number not in self.builds:  # it was ended
+                return
+            self.builds.discard(number)
             if self.chance(self.faults):
                 self.event(ev.BuildFailed, number, "build", "no such op", {})
+            elif self.chance(self.faults):
+                self.event(ev.BuildDied, number, "killed by SIGKILL")
             else:
                 self.event(ev.Built, built)
 
-        self.later(self.random.uniform(0, 3), end)
+        if not self.chance(0.1):  # else it hangs until its deadline
+            self.later(self.random.uniform(0, 3), end)
+
+    def do_EndBuild(self, do: ins.EndBuild) -> None:
+        self.builds.remove(do.build)
+        self.later(0, lambda: self.event(ev.BuildFailed, do.build, "build", do.reason, {}))
 
     def do_StartReplay(self, do: ins.StartReplay) -> None:
         number = do.request.replay

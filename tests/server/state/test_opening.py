@@ -8,7 +8,7 @@ from stoker.protocol.buckets import Buckets
 from stoker.protocol.drawn import Drawn, DrawnField
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import Output, slot_layout
-from stoker.protocol.messages import Close, Opened
+from stoker.protocol.messages import Close, Hello, Opened
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
 
@@ -121,6 +121,39 @@ def test_builds_wait_for_each_other(make_rig, make_open, make_result):
     assert rig.counters()["builds"] == 1
 
 
+def test_what_workers_need_for_a_pipeline_counts_once_for_its_streams(rig, make_open, make_result):
+    built = {"working_bytes": 400_000, "most_bytes": 300_000, "most": "resize (jobs.py:3)"}
+    first, second = rig.open(built=built), rig.open(seed=9, built=built)
+    counters = rig.counters()
+    assert counters["memory_working_bytes"] == 800_000
+    assert counters["memory_used_bytes"] == 800_000 + 2 * 6 * BYTES
+    other = rig.hello()
+    rig.send(other, make_open(pipeline="plain"))
+    rig.do(ev.Built, make_result(2, pipeline_id="ef" * 16, **built))
+    (error,) = rig.errors(other)
+    assert error.code == "resource"
+    assert "needs 400000 bytes in each of 2 workers for values between its steps" in error.message
+    assert "resize (jobs.py:3) needs the most, 300000 bytes" in error.message
+    assert error.details["op"] == "resize (jobs.py:3)"
+    rig.end(first)
+    assert rig.counters()["memory_working_bytes"] == 800_000
+    rig.end(second)
+    assert rig.counters()["memory_working_bytes"] == 0
+    assert rig.counters()["memory_used_bytes"] == 0
+    rig.open(other, pipeline="plain")
+    assert rig.counters()["memory_working_bytes"] == 800_000
+
+
+def test_kernels_that_are_not_stored_are_one_line_for_the_log_and_each_client(rig):
+    for _ in range(2):
+        rig.do(ev.KernelsUnstored, "kernel cache /c: No space left on device")
+    lines = [log for log in of(rig.said, ins.Log) if log.event == "kernels_not_stored"]
+    assert len(lines) == 1
+    (opened,) = of(rig.sent(rig.open()), Opened)
+    (note,) = opened.notes
+    assert note.startswith("kernel cache /c: No space left on device: kernels are compiled again")
+
+
 def test_kept_results_are_bounded(make_rig):
     rig = make_rig(cached_builds=1)
     for pipeline in ("train", "plain", "train"):
@@ -142,14 +175,78 @@ def test_a_failed_build_is_told_and_forgotten(rig, make_open):
     assert rig.do(ev.BuildFailed, 99, "build", "nobody's", {}) == []
 
 
-def test_a_build_that_nobody_waits_for_is_kept(rig, make_open, make_result):
-    token = rig.hello()
-    rig.send(token, make_open(), Close())
+def test_a_build_that_nobody_waits_for_is_ended(rig, make_open, make_result):
+    first, second = rig.hello(), rig.hello()
+    for token in (first, second):
+        rig.send(token, make_open())
+    assert not of(rig.send(first, Close()), ins.EndBuild)
+    assert of(rig.send(second, Close()), ins.EndBuild) == [
+        ins.EndBuild(1, "is not wanted any more")
+    ]
     assert not rig.core._openings._waiting
-    assert not of(rig.do(ev.Built, make_result(1)), ins.ReserveSlab)
+    assert rig.counters()["builds"] == 0
+    assert rig.do(ev.BuildFailed, 1, "build", "ended", {}) == []
+    assert rig.do(ev.Built, make_result(1)) == []
     rig.open()
-    assert rig.counters()["builds_total"] == 1
-    assert rig.do(ev.Built, make_result(77)) == []
+    assert rig.counters()["builds_total"] == 2
+
+
+def test_a_build_without_progress_is_ended_and_delays_others_by_one_deadline(make_rig, make_open):
+    rig = make_rig(concurrent_builds=1, build_deadline_s=30.0)
+    token, other = rig.hello(), rig.hello()
+    rig.send(token, make_open())
+    rig.send(other, make_open(pipeline="plain"))
+    rig.tick(29.0)
+    rig.do(ev.BuildProgress, 1)
+    assert not of(rig.tick(30.0), ins.EndBuild)
+    assert of(rig.tick(0.5), ins.EndBuild) == [ins.EndBuild(1, "made no progress for 30 s")]
+    assert not of(rig.tick(60.0), ins.EndBuild)
+    said = rig.do(ev.BuildFailed, 1, "build", "it was in hangs (jobs.py:3)", {})
+    assert [build.request.build for build in of(said, ins.StartBuild)] == [2]
+    assert [error.message for error in rig.errors(token)] == ["it was in hangs (jobs.py:3)"]
+    assert rig.do(ev.BuildProgress, 77) == []
+
+
+def test_many_builds_of_one_client_that_hang_delay_others_by_one_deadline(make_rig, make_open):
+    rig = make_rig(pipelines={f"p{i}": f"m:p{i}" for i in range(9)}, build_deadline_s=30.0)
+    tokens = [bytes([n]) * 16 for n in range(9)]
+    for n, token in enumerate(tokens):
+        process = "host:0:0:8" if n == 8 else "host:0:0:7"
+        rig.do(ev.Greeted, b"peer", token, Hello(1, 1, "test"), process)
+        rig.do(ev.LifelineUp, token)
+        rig.send(token, make_open(pipeline=f"p{n}"))
+    assert len(of(rig.said, ins.StartBuild)) == 2
+    rig.tick(30.5)
+    (build,) = of(rig.do(ev.BuildFailed, 1, "build", "it hangs", {}), ins.StartBuild)
+    assert build.request.pipeline == "m:p8"
+    (build,) = of(rig.do(ev.BuildFailed, 2, "build", "it hangs", {}), ins.StartBuild)
+    assert build.request.pipeline == "m:p2"
+
+
+def test_a_build_that_is_killed_starts_again_until_a_deadline(make_rig, make_open):
+    rig = make_rig(start_deadline_s=2.0)
+    token = rig.hello()
+    (build,) = of(rig.send(token, make_open()), ins.StartBuild)
+    for pause in (0.25, 0.5, 1.0, 2.0):
+        assert not of(rig.do(ev.BuildDied, 1, "killed by SIGKILL"), ins.StartBuild)
+        assert not rig.errors(token)
+        assert not of(rig.tick(pause / 2), ins.StartBuild)
+        assert of(rig.tick(pause / 2), ins.StartBuild) == [build]
+    rig.do(ev.BuildDied, 1, "killed by SIGKILL")
+    (error,) = rig.errors(token)
+    assert error.code == "resource"
+    assert "was killed 5 times in a row, the last: killed by SIGKILL" in error.message
+    assert rig.counters()["builds"] == 0
+    assert rig.do(ev.BuildDied, 1, "killed by SIGKILL") == []
+
+
+def test_nobody_waits_for_a_build_that_pauses_after_a_death(rig, make_open):
+    token = rig.hello()
+    rig.send(token, make_open())
+    rig.do(ev.BuildDied, 1, "killed by SIGKILL")
+    rig.end(token)
+    assert rig.counters()["builds"] == 0
+    assert not of(rig.tick(60.0), ins.StartBuild)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,16 @@
 
 import pytest
 
-from stoker.protocol.messages import AskStatus, Close, Credit, Error, Hello, Release, Seek, Status
+from stoker.protocol.messages import (
+    AskStatus,
+    Close,
+    Credit,
+    Error,
+    Hello,
+    Release,
+    Seek,
+    Status,
+)
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
 from stoker.server.state.context import error_record
@@ -33,10 +42,24 @@ def test_a_range_that_has_our_version_is_welcome(rig):
 def test_sessions_are_bounded(make_rig):
     rig = make_rig(max_sessions=2)
     rig.hello()
-    rig.hello(attach=False)
+    rig.hello()
     record = refusal(rig.do(ev.Greeted, b"peer", b"t" * 16, Hello(1, 1, "third")))
     assert record.code == "resource"
-    assert "has 2 sessions, its limit" in record.message
+    assert "has 2 sessions, its limit; close some, or raise daemon.max_sessions" in record.message
+
+
+def test_idle_greetings_of_one_process_lock_out_only_itself(make_rig):
+    rig = make_rig(max_sessions=4)
+    attached, other = rig.hello(), rig.hello(attach=False)
+    idle = [bytes([n]) * 16 for n in (100, 101, 102)]
+    for token in idle:
+        rig.do(ev.Greeted, b"idle", token, Hello(1, 1, "idle"), "host:0:0:7")
+    assert ins.EndSession(idle[0]) in rig.said
+    newcomer = rig.do(ev.Greeted, b"new", b"n" * 16, Hello(1, 1, "new"), "host:0:0:8")
+    assert ins.EndSession(idle[1]) in newcomer
+    rig.do(ev.LifelineUp, b"n" * 16)
+    for token in (attached, other, idle[2], b"n" * 16):
+        assert ins.EndSession(token) not in rig.said
 
 
 def test_a_session_without_lifeline_ends(rig):

@@ -8,7 +8,7 @@ EVERYTHING = (
     "BuildFailed", "SlabRefused", "ChunkFailed", "LifelineDown", "StopAsked", "KillWorker",
     "WorkerDown", "hang", "undead", "worker_given_up", "stream_stopped", "session_ended",
     "FreeSlab", "Exit", "error sample", "error protocol", "error resource", "error build",
-    "error stream_stopped", "sample_crashed", "Recalled",
+    "error stream_stopped", "sample_crashed", "Recalled", "BuildDied", "EndBuild", "build_hangs",
     "goes on after all",
 )  # fmt: skip
 

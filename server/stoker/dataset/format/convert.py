@@ -22,7 +22,7 @@ from PIL import Image
 
 from stoker.dataset.format.cells import FieldError, Value, deep_pixels
 from stoker.dataset.format.fields import Field
-from stoker.dataset.format.items import FORMATS, RELATIVE
+from stoker.dataset.format.items import FORMATS, HALF_PIXEL, PIXEL, RELATIVE
 from stoker.dataset.format.numbers import as_mask
 from stoker.dataset.images.inspect import Scratches, inspect_picture
 from stoker.dataset.limits import CodecError, check_pixels
@@ -195,7 +195,8 @@ def _move(one: Field, value: Any, scale: tuple[float, float]) -> Value:
                 array = np.asarray(numbers, np.float64).reshape(-1, width)
             except (ValueError, TypeError) as error:
                 raise FieldError(one.name, f"{name}: {error}") from None
-            moved[name] = array * np.tile(scale, width // 2)
+            shift = HALF_PIXEL if name == PIXEL else 0.0
+            moved[name] = (array + shift) * np.tile(scale, width // 2) - shift
         else:
             moved[name] = numbers
     return moved

@@ -2,8 +2,9 @@
 
 They are stored as records of 32-bit words (`stoker.protocol.ragged`) with float32 coordinates in
 pixels of the image they belong to: boxes as (left, top, right, bottom), keypoints as (x, y). The
-first pixel covers 0 to 1. Impossible items raise when they are written, so that ops need no such
-checks: numbers that are not finite, boxes of negative size, and items outside their image.
+first pixel covers 0 to 1; `pixel_xy` gives keypoints as indices of pixels instead. Impossible items
+raise when they are written, so that ops need no such checks: numbers that are not finite, boxes of
+negative size, and items outside their image.
 """
 
 from collections.abc import Mapping
@@ -18,8 +19,11 @@ from stoker.dataset.limits import CodecError
 from stoker.protocol.items import COORDINATES
 from stoker.protocol.ragged import pack_items
 
-FORMATS: Final = {"boxes": ("xyxy", "xywh", "cxcywh"), "keypoints": ("xy",)}
+FORMATS: Final = {"boxes": ("xyxy", "xywh", "cxcywh"), "keypoints": ("xy", "pixel_xy")}
 RELATIVE: Final = "relative_"
+PIXEL: Final = "pixel_xy"
+HALF_PIXEL: Final = 0.5
+"""A pixel index names the center of its pixel: index i is the coordinate i + 0.5."""
 _EXAMPLES: Final = 3
 
 Size = tuple[int, int]
@@ -31,9 +35,10 @@ def items_of(field: Field, value: object, size: Size | None) -> np.ndarray:
     Args:
         field: boxes or keypoints.
         value: a dict of arrays of n rows: the coordinates under the name of their format (boxes:
-            xyxy, xywh or cxcywh; keypoints: xy; in pixels, or with the prefix `relative_` as parts
-            of width and height), and every other field of an item; or, if an item has no other
-            fields, only the coordinates, in pixels, as xyxy or xy.
+            xyxy, xywh or cxcywh; keypoints: xy, or pixel_xy as indices of pixels; in pixels, or
+            with the prefix `relative_` as parts of width and height), and every other field of an
+            item; or, if an item has no other fields, only the coordinates, in pixels, as xyxy or
+            xy.
         size: (height, width) of the image they belong to, or None.
 
     Raises:
@@ -81,11 +86,25 @@ def _coordinates(form: str, value: object, width: int, size: Size | None) -> np.
             raise CodecError(f"{form}: they belong to no image, so they cannot be relative to one")
         array = array * np.array([size[1], size[0]] * (width // 2), np.float64)
     form = form.removeprefix(RELATIVE)
-    if form == "xywh":
+    if form == PIXEL:
+        array = _edge_coordinates(array, size)
+    elif form == "xywh":
         array = np.hstack([array[:, :2], array[:, :2] + array[:, 2:]])
     elif form == "cxcywh":
         array = np.hstack([array[:, :2] - array[:, 2:] / 2, array[:, :2] + array[:, 2:] / 2])
     return exactly("float32", array)
+
+
+def _edge_coordinates(indices: np.ndarray, size: Size | None) -> np.ndarray:
+    """Return the coordinates of pixel indices; the index `width` itself becomes the right edge.
+
+    Annotators place points on the edge, so files have indices up to half a pixel too large.
+    """
+    at: np.ndarray = indices + HALF_PIXEL
+    if size is None:
+        return at
+    most = np.array([size[1], size[0]], np.float64)
+    return np.where((at > most) & (indices <= most), most, at)
 
 
 def _check(kind: str, at: np.ndarray, size: Size | None) -> None:

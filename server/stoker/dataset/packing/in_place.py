@@ -23,6 +23,7 @@ from stoker.dataset.format.manifest import NAME, Manifest, Source, read_manifest
 from stoker.dataset.packing.pack import Options, PackReport, Progress, pack
 from stoker.dataset.sources.kinds import AUTO, KINDS, kind_of
 from stoker.jit import cache_root
+from stoker.jit.activity import progressed
 from stoker.protocol.errors import DatasetError, ResourceError, UsageError, VersionError
 
 
@@ -51,7 +52,7 @@ def current_index(source: str | os.PathLike[str]) -> Path:
     if not _is_current(folder):
         with _lock(folder):
             if not _is_current(folder):
-                _make(source, folder, _options(folder), None)
+                _make(source, folder, _options(folder), lambda _: progressed())
     return folder
 
 

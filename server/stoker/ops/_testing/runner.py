@@ -178,7 +178,7 @@ def record_values(op: Op, data: bytes) -> list[Any]:
 
 
 def first_difference(left: np.ndarray, right: np.ndarray) -> str:
-    """Return the numbers of a record, field by field."""
+    """Return where two arrays differ first, in words."""
     if left.shape != right.shape:
         return f": {left.shape} and {right.shape}"
     places = np.argwhere(
@@ -191,7 +191,7 @@ def first_difference(left: np.ndarray, right: np.ndarray) -> str:
 
 
 def hold(good: bool, op: Op, what: str) -> None:
-    """Return where two arrays differ first, in words."""
+    """Raise ContractError with the op and a sentence, unless it is true."""
     if not good:
         raise ContractError(f"{op.name}: {what}")
 

@@ -60,6 +60,10 @@ class Tracer(Protocol):
         """Return a number of the record that a result of `apply` was made with."""
         ...
 
+    def unlink(self, value: Value) -> Value:
+        """Return the value with the mark of `ops.unlinked`."""
+        ...
+
 
 class Value:
     """A value of a pipeline while it is traced; ops accept only these.

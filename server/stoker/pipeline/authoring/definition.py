@@ -70,7 +70,7 @@ def required_arguments(define: Define) -> list[str]:
 
 
 def check_outputs(result: object, name: str, site: Site) -> dict[str, TracedValue]:
-    """Return the names of the arguments without a default."""
+    """Return what the function returned, if it is a dict of traced values."""
     if isinstance(result, Unusable):
         result.refuse(site)
     if not isinstance(result, Mapping):
@@ -110,7 +110,7 @@ def check_outputs(result: object, name: str, site: Site) -> dict[str, TracedValu
 
 
 def site_of(define: Callable[..., Any]) -> Site:
-    """Call the function, with the context if it takes two arguments."""
+    """Return the file and line of a function."""
     while isinstance(define, functools.partial):
         define = define.func
     code = getattr(inspect.unwrap(define), "__code__", None)

@@ -52,6 +52,7 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             which most are, have none.
         sites: (value number, file, line): where the user wrote it; outside the identity.
         unneeded: calls that no output needs; checked but never run; outside the identity.
+        unlinked: outputs that need not follow the image; outside the identity.
     """
 
     version: int = version.GRAPH
@@ -63,12 +64,14 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         msgspec.Meta(max_length=MAX_NODES * 2),
     ] = ()
     unneeded: Annotated[tuple[Unneeded, ...], msgspec.Meta(max_length=MAX_TRACED)] = ()
+    unlinked: Annotated[tuple[Name, ...], msgspec.Meta(max_length=MAX_OUTPUTS)] = ()
 
     def to_data(self, *, sites: bool = True) -> dict[str, Any]:
         """Return the graph as plain data: dict, list, text, numbers.
 
         Args:
-            sites: whether to include what is outside the identity: sites and unneeded calls.
+            sites: whether to include what is outside the identity: sites, unneeded calls, and
+                unlinked outputs.
         """
         data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         if not self.forms:
@@ -77,6 +80,8 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             data.pop("sites")
         if not sites or not self.unneeded:
             data.pop("unneeded")
+        if not sites or not self.unlinked:
+            data.pop("unlinked")
         return data
 
     @staticmethod

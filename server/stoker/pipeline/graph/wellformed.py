@@ -57,6 +57,11 @@ class Unchecked(Protocol):
         """Calls whose results nobody uses."""
         ...
 
+    @property
+    def unlinked(self) -> tuple[str, ...]:
+        """Names of outputs that need not follow an image."""
+        ...
+
 
 def check(graph: Unchecked) -> None:
     """Check what types alone do not guarantee: scopes, sorts of values, bounds.
@@ -72,6 +77,19 @@ def check(graph: Unchecked) -> None:
         if name in seen:
             raise BuildError(f"graph: output {name!r} is given twice")
         seen.add(name)
+    _check_forms(graph, seen)
+    for number, call in enumerate(graph.unneeded):
+        if any(isinstance(source, int) and source >= number for source in call.of):
+            raise BuildError(f"graph: unneeded call {number} uses a call that does not precede it")
+    if not graph.outputs:
+        raise BuildError("graph: there are no outputs; return at least one named value")
+
+
+def _check_forms(graph: Unchecked, seen: set[str]) -> None:
+    """Check forms, and names of unlinked outputs; `seen` are the names of all outputs."""
+    for name in graph.unlinked:
+        if name not in seen:
+            raise BuildError(f"graph: unlinked: expected the name of an output, got {name!r}")
     for form in graph.forms:
         if form.output not in seen:
             raise BuildError(
@@ -88,11 +106,6 @@ def check(graph: Unchecked) -> None:
                 f"graph: output {form.output!r}: expected a finite fill up to {MAX_INT}, got "
                 f"{form.fill}"
             )
-    for number, call in enumerate(graph.unneeded):
-        if any(isinstance(source, int) and source >= number for source in call.of):
-            raise BuildError(f"graph: unneeded call {number} uses a call that does not precede it")
-    if not graph.outputs:
-        raise BuildError("graph: there are no outputs; return at least one named value")
 
 
 class _Checker:

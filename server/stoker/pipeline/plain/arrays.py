@@ -65,7 +65,6 @@ def check_arrays(
 
 
 def _column(name: str, state: State, value: Any) -> np.ndarray:
-    """Whether a shape agrees with a state."""
     if not state.shape and not isinstance(value, np.ndarray | np.generic):
         value = np.asarray(value, state.dtype)
     array = np.asarray(value)

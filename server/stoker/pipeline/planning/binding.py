@@ -31,6 +31,7 @@ from stoker.pipeline.planning.bound import Bound
 from stoker.pipeline.planning.branches import Branches
 from stoker.pipeline.planning.declared import fault_of
 from stoker.pipeline.planning.delivery import OutputBinder
+from stoker.pipeline.planning.history import Histories
 from stoker.pipeline.planning.mixes import Mixes
 from stoker.pipeline.planning.size_tokens import SizeTokens
 from stoker.pipeline.planning.steps import (
@@ -47,13 +48,23 @@ from stoker.protocol.items import COUNT, DTYPES
 from stoker.protocol.layout import Output, check_outputs
 
 
-def bind_graph(graph: Graph, states: Mapping[str, State]) -> Bound:
+def bind_graph(graph: Graph, states: Mapping[str, State], *, linked: bool = True) -> Bound:
     """Bind a graph in normal form to field states.
+
+    Args:
+        graph: the graph.
+        states: field name -> state.
+        linked: whether to check that masks, boxes and keypoints fit the images; a graph with
+            shortcuts has other ops.
 
     Raises:
         BuildError: see `stoker.pipeline.planning.planner.bind`.
     """
-    return _Binder(Bound(graph, states)).bind()
+    binder = _Binder(Bound(graph, states))
+    bound = binder.bind()
+    if linked:
+        binder.histories.check(graph.outputs, graph.unlinked)
+    return bound
 
 
 class _Binder:
@@ -66,6 +77,7 @@ class _Binder:
         self.applies = Applies(bound, self.sizes, self.mixing)
         self.branches = Branches(bound, self.sizes, self.mixing, self.applies)
         self.delivery = OutputBinder(bound, self.mixing)
+        self.histories = Histories(bound)
 
     def bind(self) -> Bound:
         """Walk the graph.
@@ -115,6 +127,7 @@ class _Binder:
                     self.applies.draw(node, first, steps)
                 case Apply():
                     self.applies.apply(node, first, steps)
+                    self.histories.apply(self.applies.draws[node.draw], node.to, first)
                 case Expr():
                     self._expr(node, first, steps)
                 case If():
@@ -151,6 +164,7 @@ class _Binder:
         steps.append(InputStep(value, len(self.bound.fields), check))
         self.bound.fields[node.field] = value
         self.bound.states[value] = state
+        self.histories.begin(value, state)
         if state.kind in IMAGE_KINDS:
             self.sizes.of[value] = ("field", node.field)
         elif state.items:
@@ -197,6 +211,7 @@ class _Binder:
                 joins.append(self.branches.join(first, first + index, pair, inner))
             else:
                 self.branches.join_mixed(first + index, pair)
+            self.histories.join(node.cond, first + index, pair)
         steps.append(IfStep(node.cond, tuple(inner[0]), tuple(inner[1]), tuple(joins)))
 
 

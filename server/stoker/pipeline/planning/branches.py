@@ -9,7 +9,7 @@ from stoker.pipeline.planning.applies import Applies
 from stoker.pipeline.planning.bound import Bound
 from stoker.pipeline.planning.joining import join_states, listed_values
 from stoker.pipeline.planning.mixes import Mixes
-from stoker.pipeline.planning.scales import Form, common_form, conversions
+from stoker.pipeline.planning.scales import JoinForm, common_form, conversions
 from stoker.pipeline.planning.size_tokens import SizeTokens
 from stoker.pipeline.planning.steps import (
     Join,
@@ -69,7 +69,7 @@ class Branches:
         return Join(value, sides[0], sides[1])
 
     def _converted(
-        self, value: int, pair: tuple[int, int], form: Form, inner: list[list[Step]]
+        self, value: int, pair: tuple[int, int], form: JoinForm, inner: list[list[Step]]
     ) -> tuple[int, int]:
         """Give two values one form, by ops at the end of the blocks."""
         made = []
@@ -99,7 +99,7 @@ class Branches:
         return own.dtype == state.dtype and len(own.shape) == len(state.shape)
 
 
-def _in_form(state: State, form: Form | None) -> State:
+def _in_form(state: State, form: JoinForm | None) -> State:
     """Return the state of a converted value as one side of a join."""
     if form is None:
         return state

@@ -41,7 +41,8 @@ def bind(
     """
     normal = normalize(graph)
     settled = in_bucket(normal, bucket)
-    bound = bind_graph(shorten(settled, states) if shortcuts else settled, states)
+    shown = shorten(settled, states) if shortcuts else settled
+    bound = bind_graph(shown, states, linked=not shortcuts)
     check_unneeded(normal.unneeded, states)
     layout = lay_out(bound)
     plan = Plan(

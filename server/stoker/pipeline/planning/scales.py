@@ -67,7 +67,7 @@ def _is_planar(op: Op, given: State, result: State) -> bool:
     return given.planar and op.name == "cast"
 
 
-class Form(NamedTuple):
+class JoinForm(NamedTuple):
     """What both values of a join become.
 
     Attributes:
@@ -83,7 +83,7 @@ class Form(NamedTuple):
     dtype: str
 
 
-def common_form(left: State, right: State) -> Form | None:
+def common_form(left: State, right: State) -> JoinForm | None:
     """Return what two images become where branches join; None if they join as they are.
 
     Levels that meet floats from 0 to 1 are divided by 255. Whatever meets a normalized image keeps
@@ -108,10 +108,10 @@ def common_form(left: State, right: State) -> Form | None:
     dtype = ""
     if scale != LEVELS:
         dtype = (left if scales[0] == scale else right).dtype
-    return Form(kind, scale, left.planar or right.planar, dtype)
+    return JoinForm(kind, scale, left.planar or right.planar, dtype)
 
 
-def conversions(state: State, form: Form) -> Iterator[tuple[Op, State]]:
+def conversions(state: State, form: JoinForm) -> Iterator[tuple[Op, State]]:
     """Yield the ops that give a value a form, each with the state of its result.
 
     A float32 for levels by value is no op: joins copy those.

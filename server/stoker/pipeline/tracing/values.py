@@ -40,10 +40,11 @@ class TracedValue(Operators):
     __array_priority__ = 1000.0
     """Makes NumPy scalars on the left of an operator defer to this value."""
 
-    def __init__(self, tracer: Recorder, number: int, what: str) -> None:
+    def __init__(self, tracer: Recorder, number: int, what: str, *, linked: bool = True) -> None:
         self.tracer = tracer
         self.number = number
         self.what = what
+        self.linked = linked
         self.block = tracer.block
 
     def __repr__(self) -> str:

@@ -4,8 +4,9 @@
 path + ".fd" and the lock at path + ".lock". The process that holds the lock (flock, which the
 kernel releases when the process dies in any way) owns the address. A socket that exists while
 nobody holds the lock is stale and is replaced. A new socket is closed to everybody until its owner
-and mode are set; the process's umask has no effect. Group members reach it through the folder,
-which is created with mode 0700, or 0750 with a group; an existing folder is not changed.
+and mode are set; the process's umask has no effect. While few descriptors are left, the first
+socket is at path + ".off". Group members reach it through the folder, which is created with mode
+0700, or 0750 with a group; an existing folder is not changed.
 
 Limit: a Unix socket's path has at most 107 bytes, including the side socket's suffix.
 """
@@ -24,6 +25,7 @@ from stoker.protocol.errors import ConfigError, ResourceError, UsageError
 MAX_PATH_BYTES: Final = 107
 SIDE_SUFFIX: Final = ".fd"
 LOCK_SUFFIX: Final = ".lock"
+HIDDEN_SUFFIX: Final = ".off"
 _SCHEME = "ipc://"
 _BACKLOG = 128
 
@@ -96,6 +98,8 @@ class SocketFolder:
         try:
             self._make_folder()
             self._lock = self._take_lock()
+            with contextlib.suppress(FileNotFoundError):  # of a daemon that was killed
+                os.unlink(self.path + HIDDEN_SUFFIX)
         except OSError as error:
             raise ResourceError(
                 f"address {address!r}: {error.filename or self.path}: {error.strerror}; choose a"
@@ -103,8 +107,13 @@ class SocketFolder:
                 address=address,
             ) from None
 
-    def listen(self, suffix: str, kind: int) -> socket.socket:
+    def listen(self, suffix: str, kind: int, backlog: int = _BACKLOG) -> socket.socket:
         """Bind and listen at path + suffix; `kind` is SOCK_STREAM or SOCK_SEQPACKET.
+
+        Args:
+            suffix: of the path.
+            kind: of the socket.
+            backlog: most connections that wait to be accepted.
 
         Raises:
             UsageError: a file that is not a socket is in the way.
@@ -120,7 +129,7 @@ class SocketFolder:
             if self.group is not None:
                 os.chown(path, -1, self.group)
             os.chmod(path, 0o600 if self.group is None else 0o660)
-            sock.listen(_BACKLOG)
+            sock.listen(backlog)
         except OSError as error:
             sock.close()
             raise ResourceError(
@@ -133,8 +142,19 @@ class SocketFolder:
             raise
         return sock
 
+    def hide(self) -> None:
+        """Take the ZeroMQ socket out of reach; connections that exist are not affected."""
+        with contextlib.suppress(OSError):
+            os.rename(self.path, self.path + HIDDEN_SUFFIX)
+
+    def show(self) -> None:
+        """Put the ZeroMQ socket back to its path."""
+        with contextlib.suppress(OSError):
+            os.rename(self.path + HIDDEN_SUFFIX, self.path)
+
     def close(self) -> None:
         """Remove the sockets and the lock's file, then release the lock."""
+        self.show()
         for path in [*self._bound, self.path + LOCK_SUFFIX]:
             with contextlib.suppress(OSError):
                 os.unlink(path)

@@ -14,6 +14,8 @@ objects before it checks their types, at about 70 us per KiB in the worst case, 
 messages of up to `SMALL_BYTES`. The only record that may be larger is OPEN with a graph; a larger
 message is decoded directly into that type and rejected at the first byte that does not fit.
 
+Connections that are not sessions' are closed after a while (`connections`).
+
 Sends never wait either. A peer that is gone, or that has left `SEND_HIGH_WATER` messages unread, is
 lost: `send` returns False, and the daemon ends the session.
 """
@@ -30,6 +32,7 @@ import zmq
 from stoker.protocol import codec, messages, version
 from stoker.protocol.errors import ProtocolError, ResourceError, StokerError
 from stoker.server.daemon.address import SocketFolder
+from stoker.server.daemon.connections import Connections
 from stoker.server.settings import logs
 
 SEND_HIGH_WATER: Final = 1024
@@ -39,6 +42,8 @@ DRAIN_BUDGET_S: Final = 0.002
 SMALL_BYTES: Final = 65536
 MAX_BYTES: Final = 3 * 2**19  # a graph of 1 MiB, 1024 frozen streams, and the rest of OPEN
 FLUSH_MS: Final = 250
+BACKLOG: Final = 16
+"""Connections that wait to be accepted; a client that finds no room tries again."""
 _SEND_CHUNK = 256
 _EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
 """Plain integers: an enum would double the cost of each query."""
@@ -46,7 +51,7 @@ _EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
 _Large = tuple[int, messages.Token, Annotated[list[messages.Open], msgspec.Meta(max_length=1)]]
 _decode_large = msgspec.msgpack.Decoder(_Large).decode
 
-OnHello = Callable[[bytes, messages.Hello], None]
+OnHello = Callable[[bytes, messages.Hello, str], None]
 OnRecords = Callable[[bytes, tuple[messages.ClientRecord, ...]], None]
 
 
@@ -55,9 +60,13 @@ class Broker:
 
     Args of the constructor:
         place: where to bind; it owns the socket's file.
-        on_hello: called with (routing id, HELLO).
+        on_hello: called with (routing id, HELLO, the peer's process).
         on_records: called with (token, records) of a known session.
         now: monotonic seconds.
+
+    Attributes:
+        connections: its connections.
+        refused_messages: number of messages that broke the protocol.
     """
 
     def __init__(
@@ -73,11 +82,13 @@ class Broker:
         self._peers: dict[bytes, bytes] = {}
         self._tokens: dict[bytes, bytes] = {}
         self._greeting: set[bytes] = set()
+        self._connected: dict[bytes, int] = {}
         self._log_limit = logs.RateLimit(burst=5, period_s=10.0)
         self.refused_messages = 0
         self._context = zmq.Context(io_threads=1)
         self._socket = self._context.socket(zmq.ROUTER)
         self._descriptor = int(self._socket.get(zmq.FD))  # the same for the socket's life
+        self.connections = Connections(self._socket, now)
         try:
             self._bind(place)
         except BaseException:
@@ -118,6 +129,9 @@ class Broker:
         self._greeting.discard(peer)
         if token:
             self._peers[token], self._tokens[peer] = peer, token
+            self.connections.is_session(self._connected.get(peer, -1))
+        else:
+            self._connected.pop(peer, None)
         return self._send(peer, token, records)
 
     def forget(self, token: bytes) -> None:
@@ -125,9 +139,11 @@ class Broker:
         peer = self._peers.pop(token, None)
         if peer is not None:
             self._tokens.pop(peer, None)
+            self.connections.is_idle(self._connected.pop(peer, -1))
 
     def close(self) -> None:
         """Flush for at most `FLUSH_MS`, then close."""
+        self.connections.close()
         self._socket.close(linger=FLUSH_MS)
         self._context.term()
 
@@ -138,7 +154,7 @@ class Broker:
         socket.setsockopt(zmq.MAXMSGSIZE, MAX_BYTES)
         socket.setsockopt(zmq.SNDHWM, SEND_HIGH_WATER)
         socket.setsockopt(zmq.RCVHWM, RECEIVE_HIGH_WATER)
-        listener = place.listen("", unix.SOCK_STREAM)
+        listener = place.listen("", unix.SOCK_STREAM, BACKLOG)
         descriptor = listener.detach()
         try:
             socket.setsockopt(zmq.USE_FD, descriptor)
@@ -147,18 +163,26 @@ class Broker:
             os.close(descriptor)
             raise ResourceError(f"socket {place.path}: {error.strerror}", path=place.path) from None
 
-    def _receive(self) -> tuple[bytes, bytes | None]:
-        """Return (routing id, message), None instead of a message that is not one frame."""
+    def _receive(self) -> tuple[bytes, bytes | None, zmq.Frame | None]:
+        """Return (routing id, message, its frame), None for a message that is not one frame.
+
+        The frame of a message from a session is not needed, so it is None too: it costs more.
+        """
         peer: bytes = self._socket.recv(zmq.NOBLOCK)
         data: bytes | None = None
+        frame: zmq.Frame | None = None
         frames = 0
         while self._socket.getsockopt(zmq.RCVMORE):
-            frame: bytes = self._socket.recv()
             frames += 1
-            data = frame if frames == 1 else None
-        return peer, data
+            if frames == 1 and peer not in self._tokens:
+                frame = self._socket.recv(copy=False)
+                data = frame.bytes
+            else:
+                part: bytes = self._socket.recv()
+                data = part if frames == 1 else None
+        return peer, data, frame
 
-    def _take(self, peer: bytes, data: bytes | None) -> None:
+    def _take(self, peer: bytes, data: bytes | None, frame: zmq.Frame | None) -> None:
         try:
             if data is None:
                 raise ProtocolError("expected a message of one frame")
@@ -166,7 +190,7 @@ class Broker:
             if token:
                 self._take_from_session(peer, token, records)
             else:
-                self._take_hello(peer, records)
+                self._take_hello(peer, records, frame)
         except StokerError as error:
             self._refuse(peer, error)
 
@@ -184,13 +208,17 @@ class Broker:
             )
         self._on_records(token, tuple(records))
 
-    def _take_hello(self, peer: bytes, records: list[messages.ClientRecord]) -> None:
+    def _take_hello(
+        self, peer: bytes, records: list[messages.ClientRecord], frame: zmq.Frame | None
+    ) -> None:
         if len(records) != 1 or not isinstance(records[0], messages.Hello):
             raise ProtocolError("expected HELLO alone as the first message of a connection")
         if peer in self._tokens or peer in self._greeting:
             raise ProtocolError("expected one HELLO per connection, got a second one")
+        assert frame is not None  # it is not a session's
         self._greeting.add(peer)
-        self._on_hello(peer, records[0])
+        self._connected[peer] = int(frame.get("__fd"))
+        self._on_hello(peer, records[0], str(frame.get("Peer-Address")))
 
     def _refuse(self, peer: bytes, error: StokerError) -> None:
         self.refused_messages += 1

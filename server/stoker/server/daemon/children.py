@@ -13,29 +13,38 @@ import signal
 import socket
 from abc import ABC, abstractmethod
 from collections import deque
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import msgspec
 
 from stoker.protocol.errors import BuildError, SampleError
+from stoker.server.daemon.whereabouts import MAX_STACK, whereabouts
 from stoker.server.state.events import (
+    BuildDied,
     BuildFailed,
+    BuildProgress,
     Built,
     ChunkDone,
     ChunkFailed,
     Event,
+    KernelsUnstored,
     ReplayEnded,
     ReplayFailed,
+    WorkerBusy,
     WorkerDown,
     WorkerUp,
 )
 from stoker.server.work.records import (
     BuildResult,
+    Busy,
     Done,
     Failed,
     FromWorker,
     Hired,
     ReplayMade,
+    Unstored,
+    Watched,
     Work,
 )
 from stoker.server.workers import channel
@@ -53,6 +62,9 @@ class Child(ABC):
         number: its number, given by the supervisor.
         sock: the daemon's end of its socket.
         pidfd: its process; None until the template reported the fork.
+        asked_at: when the template was asked to fork it.
+        orphan: whether its template is dead; it dies with it.
+        pid: its process id; 0 until the template reported the fork.
         kill_asked: why it is to be killed; None: it is not.
         answered: whether it sent what it was started for.
         closed: whether its socket is closed; no packet comes any more.
@@ -67,6 +79,9 @@ class Child(ABC):
         self.number = number
         self.sock = sock
         self.pidfd: int | None = None
+        self.asked_at = 0.0
+        self.orphan = False
+        self.pid = 0
         self.kill_asked: str | None = None
         self.answered = False
         self.closed = False
@@ -74,8 +89,8 @@ class Child(ABC):
         self.last_sent: msgspec.Struct | None = None
 
     @abstractmethod
-    def event(self, record: Any, now: float) -> Event:
-        """Return the event that a packet means."""
+    def event(self, record: Any, now: float) -> Event | None:
+        """Return the event that a packet means; None: none."""
 
     @abstractmethod
     def death(self, reason: str, blame: bool, now: float) -> Event | None:
@@ -156,10 +171,17 @@ class WorkerChild(Child):
         super().__init__(number, sock)
         self.worker = worker
         self.far: socket.socket | None = far
+        self._state = ""
         self._page = os.memfd_create("stoker-progress", os.MFD_CLOEXEC)
         os.ftruncate(self._page, mmap.PAGESIZE)
         self._progress = mmap.mmap(self._page, mmap.PAGESIZE)
         PROGRESS.pack_into(self._progress, 0, *IDLE)
+
+    def note_state(self) -> None:
+        """Note the process's state before it is killed: whether it runs, waits or is stopped."""
+        with contextlib.suppress(OSError):
+            stat = Path(f"/proc/{self.pid}/stat").read_text()
+            self._state = stat.rpartition(")")[2].split()[0]
 
     def hire(self, record: msgspec.Struct) -> None:
         """Send its first packet, with the page on which it says where it is in its work."""
@@ -183,6 +205,10 @@ class WorkerChild(Child):
     def event(self, record: Any, now: float) -> Event:
         """Return the event of a packet."""
         match record:
+            case Unstored():
+                return KernelsUnstored(now, record.reason)
+            case Busy():
+                return WorkerBusy(now, self.worker, record.compiling)
             case Hired():
                 self.answered = True
                 return WorkerUp(now, self.worker, record.pid)
@@ -197,7 +223,8 @@ class WorkerChild(Child):
         """Return WorkerDown with the row and sample that it was at."""
         last = [None if number < 0 else number for number in PROGRESS.unpack_from(self._progress)]
         claim, row, sample = last
-        return WorkerDown(now, self.worker, self.kill_asked or reason, blame, claim, row, sample)
+        reason = self.kill_asked or reason
+        return WorkerDown(now, self.worker, reason, blame, claim, row, sample, self._state)
 
     def close(self) -> None:
         """Close all of its descriptors and the progress page."""
@@ -212,23 +239,54 @@ class BuilderChild(Child):
     """A builder of one pipeline; `build` is the number of the build."""
 
     role = "builder"
-    packets = BuildResult | Failed
+    packets = BuildResult | Failed | Busy | Watched | Unstored
 
     def __init__(self, number: int, sock: socket.socket, build: int) -> None:
         super().__init__(number, sock)
         self.build = build
+        self._stack: int | None = None
 
-    def event(self, record: Any, now: float) -> Event:
-        """Return the event of its answer."""
+    def watch(self, descriptor: int | None) -> None:
+        """Take the memory file into which it writes its stack if it makes no progress."""
+        self._stack = descriptor
+
+    def event(self, record: Any, now: float) -> Event | None:
+        """Return the event of its answer or progress."""
+        if isinstance(record, Unstored):
+            return KernelsUnstored(now, record.reason)
+        if isinstance(record, Busy | Watched):
+            return BuildProgress(now, self.build)
+        if self.answered:  # it was given up meanwhile
+            return None
         self.answered = True
         if isinstance(record, BuildResult):
             return Built(now, record)
         return BuildFailed(now, self.build, record.code, record.message, record.details)
 
+    def given_up(self, reason: str, now: float) -> Event:
+        """Return BuildFailed with the function that it is in; later answers do not count."""
+        self.answered = True
+        doing = "" if self._stack is None else os.pread(self._stack, MAX_STACK, 0).decode()
+        error = BuildError(
+            f"building the pipeline {reason}: {whereabouts(doing)}. Functions of a pipeline are"
+            " tried when it is built, so they must end; compiling counts as progress. If it needs"
+            " longer, raise workers.build_deadline_s"
+        )
+        return BuildFailed(now, self.build, *error.to_record())
+
+    def close(self) -> None:
+        """Close all of its descriptors."""
+        super().close()
+        if self._stack is not None:
+            os.close(self._stack)
+            self._stack = None
+
     def death(self, reason: str, blame: bool, now: float) -> Event | None:
-        """Return BuildFailed, unless it answered."""
+        """Return BuildFailed, BuildDied if it was killed from outside, unless it answered."""
         if self.answered:
             return None
+        if not blame:
+            return BuildDied(now, self.build, reason)
         error = BuildError(
             f"the process that builds the pipeline died ({reason}); its module or an op of it "
             "crashed while it was imported or compiled"

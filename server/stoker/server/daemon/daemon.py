@@ -30,6 +30,8 @@ from stoker.protocol import messages
 from stoker.server.daemon.address import SocketFolder, group_number
 from stoker.server.daemon.broker import Broker
 from stoker.server.daemon.core_settings import settings
+from stoker.server.daemon.descriptors import open_count
+from stoker.server.daemon.door import Door
 from stoker.server.daemon.hands import Hands
 from stoker.server.daemon.loop import TURN_LIMIT_S, Poller, TurnTimes
 from stoker.server.daemon.processes import Processes
@@ -65,11 +67,11 @@ class Daemon:
         now: Callable[[], float] = time.monotonic,
         rest: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Take the address, start the template process, listen.
+        """Take the address, start the template process, listen once that is ready.
 
         Raises:
             UsageError: the address cannot be used, or a configured name does not exist.
-            ResourceError: the system refuses something.
+            ResourceError: the system refuses something, or no worker can be started.
         """
         self.address = config.daemon.address
         self._now = now
@@ -100,12 +102,17 @@ class Daemon:
                 fail_points=config.testing.fail_points,
                 shares=config.workers.count,
                 debug_memory=config.workers.debug_memory,
+                build_deadline_s=config.workers.build_deadline_s,
+                start_deadline_s=config.workers.start_deadline_s,
                 on_event=self._events.append,
                 now=now,
             )
             stack.callback(self._supervisor.close)
             self._supervisor.start()
-            self._side = SideSocket(place, self._lifeline_up, self._lifeline_down, now)
+            self._door = Door(place, config.workers.count, now)
+            self._side = SideSocket(
+                place, self._lifeline_up, self._lifeline_down, now, self._door.check
+            )
             stack.callback(self._side.close)
             self._broker = Broker(place, self._hello, self._received, now)
             stack.callback(self._broker.close)
@@ -158,7 +165,7 @@ class Daemon:
         if not self._events and (rest_s := self._core.rest_s()) >= LEAST_REST_S:
             self._rest(rest_s)
         calls = self._calls()
-        busy = bool(self._events) or self._broker.readable()
+        busy = bool(self._events) or self._broker.readable() or self._connected()
         ready = self._poller.wait(set(calls), 0.0 if busy else self._next_tick - self._now())
         self._turns.begin()
         for descriptor in ready:
@@ -178,15 +185,28 @@ class Daemon:
         return {
             self._stops.readable: self._woken,
             self._broker.fileno(): _nothing,  # only the edge; `readable` has the answer
+            self._broker.connections.fileno(): _nothing,  # the same
             self._reserver.fileno(): self._reserved,
             **self._side.descriptors(),
             **self._supervisor.descriptors(),
         }
 
+    def _connected(self) -> bool:
+        """Note which connections came and went; return whether more such reports wait."""
+        connections = self._broker.connections
+        if not connections.readable():
+            return False
+        connections.drain()
+        self._door.check()
+        return connections.readable()
+
     def _tick(self) -> None:
         now = self._now()
         self._next_tick = now + TICK_S
+        self._broker.connections.tick()
+        self._door.check()
         self._side.tick()
+        self._supervisor.tick()
         self._events.append(events.Tick(now))
         self._snapshot = self._take_snapshot()
 
@@ -202,9 +222,9 @@ class Daemon:
 
     # ---------------------------------------------------------------- events
 
-    def _hello(self, peer: bytes, hello: messages.Hello) -> None:
+    def _hello(self, peer: bytes, hello: messages.Hello, process: str) -> None:
         token = secrets.token_bytes(16)
-        self._events.append(events.Greeted(self._now(), peer, token, hello))
+        self._events.append(events.Greeted(self._now(), peer, token, hello, process))
 
     def _received(self, token: bytes, records: tuple[messages.ClientRecord, ...]) -> None:
         self._events.append(events.Received(self._now(), token, records))
@@ -251,6 +271,8 @@ class Daemon:
             "memory_granted_bytes": self._reserver.granted_bytes,
             "refused_messages_total": self._broker.refused_messages,
             "refused_connections_total": self._side.refused_connections,
+            "descriptors": open_count(),
+            "accept_pauses_total": self._door.closings,
         }
 
 

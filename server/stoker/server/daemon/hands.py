@@ -70,6 +70,7 @@ class Hands:
             ins.SendSlab: self._send_slab,
             ins.EndSession: self._end_session,
             ins.StartBuild: lambda do: processes.start_build(do.request),
+            ins.EndBuild: lambda do: processes.end_build(do.build, do.reason),
             ins.StartReplay: lambda do: processes.start_replay(do.request),
             ins.SendReplay: self._send_replay,
             ins.DropReplay: lambda do: processes.drop_replay(do.replay),

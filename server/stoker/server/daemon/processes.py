@@ -12,6 +12,9 @@ class Processes(Protocol):
     def start(self) -> None:
         """Start the template process."""
 
+    def tick(self) -> None:
+        """Replace what does not answer; called a few times per second."""
+
     def descriptors(self) -> dict[int, Callable[[], None]]:
         """Return the open descriptors and what to call when one is readable."""
 
@@ -26,6 +29,9 @@ class Processes(Protocol):
 
     def start_build(self, request: BuildRequest) -> None:
         """Start a one-off builder."""
+
+    def end_build(self, build: int, reason: str) -> None:
+        """End a builder."""
 
     def start_replay(self, request: ReplayRequest) -> None:
         """Start a one-off replayer."""

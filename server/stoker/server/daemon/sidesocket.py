@@ -5,8 +5,9 @@ must be Attach with an unused token from WELCOME. Then it is that session's *lif
 lives exactly as long as it. Anything else ends the connection: a user other than the daemon's own,
 root or a member of the socket group (queried from the kernel, SO_PEERCRED and SO_PEERGROUPS), a
 wrong packet, silence beyond `ATTACH_DEADLINE_S`. There are at most `MAX_HALF_OPEN` half-open
-connections, and a new one replaces the oldest, so idle ones cannot lock anyone out. A client whose
-lifeline's buffer is full, because it does not read, is dropped.
+connections; a new one replaces the oldest one of the process that has most of them, so idle ones
+cannot lock anyone out. A client whose lifeline's buffer is full, because it does not read, is
+dropped.
 """
 
 import errno
@@ -14,6 +15,7 @@ import functools
 import os
 import socket
 import struct
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -37,6 +39,7 @@ class SideSocket:
         place: where to bind; it owns the socket's file.
         on_up, on_down: called with a token when its lifeline opened, or closed from outside.
         now: monotonic seconds.
+        may_accept: whether there are enough descriptors for another connection.
     """
 
     def __init__(
@@ -45,13 +48,15 @@ class SideSocket:
         on_up: Callable[[bytes], None],
         on_down: Callable[[bytes], None],
         now: Callable[[], float],
+        may_accept: Callable[[], bool],
     ) -> None:
         self._on_up = on_up
         self._on_down = on_down
         self._now = now
+        self._may_accept = may_accept
         self._group = place.group
         self._expected: set[bytes] = set()
-        self._half_open: dict[socket.socket, float] = {}
+        self._half_open: dict[socket.socket, tuple[float, int]] = {}
         self._lifelines: dict[bytes, socket.socket] = {}
         self._ending: list[socket.socket] = []
         self._calls: dict[int, Callable[[], None]] = {}
@@ -100,7 +105,7 @@ class SideSocket:
         self._ending.clear()
         self._calls[self._listener.fileno()] = self._accept
         late = self._now() - ATTACH_DEADLINE_S
-        for sock in [sock for sock, since in self._half_open.items() if since <= late]:
+        for sock in [sock for sock, (since, _) in self._half_open.items() if since <= late]:
             self._refuse(
                 sock,
                 ProtocolError(
@@ -123,6 +128,9 @@ class SideSocket:
 
     def _accept(self) -> None:
         for _ in range(MAX_ACCEPTS):
+            if not self._may_accept():
+                del self._calls[self._listener.fileno()]  # until `tick`
+                return
             try:
                 sock, _address = self._listener.accept()
             except BlockingIOError:
@@ -138,12 +146,18 @@ class SideSocket:
             sock.setblocking(False)
             if len(self._half_open) >= MAX_HALF_OPEN:
                 self._refuse(
-                    next(iter(self._half_open)),
+                    self._most_idle(),
                     ProtocolError(f"more than {MAX_HALF_OPEN} connections are waiting for Attach"),
                 )
-            self._half_open[sock] = self._now()
+            self._half_open[sock] = self._now(), peer_credentials(sock)[0]
             self._calls[sock.fileno()] = functools.partial(self._attach, sock)
             self._attach(sock)
+
+    def _most_idle(self) -> socket.socket:
+        """Return the oldest half-open connection of the process that has most of them."""
+        counts = Counter(process for _, process in self._half_open.values())
+        most = max(counts.values())
+        return next(s for s, (_, process) in self._half_open.items() if counts[process] == most)
 
     def _attach(self, sock: socket.socket) -> None:
         if sock not in self._half_open:  # dropped earlier in this turn of the loop

@@ -4,21 +4,21 @@ Runs on the daemon's loop and never blocks: it owns descriptors, lists the callb
 readable one, and turns received packets into events. Kills go through pidfds, so a reused pid is
 never hit. A child counts as dead only when that is certain: the template has reaped it or, if the
 template itself died, its pidfd has become readable. The event then carries the child's last row,
-read from the shared progress page. A template that dies is replaced by a new one.
+read from the shared progress page. A template that dies or does not answer is replaced (`nursery`).
 """
 
-import contextlib
 import os
 import socket
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from stoker.protocol.errors import ProtocolError
 from stoker.server.daemon.children import BuilderChild, Child, ReplayerChild, WorkerChild
-from stoker.server.daemon.launch import Launched, launch
+from stoker.server.daemon.launch import Launched
+from stoker.server.daemon.nursery import Nursery
 from stoker.server.state.events import Event, Recalled
-from stoker.server.work.records import BuildRequest, ReplayMade, ReplayRequest, ToWorker
+from stoker.server.work.records import BuildRequest, ReplayMade, ReplayRequest, ToWorker, Watched
 from stoker.server.workers import channel
 from stoker.server.workers.death import describe
 from stoker.server.workers.hire import ForkOrder, Hire
@@ -27,6 +27,7 @@ from stoker.server.workers.template import Ended, Fork, Forked
 OnEvent = Callable[[Event], None]
 _MAX_READS = 256
 _TURN_READS = 8
+FORK_SHARE: Final = 0.5
 
 
 class Supervisor:
@@ -46,6 +47,8 @@ class Supervisor:
         now: Callable[[], float],
         op_modules: Sequence[str] = (),
         debug_memory: bool = False,
+        build_deadline_s: float = 300.0,
+        start_deadline_s: float = 60.0,
         template: Launched | None = None,
     ) -> None:
         """Prepare; starts nothing.
@@ -59,18 +62,22 @@ class Supervisor:
             now: the clock.
             op_modules: modules whose code the graph data of a client may name.
             debug_memory: run kernels between guard bytes.
+            build_deadline_s: a build without progress for so long is ended.
+            start_deadline_s: a template that is not ready in this time is replaced, and one that
+                does not answer a fork within `FORK_SHARE` of it.
             template: one that was launched with the same folders, which the supervisor now owns.
                 None: `start` launches one.
         """
         self._cache_root = cache_root
         self._op_modules = tuple(op_modules)
         self._debug_memory = debug_memory
-        self._python_path = list(python_path)
+        self._build_deadline_s = build_deadline_s
         self._fail_points = fail_points
         self._shares = max(1, shares)
         self._on_event = on_event
         self._now = now
-        self._template = template
+        self._fork_deadline_s = FORK_SHARE * start_deadline_s
+        self._nursery = Nursery(cache_root, python_path, start_deadline_s, now, template)
         self._children: dict[int, Child] = {}
         self._workers: dict[int, WorkerChild] = {}
         self._replays: dict[int, int | None] = {}
@@ -79,21 +86,36 @@ class Supervisor:
     # ------------------------------------------------------------ life
 
     def start(self) -> None:
-        """Start the template process if there is none; children can be started at once."""
-        if self._template is None:
-            self._template = launch(self._cache_root, self._python_path)
+        """Start the template process if there is none, and wait until it is ready.
+
+        Raises:
+            ResourceError: it cannot start.
+        """
+        self._nursery.start()
+
+    def tick(self) -> None:
+        """Replace a template that is not ready in time, or does not answer a fork in time."""
+        if self._nursery.tick():
+            self._orphan()
+        unanswered = [
+            child.asked_at
+            for child in self._children.values()
+            if child.pidfd is None and not child.orphan
+        ]
+        if unanswered and self._nursery.ready:
+            since = max(min(unanswered), self._nursery.answered_at)
+            if self._now() - since > self._fork_deadline_s:
+                self._nursery.lost(f"did not fork within {self._fork_deadline_s:g} s")
+                self._orphan()
 
     def close(self) -> None:
         """Kill, reap and close everything; no child is alive when it returns. Idempotent."""
         for child in self._children.values():
             child.kill()
-        if self._template is not None:
-            self._template.process.kill()
-            self._template.process.wait()
-            # The template's last packets may name children that are not known yet.
-            self._read_control(replace=False)
-            self._template.close()
-            self._template = None
+        self._nursery.kill()
+        # The template's last packets may name children that are not known yet.
+        self._read_control(replace=False)
+        self._nursery.close()
         for child in self._children.values():
             child.await_death()
             child.close()
@@ -122,9 +144,17 @@ class Supervisor:
         )
 
     def start_build(self, request: BuildRequest) -> None:
-        """Fork a builder; answered by Built or BuildFailed."""
+        """Fork a builder; answered by Built, BuildFailed or BuildDied."""
         ours, theirs = self._pair()
         self._order(BuilderChild(self._next_child, ours, request.build), theirs, request)
+
+    def end_build(self, build: int, reason: str) -> None:
+        """Kill the process of a build; answered by BuildFailed at once, which says what it did."""
+        for child in list(self._children.values()):
+            if isinstance(child, BuilderChild) and child.build == build and not child.answered:
+                self._on_event(child.given_up(reason, self._now()))
+                child.kill_asked = reason
+                child.kill()
 
     def start_replay(self, request: ReplayRequest) -> None:
         """Fork a replayer; answered by ReplayEnded or ReplayFailed."""
@@ -163,16 +193,19 @@ class Supervisor:
         child = self._workers.get(worker)
         if child is not None:
             child.kill_asked = reason or "killed by the daemon"
+            child.note_state()
             child.kill()
 
     def descriptors(self) -> dict[int, Callable[[], None]]:
         """Return the open descriptors and what to call when each is readable."""
         found: dict[int, Callable[[], None]] = {}
-        if self._template is not None:
-            found[self._template.control.fileno()] = self._read_control
+        if self._nursery.control is not None:
+            found[self._nursery.control.fileno()] = self._read_control
         for child in self._children.values():
             if child.queue:
                 child.flush()
+            if child.orphan and child.pidfd is not None:
+                found[child.pidfd] = partial(self._gone, child)
             if not child.closed:
                 found[child.sock.fileno()] = partial(self._read_child, child)
         return found
@@ -185,34 +218,41 @@ class Supervisor:
         return ours, theirs
 
     def _fork(self, child: Child, theirs: socket.socket) -> None:
-        assert self._template is not None
         self._next_child += 1
         self._children[child.number] = child
-        # If the template died meanwhile, the end of its socket is handled for all its children.
-        with theirs, contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            channel.send(self._template.control, Fork(child.number, child.role), theirs.fileno())
+        child.asked_at = self._now()
+        with theirs:
+            sent = self._nursery.order(Fork(child.number, child.role), theirs.fileno())
+        if not sent:
+            self._ended(child, self._nursery.why or "the template process takes no orders", False)
 
     def _order(
         self, child: Child, theirs: socket.socket, request: BuildRequest | ReplayRequest
     ) -> None:
         self._fork(child, theirs)
-        child.push(ForkOrder(request, self._cache_root, self._fail_points, self._op_modules))
+        child.push(
+            ForkOrder(
+                request, self._cache_root, self._fail_points, self._op_modules,
+                self._build_deadline_s,
+            )
+        )  # fmt: skip
 
     # ------------------------------------------------------------ packets in
 
     def _read_control(self, replace: bool = True) -> None:
         for _ in range(_MAX_READS):
-            if self._template is None:
+            if self._nursery.control is None:
                 return
             try:
-                received = channel.receive(self._template.control, Forked | Ended)
-            except BlockingIOError:
-                return
-            except (OSError, ProtocolError):
-                received = None
-            if received is None:
+                received = self._nursery.read()
+            except EOFError:
                 if replace:
-                    self._template_gone()
+                    self._nursery.lost("died")
+                    self._orphan()
+                return
+            if received is None:
+                if self._nursery.control is None:
+                    self._orphan()
                 return
             self._hear(*received)
 
@@ -225,24 +265,22 @@ class Supervisor:
             assert descriptor is not None
             os.close(descriptor)
         else:
-            child.pidfd = descriptor
+            child.pidfd, child.pid = descriptor, record.pid
             if child.kill_asked is not None:
                 child.kill()
 
-    def _template_gone(self) -> None:
-        """Replace the template; its children died with it and are reported once that is certain."""
-        assert self._template is not None
-        self._template.close()
-        self._template = None
-        orphans = list(self._children.values())
-        for child in orphans:
-            self._gone(child)
-        self.start()
+    def _orphan(self) -> None:
+        """Report the children of a dead template, each once its death is certain."""
+        for child in list(self._children.values()):
+            child.orphan = True
+            child.kill()
+            if child.pidfd is None:  # it was never forked, or died with its parent
+                self._gone(child)
 
     def _gone(self, child: Child) -> None:
         """Report a child whose template is dead: the kernel killed it with its parent."""
-        child.await_death()
-        self._ended(child, "killed with the template process", False)
+        if child.number in self._children:
+            self._ended(child, f"killed with the template: {self._nursery.why}", False)
 
     def _read_child(self, child: Child, packets: int = _TURN_READS) -> None:
         """Read packets of a child; the next poll reports the remaining ones.
@@ -268,7 +306,10 @@ class Supervisor:
         event = child.event(record, self._now())
         if isinstance(child, ReplayerChild) and isinstance(record, ReplayMade):
             self._keep_replay(child.replay, descriptor)
-        self._on_event(event)
+        elif isinstance(child, BuilderChild) and isinstance(record, Watched):
+            child.watch(descriptor)
+        if event is not None:
+            self._on_event(event)
 
     def _keep_replay(self, replay: int, descriptor: int | None) -> None:
         if descriptor is not None and replay in self._replays:

@@ -59,12 +59,14 @@ class WorkersSection(Section, frozen=True, kw_only=True):
     Attributes:
         count: number of worker processes.
         claim_deadline_s: a worker that does not finish a chunk in this time is killed.
+        build_deadline_s: a build of a pipeline that makes no progress for this long is ended.
         start_deadline_s: a worker that is not up in this time is killed.
         debug_memory: run every kernel between guard bytes, slowly; see `compiled.guarded`.
     """
 
     count: Annotated[int, msgspec.Meta(ge=1, le=1024)]
     claim_deadline_s: Positive = 60.0
+    build_deadline_s: Positive = 300.0
     start_deadline_s: Positive = 60.0
     debug_memory: bool = False
 
@@ -73,7 +75,7 @@ class MemorySection(Section, frozen=True, kw_only=True):
     """`[memory]`.
 
     Attributes:
-        limit: most bytes of all slabs together.
+        limit: most bytes of all slabs, and of values between the steps of pipelines, together.
     """
 
     limit: Size

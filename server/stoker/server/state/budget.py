@@ -1,6 +1,13 @@
-"""The memory budget of all slabs: a request beyond the limit raises with the numbers."""
+"""The memory budget of slabs and workers: a request beyond the limit raises with the numbers.
+
+A stream needs its slab and, in each worker, the memory for values between the steps of its
+pipeline. Streams of one pipeline on one dataset share the latter, as they share an engine.
+"""
+
+from collections import Counter
 
 from stoker.protocol.errors import ResourceError
+from stoker.server.work.records import BuildResult
 
 REMEDY = (
     "use a smaller batch size or prefetch, close other sessions, or give the daemon a larger memory"
@@ -9,14 +16,23 @@ REMEDY = (
 
 
 class Budget:
-    """Bytes that slabs use, within the limit: 0 <= used_bytes <= limit_bytes."""
+    """Bytes of slabs and of work, within the limit: 0 <= used_bytes <= limit_bytes.
 
-    def __init__(self, limit_bytes: int) -> None:
+    Attributes:
+        limit_bytes: the limit.
+        used_bytes: what is used of it.
+        working_bytes: the part of it that workers use for values between steps.
+    """
+
+    def __init__(self, limit_bytes: int, workers: int) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
+        self.working_bytes = 0
+        self._workers = workers
+        self._streams: Counter[tuple[str, str, str | None]] = Counter()
 
-    def take(self, slots: int, slot_bytes: int) -> None:
-        """Reserve budget for a slab.
+    def take(self, slots: int, slot_bytes: int, build: BuildResult) -> None:
+        """Reserve budget for a stream.
 
         Raises:
             ResourceError: the budget is not sufficient.
@@ -31,12 +47,42 @@ class Budget:
                 allowed_bytes=free,
                 limit_bytes=self.limit_bytes,
             )
-        self.used_bytes += need
+        working = self._further(build)
+        if need + working > free:
+            raise ResourceError(
+                f"not enough memory: the pipeline needs {build.working_bytes} bytes in each of"
+                f" {self._workers} workers for values between its steps, {working} in all, and"
+                f" {need} for {slots} slots; allowed {free} (limit {self.limit_bytes}, used"
+                f" {self.used_bytes}). {build.most} needs the most, {build.most_bytes} bytes: make"
+                " its values smaller, use fewer workers, or raise memory.limit",
+                needed_bytes=need + working,
+                allowed_bytes=free,
+                limit_bytes=self.limit_bytes,
+                op=build.most,
+            )
+        self.used_bytes += need + working
+        self.working_bytes += working
+        self._streams[_engine(build)] += 1
 
-    def has(self, slots: int, slot_bytes: int) -> bool:
-        """Whether the budget is sufficient for a slab."""
-        return slots * slot_bytes <= self.limit_bytes - self.used_bytes
+    def has(self, slots: int, slot_bytes: int, build: BuildResult) -> bool:
+        """Whether the budget is sufficient for a stream."""
+        needed = slots * slot_bytes + self._further(build)
+        return needed <= self.limit_bytes - self.used_bytes
 
-    def give(self, size_bytes: int) -> None:
-        """Return the budget of a slab that is gone."""
-        self.used_bytes -= size_bytes
+    def give(self, slab_bytes: int, build: BuildResult) -> None:
+        """Return the budget of a stream that is gone."""
+        engine = _engine(build)
+        self._streams[engine] -= 1
+        self.used_bytes -= slab_bytes
+        if not self._streams[engine]:
+            del self._streams[engine]
+            self.used_bytes -= build.working_bytes * self._workers
+            self.working_bytes -= build.working_bytes * self._workers
+
+    def _further(self, build: BuildResult) -> int:
+        """Return the bytes that workers need for a stream beyond those for the open ones."""
+        return 0 if _engine(build) in self._streams else build.working_bytes * self._workers
+
+
+def _engine(build: BuildResult) -> tuple[str, str, str | None]:
+    return build.fingerprint, build.pipeline_id, build.bucket_plan

@@ -3,13 +3,20 @@
 The key of a build is (dataset path, `module:attr` or graph, ...). At most `concurrent_builds` run
 at a time, the others wait in order. At most `cached_builds` results are kept; the least recently
 used one is dropped first. A failed build is forgotten, because its cause may have been fixed.
+
+A build without progress for `build_deadline_s` fails, so a pipeline that hangs while it is built
+delays others by at most that long. Clients without a running build come first, so one with many
+builds that hang delays others no longer. A build that nobody waits for is ended at once. A build
+whose process is killed from outside starts again, with a pause that doubles; it fails once
+`start_deadline_s` has passed since the first of these deaths.
 """
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 
-from stoker.server.state.context import Context
-from stoker.server.state.instructions import StartBuild
+from stoker.protocol.errors import ResourceError
+from stoker.server.state.context import Context, backoff_s
+from stoker.server.state.instructions import EndBuild, StartBuild
 from stoker.server.work.records import BuildRequest, BuildResult
 
 Key = tuple[str, str, bytes, bytes, int, bytes]
@@ -19,11 +26,29 @@ exclude list, which are empty otherwise."""
 
 @dataclass(slots=True)
 class Build:
-    """A running or waiting build, and the sessions that wait for its result."""
+    """A running or waiting build, and the sessions that wait for its result.
+
+    Attributes:
+        number: its number.
+        key: what is built.
+        process: the process of the client that asked first.
+        waiters: tokens of the sessions that wait for it.
+        progress_at: when its process last made progress.
+        ending: whether its process is being ended because it made none.
+        deaths: how often its process was killed from outside.
+        died_at: when that happened first.
+        again_at: when it starts again after a death.
+    """
 
     number: int
     key: Key
+    process: str
     waiters: list[bytes] = field(default_factory=list)
+    progress_at: float = 0.0
+    ending: bool = False
+    deaths: int = 0
+    died_at: float = 0.0
+    again_at: float = 0.0
 
 
 class Builds:
@@ -35,21 +60,22 @@ class Builds:
         self._by_key: dict[Key, Build] = {}
         self._running: dict[int, Build] = {}
         self._waiting: deque[Build] = deque()
+        self._pausing: dict[int, Build] = {}
         self._results: OrderedDict[Key, BuildResult] = OrderedDict()
 
     def __len__(self) -> int:
         """Return the number of builds that run or wait."""
         return len(self._by_key)
 
-    def ask(self, key: Key, waiter: bytes) -> BuildResult | None:
-        """Return a cached result, or add the waiter to its build."""
+    def ask(self, key: Key, waiter: bytes, process: str = "") -> BuildResult | None:
+        """Return a cached result, or add the waiter, of a client's process, to its build."""
         if (result := self._results.get(key)) is not None:
             self._results.move_to_end(key)
             return result
         build = self._by_key.get(key)
         if build is None:
             self._numbers += 1
-            build = self._by_key[key] = Build(self._numbers, key)
+            build = self._by_key[key] = Build(self._numbers, key, process)
             self._waiting.append(build)
         build.waiters.append(waiter)
         self._start()
@@ -70,6 +96,49 @@ class Builds:
         build = self._end(number)
         return build.waiters if build else []
 
+    def progress(self, number: int) -> None:
+        """Note that a build has made progress."""
+        build = self._running.get(number)
+        if build is not None:
+            build.progress_at = self._context.now
+
+    def died(self, number: int, reason: str) -> tuple[list[bytes], ResourceError] | None:
+        """Start a build again later whose process was killed; its waiters and error if it fails."""
+        build = self._running.pop(number, None)
+        if build is None:
+            return None
+        settings, now = self._context.settings, self._context.now
+        build.deaths += 1
+        build.died_at = build.died_at if build.deaths > 1 else now
+        self._context.log("warning", "builder_down", build=number, reason=reason)
+        if now - build.died_at >= settings.start_deadline_s:
+            del self._by_key[build.key]
+            self._start()
+            return build.waiters, ResourceError(
+                f"the process that builds the pipeline was killed {build.deaths} times in a row,"
+                f" the last: {reason}; see the logs of the daemon and of the host (memory?)",
+                deaths=build.deaths,
+            )
+        build.again_at = now + backoff_s(settings, build.deaths)
+        self._pausing[number] = build
+        self._start()
+        return None
+
+    def tick(self) -> None:
+        """End builds without progress, and start those again whose pause is over."""
+        settings, now = self._context.settings, self._context.now
+        for build in self._running.values():
+            if not build.ending and now - build.progress_at > settings.build_deadline_s:
+                build.ending = True
+                reason = f"made no progress for {settings.build_deadline_s:g} s"
+                self._context.log("warning", "build_hangs", build=build.number, reason=reason)
+                self._context.out.append(EndBuild(build.number, reason))
+        for number, build in list(self._pausing.items()):
+            if build.again_at <= now:
+                del self._pausing[number]
+                self._waiting.appendleft(build)
+        self._start()
+
     def forget(self, result: BuildResult) -> None:
         """Drop a result that a worker could not use: the dataset or the pipeline has changed."""
         for key, kept in list(self._results.items()):
@@ -77,14 +146,19 @@ class Builds:
                 del self._results[key]
 
     def leave(self, key: Key, waiter: bytes) -> None:
-        """Remove a waiter; a build that has not started is dropped with its last waiter."""
+        """Remove a waiter; a build is ended with its last waiter."""
         build = self._by_key.get(key)
         if build is None or waiter not in build.waiters:
             return
         build.waiters.remove(waiter)
-        if not build.waiters and build.number not in self._running:
+        if build.waiters:
+            return
+        del self._by_key[key]
+        if self._running.pop(build.number, None) is not None:
+            self._context.out.append(EndBuild(build.number, "is not wanted any more"))
+            self._start()
+        elif self._pausing.pop(build.number, None) is None:
             self._waiting.remove(build)
-            del self._by_key[key]
 
     def _end(self, number: int) -> Build | None:
         build = self._running.pop(number, None)
@@ -93,9 +167,21 @@ class Builds:
         self._start()
         return build
 
+    def _next(self) -> Build:
+        """Return the next build: the first one of a client that has none running, else the first.
+
+        So a client whose builds hang delays those of others by one deadline, however many it has.
+        """
+        served = {build.process for build in self._running.values()}
+        others = (build for build in self._waiting if build.process not in served)
+        build = next(others, self._waiting[0])
+        self._waiting.remove(build)
+        return build
+
     def _start(self) -> None:
         while self._waiting and len(self._running) < self._context.settings.concurrent_builds:
-            build = self._waiting.popleft()
+            build = self._next()
             self._running[build.number] = build
+            build.progress_at = self._context.now
             self._context.counts.builds += 1
             self._context.out.append(StartBuild(BuildRequest(build.number, *build.key)))

@@ -55,12 +55,21 @@ class Counts:
 
 @dataclass(slots=True)
 class Context:
-    """The state shared by the parts of one core."""
+    """The state shared by the parts of one core.
+
+    Attributes:
+        settings: limits and deadlines.
+        now: the time of the event that is handled.
+        counts: counts since the start.
+        out: the instructions of that event.
+        unstored: why kernels could not be stored; empty if they could.
+    """
 
     settings: Settings
     now: float = 0.0
     counts: Counts = field(default_factory=Counts)
     out: list[Instruction] = field(default_factory=list)
+    unstored: str = ""
 
     def send(self, token: bytes, *records: DaemonRecord) -> None:
         """Send records to a session."""
@@ -73,9 +82,21 @@ class Context:
         self.counts.errors += 1
         self.send(token, error_record(*error.to_record(), request=request, run=run))
 
+    def note_unstored(self, reason: str) -> None:
+        """Note why kernels are not stored, and log it once."""
+        if not self.unstored:
+            self.unstored = reason
+            self.log("warning", "kernels_not_stored", reason=reason)
+
     def log(self, level: str, event: str, **facts: object) -> None:
         """Write one log line."""
         self.out.append(Log(level, event, facts))
+
+
+def backoff_s(settings: Settings, deaths: int) -> float:
+    """Return the pause before the next start after so many deaths in a row."""
+    pause = settings.worker_restart_backoff_s * 2.0 ** min(deaths - 1, 30)
+    return min(pause, settings.worker_restart_backoff_max_s)
 
 
 def error_record(

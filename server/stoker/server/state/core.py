@@ -14,12 +14,15 @@ from stoker.server.state.builds import Builds
 from stoker.server.state.context import Context
 from stoker.server.state.delivery import Deliveries
 from stoker.server.state.events import (
+    BuildDied,
     BuildFailed,
+    BuildProgress,
     Built,
     ChunkDone,
     ChunkFailed,
     Event,
     Greeted,
+    KernelsUnstored,
     LifelineDown,
     LifelineUp,
     Recalled,
@@ -30,6 +33,7 @@ from stoker.server.state.events import (
     SlabReserved,
     StopAsked,
     Tick,
+    WorkerBusy,
     WorkerDown,
     WorkerUp,
 )
@@ -51,7 +55,7 @@ class Core:
     def __init__(self, settings: Settings) -> None:
         self._context = context = Context(settings)
         self._begun = False
-        self._budget = Budget(settings.memory_limit_bytes)
+        self._budget = Budget(settings.memory_limit_bytes, settings.workers)
         self._builds = Builds(context)
         self._streams = Streams(settings)
         self._pool = Pool(context)
@@ -71,12 +75,16 @@ class Core:
             LifelineDown: lambda event: self._sessions.end(event.token, "lifeline down"),
             Built: lambda event: self._openings.built(event.result),
             BuildFailed: self._openings.build_failed,
+            BuildDied: self._openings.build_died,
+            BuildProgress: lambda event: self._builds.progress(event.build),
             ReplayEnded: self._replays.ended,
             ReplayFailed: self._replays.failed,
             SlabReserved: lambda event: self._openings.reserved(event.slab),
             SlabRefused: lambda event: self._openings.refused(event.slab, event.reason),
             WorkerUp: lambda event: self._pool.came_up(event.worker),
             WorkerDown: self._faults.worker_down,
+            KernelsUnstored: lambda event: self._context.note_unstored(event.reason),
+            WorkerBusy: lambda event: self._pool.is_busy(event.worker, event.compiling),
             ChunkDone: lambda event: self._scheduler.done(event.worker, event.done),
             ChunkFailed: self._faults.failed,
             Recalled: lambda event: self._scheduler.recalled(event.worker, event.claim),
@@ -117,6 +125,7 @@ class Core:
             "workers_up": self._pool.up,
             "claims": self._scheduler.claims,
             "memory_used_bytes": self._budget.used_bytes,
+            "memory_working_bytes": self._budget.working_bytes,
             "memory_limit_bytes": self._budget.limit_bytes,
         }
         groups = self._groups.by_number.values()
@@ -131,6 +140,7 @@ class Core:
     def _tick(self, _: Tick) -> None:
         self._sessions.tick()
         self._replays.tick()
+        self._builds.tick()
         self._faults.tick()
         self._pool.restart_due()
 

@@ -329,7 +329,7 @@ class Deliveries:
         del self.by_number[group.number]
         del self.by_slab[group.slab]
         self._streams.leave(group.stream)
-        self._budget.give(group.slab_bytes)
+        self._budget.give(group.slab_bytes, group.stream.build)
 
 
 def _check_crashed(crashed: list[int], stream: Stream) -> None:

@@ -19,11 +19,15 @@ class Event:
 
 @dataclass(frozen=True)
 class Greeted(Event):
-    """A peer sent HELLO; `token` is fresh randomness for its session, if it gets one."""
+    """A peer sent HELLO; `token` is fresh randomness for its session, if it gets one.
+
+    `process` names the peer's process; peers of one process share what one peer may have.
+    """
 
     peer: bytes
     token: bytes
     hello: Hello
+    process: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,21 @@ class BuildFailed(Event):
     code: str
     message: str
     details: dict[str, Detail]
+
+
+@dataclass(frozen=True)
+class BuildProgress(Event):
+    """A build has made progress, or compiles."""
+
+    build: int
+
+
+@dataclass(frozen=True)
+class BuildDied(Event):
+    """The process of a build was killed from outside; `reason` says how."""
+
+    build: int
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -113,6 +132,8 @@ class WorkerDown(Event):
     `reason` says how ("signal 9", "exit code 1"). `blame` is False if the death says nothing about
     the sample (SIGKILL or SIGTERM from outside). `row` is the row of the global batch that it was
     computing, of claim `claim`, if it had started one, and `sample` the sample that it read for it.
+    `state` is the letter that Linux gives the state of the process when the daemon killed it: "R"
+    runs, "S" waits, "D" waits and cannot be interrupted, "T" and "t" are stopped.
     """
 
     worker: int
@@ -121,6 +142,22 @@ class WorkerDown(Event):
     claim: int | None = None
     row: int | None = None
     sample: int | None = None
+    state: str = ""
+
+
+@dataclass(frozen=True)
+class WorkerBusy(Event):
+    """A worker begins to compile or still compiles; or it has ended."""
+
+    worker: int
+    compiling: bool
+
+
+@dataclass(frozen=True)
+class KernelsUnstored(Event):
+    """A process compiled kernels that could not be stored; `reason` says why."""
+
+    reason: str
 
 
 @dataclass(frozen=True)

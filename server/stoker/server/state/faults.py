@@ -6,9 +6,13 @@
   stream stops, or, with `crash_policy` "replace", the sample that was read is replaced from that
   step on, in all groups of the stream. Deaths that say nothing about the row count as well, up to
   `unblamed_deaths`. If the claim that killed is known, but not the row, the claim is halved.
+- A hang is blamed on the row, unless the worker was stopped (which counts for nothing), waited for
+  storage, or waited while all other workers hung too: then it counts as a death that says nothing
+  about the row. So a freeze of the pool costs time, but no stream.
 - A worker that dies with claims before it starts one (while it opens their stream) counts against
-  the stream of its head: up to `quick_deaths` in a row, or `blamed_deaths` if it hung.
-- A worker that dies at its start counts against all streams: after `quick_deaths` in a row, runs
+  the stream of its head: up to `quick_deaths` in a row, or `blamed_deaths` if it hung. Deaths from
+  outside count only once they last for `start_deadline_s`.
+- A worker that dies at its start counts against all streams: once the pool is broken (`Pool`), runs
   end with an error. Workers are still restarted at the maximum backoff, and a session that seeks
   again is served once one is up.
 - A chunk that fails ends its run in turn; a stream that a worker cannot open ends its run at once.
@@ -29,6 +33,10 @@ from stoker.server.state.scheduler import Scheduler
 from stoker.server.state.workers import Pool, WorkerState
 from stoker.server.work.records import BadSample
 
+_STOPPED = frozenset("Tt")
+_STORAGE = frozenset("D")
+_WAITS = frozenset("S")
+
 
 class Faults:
     """Handles workers that die, hang or fail."""
@@ -41,10 +49,11 @@ class Faults:
         self._pool = pool
         self._scheduler = scheduler
         self._builds = builds
+        self._told_broken = False
 
     def worker_down(self, event: WorkerDown) -> None:
         """Handle a worker that is confirmed dead."""
-        worker = self._pool.remove(event.worker, event.reason)
+        worker = self._pool.remove(event.worker, event.reason, blame=event.blame)
         if worker is None:
             return
         for group in self._groups.by_number.values():
@@ -56,20 +65,22 @@ class Faults:
             self._died(worker, event)
 
     def _died(self, worker: WorkerState, event: WorkerDown) -> None:
-        blame = event.blame or worker.hung
+        excused = event.state in _STORAGE or (worker.with_all and event.state in _WAITS)
+        stopped = worker.hung and event.state in _STOPPED
+        blame = event.blame or (worker.hung and not excused)
         begun = worker.claims.get(event.claim) if event.claim is not None else None
         head = worker.head
         for claim in worker.claims.values():
             if claim is not begun:
                 self._put_back(claim.batch, [Range(claim.lo, claim.hi)], claim)
-        if begun is not None:
+        if begun is not None and stopped:
+            self._put_back(begun.batch, [Range(begun.lo, begun.hi)], begun)
+        elif begun is not None:
             self._suspect(begun, event, blame)
-        elif head is not None:
-            settings = self._context.settings
-            limit = settings.blamed_deaths if worker.hung else settings.quick_deaths
-            self._bare_death(head.batch.group, limit, event.reason)
+        elif head is not None and not stopped:
+            self._bare_death(head.batch.group, blame=blame, hung=worker.hung, reason=event.reason)
         elif head is None:
-            self._start_failed(event.reason)
+            self._check_start()
 
     def tick(self) -> None:
         """Kill workers that hang; give up killed workers that do not die."""
@@ -80,6 +91,8 @@ class Faults:
                 self._pool.kill(worker, f"not ready after {settings.worker_start_s:g} s")
                 continue
             worker.hung = True
+            worker.with_all = self._pool.is_with_all(worker)
+            self._pool.hung_at = self._context.now
             self._context.counts.worker_hangs += 1
             self._pool.kill(
                 worker,
@@ -88,6 +101,7 @@ class Faults:
             )
         for worker in self._pool.undead():
             self._give_up(worker)
+        self._check_start()
 
     def failed(self, event: ChunkFailed) -> None:
         """Handle a claim that failed, or a stream that a worker could not open."""
@@ -118,7 +132,8 @@ class Faults:
         if head is None:
             return
         fresh = self._groups.move(head.batch)
-        ranges = self._accuse(head, None, worker.hung, "cannot be confirmed dead")
+        # What cannot be killed waits for storage, which says nothing about the row.
+        ranges = self._accuse(head, None, False, "cannot be confirmed dead")
         if fresh is not None and not fresh.void:
             fresh.isolate(ranges)
 
@@ -197,9 +212,13 @@ class Faults:
             return f"{MAX_CRASHED} others are already replaced; leave all of them out with exclude="
         return None
 
-    def _bare_death(self, group: Group, limit: int, reason: str) -> None:
+    def _bare_death(self, group: Group, *, blame: bool, hung: bool, reason: str) -> None:
+        settings, now = self._context.settings, self._context.now
+        group.bare_since = group.bare_since if group.bare_deaths else now
         group.bare_deaths += 1
-        if group.bare_deaths >= limit:
+        limit = settings.blamed_deaths if hung and blame else settings.quick_deaths
+        lasts = blame or now - group.bare_since >= settings.start_deadline_s
+        if group.bare_deaths >= limit and lasts:
             self._groups.stop_stream(
                 group.stream,
                 StreamStoppedError(
@@ -208,12 +227,18 @@ class Faults:
                 ),
             )
 
-    def _start_failed(self, reason: str) -> None:
-        if not self._pool.broken:
+    def _check_start(self) -> None:
+        """End all runs with an error if no worker survives its start."""
+        pool = self._pool
+        if not pool.broken:
+            self._told_broken = False
             return
-        self._context.log("error", "workers_broken", reason=reason, deaths=self._pool.quick_deaths)
-        for group in self._groups.by_number.values():
-            self._groups.end_run(group, broken(self._pool).to_record())
+        if not self._told_broken:
+            self._told_broken = True
+            deaths = pool.start_deaths
+            self._context.log("error", "workers_broken", reason=pool.last_reason, deaths=deaths)
+            for group in self._groups.by_number.values():
+                self._groups.end_run(group, broken(pool).to_record())
 
     def _put_back(self, batch: BatchState, ranges: list[Range], claim: Claim) -> None:
         self._groups.put_back(batch, ranges)
@@ -227,9 +252,9 @@ class Faults:
 def broken(pool: Pool) -> ResourceError:
     """Return the error for sessions when no worker survives its start."""
     return ResourceError(
-        f"no worker survives its start: {pool.quick_deaths} in a row died, the last:"
+        f"no worker survives its start: {pool.start_deaths} in a row died, the last:"
         f" {pool.last_reason}; see the daemon's log",
-        deaths=pool.quick_deaths,
+        deaths=pool.start_deaths,
     )
 
 

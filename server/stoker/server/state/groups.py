@@ -86,14 +86,15 @@ class Group:
         claims: number of its claims that have not ended.
         told: the workers that have its description.
         bare_deaths: workers in a row that died with claims of the group before they started one.
+        bare_since: when the first of them died.
         stopped: the error with which its stream stopped for good.
         closing: whether its sessions are gone; it ends with its last claim.
     """
 
     __slots__ = (
-        "bare_deaths", "claims", "closing", "course", "members", "number", "open", "queued",
-        "record", "reserved", "run", "slab", "slab_bytes", "slot_bytes", "slots", "stopped",
-        "stream", "told",
+        "bare_deaths", "bare_since", "claims", "closing", "course", "members", "number", "open",
+        "queued", "record", "reserved", "run", "slab", "slab_bytes", "slot_bytes", "slots",
+        "stopped", "stream", "told",
     )  # fmt: skip
 
     def __init__(
@@ -115,6 +116,7 @@ class Group:
         self.claims = 0
         self.told: dict[int, None] = {}
         self.bare_deaths = 0
+        self.bare_since = 0.0
         self.stopped: StokerError | None = None
         self.closing = False
 

@@ -51,9 +51,17 @@ class EndSession(Instruction):
 
 @dataclass(frozen=True)
 class StartBuild(Instruction):
-    """Run a one-off builder; answered by Built or BuildFailed."""
+    """Run a one-off builder; answered by Built, BuildFailed or BuildDied."""
 
     request: BuildRequest
+
+
+@dataclass(frozen=True)
+class EndBuild(Instruction):
+    """End the process of a build; answered by BuildFailed with what it was doing."""
+
+    build: int
+    reason: str
 
 
 @dataclass(frozen=True)

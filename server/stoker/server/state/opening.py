@@ -2,7 +2,8 @@
 
 OPEN -> (StartBuild -> Built) -> ReserveSlab -> SlabReserved -> SendSlab, OPENED. A failure is ERROR
 with the number of the request; the session may then OPEN again. A session that goes away in between
-leaves nothing behind: its build is kept for others, its slab is freed once it is reserved.
+leaves nothing behind: its build is ended unless others wait for it, its slab is freed once it is
+reserved.
 """
 
 from stoker.protocol.drawn import check_sendable, params_output
@@ -14,7 +15,7 @@ from stoker.server.state.budget import REMEDY, Budget
 from stoker.server.state.builds import Builds, Key
 from stoker.server.state.context import Context, Fault, error_record
 from stoker.server.state.delivery import AHEAD_OF_CREDITS, Deliveries
-from stoker.server.state.events import BuildFailed
+from stoker.server.state.events import BuildDied, BuildFailed
 from stoker.server.state.groups import Group
 from stoker.server.state.instructions import ReserveSlab, SendSlab
 from stoker.server.state.names import resolve_dataset, resolve_pipeline
@@ -61,7 +62,7 @@ class Openings:
         if request.buckets:
             key = (*key[:3], request.buckets, request.batch_size, request.exclude)
         wish = Wish(request, key, share, excluded)
-        result = self._builds.ask(wish.key, session.token)
+        result = self._builds.ask(wish.key, session.token, session.process)
         if result is not None:
             self._reserve(session, wish, result)
         else:
@@ -94,6 +95,14 @@ class Openings:
         for token in self._builds.failed(event.build):
             self._refuse(self._waiting.pop(token), (event.code, event.message, event.details))
 
+    def build_died(self, event: BuildDied) -> None:
+        """Send an error to the sessions that wait for a build whose process is killed each time."""
+        failed = self._builds.died(event.build, event.reason)
+        if failed is not None:
+            waiters, error = failed
+            for token in waiters:
+                self._refuse(self._waiting.pop(token), error.to_record())
+
     def reserved(self, slab: int) -> None:
         """Complete the OPEN whose slab is reserved."""
         session = self._reserving.pop(slab, None)
@@ -123,12 +132,19 @@ class Openings:
                 buckets=list(course.buckets),
                 leftovers=group.stream.build.leftovers,
                 merged=group.stream.build.merged,
+                notes=self._notes(),
             ),
         )
         self._context.log(
             "info", "opened", stream=group.stream.stream_id, slab=slab,
             slab_bytes=group.slab_bytes, rank=wish.request.rank, world_size=wish.request.world_size,
         )  # fmt: skip
+
+    def _notes(self) -> list[str]:
+        reason = self._context.unstored
+        if not reason:
+            return []
+        return [f"{reason}: kernels are compiled again by each process, which costs time only"]
 
     def refused(self, slab: int, reason: str) -> None:
         """Fail the OPEN whose slab the kernel refused."""
@@ -156,8 +172,8 @@ class Openings:
         course = lay_course(wish.share, spec, result, params=request.params)
         largest = course.largest
         slots = request.prefetch + request.leases + SPARE
-        slots += self._ahead(slots, largest.layout.slot_bytes)
-        self._budget.take(slots, largest.layout.slot_bytes)
+        slots += self._ahead(slots, largest.layout.slot_bytes, result)
+        self._budget.take(slots, largest.layout.slot_bytes, result)
         self._numbers += 1
         record = OpenStream(
             self._numbers, wish.key[0], spec, result.graph, largest.layout, largest.first_row,
@@ -172,10 +188,11 @@ class Openings:
         wish.group = group
         self._context.out.append(ReserveSlab(slab, group.slab_bytes))
 
-    def _ahead(self, slots: int, slot_bytes: int) -> int:
+    def _ahead(self, slots: int, slot_bytes: int, build: BuildResult) -> int:
         """Return the extra slots of a stream for brief batches; it may turn out to have none."""
         small = slot_bytes <= self._context.settings.ahead_slot_bytes
-        return AHEAD_OF_CREDITS * (small and self._budget.has(slots + AHEAD_OF_CREDITS, slot_bytes))
+        has = self._budget.has(slots + AHEAD_OF_CREDITS, slot_bytes, build)
+        return AHEAD_OF_CREDITS * (small and has)
 
     def _refuse(self, session: Session, fault: Fault) -> None:
         wish, session.wish = session.wish, None

@@ -36,6 +36,7 @@ class Session:
         token: its token.
         greeted_at: time of its HELLO.
         client: the client's name for itself.
+        process: the process that it belongs to.
         attached: whether its lifeline is up.
         wish: its pending OPEN.
         group: the group of its open stream.
@@ -44,6 +45,7 @@ class Session:
     token: bytes
     greeted_at: float
     client: str
+    process: str = ""
     attached: bool = False
     wish: Wish | None = None
     group: Group | None = None

@@ -1,12 +1,14 @@
 """Sessions: HELLO, lifeline, and the records that follow, in the order that the protocol allows.
 
 greeted -> attached -> opening -> open -> gone. A session whose lifeline does not come up in time is
-ended, so every token ends. After an ERROR that answers OPEN a session may OPEN again; an open one
-may not. A record out of order is answered by ERROR `protocol` and has no other effect. The cost of
-one message is bounded: one STATUS, as many releases as there are slots, and `MAX_FAULTS` errors; a
-session that causes more errors is ended.
+ended, so every token ends. At the limit of sessions a newcomer takes the place of a session without
+a lifeline: the oldest one of the process that has most of these. After an ERROR that answers OPEN a
+session may OPEN again; an open one may not. A record out of order is answered by ERROR `protocol`
+and has no other effect. The cost of one message is bounded: one STATUS, as many releases as there
+are slots, and `MAX_FAULTS` errors; a session that causes more errors is ended.
 """
 
+from collections import Counter
 from collections.abc import Callable
 
 from stoker.protocol import version
@@ -80,7 +82,7 @@ class Sessions:
             record = error_record(*error.to_record())
             self._context.out.append(SendPeer(event.peer, (record,)))
             return
-        session = Session(event.token, event.now, event.hello.client)
+        session = Session(event.token, event.now, event.hello.client, event.process)
         self.by_token[event.token] = self._unattached[event.token] = session
         self._context.counts.sessions += 1
         welcome = Welcome(version.WIRE, event.token, DAEMON)
@@ -155,12 +157,31 @@ class Sessions:
             raise ConnectError(
                 "the daemon is shutting down; connect to another, or again once it is back"
             )
-        if len(self.by_token) >= self._context.settings.max_sessions:
+        settings = self._context.settings
+        if len(self.by_token) >= settings.max_sessions and not self._make_room():
             raise ResourceError(
                 f"the daemon has {len(self.by_token)} sessions, its limit; close some, or"
-                " raise max_sessions",
+                f" raise {settings.sessions_limited_by}",
                 sessions=len(self.by_token),
             )
+
+    def _make_room(self) -> bool:
+        """End a session that is not attached; whether there was one.
+
+        It is the oldest of the process that has most of them, so a process with many idle ones
+        locks out nobody but itself.
+        """
+        idle = Counter(session.process for session in self._unattached.values())
+        if not idle:
+            return False
+        most = max(idle.values())
+        for token, session in self._unattached.items():
+            if idle[session.process] == most:
+                reason = "the daemon has its limit of sessions and this one did not attach yet"
+                self._context.send(token, Bye(reason))
+                self.end(token, reason)
+                return True
+        return False
 
     def _handle(self, session: Session, record: ClientRecord) -> None:
         if isinstance(record, Close):

@@ -39,8 +39,12 @@ class Settings:
         first_client_s: with that, leave if no session attaches for so long after the start.
         drain_s: how long a stop waits for running chunks.
         max_sessions: bound on sessions, including those in the middle of their handshake.
+        sessions_limited_by: what to raise for more sessions.
         hello_deadline_s: a session without a lifeline by then is ended.
         concurrent_builds: builds that run at a time; others wait.
+        build_deadline_s: a build without progress for longer fails.
+        start_deadline_s: processes that are killed while they start or build are started again for
+            this long, then sessions get an error.
         cached_builds: number of results that are kept.
         concurrent_replays: replays that run at a time; others wait.
         replay_deadline_s: a replay that takes longer is ended.
@@ -74,8 +78,11 @@ class Settings:
     first_client_s: float = 30.0
     drain_s: float = 10.0
     max_sessions: int = 1024
+    sessions_limited_by: str = "daemon.max_sessions"
     hello_deadline_s: float = 10.0
     concurrent_builds: int = 2
+    build_deadline_s: float = 300.0
+    start_deadline_s: float = 60.0
     cached_builds: int = 64
     concurrent_replays: int = 1
     replay_deadline_s: float = 120.0

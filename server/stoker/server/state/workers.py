@@ -10,13 +10,19 @@ stream whose rows differ much in cost. Rows queued behind one that costs as much
 would wait for it, and delivery in order would wait for them. So a stalling worker gets only rows of
 the newest batch, and claims of older batches that it has not started are recalled.
 
-Restarts wait longer and longer while workers die quickly (no chunk done, short life).
+A worker that compiles is not late: its claim's time begins again when it has ended. It must report
+every few seconds that it still compiles, and is killed after `build_deadline_s` without a report.
+
+Restarts wait longer and longer while workers die quickly (no chunk done, short life). The pool is
+broken once no worker is up and either `quick_deaths` in a row died by their own fault, or they died
+for `start_deadline_s`, for any reason.
 """
 
 from collections.abc import Iterator
+from math import inf
 
 from stoker.server.state.claims import Claim
-from stoker.server.state.context import Context
+from stoker.server.state.context import Context, backoff_s
 from stoker.server.state.instructions import KillWorker, StartWorker
 
 STALL = 2.0
@@ -31,13 +37,15 @@ class WorkerState:
         up: whether it reported that it is ready.
         killed_at: when it was killed, or None.
         hung: whether it was killed because a chunk took too long.
+        with_all: whether the other workers were as silent when it was killed.
+        compiling_at: when it last reported that it compiles; None: it does not.
         given_up: whether it was killed and not confirmed dead in time.
         chunks: number of chunks that it has done.
     """
 
     __slots__ = (
-        "chunks", "claims", "given_up", "head_since", "hung", "killed_at", "number", "started_at",
-        "up",
+        "chunks", "claims", "compiling_at", "given_up", "head_since", "hung", "killed_at", "number",
+        "started_at", "up", "with_all",
     )  # fmt: skip
 
     def __init__(self, number: int, now: float) -> None:
@@ -48,6 +56,8 @@ class WorkerState:
         self.up = False
         self.killed_at: float | None = None
         self.hung = False
+        self.with_all = False
+        self.compiling_at: float | None = None
         self.given_up = False
         self.chunks = 0
 
@@ -66,7 +76,20 @@ class WorkerState:
 
 
 class Pool:
-    """All workers, and by load those that can take a claim."""
+    """All workers, and by load those that can take a claim.
+
+    Attributes:
+        workers: by number.
+        up: how many are up and not killed.
+        quick_deaths: workers in a row that died quickly.
+        start_deaths: workers in a row that died before they were up.
+        own_deaths: those of them that died by their own fault.
+        dying_since: when the first of them died.
+        done_at: when any worker last ended a chunk.
+        hung_at: when any worker was last killed because it hung.
+        last_reason: how the last one died.
+        closed: whether no worker is started any more.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -77,6 +100,11 @@ class Pool:
         self.workers: dict[int, WorkerState] = {}
         self.up = 0
         self.quick_deaths = 0
+        self.start_deaths = 0
+        self.own_deaths = 0
+        self.dying_since = 0.0
+        self.done_at = 0.0
+        self.hung_at = -inf
         self.last_reason = ""
         self.closed = False
 
@@ -97,7 +125,21 @@ class Pool:
             return
         worker.up = True
         self.up += 1
+        self.start_deaths = self.own_deaths = 0
         self._by_load[0][number] = worker
+
+    def is_busy(self, number: int, compiling: bool) -> None:
+        """Note that a worker compiles, or that it has ended."""
+        worker = self.workers.get(number)
+        if worker is not None:
+            worker.compiling_at = self._context.now if compiling else None
+            worker.head_since = self._context.now
+
+    def is_with_all(self, worker: WorkerState) -> bool:
+        """Whether other workers have claims and are silent for long too, as in a freeze."""
+        now, limit = self._context.now, self._context.settings.claim_deadline_s
+        others = any(other.claims and other is not worker for other in self.workers.values())
+        return now - self.done_at > limit / 2 and (others or now - self.hung_at < limit / 2)
 
     def least_loaded(self, *, brief: bool = False, stalling: bool = False) -> WorkerState | None:
         """Return a worker with room for a claim, one of those with the fewest claims.
@@ -139,6 +181,7 @@ class Pool:
             worker.head_since = self._context.now
             worker.chunks += 1
             self.quick_deaths = 0
+            self.done_at = self._context.now
         return found
 
     def recall(self, number: int, claim: int) -> Claim | None:
@@ -165,7 +208,7 @@ class Pool:
         self._context.log("error", "worker_given_up", worker=worker.number)
         self._replace(worker)
 
-    def remove(self, number: int, reason: str) -> WorkerState | None:
+    def remove(self, number: int, reason: str, *, blame: bool) -> WorkerState | None:
         """Forget a dead worker and arrange its replacement."""
         worker = self.workers.pop(number, None)
         if worker is None:
@@ -176,7 +219,7 @@ class Pool:
         self.last_reason = reason
         context.log("warning", "worker_down", worker=number, reason=reason, chunks=worker.chunks)
         if not worker.given_up:
-            self._replace(worker)
+            self._replace(worker, blame=blame)
         return worker
 
     def overdue(self) -> Iterator[WorkerState]:
@@ -187,6 +230,8 @@ class Pool:
                 continue
             since = worker.head_since if worker.claims else worker.started_at
             limit = settings.claim_deadline_s if worker.claims else settings.worker_start_s
+            if worker.compiling_at is not None:
+                since, limit = worker.compiling_at, settings.build_deadline_s
             if (worker.claims or not worker.up) and now - since > limit:
                 yield worker
 
@@ -211,9 +256,13 @@ class Pool:
     @property
     def broken(self) -> bool:
         """Whether workers die at their start, and none is up."""
-        return self.quick_deaths >= self._context.settings.quick_deaths and not self.up
+        settings = self._context.settings
+        if self.up or self.start_deaths < settings.quick_deaths:
+            return False
+        lasted = self._context.now - self.dying_since
+        return self.own_deaths >= settings.quick_deaths or lasted >= settings.start_deadline_s
 
-    def _replace(self, worker: WorkerState) -> None:
+    def _replace(self, worker: WorkerState, *, blame: bool = False) -> None:
         settings, now = self._context.settings, self._context.now
         if self.closed:
             return
@@ -221,8 +270,11 @@ class Pool:
             self._start_one()
             return
         self.quick_deaths += 1
-        pause = settings.worker_restart_backoff_s * 2.0 ** min(self.quick_deaths - 1, 30)
-        self._restarts.append(now + min(pause, settings.worker_restart_backoff_max_s))
+        if not worker.up:
+            self.dying_since = self.dying_since if self.start_deaths else now
+            self.start_deaths += 1
+            self.own_deaths += blame
+        self._restarts.append(now + backoff_s(settings, self.quick_deaths))
 
     def _start_one(self) -> None:
         self._numbers += 1

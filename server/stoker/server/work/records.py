@@ -45,7 +45,8 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     `group_rows`: rows that are mixed with each other, by their number in the global batch; 1: none.
     `bucket_plan` is the digest of a plan, `buckets` are its buckets and `bucket_outputs` what comes
     out for each of them; `outputs` have room for all; `merged` samples are in another bucket than
-    the rule gave them.
+    the rule gave them. A worker needs `working_bytes` for values between the steps; the step `most`
+    needs `most_bytes` of them.
     """
 
     build: int
@@ -64,6 +65,19 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     bucket_outputs: tuple[tuple[Output, ...], ...] = ()
     leftovers: Leftovers = "carry"
     merged: int = 0
+    working_bytes: int = 0
+    most_bytes: int = 0
+    most: str = ""
+
+
+class Watched(msgspec.Struct, frozen=True, array_like=True, tag="watched"):
+    """Comes with a descriptor: where a builder that makes no progress writes what it does."""
+
+
+class Busy(msgspec.Struct, frozen=True, array_like=True, tag="busy"):
+    """The process makes progress; `compiling`: it compiles, which may take long."""
+
+    compiling: bool = False
 
 
 class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):
@@ -199,4 +213,12 @@ class Hired(msgspec.Struct, frozen=True, array_like=True, tag="hired"):
 
 
 ToWorker = OpenStream | CloseStream | AddSlab | DropSlab | Work
-FromWorker = Hired | Done | Failed
+
+
+class Unstored(msgspec.Struct, frozen=True, array_like=True, tag="unstored"):
+    """Kernels that the process compiled could not be stored, so others compile them again."""
+
+    reason: str
+
+
+FromWorker = Hired | Done | Failed | Busy | Unstored

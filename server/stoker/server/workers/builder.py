@@ -11,12 +11,14 @@ import socket
 import msgspec
 
 from stoker.dataset import Dataset, open_dataset
+from stoker.jit import activity
 from stoker.jit.named import EVERY_MODULE, allow_modules
 from stoker.ops.bases.batch import GROUP
 from stoker.pipeline.engine.drawing import drawn_by, row_bytes
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.schedule import facts_read
 from stoker.pipeline.planning.bucketed import Size, reads_bucket
+from stoker.pipeline.planning.memory import working_memory
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import BuildError
 from stoker.protocol.exclude import Excluded
@@ -26,7 +28,7 @@ from stoker.server.rows.graphs import graph_from_bytes, graph_to_bytes
 from stoker.server.rows.subject import load_pipeline
 from stoker.server.work.cuts import room_for
 from stoker.server.work.records import BuildRequest, BuildResult
-from stoker.server.workers import errand
+from stoker.server.workers import errand, watched
 from stoker.server.workers.compiling import compiled_plan
 
 
@@ -37,6 +39,7 @@ def build(request: BuildRequest) -> BuildResult:
         StokerError: the dataset or the pipeline cannot be used; the message says why.
     """
     dataset = open_dataset(request.dataset)
+    activity.progressed()
     named = bool(request.pipeline)
     if named:
         allow_modules(EVERY_MODULE)  # the operator named it, so what it uses is the operator's too
@@ -60,10 +63,14 @@ def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> Bui
         )
     excluded = Excluded.from_bytes(request.exclude)
     found = plan_buckets(dataset, wanted, request.batch_size, excluded)
-    plans = [compiled_plan(graph, dataset, Size(b.height, b.width)) for b in found.buckets]
+    plans = []
+    for bucket in found.buckets:
+        activity.progressed()
+        plans.append(compiled_plan(graph, dataset, Size(bucket.height, bucket.width)))
     outputs = tuple(bucket_outputs(plan, params=False) for plan in plans)
+    largest = max(plans, key=lambda plan: working_memory(plan).size_bytes)
     return msgspec.structs.replace(
-        _result(request, dataset, graph, plans[0]),
+        _result(request, dataset, graph, largest),
         outputs=room_for(outputs),
         bucket_plan=found.digest,
         buckets=found.buckets,
@@ -74,6 +81,7 @@ def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> Bui
 
 
 def _result(request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan) -> BuildResult:
+    working = working_memory(plan)
     return BuildResult(
         request.build,
         dataset.fingerprint,
@@ -86,10 +94,15 @@ def _result(request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan) -
         drawn=drawn_by(plan),
         params_bytes=row_bytes(plan),
         group_rows=GROUP if plan.mixes else 1,
+        working_bytes=working.size_bytes,
+        most_bytes=working.most_bytes,
+        most=working.most,
     )
 
 
 def serve(sock: socket.socket, number: int) -> int:
     """Build one pipeline and answer; return the exit code."""
     fault = BuildError("building the pipeline")
-    return errand.serve(sock, number, "builder", lambda request: (build(request), None), fault)
+    return errand.serve(
+        sock, number, "builder", lambda request: (build(request), None), fault, watched.watch
+    )

@@ -56,7 +56,10 @@ def receive(sock: socket.socket, kinds: Any) -> tuple[Any, int | None] | None:
         ProtocolError: what came is no such record.
         BlockingIOError: the socket does not block and nothing is there.
     """
-    data, descriptor = receive_packet(sock)
+    try:
+        data, descriptor = receive_packet(sock)
+    except ConnectionResetError:  # the peer left packets unread; those that it sent are still here
+        data, descriptor = receive_packet(sock)
     if not data:
         return None
     if data[:1] == _FILE:

@@ -27,7 +27,12 @@ Answer = tuple[msgspec.Struct, int | None]
 
 
 def serve(
-    sock: socket.socket, number: int, role: str, act: Callable[[Any], Answer], fault: StokerError
+    sock: socket.socket,
+    number: int,
+    role: str,
+    act: Callable[[Any], Answer],
+    fault: StokerError,
+    watch: Callable[[socket.socket, float], None] | None = None,
 ) -> int:
     """Serve one order; return the exit code.
 
@@ -37,12 +42,15 @@ def serve(
         role: name of the role, for fail points.
         act: the request -> the answer and a descriptor, which is closed once it is sent.
         fault: what an error that is none of ours becomes; its text is appended.
+        watch: called first, with the socket and the deadline for progress.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     first = channel.receive(sock, ForkOrder)
     if first is None:
         return 0
     order: ForkOrder = first[0]
+    if watch is not None:
+        watch(sock, order.deadline_s)
     fail = FailPoints(order.fail_points, number)
     set_cache_root(order.cache_root)
     allow_modules(*order.op_modules)

@@ -30,10 +30,12 @@ class Hire(msgspec.Struct, frozen=True, array_like=True, tag="hire"):
 class ForkOrder(msgspec.Struct, frozen=True, array_like=True, tag="order"):
     """First and only packet to a one-off child: a builder or a replayer.
 
-    `op_modules`: what graph data of a client may name code from.
+    `op_modules`: what graph data of a client may name code from. A builder that makes no progress
+    for a little less than `deadline_s` writes down where it is.
     """
 
     request: BuildRequest | ReplayRequest
     cache_root: str
     fail_points: str
     op_modules: tuple[str, ...] = ()
+    deadline_s: float = 300.0

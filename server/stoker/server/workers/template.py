@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from stoker.protocol.errors import StokerError
 from stoker.server.work.records import ToWorker
 from stoker.server.workers import channel
 from stoker.server.workers.death import die_with_parent
@@ -74,6 +75,16 @@ class Ended(msgspec.Struct, frozen=True, array_like=True, tag="ended"):
 
     child: int
     status: int
+
+
+class Ready(msgspec.Struct, frozen=True, array_like=True, tag="ready"):
+    """The template can fork."""
+
+
+class Unfit(msgspec.Struct, frozen=True, array_like=True, tag="unfit"):
+    """The template cannot start; the message is its exception."""
+
+    message: str
 
 
 def threads() -> int:
@@ -197,13 +208,21 @@ def main(arguments: list[str]) -> None:
     """Run the template: arguments are the control descriptor, the daemon's pid, the cache root."""
     control_fd, parent = int(arguments[0]), int(arguments[1])
     die_with_parent(parent)
-    importlib.import_module("stoker.jit").set_cache_root(arguments[2])
     # Ctrl-C reaches the whole foreground group; only the daemon decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    preload()
     with socket.socket(fileno=control_fd) as control:
         os.set_inheritable(control_fd, False)
-        serve(control)
+        try:
+            importlib.import_module("stoker.jit").set_cache_root(arguments[2])
+            importlib.import_module("stoker.jit.diskcache").check_cache_root()
+            preload()
+        except BaseException as error:
+            message = error.message if isinstance(error, StokerError) else str(error)
+            channel.send(control, Unfit(f"{type(error).__name__}: {message}"))
+            raise
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the daemon is gone
+            channel.send(control, Ready())
+            serve(control)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 
 from stoker.dataset import Dataset, open_dataset
-from stoker.jit import set_cache_root
+from stoker.jit import activity, set_cache_root
 from stoker.jit.arithmetic import COMPILED
 from stoker.jit.named import EVERY_MODULE, allow_modules
 from stoker.order.buckets.order import BucketOrder
@@ -54,6 +54,7 @@ from stoker.server.workers.failpoints import FailPoints
 from stoker.server.workers.hire import IDLE, PROGRESS, SAMPLE_AT, Hire
 from stoker.server.workers.stopwatch import Stopwatch
 from stoker.server.workers.template import threads
+from stoker.server.workers.watched import report
 
 _NUMBER = struct.Struct("=q")
 
@@ -227,6 +228,7 @@ def serve(sock: socket.socket, number: int) -> int:
     progress = mmap.mmap(page, mmap.PAGESIZE)
     os.close(page)
     PROGRESS.pack_into(progress, 0, *IDLE)
+    activity.listen(lambda compiling: report(sock, compiling))
     worker = Worker(hire, progress)
     worker.visit("worker.start")
     if threads() != 1:

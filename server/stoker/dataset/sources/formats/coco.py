@@ -5,7 +5,8 @@ order of the file, each with the class (`label`, from 0, in the order of categor
 manifest keeps), area, whether it is a crowd, and the id of its annotation. Masks are painted from
 polygons and run-length codes, larger objects first, so that smaller ones stay visible: semantic
 masks hold the class plus 1, instance masks the number of the box plus 1; 0 is background. Labeled
-keypoints (visibility 1 and 2) are items with the number of the point and the annotation.
+keypoints (visibility 1 and 2) are items with the number of the point and the annotation; the file's
+numbers are indices of pixels.
 """
 
 from collections import defaultdict
@@ -212,7 +213,7 @@ class _Reading:
         return Outlines(tuple((value, text) for _, value, text in shapes))
 
     def _keypoints(self, image: CocoImage, objects: list[CocoAnnotation]) -> Mapping[str, Any]:
-        columns: dict[str, list[Any]] = {"xy": [], **{name: [] for name in _POINT_PARTS}}
+        columns: dict[str, list[Any]] = {"pixel_xy": [], **{name: [] for name in _POINT_PARTS}}
         for one in objects:
             for number, x, y, visibility in self._points(one):
                 inside = 0 <= x <= image.width and 0 <= y <= image.height
@@ -223,7 +224,7 @@ class _Reading:
                         "pass --clip to leave it out"
                     )
                 if inside:
-                    columns["xy"].append([x, y])
+                    columns["pixel_xy"].append([x, y])
                     columns["keypoint"].append(number)
                     columns["visibility"].append(visibility)
                     columns["annotation"].append(one.id)

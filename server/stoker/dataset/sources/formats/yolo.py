@@ -243,8 +243,8 @@ def _area(outline: list[float]) -> float:
 
 
 def _points_of(objects: _Objects, kept: np.ndarray) -> Mapping[str, Any]:
-    """Return the keypoints of the kept objects."""
+    """Return the keypoints of the kept objects; YOLO divides COCO's pixel indices by the sides."""
     columns = objects.points
     which = [place for place, number in enumerate(columns["instance"]) if kept[number - 1]]
     chosen = {name: [column[place] for place in which] for name, column in columns.items()}
-    return {"relative_xy" if name == "xy" else name: column for name, column in chosen.items()}
+    return {"relative_pixel_xy": chosen.pop("xy"), **chosen}

@@ -1,0 +1,80 @@
+"""What a process reports while it does long work: that it compiles, and that it makes progress.
+
+A daemon kills a worker or builder that makes no progress. Compiling counts as progress, so a
+process that compiles reports it at the beginning, then every `BEAT_S` by a timer signal, and at the
+end. A stopped process sends no report. Used by the main thread; in other threads and without a
+listener nothing is reported.
+"""
+
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+BEAT_S: Final = 5.0
+Listener = Callable[[bool], None]
+"""Receives whether the process is compiling."""
+
+_unstored: list[str] = []
+_listeners: list[Listener] = []
+_depth = 0
+_before: list[tuple[Any, tuple[float, float]]] = []
+"""The handler and the timer of the signal that are put back afterwards."""
+
+
+def listen(listener: Listener | None) -> None:
+    """Report to a function from now on; None: to nobody."""
+    _listeners[:] = [] if listener is None else [listener]
+
+
+def note_unstored(reason: str) -> None:
+    """Note why a kernel could not be stored."""
+    if not _unstored:
+        _unstored.append(reason)
+
+
+def unstored() -> str:
+    """Return why the first kernel could not be stored that this process compiled; else ""."""
+    return _unstored[0] if _unstored else ""
+
+
+def is_heard() -> bool:
+    """Whether somebody receives the reports."""
+    return bool(_listeners)
+
+
+def progressed() -> None:
+    """Report that some long work other than compiling has made progress."""
+    if _listeners and threading.current_thread() is threading.main_thread():
+        _listeners[-1](_depth > 0)
+
+
+def begin_compiling() -> None:
+    """Report that the process compiles, until `end_compiling`; calls may be nested."""
+    global _depth  # noqa: PLW0603 - one count for the process, as there is one timer
+    if not _listeners or threading.current_thread() is not threading.main_thread():
+        return
+    _depth += 1
+    if _depth == 1:
+        _listeners[-1](True)
+        handler = signal.signal(signal.SIGALRM, _beat)
+        _before.append((handler, signal.setitimer(signal.ITIMER_REAL, BEAT_S, BEAT_S)))
+
+
+def end_compiling() -> None:
+    """Report the end of what the last `begin_compiling` reported."""
+    global _depth  # noqa: PLW0603 - see `begin_compiling`
+    if not _depth or threading.current_thread() is not threading.main_thread():
+        return
+    _depth -= 1
+    if not _depth:
+        handler, timer = _before.pop()
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        _listeners[-1](False)
+
+
+def _beat(_number: int, _frame: Any) -> None:
+    if _listeners and _depth:
+        _listeners[-1](True)

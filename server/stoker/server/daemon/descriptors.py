@@ -1,0 +1,64 @@
+"""How many descriptors the daemon may open, how many are open, and how many sessions that allows.
+
+libzmq aborts the process when it accepts a connection and the descriptor table is full. So the
+daemon raises its soft limit to the hard limit at start, admits only as many sessions as the limit
+allows, and its `Door` closes long before the table is full. Numbers are descriptors.
+"""
+
+import os
+import resource
+from typing import Final
+
+from stoker.protocol.errors import ResourceError
+
+RESERVE: Final = 32
+"""The daemon keeps at least this many descriptors free."""
+FLOOD: Final = 64
+"""Connections that libzmq may accept before the loop has closed the door, with a margin."""
+PER_SESSION: Final = 3
+"""A ZeroMQ connection, a lifeline and a slab."""
+PER_WORKER: Final = 5
+"""Both ends of its socket, its pidfd, its progress page, and one that waits to be sent."""
+OWN: Final = 64
+"""Sockets, pipes, the template, builders, a replayer, metrics requests and files being read."""
+
+
+def raise_limit() -> int:
+    """Raise this process's soft limit to its hard limit; return the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError):  # the hard limit may be above what the kernel allows
+        return soft
+    return hard
+
+
+def open_count() -> int:
+    """Return how many descriptors this process has open."""
+    # Since Linux 6.2 the folder's size is the number of descriptors; before, it is 0.
+    return os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))
+
+
+def low_water(workers: int) -> int:
+    """Return the number of free descriptors below which no connection is accepted."""
+    return RESERVE + FLOOD + PER_WORKER * workers
+
+
+def session_limit(limit: int, workers: int) -> int:
+    """Return the greatest number of sessions that a limit on descriptors allows.
+
+    Raises:
+        ResourceError: the limit does not allow a single session.
+    """
+    fixed = OWN + PER_WORKER * workers + low_water(workers)
+    sessions = (limit - fixed) // PER_SESSION
+    if sessions < 1:
+        needed = fixed + PER_SESSION
+        raise ResourceError(
+            f"the limit on open files is {limit}, but a daemon with {workers} workers needs at"
+            f" least {needed}; raise it (ulimit -n, LimitNOFILE of systemd, --ulimit nofile of"
+            " docker), or use fewer workers",
+            limit=limit,
+            needed=needed,
+        )
+    return sessions

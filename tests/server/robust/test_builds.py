@@ -1,0 +1,104 @@
+"""Builds that hang, are killed, or are not wanted any more: other clients are served."""
+
+import os
+import signal
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from daemons import children
+
+from stoker.client.session import ClientSession
+from stoker.protocol.errors import BuildError
+from stoker.protocol.messages import Open
+
+pytestmark = pytest.mark.slow
+DEADLINE_S = 3
+
+
+@pytest.fixture
+def impatient(serve, monkeypatch):
+    """A daemon that waits a few seconds for a build to make progress."""
+    monkeypatch.setenv("STOKER_WORKERS_BUILD_DEADLINE_S", str(DEADLINE_S))
+    return serve
+
+
+def test_pipelines_that_hang_end_with_an_error_that_names_the_function(impatient, loader):
+    daemon = impatient()
+    loader(daemon, batch_size=4).close()  # the template is up now
+    errors: dict[str, BuildError] = {}
+
+    def hang(name: str) -> None:
+        with pytest.raises(BuildError) as caught:
+            loader(daemon, name)
+        errors[name] = caught.value
+
+    both = [threading.Thread(target=hang, args=(name,)) for name in ("sleeps", "loops")]
+    for thread in both:
+        thread.start()
+    with loader(daemon) as fine:
+        assert [batch.step for batch in fine] == [0, 1]
+    for thread in both:
+        thread.join()
+    source = Path(__file__).with_name("robust_pipelines.py")
+    for name, function in (("sleeps", "sleeping"), ("loops", "looping")):
+        assert f"made no progress for {DEADLINE_S} s: it was in {function} ({source}:" in str(
+            errors[name]
+        )
+        assert "raise workers.build_deadline_s" in str(errors[name])
+
+
+def forks(daemon, known=frozenset(), count=1):
+    """Wait until the template has so many children that are not known; return them."""
+    deadline = time.monotonic() + 60
+    while True:
+        found = {child for parent in children(daemon.pid) for child in children(parent)} - known
+        if len(found) == count:
+            return found
+        assert time.monotonic() < deadline, found
+
+
+def asked(daemon, pipeline):
+    """A session that has asked for a stream and did not wait for the answer."""
+    session = ClientSession(daemon.address, 20.0)
+    session.send(
+        Open(
+            request=1, dataset="small", pipeline=pipeline, graph=b"", batch_size=5, rank=0,
+            world_size=1, shuffle=True, tail="drop", seed=0, freeze={}, views=1, total_epochs=None,
+            on_error="raise", prefetch=3, leases=2, group=None,
+        )
+    )  # fmt: skip
+    return session
+
+
+def test_a_build_that_nobody_waits_for_is_killed(serve, loader):
+    daemon = serve()
+    loader(daemon).close()
+    workers = forks(daemon, count=2)
+    with closing(asked(daemon, "sleeps")):
+        (builder,) = forks(daemon, workers)
+    assert forks(daemon, count=2) == workers
+    assert not Path(f"/proc/{builder}").exists()
+
+
+@pytest.mark.parametrize("victim", ["builder", "template"])
+def test_a_build_whose_process_is_killed_is_started_again(serve, loader, victim):
+    daemon = serve()
+    loader(daemon).close()
+    workers = forks(daemon, count=2)
+    steps: list[int] = []
+
+    def open_it() -> None:
+        with loader(daemon, "slowly") as batches:
+            steps.append(next(iter(batches)).step)
+
+    thread = threading.Thread(target=open_it)
+    thread.start()
+    (builder,) = forks(daemon, workers)
+    (template,) = children(daemon.pid)
+    os.kill(builder if victim == "builder" else template, signal.SIGKILL)
+    thread.join()
+    assert steps == [0]
+    assert "builder_down" in daemon.log.read_text()

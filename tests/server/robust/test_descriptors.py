@@ -1,0 +1,110 @@
+"""Few descriptors: the daemon keeps a reserve, and clients that are connected lose nothing."""
+
+import collections
+import contextlib
+import errno
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from daemons import children
+
+from stoker.client.session import ClientSession
+from stoker.protocol.errors import ConnectError, ResourceError
+
+pytestmark = pytest.mark.slow
+LIMIT = 256
+RESERVE = 32
+FEW = ["prlimit", f"--nofile={LIMIT}:{LIMIT}"]
+
+
+def descriptors(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def batches_of(loader):
+    while True:
+        yield from loader
+
+
+def test_sessions_that_come_and_go_cost_an_honest_client_nothing(serve, loader):
+    daemon = serve(prefix=FEW)
+    with loader(daemon) as honest:
+        batches, seen = batches_of(honest), []
+        open_sessions: collections.deque[ClientSession] = collections.deque()
+        most = 0
+        for _ in range(1000):
+            open_sessions.append(ClientSession(daemon.address, 20.0))
+            if len(open_sessions) > 12:
+                open_sessions.popleft().close()
+            if len(open_sessions) % 4 == 0:
+                seen.append(next(batches))
+                most = max(most, descriptors(daemon.pid))
+        seen += [next(batches) for _ in range(4)]
+        for session in open_sessions:
+            session.close()
+        assert [(b.epoch, b.step) for b in seen] == [(n // 2, n % 2) for n in range(len(seen))]
+        assert most <= LIMIT - RESERVE
+    assert daemon.stop() == 0
+
+
+def test_the_door_closes_before_the_reserve_is_used_and_opens_again(serve, loader):
+    daemon = serve(prefix=FEW)
+    path = daemon.address.removeprefix("ipc://")
+    with loader(daemon) as honest, contextlib.ExitStack() as flood:
+        batches = batches_of(honest)
+        first = next(batches)
+        answer = 0
+        while answer in (0, errno.EAGAIN):
+            sock = flood.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            sock.setblocking(False)
+            answer = sock.connect_ex(path)
+            if answer:
+                sock.close()
+        assert answer == errno.ENOENT
+        assert LIMIT // 2 < descriptors(daemon.pid) <= LIMIT - RESERVE
+        with pytest.raises(ConnectError, match="did not answer within 1 s"):
+            ClientSession(daemon.address, 1.0)
+        assert (first.epoch, first.step) == (0, 0)
+        assert [next(batches).step for _ in range(3)] == [1, 0, 1]
+        flood.close()
+        with loader(daemon, connect_timeout_s=30.0) as later:
+            assert next(iter(later)).step == 0
+        assert next(batches).step == 0
+    log = daemon.log.read_text()
+    assert "accept_paused" in log
+    assert "accept_resumed" in log
+    assert daemon.stop() == 0
+    assert [p.name for p in Path(path).parent.iterdir()] == [daemon.log.name]
+
+
+def test_the_limit_on_sessions_names_what_to_raise(serve):
+    daemon = serve(prefix=FEW)
+    told = r"its limit; close some, or raise the limit on open files \(256: ulimit -n"
+    with contextlib.ExitStack() as sessions:
+
+        def connect() -> None:
+            sessions.enter_context(contextlib.closing(ClientSession(daemon.address, 20.0)))
+
+        with pytest.raises(ResourceError, match=told):
+            collections.deque(iter(connect, sessions), 0)
+        assert descriptors(daemon.pid) <= LIMIT - RESERVE
+    assert "sessions_limited" in daemon.log.read_text()
+
+
+def test_a_limit_too_small_to_serve_is_refused(serve):
+    daemon = serve(prefix=["prlimit", "--nofile=100:100"])
+    code, message, details = daemon.ready["error"]
+    assert code == "resource"
+    assert "the limit on open files is 100, but a daemon with 2 workers needs at least" in message
+    assert details["limit"] == 100
+    assert daemon.wait() == 1
+
+
+def test_the_soft_limit_is_raised_to_the_hard_limit(serve):
+    daemon = serve(prefix=["prlimit", "--nofile=64:4096"])
+    limits = Path(f"/proc/{daemon.pid}/limits").read_text().splitlines()
+    (files,) = [line.split() for line in limits if line.startswith("Max open files")]
+    assert files[3:5] == ["4096", "4096"]
+    assert children(daemon.pid)
