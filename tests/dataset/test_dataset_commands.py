@@ -199,3 +199,20 @@ def test_faults_are_one_message_without_traceback(tmp_path, arguments, message):
     assert message.format(tmp_path) in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("kind", ["image_folder", "parallel_folders"])
+def test_ls_fits_80_columns(tmp_path, request, kind, monkeypatch, run):
+    run("pack", request.getfixturevalue(kind), tmp_path / "d")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+    out = run("ls", "d")
+    assert max(map(len, out.splitlines())) <= 80
+    with open_dataset("d") as dataset:
+        for field in dataset.schema.fields:
+            row = next(line for line in out.splitlines() if line.startswith(f"│ {field.name} "))
+            sides = ", ".join("?" if side is None else str(side) for side in field.shape)
+            assert f"{field.dtype} ({sides})" in row  # no word is broken
+            assert f"  {field.name}: " in out or f"│ {field.name} " in out
+        for number in range(5):
+            assert dataset.source(number) in out

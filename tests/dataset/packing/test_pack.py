@@ -352,7 +352,9 @@ def test_sources_that_cannot_be(tmp_path, image_folder, parallel_folders):
         fails(message, image_folder, **asked)
     fails("has no folder x/ with images", parallel_folders, fields={"x": "mask"})
     fails(
-        "--field masks=label: expected image or mask", parallel_folders, fields={"masks": "label"}
+        "--field masks=label: expected one of image, mask",
+        parallel_folders,
+        fields={"masks": "label"},
     )
     fails("would be inside its own source", image_folder, image_folder / "packed")
     fails("is a file, but a dataset is a folder", image_folder, tmp_path / "file")

@@ -43,6 +43,22 @@ class Large(Rows):
         return {"image": PIXELS, "mask": CLASSES.astype(np.int64) + index * 2**31}
 
 
+class Texts(Rows):
+    classes = ["dog", "cat"]
+
+    def __getitem__(self, index):
+        return {"image": PIXELS, "label": ["cat", "dog"][index]}
+
+
+class Strange(Texts):
+    def __getitem__(self, index):
+        return {"image": PIXELS, "label": ["cat", "fox"][index]}
+
+
+class Unnamed(Texts):
+    classes = None
+
+
 class Boxes(Rows):
     def __getitem__(self, index):
         return {"image": PIXELS, "boxes": np.array([[1.0, 2, 3, 4]] * (index + 1))}
@@ -159,3 +175,15 @@ def test_classes_with_files_of_the_same_names_are_classes(tmp_path):
         (tmp_path / "s" / name).parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(skimage.data.coffee()[:30, :30]).save(tmp_path / "s" / name)
     assert pack(tmp_path / "s", tmp_path / "d", ONE).kind == "folder"
+
+
+def test_texts_are_labels_by_their_classes(module):
+    pack("my_kinds:Texts", module / "d", ONE)
+    with open_dataset(module / "d") as dataset:
+        assert dataset.schema.field("label").classes == ("dog", "cat")
+        assert [int(dataset.read("label", row)) for row in range(2)] == [1, 0]
+    with pytest.raises(DatasetError, match="label: expected one of dog, cat, got 'fox'"):
+        pack("my_kinds:Strange", module / "e", ONE)
+    with pytest.raises(UsageError, match=r"'label' is text: .*classes = .*--field label=text"):
+        pack("my_kinds:Unnamed", module / "f", ONE)
+    pack("my_kinds:Unnamed", module / "f", Options(workers=1, fields={"label": "text"}))

@@ -19,6 +19,7 @@ from stoker.dataset.format.fields import Field
 from stoker.dataset.format.items import items_of
 from stoker.dataset.format.numbers import as_mask, exactly
 from stoker.dataset.images.bands import encode_bands
+from stoker.dataset.images.deep import decode_deep
 from stoker.dataset.images.gridding import with_grid
 from stoker.dataset.images.inspect import Scratches, inspect_picture
 from stoker.dataset.limits import CodecError, check_pixels
@@ -117,6 +118,8 @@ def make_cell(field: Field, value: Value, scratch: Scratches) -> Cell:
         CodecError: the value does not fit its field, or is an image or mask that cannot be decoded.
     """
     if field.is_picture:
+        if not field.fits_files:
+            value = deep_pixels(field, value)
         if field.kind == "mask" and isinstance(value, np.ndarray):
             value = as_mask(field.dtype, value)
         if field.encoding == "raw":
@@ -129,6 +132,18 @@ def make_cell(field: Field, value: Value, scratch: Scratches) -> Cell:
             raise CodecError(f"expected bytes, got {type(value).__name__}")
         return Cell(bytes(value), items=len(value))
     return _numbers(field, value)
+
+
+def deep_pixels(field: Field, value: Value) -> Value:
+    """Return the pixels of a file of one channel and more than 8 bits; other values as they are.
+
+    Raises:
+        CodecError: it cannot be decoded, or does not fit.
+    """
+    one = field.shape[2:] in ((), (1,))
+    if not one or not isinstance(value, bytes | bytearray | memoryview):
+        return value
+    return decode_deep(bytes(value), field.kind, field.dtype, bool(field.keeps_orientation))
 
 
 def _picture(field: Field, value: Value, scratch: Scratches) -> Cell:

@@ -20,7 +20,7 @@ import numpy as np
 from msgspec import UNSET
 from PIL import Image
 
-from stoker.dataset.format.cells import FieldError, Value
+from stoker.dataset.format.cells import FieldError, Value, deep_pixels
 from stoker.dataset.format.fields import Field
 from stoker.dataset.format.items import FORMATS, HALF_PIXEL, PIXEL, RELATIVE
 from stoker.dataset.format.numbers import as_mask
@@ -115,6 +115,8 @@ def convert(
 def _convert_picture(one: Field, done: Converted, wish: Conversion, scratch: Scratches) -> Size:
     """Convert an image or mask in place, and return its size."""
     value = done.values[one.name]
+    if not one.fits_files:
+        value = done.values[one.name] = deep_pixels(one, value)
     if one.kind == "mask" and isinstance(value, np.ndarray):
         value = done.values[one.name] = as_mask(one.dtype, value)
     if not one.fits_files:

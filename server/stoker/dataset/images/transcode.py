@@ -119,7 +119,7 @@ def _image_pixels(picture: Image.Image, name: str) -> np.ndarray:
     if picture.mode not in _IMAGE_MODES:
         raise CodecError(
             f"it is a {name} of mode {picture.mode}, which does not fit 8 bits per channel; "
-            "convert it first"
+            "convert it first, or pack one channel, such as depth, with --field NAME=image[float32]"
         )
     picture.info.pop("transparency", None)
     return np.asarray(picture.convert("RGB"))
@@ -137,6 +137,6 @@ def _mask_pixels(picture: Image.Image, name: str) -> np.ndarray:
     if values.min() < 0 or values.max() > 255:
         raise CodecError(
             f"its values reach from {values.min()} to {values.max()}, but a mask's values must be "
-            "0 to 255; map them to class indices first"
+            "0 to 255; pack larger ones with --field NAME=mask[uint16] or mask[int32]"
         )
     return values.astype(np.uint8)

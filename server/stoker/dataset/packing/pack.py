@@ -205,16 +205,7 @@ def _stored(scan: Scan, options: Options) -> tuple[Field, ...]:
     if options.orientation not in (APPLY, KEEP):
         raise UsageError(f"--orientation: expected apply or keep, got {options.orientation!r}")
     if options.in_place:
-        if options.orientation == KEEP:
-            raise UsageError(
-                "an index always applies the EXIF orientation; to keep it, pack the source"
-            )
-        if not scan.in_place:
-            raise UsageError(
-                f"{scan.root}: this source ({scan.kind}) cannot be read in place, only tar and "
-                "Arrow files can; pack it"
-            )
-        return tuple(map(referenced, scan.fields))
+        return _referenced(scan, options)
     found = []
     for one in scan.fields:
         encoding = one.encoding
@@ -228,6 +219,26 @@ def _stored(scan: Scan, options: Options) -> tuple[Field, ...]:
         grid = options.grid and may_have_grid(stored)
         found.append(with_grid(stored) if grid else stored)
     return tuple(found)
+
+
+def _referenced(scan: Scan, options: Options) -> tuple[Field, ...]:
+    """Return a source's fields as in an index."""
+    if options.orientation == KEEP:
+        raise UsageError(
+            "an index always applies the EXIF orientation; to keep it, pack the source"
+        )
+    if not scan.in_place:
+        raise UsageError(
+            f"{scan.root}: this source ({scan.kind}) cannot be read in place, only tar and "
+            "Arrow files can; pack it"
+        )
+    deep = [one.name for one in scan.fields if one.is_picture and not one.fits_files]
+    if deep:
+        raise UsageError(
+            f"an index has only images and masks of 8 bits, but {', '.join(deep)} has more; "
+            "pack the source"
+        )
+    return tuple(map(referenced, scan.fields))
 
 
 def _source(name: str, scan: Scan, options: Options) -> Source | UnsetType:

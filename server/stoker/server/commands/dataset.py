@@ -27,13 +27,13 @@ from stoker.dataset.verify import MAX_BAD
 from stoker.dataset.verify import verify as verify_dataset
 from stoker.protocol.errors import UsageError
 from stoker.server.commands.dataset_tables import (
-    field_table,
     number_of,
+    print_fields,
     print_notes,
     print_packed,
+    print_samples,
     print_verified,
     progress_bar,
-    sample_table,
     size_text,
 )
 
@@ -233,10 +233,10 @@ def ls(
             f"{size_text(data['size_bytes'])}, {data['fingerprint']}"
         )
     )
-    console.print(field_table(data["fields"]))
+    print_fields(console, data["fields"])
     print_notes(console, data["notes"], data["skipped"], data["skipped_examples"])
     if data["samples"]:
-        console.print(sample_table(data["samples"]))
+        print_samples(console, data["samples"])
 
 
 def _assignment(text: str) -> tuple[str, str]:

@@ -86,7 +86,7 @@ def print_packed(dest: str | Path, report: PackReport, done: str = "packed") -> 
     console.print(Text(manifest.fingerprint))
     with open_dataset(dest) as opened:
         data = describe(opened, 0)
-    console.print(field_table(data["fields"]))
+    print_fields(console, data["fields"])
     for what, count in sorted(report.ignored.items()):
         console.print(Text(f"ignored: {count} {what}"))
     print_notes(console, data["notes"], data["skipped"], data["skipped_examples"])
@@ -110,26 +110,28 @@ def print_verified(dataset: str, report: VerifyReport) -> None:
         console.print(table)
 
 
-def field_table(fields: list[dict[str, Any]]) -> Table:
-    """Return the table of the fields of a dataset."""
-    table = Table("field", "kind", "encoding", "value", "stored", "height x width", "more")
+def print_fields(console: Console, fields: list[dict[str, Any]]) -> None:
+    """Print the fields of a dataset: a table, and below it what does not fit its columns."""
+    table = Table("field", "kind", "value", "stored", "height x width")
     for field in fields:
         seen = field["statistics"] or {}
+        raw = field["encoding"] == "raw"
         table.add_row(
             *map(
                 Text,
                 (
                     field["name"],
-                    field["kind"],
-                    field["encoding"],
+                    field["kind"] if raw else f"{field['kind']} ({field['encoding']})",
                     f"{field['dtype']} {_shape(field['shape'])}",
                     size_text(seen.get("data_bytes", 0)),
                     _sides(seen),
-                    _more(field, seen),
                 ),
             )
         )
-    return table
+    console.print(table)
+    for field in fields:
+        if more := _more(field, field["statistics"] or {}):
+            console.print(Text(f"{field['name']}: {more}"))
 
 
 def _shape(shape: list[int | None]) -> str:
@@ -199,11 +201,17 @@ def print_notes(
             console.print(Text(f"  {path}: {reason}"))
 
 
-def sample_table(samples: list[dict[str, Any]]) -> Table:
-    """Return the table of the first samples."""
+def print_samples(console: Console, samples: list[dict[str, Any]]) -> None:
+    """Print the first samples: as a table if it fits the terminal, otherwise a line for a value."""
     names = list(samples[0]["fields"])
     table = Table("id", "source", *names)
     for sample in samples:
         values = (str(sample["fields"][name]) for name in names)
         table.add_row(*map(Text, (str(sample["id"]), sample["source"] or "", *values)))
-    return table
+    if console.measure(table).maximum <= console.width:
+        console.print(table)
+        return
+    for sample in samples:
+        console.print(Text(f"sample {sample['id']}: {sample['source'] or ''}"))
+        for name in names:
+            console.print(Text(f"  {name}: {sample['fields'][name]}"))

@@ -1,10 +1,14 @@
 """Fields in the user's notation: a name and a KIND, such as `pose` and `float32[3]`.
 
 KIND is image, mask, label, text, bytes, a number (`int64`), or an array of numbers (`float32[3,4]`,
-or `float32[?,4]` if the first side differs between samples).
+or `float32[?,4]` if the first side differs between samples). Files of one channel and more than 8
+bits, such as masks of instances and depth maps, are `mask[uint16]`, `mask[int32]` or
+`image[float32]`.
 """
 
 import re
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from stoker.dataset.format import schema
 from stoker.dataset.format.arrow import ITEM_BYTES
@@ -12,6 +16,12 @@ from stoker.protocol.errors import UsageError
 
 IGNORE = "ignore"
 TEXT = "text"
+DEEP: Final[Mapping[str, Callable[[str], schema.Field]]] = {
+    "mask[uint16]": lambda name: schema.mask(name, "raw", dtype="uint16"),
+    "mask[int32]": lambda name: schema.mask(name, "raw", dtype="int32"),
+    "image[float32]": lambda name: schema.image(name, "raw", dtype="float32", channels=1),
+}
+"""KIND of images and masks of more than 8 bits -> the function that declares the field."""
 _NUMBERS = re.compile(r"([a-z]+[0-9]*)(?:\[((?:\?|[1-9][0-9]*)(?:,[1-9][0-9]*)*)\])?")
 
 
@@ -29,6 +39,8 @@ def declare(name: str, kind: str, of: str) -> schema.Field:
     pictures = {"image": schema.image, "mask": schema.mask}
     if kind in pictures:
         return pictures[kind](name)
+    if kind in DEEP:
+        return DEEP[kind](name)
     if kind == "label":
         return schema.label(name)
     if kind in (TEXT, "bytes"):

@@ -16,6 +16,7 @@ from stoker.protocol.masks import MASK_DTYPES, is_mask_form
 
 _MASK = re.compile(r"mask|segm", re.IGNORECASE)
 _BOXES = re.compile(r"box(es)?$", re.IGNORECASE)
+_NAMED = frozenset(["label", "class"])
 _LABELS = frozenset(["label", "labels", "target", "targets", "class", "y"])
 
 
@@ -53,11 +54,23 @@ def fields_of(
         kind = asked.get(key)
         if kind == IGNORE:
             continue
-        field = _asked(key, kind, value) if kind else _field(name, key, value, picture)
+        if kind is None and isinstance(value, str) and key.lower() in _NAMED:
+            field = _text_label(name, key, bool(named and classes))
+        else:
+            field = _asked(key, kind, value) if kind else _field(name, key, value, picture)
         if field.kind == "label" and named and classes:
             field = schema.with_classes(field, classes)
         fields.append(field)
     return tuple(fields)
+
+
+def _text_label(name: str, key: str, named: bool) -> schema.Field:
+    if not named:
+        raise UsageError(
+            f"{name}[0]: {key!r} is text: give the object its classes in the order of their "
+            f'numbers, as in classes = ["cat", "dog"], or keep the text with --field {key}=text'
+        )
+    return schema.label(key)
 
 
 def _asked(key: str, kind: str, value: Any) -> schema.Field:

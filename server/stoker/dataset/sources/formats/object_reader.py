@@ -114,6 +114,13 @@ def _value(field: Field, value: Any) -> Value:
             return value.read_bytes()
         except OSError as error:
             raise BadRowError(f"cannot read {value}: {error.strerror}") from None
+    if isinstance(value, str) and field.kind == "label":
+        if field.classes is None or value not in field.classes:
+            raise BadRowError(
+                f"{field.name}: expected one of {', '.join(field.classes or ()) or 'no text'}, "
+                f"got {value!r}"
+            )
+        return field.classes.index(value)
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, Image.Image):

@@ -17,6 +17,7 @@ from stoker.dataset.format import schema
 from stoker.dataset.format.fields import PICTURES
 from stoker.dataset.format.item import Item, SourceFile, item_of_files
 from stoker.dataset.sources.common.classes import order_classes
+from stoker.dataset.sources.common.declare import DEEP, declare, field_name
 from stoker.dataset.sources.common.scan import Request, Scan
 from stoker.dataset.sources.common.walk import check_folder, list_folder, walk
 from stoker.protocol.errors import UsageError
@@ -69,41 +70,39 @@ def scan_parallel(source: Path, request: Request) -> Scan:
         raise UsageError(f"{source} has no folder {name}/ with images; got --field {name}=...")
     order = [first, *(name for name in trees if name != first)]
     fields = _fields(order, kinds)
-    if first not in FIRST:
-        fields = _renamed(fields)
     scan = Scan("parallel", source, fields, [], ignored=ignored)
     scan.items = _match([(name, trees[name]) for name in order], scan, request.classes)
     return scan
 
 
-def _fields(folders: list[str], kinds: Mapping[str, str]) -> tuple[schema.Field, ...]:
-    fields: dict[str, schema.Field] = {}
+def _fields(folders: list[str], asked: Mapping[str, str]) -> tuple[schema.Field, ...]:
+    names, kinds = [], []
     for folder in folders:
         short = folder if folder.endswith("ss") else folder.removesuffix("s") or folder
-        name = re.sub(r"\W", "_", short, flags=re.ASCII)
-        name = f"_{name}" if name[0].isdigit() else name
-        kind = kinds.get(folder) or (
-            "mask" if folder not in FIRST and MASKS.search(folder) else "image"
-        )
-        if kind not in PICTURES:
-            raise UsageError(f"--field {folder}={kind}: expected image or mask")
+        names.append(field_name(short))
+        masks = folder not in FIRST and MASKS.search(folder)
+        kinds.append(asked.get(folder) or ("mask" if masks else "image"))
+        if kinds[-1] not in (*PICTURES, *DEEP):
+            expected = ", ".join((*PICTURES, *DEEP))
+            raise UsageError(f"--field {folder}={kinds[-1]}: expected one of {expected}")
+    if folders[0] not in FIRST:
+        names = _renamed(names, kinds)
+    fields: dict[str, schema.Field] = {}
+    for folder, name, kind in zip(folders, names, kinds, strict=True):
         if name in fields:
             raise UsageError(
                 f"two folders give the field {name!r}; rename one, for example {folder}/"
             )
-        fields[name] = schema.image(name) if kind == "image" else schema.mask(name)
+        fields[name] = declare(name, kind, folder)
     return tuple(fields.values())
 
 
-def _renamed(fields: tuple[schema.Field, ...]) -> tuple[schema.Field, ...]:
+def _renamed(names: list[str], kinds: list[str]) -> list[str]:
     """Name the only image `image` and the only mask `mask`; for folders of other names."""
-    count = Counter(field.kind for field in fields)
-    return tuple(
-        (schema.image if field.kind == "image" else schema.mask)(
-            field.kind if count[field.kind] == 1 else field.name
-        )
-        for field in fields
-    )
+    plain = [kind.partition("[")[0] for kind in kinds]
+    return [
+        kind if plain.count(kind) == 1 else name for name, kind in zip(names, plain, strict=True)
+    ]
 
 
 def _match(

@@ -1,0 +1,54 @@
+"""Decode image files of one channel and more than 8 bits: masks of instances, depth maps.
+
+A PNG or TIFF of 8, 16 or 32 bits, or a TIFF of floats. The numbers stay as they are in the file; a
+number that does not fit the field raises. Runs in packing workers.
+"""
+
+import io
+from typing import Final
+
+import numpy as np
+from PIL import ImageOps, PngImagePlugin, TiffImagePlugin
+
+from stoker.dataset.images.png import SIGNATURE
+from stoker.dataset.limits import CodecError, check_pixels
+
+_MODES: Final = ("1", "L", "P", "I;16", "I;16B", "I", "F")
+_TIFF: Final = (b"II*\0", b"MM\0*")
+
+
+def decode_deep(data: bytes, kind: str, dtype: str, keep: bool = False) -> np.ndarray:
+    """Return the numbers of a file: (H, W) of a mask, (H, W, 1) of an image.
+
+    Args:
+        data: the file's bytes.
+        kind: "image" or "mask".
+        dtype: of the field: uint16 or int32 for a mask, float32 for an image.
+        keep: leave the pixels as stored; otherwise they are turned upright by EXIF.
+
+    Raises:
+        CodecError: it is not a PNG or TIFF of one channel, is damaged, or has numbers that do not
+            fit.
+    """
+    png = data[:8] == SIGNATURE
+    if not png and data[:4] not in _TIFF:
+        raise CodecError(f"expected a PNG or TIFF, of which {dtype} can be read, got another file")
+    try:
+        opener = PngImagePlugin.PngImageFile if png else TiffImagePlugin.TiffImageFile
+        picture = opener(io.BytesIO(data))
+        check_pixels(picture.height, picture.width)
+        if picture.mode not in _MODES or getattr(picture, "n_frames", 1) != 1:
+            raise CodecError(f"expected one frame of one channel, got mode {picture.mode}")
+        values = np.asarray(picture if keep else ImageOps.exif_transpose(picture))
+    except CodecError:
+        raise
+    except Exception as error:  # Pillow raises a dozen types on damaged files
+        raise CodecError(f"it is damaged: {error}") from None
+    if kind == "image":
+        exact = values.astype(dtype)
+        if values.dtype.kind in "iu" and not np.array_equal(exact.astype(np.int64), values):
+            raise CodecError(f"its numbers do not fit {dtype} exactly")
+        return exact[..., None]
+    if values.dtype.kind == "f":
+        raise CodecError("expected whole numbers in a mask, got floats")
+    return values
