@@ -92,7 +92,7 @@ def fitted_forms(sample):
         "scaled": outputs.pad(scaled, multiple=4, fill=9),
         "mask": outputs.as_list(mask),
         "words": outputs.pad(sample.words, fill=-1),
-        "boxes": sample.boxes,
+        "boxes": ops.unlinked(sample.boxes),
     }
 
 
@@ -147,7 +147,7 @@ def mixed(sample):
         image, picture, label,
         choices={"mixup": ops.Mixup(0.4), "cutmix": ops.Cutmix()},
     )  # fmt: skip
-    return {"image": image, "mask": mask, "picture": picture, "label": label}
+    return {"image": image, "mask": ops.unlinked(mask), "picture": picture, "label": label}
 
 
 @pipeline

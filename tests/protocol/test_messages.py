@@ -165,6 +165,7 @@ BOUNDS = {
                     [[1, 1, 1, 2**24 + 1]], [[1, 1, 1, 1]] * 4097],
         "leftovers": ["keep", 1, None],
         "merged": 2**48,
+        "notes": [None, "note", [1], ["m" * 16385], [""] * 17],
     },
     "ready": {
         "run": COUNT,
@@ -206,6 +207,7 @@ def wrong_values(bound):
 
 APPENDED = {("error", "run"), ("open", "params"), ("opened", "drawn"), ("open", "buckets"),
             ("opened", "buckets"), ("opened", "leftovers"), ("opened", "merged"),
+            ("opened", "notes"),
             ("open", "exclude"), ("seek", "crashed"), ("ready", "crashed")}  # fmt: skip
 """Fields that came later: they have a default."""
 FIELDS = [(tag, field) for tag, fields in BOUNDS.items() for field in fields]

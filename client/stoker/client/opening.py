@@ -5,6 +5,7 @@ stream id must be that of the spec, the outputs must fit the slot, the memory mu
 """
 
 import dataclasses
+import logging
 import os
 from collections.abc import Callable
 
@@ -16,6 +17,8 @@ from stoker.protocol.errors import ProtocolError, UsageError
 from stoker.protocol.layout import check_outputs, slot_layout
 from stoker.protocol.messages import Open, Opened, Slab
 from stoker.protocol.spec import StreamSpec
+
+_log = logging.getLogger("stoker.client")
 
 MIN_SLOTS = 2
 
@@ -41,6 +44,8 @@ def open_stream(session: ClientSession, record: Open, timeout_s: float) -> Opene
     try:
         spec = _spec(opened)
         _check(opened, slab)
+        for note in opened.notes:
+            _log.warning("%s", note)
         return OpenedStream(
             opened,
             spec,

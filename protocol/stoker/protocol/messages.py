@@ -145,6 +145,8 @@ class Opened(Record, frozen=True, tag="opened"):
     With `buckets`, the sizes of the plan, `steps` is that of epoch 0, `rows` and `first_row` are
     those of the largest batch, and `outputs` have room for every bucket. `leftovers` is the
     request's. `merged` samples are in another bucket than the rule chose for them.
+
+    `notes` are lines for the client's log: the stream works, but the operator should know.
     """
 
     request: Small
@@ -165,6 +167,7 @@ class Opened(Record, frozen=True, tag="opened"):
     )
     leftovers: Leftovers = "carry"
     merged: Count = 0
+    notes: Annotated[list[Text], msgspec.Meta(max_length=16)] = msgspec.field(default_factory=list)
 
 
 class Ready(Record, frozen=True, tag="ready"):

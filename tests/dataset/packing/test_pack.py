@@ -341,7 +341,7 @@ def test_sources_that_cannot_be(tmp_path, image_folder, parallel_folders):
     fails("is a file; expected a folder", tmp_path / "file", kind="parallel")
     fails("has no image", tmp_path / "empty")
     fails(
-        "expected a folder images/ with images, got animals/, things/",
+        "expected a folder images/ with images, or --field FOLDER=image, got animals/, things/",
         image_folder,
         kind="parallel",
     )

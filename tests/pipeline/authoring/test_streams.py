@@ -162,26 +162,6 @@ def test_scope_and_stream_names_are_checked(toys):
         graph(lambda sample: toys.Scale()(sample.image, stream="x"))
 
 
-def test_parameters_apart_share_a_stream_not_a_decision(toys, fields, rows):
-    """Other parameters, same stream: two decisions out of one key."""
-
-    @pipeline
-    def train(sample):
-        return {
-            "a": toys.crop(toys.shift(sample.image, most=50, stream="s"), side=20),
-            "b": toys.crop(toys.shift(sample.image, most=100, stream="s"), side=20, stream="t"),
-        }
-
-    plan = train.plan_for(fields)
-    assert plan.streams == ("s", "t", "toy_crop")
-    engine = Interpreter(plan)
-    outputs = [np.zeros(o.shape, o.dtype) for o in plan.outputs]
-    for row in rows:
-        engine.run(row, [fields[name] for name in plan.fields], outputs)
-        shifts = [r["record"]["by"] for r in engine.records() if r["stream"] == "s"]
-        assert shifts[1] // 2 == shifts[0]
-
-
 def test_decision_on_two_sizes_is_refused(toys, fields):
     flip = toys.Flip()
 

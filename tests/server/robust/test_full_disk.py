@@ -16,7 +16,7 @@ def may_mount(folder) -> bool:
 
 
 @pytest.mark.parametrize("options", ["size=64k", "size=64k,nr_inodes=3"])
-def test_kernels_that_cannot_be_stored_only_cost_time(serve, loader, folder, options):
+def test_kernels_that_cannot_be_stored_only_cost_time(serve, loader, folder, options, caplog):
     kernels = folder / "kernels"
     kernels.mkdir(mode=0o700)
     if not may_mount(kernels):
@@ -29,6 +29,9 @@ def test_kernels_that_cannot_be_stored_only_cost_time(serve, loader, folder, opt
     daemon = serve(prefix=[*ALONE, run, str(kernels)], environment=settings)
     with loader(daemon, timeout_s=300.0) as batches:
         assert [batch.step for batch in batches] == [0, 1]
+    notes = [record.message for record in caplog.records if record.name == "stoker.client"]
+    assert [note for note in notes if "kernels are compiled again by each process" in note] == notes
+    assert len(notes) == 1
     log = daemon.log.read_text()
     assert log.count("kernels_not_stored") == 1
     assert "worker_killed" not in log

@@ -8,7 +8,7 @@ from stoker.protocol.buckets import Buckets
 from stoker.protocol.drawn import Drawn, DrawnField
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import Output, slot_layout
-from stoker.protocol.messages import Close, Opened
+from stoker.protocol.messages import Close, Hello, Opened
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
 
@@ -144,6 +144,16 @@ def test_what_workers_need_for_a_pipeline_counts_once_for_its_streams(rig, make_
     assert rig.counters()["memory_working_bytes"] == 800_000
 
 
+def test_kernels_that_are_not_stored_are_one_line_for_the_log_and_each_client(rig):
+    for _ in range(2):
+        rig.do(ev.KernelsUnstored, "kernel cache /c: No space left on device")
+    lines = [log for log in of(rig.said, ins.Log) if log.event == "kernels_not_stored"]
+    assert len(lines) == 1
+    (opened,) = of(rig.sent(rig.open()), Opened)
+    (note,) = opened.notes
+    assert note.startswith("kernel cache /c: No space left on device: kernels are compiled again")
+
+
 def test_kept_results_are_bounded(make_rig):
     rig = make_rig(cached_builds=1)
     for pipeline in ("train", "plain", "train"):
@@ -195,6 +205,22 @@ def test_a_build_without_progress_is_ended_and_delays_others_by_one_deadline(mak
     assert [build.request.build for build in of(said, ins.StartBuild)] == [2]
     assert [error.message for error in rig.errors(token)] == ["it was in hangs (jobs.py:3)"]
     assert rig.do(ev.BuildProgress, 77) == []
+
+
+def test_many_builds_of_one_client_that_hang_delay_others_by_one_deadline(make_rig, make_open):
+    rig = make_rig(pipelines={f"p{i}": f"m:p{i}" for i in range(9)}, build_deadline_s=30.0)
+    tokens = [bytes([n]) * 16 for n in range(9)]
+    for n, token in enumerate(tokens):
+        process = "host:0:0:8" if n == 8 else "host:0:0:7"
+        rig.do(ev.Greeted, b"peer", token, Hello(1, 1, "test"), process)
+        rig.do(ev.LifelineUp, token)
+        rig.send(token, make_open(pipeline=f"p{n}"))
+    assert len(of(rig.said, ins.StartBuild)) == 2
+    rig.tick(30.5)
+    (build,) = of(rig.do(ev.BuildFailed, 1, "build", "it hangs", {}), ins.StartBuild)
+    assert build.request.pipeline == "m:p8"
+    (build,) = of(rig.do(ev.BuildFailed, 2, "build", "it hangs", {}), ins.StartBuild)
+    assert build.request.pipeline == "m:p2"
 
 
 def test_a_build_that_is_killed_starts_again_until_a_deadline(make_rig, make_open):

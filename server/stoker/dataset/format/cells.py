@@ -17,7 +17,7 @@ from PIL import Image
 
 from stoker.dataset.format.fields import Field
 from stoker.dataset.format.items import items_of
-from stoker.dataset.format.numbers import exactly
+from stoker.dataset.format.numbers import as_mask, exactly
 from stoker.dataset.images.bands import encode_bands
 from stoker.dataset.images.gridding import with_grid
 from stoker.dataset.images.inspect import Scratches, inspect_picture
@@ -117,6 +117,8 @@ def make_cell(field: Field, value: Value, scratch: Scratches) -> Cell:
         CodecError: the value does not fit its field, or is an image or mask that cannot be decoded.
     """
     if field.is_picture:
+        if field.kind == "mask" and isinstance(value, np.ndarray):
+            value = as_mask(field.dtype, value)
         if field.encoding == "raw":
             return _raw_picture(field, value)
         if field.encoding == "bands":

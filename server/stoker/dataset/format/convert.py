@@ -23,6 +23,7 @@ from PIL import Image
 from stoker.dataset.format.cells import FieldError, Value
 from stoker.dataset.format.fields import Field
 from stoker.dataset.format.items import FORMATS, HALF_PIXEL, PIXEL, RELATIVE
+from stoker.dataset.format.numbers import as_mask
 from stoker.dataset.images.inspect import Scratches, inspect_picture
 from stoker.dataset.limits import CodecError, check_pixels
 from stoker.protocol.errors import UsageError
@@ -114,6 +115,8 @@ def convert(
 def _convert_picture(one: Field, done: Converted, wish: Conversion, scratch: Scratches) -> Size:
     """Convert an image or mask in place, and return its size."""
     value = done.values[one.name]
+    if one.kind == "mask" and isinstance(value, np.ndarray):
+        value = done.values[one.name] = as_mask(one.dtype, value)
     if not one.fits_files:
         assert isinstance(value, np.ndarray)
         if smaller((value.shape[0], value.shape[1]), wish.resize) != value.shape[:2]:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from stoker.dataset.limits import CodecError
+from stoker.protocol import masks
 
 
 def exactly(dtype: str, value: object) -> np.ndarray:
@@ -24,3 +25,17 @@ def exactly(dtype: str, value: object) -> np.ndarray:
     if integers and not np.array_equal(exact, given):
         raise CodecError(f"a value does not fit {dtype}")
     return exact
+
+
+def as_mask(dtype: str, array: np.ndarray) -> np.ndarray:
+    """Return a mask as (H, W) of a dtype; see `stoker.protocol.masks`.
+
+    Raises:
+        CodecError: a number does not fit the dtype.
+    """
+    try:
+        return masks.as_mask(dtype, array)
+    except ValueError as error:
+        raise CodecError(
+            f'{error}; declare a wider dtype, as in schema.mask(NAME, "raw", dtype="int32")'
+        ) from None

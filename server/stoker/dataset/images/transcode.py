@@ -34,6 +34,18 @@ _FORMATS: tuple[tuple[bytes, str, Callable[[io.BytesIO], ImageFile.ImageFile]], 
     (b"RIFF", "WebP", WebPImagePlugin.WebPImageFile),
     *((b"P%d" % digit, "PNM", PpmImagePlugin.PpmImageFile) for digit in range(1, 7)),
 )
+_REJECTED = (
+    (b"ftypavif", "AVIF"),
+    (b"ftypavis", "AVIF"),
+    (b"ftyphei", "HEIF"),
+    (b"ftypmif1", "HEIF"),
+    (b"jP  ", "JPEG 2000"),
+    (b"\xff\x4f\xff\x51", "JPEG 2000"),
+    (b"JXL ", "JPEG XL"),
+    (b"\xff\x0a", "JPEG XL"),
+    (b"\x76\x2f\x31\x01", "OpenEXR"),
+)
+"""Signatures, at the start or at byte 4, of formats that are rejected by name."""
 _IMAGE_MODES = ("1", "L", "P", "RGB", "RGBA", "RGBX", "LA", "PA", "CMYK", "YCbCr")
 _MASK_MODES = ("1", "L", "P")
 
@@ -96,9 +108,11 @@ def _format(data: bytes) -> tuple[str, Callable[[io.BytesIO], ImageFile.ImageFil
     for start, name, opener in _FORMATS:
         if data.startswith(start) and (name != "WebP" or data[8:12] == b"WEBP"):
             return name, opener
-    raise CodecError(
-        f"expected a JPEG, PNG, BMP, GIF, TIFF, WebP or PNM, but it begins with {data[:8].hex(' ')}"
-    )
+    expected = "expected a JPEG, PNG, BMP, GIF, TIFF, WebP or PNM, but it"
+    for start, name in _REJECTED:
+        if data[: len(start)] == start or data[4 : 4 + len(start)] == start:
+            raise CodecError(f"{expected} is {name}; convert it to PNG, which loses nothing")
+    raise CodecError(f"{expected} begins with {data[:8].hex(' ')}")
 
 
 def _image_pixels(picture: Image.Image, name: str) -> np.ndarray:

@@ -46,6 +46,7 @@ from stoker.dataset.packing.plan import Destination, How, default_cut, index_cut
 from stoker.dataset.packing.pool import Job, default_workers, run_jobs
 from stoker.dataset.packing.resume import kept_records
 from stoker.dataset.packing.shard import ShardRecord
+from stoker.dataset.packing.siblings import different_numbers
 from stoker.dataset.sources.common.scan import Request, Scan
 from stoker.dataset.sources.kinds import AUTO, scan_source
 from stoker.protocol.errors import DatasetError, UsageError
@@ -123,6 +124,7 @@ class PackReport:
         ignored: what was ignored in the source, with counts.
         resumed_rows: number of rows that an earlier run had finished.
         seconds: duration of the run.
+        warnings: for people: datasets in the same folder that number the same classes differently.
     """
 
     manifest: Manifest
@@ -130,6 +132,7 @@ class PackReport:
     ignored: dict[str, int]
     resumed_rows: int
     seconds: float
+    warnings: tuple[str, ...] = ()
 
 
 def pack(
@@ -183,7 +186,9 @@ def pack(
             _judge(name, ordered, options.max_bad)
         source_of = _source(name, scan, options)
         manifest = commit(folder, schema, [*there, *ordered], source_of)
-    return PackReport(manifest, scan.kind, dict(scan.ignored), resumed, time.monotonic() - started)
+    warnings = () if options.in_place else tuple(different_numbers(folder, schema))
+    seconds = time.monotonic() - started
+    return PackReport(manifest, scan.kind, dict(scan.ignored), resumed, seconds, warnings)
 
 
 def _base(folder: Path, options: Options) -> Base:

@@ -27,6 +27,7 @@ import numpy as np
 from stoker.ops.contract.forms import FoldKernel, ItemsKernel, Kernel, no_draw, same_size
 from stoker.ops.contract.numbers import settled
 from stoker.ops.contract.row_numbers import row_number
+from stoker.ops.contract.rules import remedy_of
 from stoker.ops.contract.states import ITEM_KINDS, ParameterError, State, StateError
 from stoker.protocol.canonical import Canonical
 from stoker.protocol.errors import BuildError, UsageError
@@ -318,7 +319,7 @@ class Op:
         some = "" if state.kind in ITEM_KINDS else "an " if state.kind[0] in "aeiou" else "a "
         return StateError(
             f"{cls.name} has no rule for {some}{state.kind}; it has rules for: "
-            f"{', '.join(cls.kinds())}. Leave the {state.kind} out of this call"
+            f"{', '.join(cls.kinds())}. {remedy_of(state)}"
         )
 
     def __call__(self, *values: Value, stream: str | None = None, relative: bool = False) -> Any:

@@ -77,6 +77,36 @@ def require_image(op: str, state: State, *, floats: bool = False) -> None:
         )
 
 
+def remedy_of(state: State) -> str:
+    """Return what to change about a value whose kind has no rule.
+
+    An array may be a mask, boxes or keypoints whose kind was never declared. Leaving it out of the
+    call would then pair it with a changed image, so the remedy names the declarations first.
+    """
+    leave = f"eave the {state.kind} out of this call"
+    sides = state.shape if state.kind == "array" else ()
+    one = len(sides) == 3 and sides[2] == 1
+    if one or (len(sides) == 2 and sides[1] not in (2, 4)):
+        return (
+            "If it is a mask, declare it: pack with --field NAME=mask, give a live source "
+            'schema.mask(NAME), or call the pipeline with kinds={NAME: "mask"}. If it does not '
+            f"belong to the image, l{leave}"
+        )
+    if len(sides) == 2:
+        kind, key = ("boxes", "xyxy") if sides[1] == 4 else ("keypoints", "xy")
+        return (
+            f'If these are {kind}, store them as a dict, {{"{key}": array}}, or declare them with '
+            f"schema.{kind}(NAME). If they do not belong to the image, l{leave}"
+        )
+    if len(sides) == 3:
+        return (
+            "If it is an image, declare it: pack with --field NAME=image, give a live source "
+            'schema.image(NAME), or call the pipeline with kinds={NAME: "image"}. If it does not '
+            f"belong to the image, l{leave}"
+        )
+    return f"L{leave}"
+
+
 def require_colors(op: str, states: tuple[State, ...]) -> None:
     """Refuse images that are neither gray nor RGB.
 

@@ -17,7 +17,7 @@ from stoker.ops.bases.batch import GROUP, BatchOp
 from stoker.ops.contract.registry import lookup
 from stoker.ops.contract.row_numbers import row_number
 from stoker.ops.contract.states import State
-from stoker.pipeline.authoring.given import inputs_of, room_for, state_of, unpacked
+from stoker.pipeline.authoring.given import inputs_of, room_for, states_by_name, unpacked
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.engine.mixer import Mixer
 from stoker.pipeline.graph.graph import Graph
@@ -29,7 +29,9 @@ Fields = Mapping[str, Any]
 Samples = Sequence[Fields] | Mapping[int, Fields]
 
 
-def states_of(samples: Iterable[Fields]) -> dict[str, State]:
+def states_of(
+    samples: Iterable[Fields], kinds: Mapping[str, str] | None = None
+) -> dict[str, State]:
     """Return the states of fields that fit every sample.
 
     Raises:
@@ -38,7 +40,7 @@ def states_of(samples: Iterable[Fields]) -> dict[str, State]:
     """
     found: dict[str, State] = {}
     for place, sample in enumerate(samples):
-        states = {name: state_of(value) for name, value in sample.items()}
+        states = states_by_name(sample, kinds)
         if place and states.keys() != found.keys():
             raise UsageError(
                 f"batch: expected the fields {', '.join(found)} in every sample, got "

@@ -1,13 +1,15 @@
 """Values that a caller in this process passes to a pipeline and receives from it.
 
-Arrays are passed as they are; dtype and shape determine their state. Boxes and keypoints are a dict
-of arrays: coordinates (n, 4) under `xyxy` or (n, 2) under `xy`, and any other fields (n,) or
-(n, k). Results have the same form, and a row of a batch's `Ragged` is accepted too. Arrays whose
-byte order is not the machine's are converted.
+Arrays are passed as they are; dtype, shape and name determine their kind, or the caller's `kinds`.
+A mask keeps its numbers: whole numbers and bools become uint8, uint16 or int32 if they fit. Boxes
+and keypoints are a dict of arrays: coordinates (n, 4) under `xyxy` or (n, 2) under `xy`, and any
+other fields (n,) or (n, k). Results have the same form, and a row of a batch's `Ragged` is accepted
+too. Arrays whose byte order is not the machine's are converted.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
@@ -21,40 +23,113 @@ from stoker.protocol.errors import UsageError
 from stoker.protocol.forms import cut
 from stoker.protocol.items import COORDINATES, COUNT, DTYPES, ItemField
 from stoker.protocol.layout import SIZE, Output
+from stoker.protocol.masks import MASK_DTYPES, as_mask, is_mask_form
 from stoker.protocol.ragged import pack_items, unpack_items
 from stoker.rng.row import Row
 
+_GIVEN: Final = ("image", "mask", "label", "scalar", "array", "boxes", "keypoints")
+_MASKS: Final = re.compile(r"mask|segm", re.IGNORECASE)
+_IMAGES: Final = re.compile(r"image|img|photo|picture|frame|pixels|gray", re.IGNORECASE)
 LEAST_BOUND: Final = 8
 """Plans are made for 8, 16, 32, ... items, so that samples share them."""
 
 
-def state_of(value: Any) -> State:
-    """Return the state of a value: sides fixed, kind by dtype and rank, or by coordinates.
+def states_by_name(
+    fields: Mapping[str, Any], kinds: Mapping[str, str] | None = None
+) -> dict[str, State]:
+    """Return the states of the fields of a sample.
 
-    uint8 (H, W, C) is an image, so is float32 with 1 to 4 channels; (H, W) uint8 is a mask; a
-    number is a label or scalar; a dict with `xyxy` is boxes, one with `xy` keypoints; everything
-    else is an array.
+    Args:
+        fields: field name -> value.
+        kinds: field name -> kind, for arrays whose kind does not follow from name and shape.
 
     Raises:
-        UsageError: a dict is neither boxes nor keypoints, or an image or mask has no pixels.
+        UsageError: the kind of an array is not clear, or it does not fit the kind that was given.
+    """
+    kinds = kinds or {}
+    for name, kind in kinds.items():
+        if name not in fields or kind not in _GIVEN:
+            raise UsageError(
+                f"kinds: expected a field among {', '.join(fields)} and a kind among "
+                f"{', '.join(_GIVEN)}, got {name!r}: {kind!r}"
+            )
+    return {name: state_of(value, name, kinds.get(name)) for name, value in fields.items()}
+
+
+def state_of(value: Any, name: str = "", kind: str | None = None) -> State:
+    """Return the state of a value: sides fixed, kind by dtype, rank and name, or by coordinates.
+
+    uint8 (H, W, C) is an image, so is float32 with 1 to 4 channels; (H, W) uint8 is a mask; whole
+    numbers or bools of (H, W) or (H, W, 1) whose name has mask or segm are a mask; a number is a
+    label or scalar; a dict with `xyxy` is boxes, one with `xy` keypoints; everything else is an
+    array.
+
+    Raises:
+        UsageError: a dict is neither boxes nor keypoints, an image or mask has no pixels, the kind
+            of an array is not clear, or it does not fit the kind that was given.
     """
     if isinstance(value, Mapping):
-        kind, columns = _items(value)
+        found, columns = _items(value)
+        if kind not in (None, found):
+            raise UsageError(f"kinds: {name!r}: expected a {kind}, got a dict of {found}")
         fields = tuple(
-            ItemField(name, array.dtype.name, array.shape[1] if array.ndim == 2 else 1)
-            for name, array in columns.items()
+            ItemField(part, array.dtype.name, array.shape[1] if array.ndim == 2 else 1)
+            for part, array in columns.items()
         )
         count = len(next(iter(columns.values())))
-        return State.ragged(kind, fields, max(LEAST_BOUND, 1 << (count - 1).bit_length()))
+        return State.ragged(found, fields, max(LEAST_BOUND, 1 << (count - 1).bit_length()))
     array = np.asarray(value)
-    kinds = {3: "image", 2: "mask"} if array.dtype == np.uint8 else {}
-    floats = array.dtype == np.float32 and array.ndim == 3 and 1 <= array.shape[2] <= MAX_CHANNELS
-    kind = "image" if floats else kinds.get(array.ndim, "array")
-    if array.ndim == 0:
-        kind = "label" if array.dtype.kind in "iu" else "scalar"
-    if kind in IMAGE_KINDS and 0 in array.shape:
-        raise UsageError(f"expected pixels in the {kind}, got shape {array.shape}")
-    return State.fixed(kind, array.dtype.name, array.shape)
+    dtype, shape = array.dtype.name, array.shape
+    kind = _checked(name, kind, dtype, shape) if kind else _kind_of(name, dtype, shape)
+    if kind in IMAGE_KINDS and 0 in shape:
+        raise UsageError(f"expected pixels in the {kind}, got shape {shape}")
+    if kind == "mask":
+        return State.fixed(kind, MASK_DTYPES[dtype], shape[:2])
+    if kind == "image" and len(shape) == 2:
+        shape = (*shape, 1)
+    return State.fixed(kind, dtype, shape)
+
+
+def _kind_of(name: str, dtype: str, shape: tuple[int, ...]) -> str:
+    """Return the kind of an array that none was given for."""
+    if not shape:
+        return "label" if np.dtype(dtype).kind in "iu" else "scalar"
+    floats = dtype == "float32" and len(shape) == 3 and 1 <= shape[2] <= MAX_CHANNELS
+    image = floats or (dtype == "uint8" and len(shape) == 3)
+    named = _MASKS.search(name) is not None
+    if named and is_mask_form(dtype, shape):
+        return "mask"
+    gray = dtype == "uint8" and shape[2:] == (1,) and not _IMAGES.search(name)
+    if image and (named or gray):
+        raise UsageError(
+            f"field {name!r} is {dtype} of shape {shape}: this may be an image, which ops filter, "
+            "or a mask, whose numbers never change; say which, as in "
+            f'kinds={{"{name}": "{"image" if floats else "mask"}"}}'
+            + (", or pass a mask as (H, W)" if is_mask_form(dtype, shape) else "")
+        )
+    if image:
+        return "image"
+    return "mask" if dtype == "uint8" and len(shape) == 2 else "array"
+
+
+def _checked(name: str, kind: str, dtype: str, shape: tuple[int, ...]) -> str:
+    """Return the kind that the caller gave.
+
+    Raises:
+        UsageError: the array cannot have it.
+    """
+    pixels = dtype in ("uint8", "float32") and len(shape) in (2, 3)
+    fits = {
+        "image": (pixels, "uint8 or float32 of (H, W, C) or (H, W)"),
+        "mask": (is_mask_form(dtype, shape), "whole numbers or bools of (H, W) or (H, W, 1)"),
+        "label": (not shape and np.dtype(dtype).kind in "iu", "one whole number"),
+        "scalar": (not shape, "one number"),
+        "array": (bool(shape), "an array"),
+    }
+    good, expected = fits.get(kind, (False, "a dict of arrays, with xyxy or xy"))
+    if not good:
+        raise UsageError(f"kinds: {name!r}: a {kind} is {expected}, got {dtype} of shape {shape}")
+    return kind
 
 
 def form_of(value: Any) -> Hashable:
@@ -105,7 +180,13 @@ def unpacked(outputs: Sequence[Output], made: Mapping[str, np.ndarray]) -> dict[
 
 def _array(value: Any, state: State, size: tuple[int, ...] | None) -> np.ndarray:
     if not state.items:
-        return np.asarray(value, state.dtype)
+        if state.kind == "mask":
+            try:
+                return as_mask(state.dtype, np.asarray(value))
+            except ValueError as error:
+                raise UsageError(f"a mask: {error}") from None
+        array = np.asarray(value, state.dtype)
+        return array[..., None] if state.kind == "image" and array.ndim == 2 else array
     kind, columns = _items(value)
     if size is not None:
         _check_inside(kind, next(iter(columns.values())), size)

@@ -30,7 +30,7 @@ from stoker.pipeline.authoring.definition import (
     trace,
 )
 from stoker.pipeline.authoring.frames import is_frames, split_frames
-from stoker.pipeline.authoring.given import form_of, outputs_of, state_of
+from stoker.pipeline.authoring.given import form_of, outputs_of, states_by_name
 from stoker.pipeline.engine.interface import Engine, Freeze, given_row
 from stoker.pipeline.engine.mixer import Mixer
 from stoker.pipeline.graph.graph import Graph
@@ -111,6 +111,7 @@ class Pipeline:
         bucket: tuple[int, int] | int | None = None,
         freeze: Freeze | None = None,
         compiled: bool = False,
+        kinds: Mapping[str, str] | None = None,
     ) -> Any:
         """Run one sample in process; called with the sample of another pipeline, join that one.
 
@@ -129,6 +130,8 @@ class Pipeline:
                 read it.
             freeze: stream name -> integer or "epoch".
             compiled: run machine code instead of the interpreter; the bytes are the same.
+            kinds: field name -> kind, as in `{"target": "mask"}`, for arrays whose kind does not
+                follow from name, dtype and shape.
 
         Returns:
             Output name -> new array, or dict of arrays for boxes and keypoints; with frames,
@@ -137,8 +140,8 @@ class Pipeline:
         Raises:
             BuildError: the pipeline does not fit these fields.
             SampleError: their sizes do not match each other.
-            UsageError: the fields are not a dict, frames do not match each other, or a number of
-                the row is invalid or out of range.
+            UsageError: the fields are not a dict, the kind of one is not clear, frames do not match
+                each other, or a number of the row is invalid or out of range.
         """
         if isinstance(fields, TracedSample):
             return run_definition(self._define, fields)
@@ -146,9 +149,11 @@ class Pipeline:
             raise UsageError(f"{self.name}: expected a dict of fields, got {type(fields).__name__}")
         row = given_row(Row(seed, id, epoch, visit, view, step, progress))
         if not any(is_frames(value) for value in fields.values()):
-            return outputs_of(self._alone(fields, freeze or {}, bucket, compiled), row, fields)
+            return outputs_of(
+                self._alone(fields, freeze or {}, bucket, compiled, kinds), row, fields
+            )
         frames = split_frames(self.name, fields)
-        engine = self._alone(frames[0], freeze or {}, bucket, compiled)
+        engine = self._alone(frames[0], freeze or {}, bucket, compiled, kinds)
         made = [outputs_of(engine, row, frame) for frame in frames]
         return {name: [outputs[name] for outputs in made] for name in made[0]}
 
@@ -165,6 +170,7 @@ class Pipeline:
         bucket: tuple[int, int] | int | None = None,
         freeze: Freeze | None = None,
         compiled: bool = False,
+        kinds: Mapping[str, str] | None = None,
     ) -> list[dict[str, Any]]:
         """Run one batch in process, for pipelines with batch ops; see `authoring.batches`.
 
@@ -182,6 +188,8 @@ class Pipeline:
                 read it.
             freeze: stream name -> integer or "epoch".
             compiled: run machine code instead of the interpreter; the bytes are the same.
+            kinds: field name -> kind, as in `{"target": "mask"}`, for arrays whose kind does not
+                follow from name, dtype and shape.
 
         Returns:
             The outputs of each row, as a call returns them.
@@ -194,7 +202,7 @@ class Pipeline:
         """
         chosen = chosen_ids(samples, ids)
         read = read_ids(self.graph(), samples, chosen)
-        states = states_of(samples[number] for number in read)
+        states = states_of((samples[number] for number in read), kinds)
         forms = tuple(states.items())
         engine = self._engine(forms, lambda: states, freeze or {}, bucket, compiled)
         row = given_row(Row(seed, 0, epoch, 0, view, step, progress))
@@ -207,9 +215,12 @@ class Pipeline:
         return _from_graph, (graph.to_data(), self.name, code_modules(graph))
 
     def plan_for(
-        self, fields: Mapping[str, Any], bucket: tuple[int, int] | int | None = None
+        self,
+        fields: Mapping[str, Any],
+        bucket: tuple[int, int] | int | None = None,
+        kinds: Mapping[str, str] | None = None,
     ) -> Plan:
-        """Bind the pipeline to the fields of one sample; the kind of each follows from its shape.
+        """Bind the pipeline to the fields of one sample; kinds follow from names and shapes.
 
         See `stoker.pipeline.authoring.given.state_of`.
 
@@ -217,11 +228,12 @@ class Pipeline:
             fields: as for a call.
             bucket: (width, height) of the sample's bucket, or its length, for pipelines that
                 read it.
+            kinds: as for a call.
 
         Raises:
             BuildError: the pipeline does not fit these fields.
         """
-        return bind(self.graph(), _states(fields), bucket=given_size(bucket))
+        return bind(self.graph(), states_by_name(fields, kinds), bucket=given_size(bucket))
 
     def _alone(
         self,
@@ -229,14 +241,20 @@ class Pipeline:
         freeze: Freeze,
         bucket: tuple[int, int] | int | None,
         compiled: bool,
+        kinds: Mapping[str, str] | None,
     ) -> Engine:
         """Return the engine of pipelines that compute each row by itself.
 
         Raises:
             UsageError: the pipeline mixes rows; names the batch op and the remedy.
         """
-        forms = tuple((name, form_of(value)) for name, value in fields.items())
-        engine = self._engine(forms, lambda: _states(fields), freeze, bucket, compiled)
+        forms = (
+            tuple((name, form_of(value)) for name, value in fields.items()),
+            tuple((kinds or {}).items()),
+        )
+        engine = self._engine(
+            forms, lambda: states_by_name(fields, kinds), freeze, bucket, compiled
+        )
         if engine.plan.mixes:
             decision = engine.plan.mixes[0].decision
             raise UsageError(
@@ -297,10 +315,6 @@ def branching(helper: F) -> F:
     The function of a pipeline itself needs no mark.
     """
     return cast(F, rewritten(helper))
-
-
-def _states(fields: Mapping[str, Any]) -> dict[str, State]:
-    return {name: state_of(value) for name, value in fields.items()}
 
 
 def _from_graph(data: dict[str, Any], name: str, modules: tuple[str, ...]) -> Pipeline:

@@ -20,14 +20,14 @@ from typing import Any, Final
 from stoker.ops.bases.batch import BatchOp
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.states import IMAGE_KINDS, State
+from stoker.pipeline.graph.deciding import deciding
 from stoker.pipeline.planning.bound import Bound
 from stoker.pipeline.planning.decision import Decision
 from stoker.protocol.canonical import canonical_bytes
 
 MOVING_ROOM: Final = "stoker.ops.geometry."
+CUSTOM_ROOM: Final = "stoker.ops.custom."
 OURS: Final = "stoker.ops."
-LOOKS: Final = frozenset({"fill", "interpolation", "mask_fill", "mode"})
-"""Parameters that decide how pixels look, not where they go."""
 TARGETS: Final = ("mask", "boxes", "keypoints")
 MOVED: Final = ("image", *TARGETS)
 
@@ -128,7 +128,7 @@ def moves(op: Op, *, resized: bool) -> bool:
     if isinstance(op, BatchOp):
         return "mask" in op.kinds()
     module = type(op).__module__
-    if module.startswith(OURS):
+    if module.startswith(OURS) and not module.startswith(CUSTOM_ROOM):
         return module.startswith(MOVING_ROOM) or op.name == "augmix_transform"
     return resized or type(op).forward is not None or bool(op.items)
 
@@ -136,9 +136,7 @@ def moves(op: Op, *, resized: bool) -> bool:
 def key_of(decision: Decision) -> bytes:
     """Return what two equal moves have in common."""
     source = decision.source or decision
-    params: dict[str, Any] = {
-        name: value for name, value in source.op.params_data().items() if name not in LOOKS
-    }
+    params = deciding(source.op.name, source.op.params_data())
     name, scheduled = source.op.name, source.schedule is not None
     index = source.index if scheduled else -1
     return canonical_bytes([name, source.op.version, params, source.stream or "", index])

@@ -44,6 +44,7 @@ from stoker.pipeline.graph.normal import normalize, renumber
 from stoker.pipeline.graph.schedule import FACTS, OF_BUCKET, OF_VALUES, not_a_schedule
 from stoker.pipeline.graph.sites import Site, user_site
 from stoker.pipeline.tracing.naming import Names, views_are_shared
+from stoker.pipeline.tracing.sharing import Sharing
 from stoker.pipeline.tracing.unneeded import unneeded_calls
 from stoker.pipeline.tracing.values import TracedValue, Unusable, fault
 from stoker.protocol.canonical import canonical_bytes
@@ -78,10 +79,12 @@ class Tracer:
         self._open = [_Open([], {}, next(self._ids))]
         self._written_inside: dict[int, tuple[list[Written], list[Written]]] = {}
         self._names = Names()
+        self._sharing = Sharing()
         self._fields: dict[str, TracedValue] = {}
         self._sites: dict[int, Site] = {}
         self._scheduled: set[int] = set()
         self._draw_of: dict[int, int] = {}
+        self._formulas: dict[int, Node] = {}
         self._made_for: dict[int, int] = {}
 
     def input(self, name: str) -> TracedValue:
@@ -237,6 +240,7 @@ class Tracer:
                 "ends: loop over a Python range instead"
             )
         opened = [_Open([], {}, next(self._ids)) for _ in range(2)]
+        self._sharing.exclude(opened[0].id, opened[1].id)
         with self._inside(opened[0]):
             left = then()
         with self._inside(opened[1]):
@@ -307,6 +311,9 @@ class Tracer:
         draw = Draw(name_of(op), op.version, dict(params), name, of, varies, views_are_shared())
         if name is None:
             return self._append(draw)
+        blocks = tuple(block.id for block in self._open)
+        schedules = [[param, place, self._formula(at)] for param, place, at in varies]
+        self._sharing.check(draw.op, name, params, schedules, blocks)
         said: Any = {"params": params, "varies": varies, "shared": draw.shared}
         given = canonical_bytes(said).decode()
         key = (name, draw.op, str(op.version), given)
@@ -316,6 +323,18 @@ class Tracer:
         number = self._append(draw)
         self._open[-1].decisions[key] = number
         return number
+
+    def _formula(self, number: int) -> Any:
+        """Return a schedule as plain data: equal for equal formulas."""
+        node = self._formulas.get(number)
+        match node:
+            case Const():
+                return node.value
+            case Context():
+                return [node.name]
+            case Expr():
+                return [node.op, node.name, *map(self._formula, node.args)]
+        return {"value": number}
 
     def _parameters(self, op: Op) -> tuple[dict[str, Any], tuple[Varying, ...]]:
         """Return an op's parameters as data, and which of them follow a schedule."""
@@ -351,6 +370,7 @@ class Tracer:
 
     def _follow(self, node: Node, first: int) -> None:
         """Note which values depend only on the place in the stream: parameters may use them."""
+        self._formulas[first] = node
         match node:
             case Const():
                 self._scheduled.add(first)

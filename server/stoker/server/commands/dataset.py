@@ -19,6 +19,7 @@ from stoker.dataset.packing.in_place import index_folder, make_index
 from stoker.dataset.packing.pack import APPLY, Options
 from stoker.dataset.packing.pack import Progress as PackProgress
 from stoker.dataset.packing.pack import pack as pack_dataset
+from stoker.dataset.packing.siblings import classes_of as numbers_of
 from stoker.dataset.reading.describe import describe
 from stoker.dataset.sources.common.classes import read_classes
 from stoker.dataset.sources.kinds import AUTO, KINDS
@@ -37,6 +38,12 @@ from stoker.server.commands.dataset_tables import (
 )
 
 ALL_BAD = 2**48
+INTERRUPTED = (
+    "interrupted; run the same command again to continue: finished files are kept, except those of "
+    "Python objects without a fingerprint"
+)
+INTERRUPT_STATUS = 130
+"""Exit status of a command that SIGINT ended, as shells give it."""
 
 
 def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
@@ -68,6 +75,10 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
     classes: Annotated[
         Path | None,
         typer.Option(help="File with the names of classes, one a line, in their numbers' order."),
+    ] = None,
+    classes_of: Annotated[
+        Path | None,
+        typer.Option(help="Packed dataset whose numbers of classes are used, as for a test set."),
     ] = None,
     split: Annotated[str, typer.Option(help="Which split, where SOURCE has several.")] = "",
     masks: Annotated[
@@ -104,6 +115,9 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
     ] = True,
 ) -> None:
     """Pack a source as a dataset: in parallel, resumably, losslessly unless asked otherwise."""
+    if classes is not None and classes_of is not None:
+        raise UsageError("--classes and --classes-of exclude each other; leave one of them out")
+    listed = () if classes is None else read_classes(classes)
     options = Options(
         kind=kind,
         workers=workers,
@@ -111,7 +125,7 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
         append=append,
         skip_bad=skip_bad,
         images=images,
-        classes=() if classes is None else read_classes(classes),
+        classes=listed if classes_of is None else numbers_of(classes_of),
         split=split,
         masks=masks,
         clip=clip,
@@ -129,7 +143,12 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
                 task, completed=state.rows, total=state.rows_total, size_bytes=state.size_bytes
             )
 
-        report = pack_dataset(source, dest, options, show)
+        try:
+            report = pack_dataset(source, dest, options, show)
+        except KeyboardInterrupt:
+            bar.stop()
+            typer.echo(f"stoker: {INTERRUPTED}", err=True)
+            raise typer.Exit(INTERRUPT_STATUS) from None
     print_packed(dest, report)
 
 

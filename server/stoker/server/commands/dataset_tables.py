@@ -81,6 +81,8 @@ def print_packed(dest: str | Path, report: PackReport, done: str = "packed") -> 
     )
     if report.resumed_rows:
         console.print(Text(f"{report.resumed_rows} of them were kept from an earlier run"))
+    for text in report.warnings:
+        Console(stderr=True).print(Text(f"warning: {text}"))
     console.print(Text(manifest.fingerprint))
     with open_dataset(dest) as opened:
         data = describe(opened, 0)

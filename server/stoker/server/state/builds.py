@@ -5,8 +5,9 @@ at a time, the others wait in order. At most `cached_builds` results are kept; t
 used one is dropped first. A failed build is forgotten, because its cause may have been fixed.
 
 A build without progress for `build_deadline_s` fails, so a pipeline that hangs while it is built
-delays others by at most that long. A build that nobody waits for is ended at once. A build whose
-process is killed from outside starts again, with a pause that doubles; it fails once
+delays others by at most that long. Clients without a running build come first, so one with many
+builds that hang delays others no longer. A build that nobody waits for is ended at once. A build
+whose process is killed from outside starts again, with a pause that doubles; it fails once
 `start_deadline_s` has passed since the first of these deaths.
 """
 
@@ -30,6 +31,7 @@ class Build:
     Attributes:
         number: its number.
         key: what is built.
+        process: the process of the client that asked first.
         waiters: tokens of the sessions that wait for it.
         progress_at: when its process last made progress.
         ending: whether its process is being ended because it made none.
@@ -40,6 +42,7 @@ class Build:
 
     number: int
     key: Key
+    process: str
     waiters: list[bytes] = field(default_factory=list)
     progress_at: float = 0.0
     ending: bool = False
@@ -64,15 +67,15 @@ class Builds:
         """Return the number of builds that run or wait."""
         return len(self._by_key)
 
-    def ask(self, key: Key, waiter: bytes) -> BuildResult | None:
-        """Return a cached result, or add the waiter to its build."""
+    def ask(self, key: Key, waiter: bytes, process: str = "") -> BuildResult | None:
+        """Return a cached result, or add the waiter, of a client's process, to its build."""
         if (result := self._results.get(key)) is not None:
             self._results.move_to_end(key)
             return result
         build = self._by_key.get(key)
         if build is None:
             self._numbers += 1
-            build = self._by_key[key] = Build(self._numbers, key)
+            build = self._by_key[key] = Build(self._numbers, key, process)
             self._waiting.append(build)
         build.waiters.append(waiter)
         self._start()
@@ -164,9 +167,20 @@ class Builds:
         self._start()
         return build
 
+    def _next(self) -> Build:
+        """Return the next build: the first one of a client that has none running, else the first.
+
+        So a client whose builds hang delays those of others by one deadline, however many it has.
+        """
+        served = {build.process for build in self._running.values()}
+        others = (build for build in self._waiting if build.process not in served)
+        build = next(others, self._waiting[0])
+        self._waiting.remove(build)
+        return build
+
     def _start(self) -> None:
         while self._waiting and len(self._running) < self._context.settings.concurrent_builds:
-            build = self._waiting.popleft()
+            build = self._next()
             self._running[build.number] = build
             build.progress_at = self._context.now
             self._context.counts.builds += 1

@@ -62,7 +62,7 @@ class Openings:
         if request.buckets:
             key = (*key[:3], request.buckets, request.batch_size, request.exclude)
         wish = Wish(request, key, share, excluded)
-        result = self._builds.ask(wish.key, session.token)
+        result = self._builds.ask(wish.key, session.token, session.process)
         if result is not None:
             self._reserve(session, wish, result)
         else:
@@ -132,12 +132,19 @@ class Openings:
                 buckets=list(course.buckets),
                 leftovers=group.stream.build.leftovers,
                 merged=group.stream.build.merged,
+                notes=self._notes(),
             ),
         )
         self._context.log(
             "info", "opened", stream=group.stream.stream_id, slab=slab,
             slab_bytes=group.slab_bytes, rank=wish.request.rank, world_size=wish.request.world_size,
         )  # fmt: skip
+
+    def _notes(self) -> list[str]:
+        reason = self._context.unstored
+        if not reason:
+            return []
+        return [f"{reason}: kernels are compiled again by each process, which costs time only"]
 
     def refused(self, slab: int, reason: str) -> None:
         """Fail the OPEN whose slab the kernel refused."""

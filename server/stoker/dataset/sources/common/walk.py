@@ -17,8 +17,10 @@ SUFFIXES = frozenset(
     for suffix in (
         *("jpg", "jpeg", "jpe", "jfif", "png", "bmp", "gif", "tif", "tiff", "webp"),
         *("ppm", "pgm", "pbm", "pnm"),
+        *("avif", "heic", "heif", "jp2", "j2k", "j2c", "jpf", "jpx", "jxl", "exr", "hdr", "dng"),
     )
 )
+"""Suffixes of images, also of formats that packing rejects: such files are bad samples."""
 _LOOKED_AT = 10_000
 
 

@@ -1,11 +1,11 @@
 """NumPy: one array per field, in an .npz, in a folder of .npy files, or in one .npy.
 
 Row i of every array is sample i. The kind of an array is that of `--field NAME=KIND` (image, mask,
-label, array, or ignore). Without it, uint8 of (rows, h, w, 3) is an image, uint8 of (rows, h, w) a
-mask if its name suggests it, integers of (rows,) a label if its name suggests it, and anything else
-an array or a scalar. A file of plain bytes needs KIND and shape: `images.bin=image[32,32,3]`,
-`poses.raw=float32[17,2]`. With `--split train`, arrays with that word in their name are used
-(`x_train`, `train_images`), and the word is removed. Pixels are stored raw.
+label, array, or ignore). Without it, uint8 of (rows, h, w, 3) is an image, integers or bools of
+(rows, h, w) a mask if its name suggests it, integers of (rows,) a label if its name suggests it,
+and anything else an array or a scalar. A file of plain bytes needs KIND and shape:
+`images.bin=image[32,32,3]`, `poses.raw=float32[17,2]`. With `--split train`, arrays with that word
+in their name are used (`x_train`, `train_images`), and the word is removed. Pixels are stored raw.
 """
 
 import re
@@ -25,6 +25,7 @@ from stoker.dataset.sources.common.lazy import LazyItems
 from stoker.dataset.sources.common.scan import Request, Scan
 from stoker.dataset.sources.formats.array_files import StoredArray, open_npy, open_npz, open_raw
 from stoker.protocol.errors import UsageError
+from stoker.protocol.masks import MASK_DTYPES, is_mask_form
 
 NPY, NPZ = ".npy", ".npz"
 _KINDS = ("image", "mask", "label", "array", IGNORE)
@@ -174,7 +175,7 @@ def _field(array: StoredArray, asked: str) -> schema.Field:
     dtype, shape = array.dtype, array.container.shape
     fits = {
         "image": dtype in PIXELS["image"] and len(shape) == 3 and 1 <= shape[2] <= MAX_CHANNELS,
-        "mask": dtype in PIXELS["mask"] and len(shape) == 2,
+        "mask": is_mask_form(dtype, shape),
         "label": "int" in dtype and int(np.prod(shape)) == 1,
         "array": True,
     }
@@ -185,8 +186,8 @@ def _field(array: StoredArray, asked: str) -> schema.Field:
     if not fits[kind]:
         raise UsageError(
             f"array {array.name!r} has dtype {dtype} and rows of shape {shape}, so it cannot be "
-            f"{kind}: an image is uint8 or float32 of (h, w, 1 to 4), a mask uint8, uint16 or "
-            "int32 of (h, w), a label one integer"
+            f"{kind}: an image is uint8 or float32 of (h, w, 1 to 4), a mask integers "
+            "or bools of (h, w), a label one integer"
         )
     if kind == "label":
         return schema.label("label" if array.name.lower() in _LABELS else _name(array.name))
@@ -194,7 +195,7 @@ def _field(array: StoredArray, asked: str) -> schema.Field:
         name = "image" if array.name.lower() in _IMAGES else _name(array.name)
         return schema.image(name, "raw", dtype=dtype, channels=shape[2])
     if kind == "mask":
-        return schema.mask(_name(array.name), "raw", dtype=dtype)
+        return schema.mask(_name(array.name), "raw", dtype=MASK_DTYPES[dtype])
     return schema.array(_name(array.name), dtype, shape) if shape else schema.scalar(
         _name(array.name), dtype)  # fmt: skip
 
@@ -203,7 +204,7 @@ def _guess(array: StoredArray) -> str:
     shape = array.container.shape
     if array.dtype == "uint8" and len(shape) == 3 and shape[2] == 3:
         return "image"
-    if array.dtype == "uint8" and len(shape) == 2 and _MASK.search(array.name):
+    if is_mask_form(array.dtype, shape) and _MASK.search(array.name):
         return "mask"
     if "int" in array.dtype and shape in ((), (1,)) and array.name.lower() in _LABELS:
         return "label"

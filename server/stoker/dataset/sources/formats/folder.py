@@ -4,6 +4,7 @@ Classes are the sub-folders that contain images, sorted by name, and count from 
 sub-folders gives images without labels.
 """
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -12,8 +13,10 @@ from stoker.dataset.format.item import SourceFile, item_of_files
 from stoker.dataset.sources.common.classes import order_classes
 from stoker.dataset.sources.common.scan import Request, Scan
 from stoker.dataset.sources.common.walk import check_folder, walk
+from stoker.dataset.sources.formats.parallel import MASKS
 from stoker.protocol.errors import UsageError
 
+_PICTURES = re.compile(r"(^|[_-]|jpeg)(images?|imgs?|rgb)($|[_-])", re.IGNORECASE)
 _SPLITS = frozenset(
     ["train", "training", "val", "valid", "validation", "test", "testing", "dev", "eval"]
 )
@@ -47,6 +50,8 @@ def scan_folder(source: Path, request: Request) -> Scan:
             f"{source} looks like splits ({', '.join(classes)}), not like classes; pack each one "
             f"separately, as in `stoker pack {source / classes[0]} DEST`, or pass --kind folder"
         )
+    if not request.asked:
+        _check_kind(source, nested, classes)
     names = order_classes(classes, request.classes)
     numbers = {name: number for number, name in enumerate(names)}
     return Scan(
@@ -61,6 +66,39 @@ def scan_folder(source: Path, request: Request) -> Scan:
         ],
         ignored=ignored,
     )
+
+
+def _check_kind(source: Path, files: list[SourceFile], classes: list[str]) -> None:
+    """Reject sub-folders that look like images and their masks instead of classes.
+
+    They do if a name suggests images or masks, or if two folders have files of the same names, but
+    of different suffixes.
+    """
+    pictures = [name for name in classes if _PICTURES.search(name)]
+    masks = [name for name in classes if MASKS.search(name) and name not in pictures]
+    if len(classes) < 2 or not (pictures or masks or _are_partners(files)):
+        return
+    image = pictures[0] if pictures else next((c for c in classes if c not in masks), classes[0])
+    kinds = [f"--field {image}=image"]
+    kinds += [f"--field {c}={'mask' if c in masks else 'image'}" for c in classes if c != image]
+    raise UsageError(
+        f"{source}: the folders {', '.join(classes)} may be classes, or images and masks that "
+        "belong together by name; choose one: `--kind folder` packs each folder as a class, "
+        f"`--kind parallel {' '.join(kinds)}` packs files of the same name as one sample"
+    )
+
+
+def _are_partners(files: list[SourceFile]) -> bool:
+    """Whether folders have files of the same names, but each folder has another suffix."""
+    stems: dict[str, set[str]] = {}
+    suffixes: dict[str, set[str]] = {}
+    for file in files:
+        folder, path = file.path.split("/", 1)
+        stems.setdefault(folder, set()).add(str(Path(path).with_suffix("")))
+        suffixes.setdefault(folder, set()).add(Path(path).suffix.lower())
+    found = [frozenset(some) for some in suffixes.values()]
+    apart = len(frozenset().union(*found)) == sum(map(len, found))
+    return apart and bool(set.intersection(*stems.values()))
 
 
 def _class(file: SourceFile) -> str:

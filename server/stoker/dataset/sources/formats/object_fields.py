@@ -12,8 +12,10 @@ from stoker.dataset.format.items import FORMATS, RELATIVE
 from stoker.dataset.images.codecs import signature
 from stoker.dataset.sources.common.declare import IGNORE, declare
 from stoker.protocol.errors import UsageError
+from stoker.protocol.masks import MASK_DTYPES, is_mask_form
 
 _MASK = re.compile(r"mask|segm", re.IGNORECASE)
+_BOXES = re.compile(r"box(es)?$", re.IGNORECASE)
 _LABELS = frozenset(["label", "labels", "target", "targets", "class", "y"])
 
 
@@ -60,17 +62,21 @@ def fields_of(
 
 def _asked(key: str, kind: str, value: Any) -> schema.Field:
     """Return the field of a KIND; pixels that do not fit Stoker's PNGs are stored raw."""
+    if _is_pil(value) and kind == "mask":
+        value = np.asarray(value)
     if isinstance(value, np.ndarray):
         dtype, rank = value.dtype.name, value.ndim
         if kind == "image" and rank == 3 and (dtype, value.shape[2]) != ("uint8", 3):
             return schema.image(key, "raw", dtype=dtype, channels=value.shape[2])
-        if kind == "mask" and rank == 2 and dtype != "uint8":
-            return schema.mask(key, "raw", dtype=dtype)
+        if kind == "mask" and is_mask_form(dtype, value.shape):
+            return _mask(key, value)
     return declare(key, kind, f"--field {key}={kind}")
 
 
 def _field(name: str, key: str, value: Any, picture: str | None) -> schema.Field:
     """Return the field for a value."""
+    if _is_pil(value) and _MASK.search(key):
+        value = np.asarray(value)
     if _is_picture(value):
         return schema.mask(key) if _MASK.search(key) else schema.image(key)
     if isinstance(value, Mapping):
@@ -84,14 +90,26 @@ def _field(name: str, key: str, value: Any, picture: str | None) -> schema.Field
             "expected pixels, a PIL image, a path, bytes, text, numbers, or a dict of boxes or "
             f"keypoints; or leave it out with --field {key}={IGNORE}"
         )
+    if _BOXES.search(key) and array.ndim == 2 and array.shape[1] == 4:
+        raise UsageError(
+            f"{name}[0]: {key!r} is an array of shape {array.shape}, which may be boxes in several "
+            'formats: make it a dict, {"xyxy": array}, {"xywh": array} or {"cxcywh": array}, '
+            f"or keep plain numbers with --field {key}={array.dtype.name}[?,4]"
+        )
     return _numbers(key, array)
+
+
+def _mask(key: str, value: np.ndarray) -> schema.Field:
+    """Return the field of masks whose first is an array."""
+    dtype = MASK_DTYPES[value.dtype.name]
+    return schema.mask(key) if dtype == "uint8" else schema.mask(key, "raw", dtype=dtype)
 
 
 def _numbers(key: str, array: np.ndarray) -> schema.Field:
     if array.dtype == np.uint8 and array.ndim == 3 and array.shape[2] == 3:
         return schema.image(key)
-    if array.dtype == np.uint8 and array.ndim == 2 and _MASK.search(key):
-        return schema.mask(key)
+    if is_mask_form(array.dtype.name, array.shape) and _MASK.search(key):
+        return _mask(key, array)
     if array.ndim:
         return schema.array(key, array.dtype.name, array.shape)
     if array.dtype.kind in "iu" and key.lower() in _LABELS:
@@ -121,6 +139,10 @@ def _is_picture(value: Any) -> bool:
     if isinstance(value, Path):
         with open(value, "rb") as file:
             return signature(file.read(16)) is not None
+    return _is_pil(value)
+
+
+def _is_pil(value: Any) -> bool:
     return type(value).__module__.startswith("PIL.")
 
 

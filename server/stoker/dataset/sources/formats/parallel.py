@@ -3,7 +3,8 @@
 Partners have the same path below their folder, except for the suffix: images/a/1.jpg and
 masks/a/1.png. The field is named like the folder, without a plural s. A folder is of masks if its
 name suggests it, otherwise of images; `kinds` overrides that. If the files of images/ are in
-sub-folders, these are their classes.
+sub-folders, these are their classes. Without images/, the user names the folder of images; the only
+image is then the field `image`, and the only mask `mask`.
 """
 
 import re
@@ -21,7 +22,11 @@ from stoker.dataset.sources.common.walk import check_folder, list_folder, walk
 from stoker.protocol.errors import UsageError
 
 FIRST = ("images", "image")
-_MASKS = re.compile(r"(^|[_-])(masks?|labels?|annotations?|segmentations?|gt)($|[_-])", re.I)
+MASKS = re.compile(
+    r"(^|[_-])(masks?|labels?|annotations?|segmentations?|gt)($|[_-])|^segmentation(class|object)",
+    re.IGNORECASE,
+)
+"""Names of folders of masks."""
 
 
 def has_images_folder(source: Path) -> bool:
@@ -53,15 +58,20 @@ def scan_parallel(source: Path, request: Request) -> Scan:
         else:
             ignored[f"{entry.name}/ (no image in it)"] += 1
     first = next((name for name in FIRST if name in trees), None)
+    first = first or next((name for name in trees if kinds.get(name) == "image"), None)
     if first is None:
         raise UsageError(
-            f"{source}: expected a folder images/ with images, got "
+            f"{source}: expected a folder images/ with images, or --field FOLDER=image, "
+            "got "
             f"{', '.join(f'{name}/' for name in trees) or 'no folder of images'}"
         )
     for name in kinds.keys() - trees.keys():
         raise UsageError(f"{source} has no folder {name}/ with images; got --field {name}=...")
     order = [first, *(name for name in trees if name != first)]
-    scan = Scan("parallel", source, _fields(order, kinds), [], ignored=ignored)
+    fields = _fields(order, kinds)
+    if first not in FIRST:
+        fields = _renamed(fields)
+    scan = Scan("parallel", source, fields, [], ignored=ignored)
     scan.items = _match([(name, trees[name]) for name in order], scan, request.classes)
     return scan
 
@@ -69,10 +79,11 @@ def scan_parallel(source: Path, request: Request) -> Scan:
 def _fields(folders: list[str], kinds: Mapping[str, str]) -> tuple[schema.Field, ...]:
     fields: dict[str, schema.Field] = {}
     for folder in folders:
-        name = re.sub(r"\W", "_", folder.removesuffix("s") or folder, flags=re.ASCII)
+        short = folder if folder.endswith("ss") else folder.removesuffix("s") or folder
+        name = re.sub(r"\W", "_", short, flags=re.ASCII)
         name = f"_{name}" if name[0].isdigit() else name
         kind = kinds.get(folder) or (
-            "mask" if folder not in FIRST and _MASKS.search(folder) else "image"
+            "mask" if folder not in FIRST and MASKS.search(folder) else "image"
         )
         if kind not in PICTURES:
             raise UsageError(f"--field {folder}={kind}: expected image or mask")
@@ -82,6 +93,17 @@ def _fields(folders: list[str], kinds: Mapping[str, str]) -> tuple[schema.Field,
             )
         fields[name] = schema.image(name) if kind == "image" else schema.mask(name)
     return tuple(fields.values())
+
+
+def _renamed(fields: tuple[schema.Field, ...]) -> tuple[schema.Field, ...]:
+    """Name the only image `image` and the only mask `mask`; for folders of other names."""
+    count = Counter(field.kind for field in fields)
+    return tuple(
+        (schema.image if field.kind == "image" else schema.mask)(
+            field.kind if count[field.kind] == 1 else field.name
+        )
+        for field in fields
+    )
 
 
 def _match(
