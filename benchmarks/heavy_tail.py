@@ -61,7 +61,7 @@ TIMED = 3
 
 @pipeline
 def small(sample):
-    return {"image": ops.resize(sample.image, size=64)}
+    return {"image": ops.resize(sample.image, size=(64, 64))}
 
 
 def encoded(image: Image.Image) -> bytes:

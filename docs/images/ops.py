@@ -142,7 +142,7 @@ def _showing(op: Op) -> Pipeline:
             image = op(sample.image, ops.mirror(sample.image))
         else:
             image = op(sample.image, sample.boxes)[0] if op.draws_from else op(sample.image)
-        return {"image": ops.resize(image, size=8)}
+        return {"image": ops.resize(image, size=(8, 8))}
 
     return shown
 

@@ -32,7 +32,7 @@ THIS = Path(__file__).name
 
 @pipeline
 def plain(sample):
-    return {"image": ops.resize(sample.image, size=32), "label": sample.label}
+    return {"image": ops.resize(sample.image, size=(32, 32)), "label": sample.label}
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_an_unknown_op_in_graph_data(address):
 def test_an_unknown_field(address):
     @pipeline
     def wrong(sample):
-        return {"image": ops.resize(sample.imagge, size=32)}  # the unknown field
+        return {"image": ops.resize(sample.imagge, size=(32, 32))}  # the unknown field
 
     with pytest.raises(BuildError, match=r"no field .imagge.; did you mean .image.\?") as caught:
         first(address, wrong, dataset="photos")
@@ -183,7 +183,7 @@ def test_an_unknown_pipeline_and_dataset(address):
 def test_a_mask_given_to_color_jitter(address):
     @pipeline
     def wrong(sample):
-        image, mask = ops.resize(sample.image, sample.mask, size=32)
+        image, mask = ops.resize(sample.image, sample.mask, size=(32, 32))
         mask = ops.color_jitter(mask, brightness=0.2)  # the mask is jittered
         return {"image": image, "mask": mask}
 
@@ -197,7 +197,7 @@ def test_two_calls_with_one_default_stream_name():
     def wrong(sample):
         image = ops.horizontal_flip(sample.image)  # the first flip
         image = ops.horizontal_flip(image)  # the second flip
-        return {"image": ops.resize(image, size=8)}
+        return {"image": ops.resize(image, size=(8, 8))}
 
     with pytest.raises(BuildError, match="horizontal_flip") as caught:
         wrong.graph()
@@ -242,7 +242,7 @@ def test_more_ranks_than_rows(address):
 def test_a_stream_that_is_frozen_and_does_not_exist(address):
     @pipeline
     def flips(sample):
-        return {"image": ops.resize(ops.horizontal_flip(sample.image), size=16)}
+        return {"image": ops.resize(ops.horizontal_flip(sample.image), size=(16, 16))}
 
     with pytest.raises(UnknownNameError, match=r"no stream 'horizontal_flop'.*horizontal_flip"):
         first(address, flips, dataset="photos", freeze={"horizontal_flop": 3})

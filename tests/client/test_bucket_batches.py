@@ -31,7 +31,7 @@ def fitted(sample):
 
 @pipeline
 def unfitted(sample):
-    return {"image": ops.resize(sample.image, size=16)}
+    return {"image": ops.resize(sample.image, size=(16, 16))}
 
 
 @pipeline

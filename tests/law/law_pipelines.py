@@ -30,14 +30,14 @@ def training(sample):
 
 @pipeline
 def padded(sample):
-    image, mask = ops.resize(sample.image, sample.mask, size=40)
+    image, mask = ops.resize(sample.image, sample.mask, size=(40, 40))
     image, mask = ops.random_crop(image, mask, size=32, padding=4)
     return {"image": image, "mask": mask}
 
 
 @pipeline
 def evaluation(sample):
-    image, mask = ops.resize(sample.image, sample.mask, size=64)
+    image, mask = ops.resize(sample.image, sample.mask, size=(64, 64))
     image, mask = ops.center_crop(image, mask, size=48)
     image = ops.normalize(image, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
     return {"image": image, "mask": mask, "label": sample.label}

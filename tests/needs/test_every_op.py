@@ -97,7 +97,7 @@ def test_a_picture_without_boxes_is_legal_for_every_op(every_op):
             values = op(*(sample[kind] for kind in kinds))
             made = dict(zip(kinds, values if len(kinds) > 1 else [values], strict=True))
             if "mask" in made:
-                made["mask"] = ops.resize(made["mask"], size=16)
+                made["mask"] = ops.resize(made["mask"], size=(16, 16))
             return made
 
         plan = bind(moved.graph(), RAGGED)
@@ -112,7 +112,7 @@ def test_a_picture_without_boxes_is_legal_for_every_op(every_op):
             Interpreter(plan).run(row, [given[name] for name in plan.fields], list(made.values()))
             assert all(made[f"{kind}.count"] == 0 for kind in kinds if kind != "mask"), op
             if "mask" in kinds and not op.draws_from:
-                alone = pipeline(lambda s, op=op: {"mask": ops.resize(op(s.mask), size=16)})
+                alone = pipeline(lambda s, op=op: {"mask": ops.resize(op(s.mask), size=(16, 16))})
                 found = alone({"mask": photo}, seed=1, id=number)["mask"]
                 assert np.array_equal(found, made["mask"]), op
         names.add(op.name)

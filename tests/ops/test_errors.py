@@ -24,8 +24,8 @@ PARAMETERS = [
         "horizontal_flip: expected p to be a number from 0 to 1, got nan",
     ),
     (
-        lambda: ops.Resize(0),
-        "resize: expected size to be an integer, or (height, width), from 1 to 65535, got 0",
+        lambda: ops.Resize((0, 0)),
+        "resize: expected size to be (height, width), from 1 to 65535, got (0, 0)",
     ),
     (
         lambda: ops.CenterCrop((3, 4, 5)),
@@ -33,7 +33,7 @@ PARAMETERS = [
         "(3, 4, 5)",
     ),
     (
-        lambda: ops.Resize(5, "lanczos"),
+        lambda: ops.Resize((5, 5), "lanczos"),
         "resize: expected interpolation to be one of nearest, bilinear, bicubic, got 'lanczos'",
     ),
     (
@@ -118,7 +118,7 @@ STATES = [
         "from_float before it, or before what contains it (as rand_augment)",
     ),
     (
-        ops.Resize(8),
+        ops.Resize((8, 8)),
         (State("mask", "int64", (None, None), (8, 8)),),
         "resize has no rule for mask int64[<=8x<=8]: expected a mask of shape (H, W) and dtype "
         "uint8, uint16, int32. Store class numbers in one of these",
@@ -204,7 +204,7 @@ def test_called_on_no_value_of_a_pipeline():
         "got int; give parameters by name: p"
     )
     with pytest.raises(BuildError, match=r"got nothing$"):
-        ops.resize(size=3)
+        ops.resize(size=(3, 3))
 
 
 def test_a_parameter_without_its_name():

@@ -141,7 +141,7 @@ def test_a_failure_is_the_samples(functions):
         image, mask = ops.python(
             functions.fails_on_dark, sample.image, sample.mask, together=True, randomness="none"
         )
-        image, mask = ops.resize(image, mask, size=8)
+        image, mask = ops.resize(image, mask, size=(8, 8))
         return {"image": image, "mask": mask}
 
     plan = bind(train.graph(), VARIED)

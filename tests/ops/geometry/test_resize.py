@@ -11,7 +11,7 @@ from PIL import Image
 
 from stoker.jit import compiled
 from stoker.jit.arithmetic import COMPILED, PLAIN
-from stoker.ops import RandomResizedCrop, Resize
+from stoker.ops import ParameterError, RandomResizedCrop, Resize
 
 FILTERS = {"nearest": Image.NEAREST, "bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC}
 side = st.integers(1, 80)
@@ -123,6 +123,17 @@ def test_floats_compiled_are_the_plain_ones(run_op, size_in, size, name, channel
         run_op(op, values, arithmetic=arithmetic).outputs[0] for arithmetic in (COMPILED, PLAIN)
     )
     assert fast.tobytes() == slow.tobytes()
+
+
+@pytest.mark.parametrize("size", [146, np.int64(146)])
+def test_a_single_side_is_refused_because_torchvision_keeps_the_ratio(size):
+    with pytest.raises(ParameterError) as caught:
+        Resize(size)
+    assert str(caught.value) == (
+        "resize: expected size to be (height, width), got 146; for a square give (146, 146), and "
+        "to scale the shorter side use resize_short(size=146, max_size=...)"
+    )
+    assert Resize([146, 7]).size == (146, 7)
 
 
 def test_nearest_floats_are_pillows(run_op):

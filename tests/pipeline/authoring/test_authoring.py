@@ -286,7 +286,7 @@ def drops_a_whole_call(s):
 
 
 def drops_a_call_behind_others(s):
-    image, boxes = ops.resize(*ops.horizontal_flip(s.image, s.boxes), size=8)
+    image, boxes = ops.resize(*ops.horizontal_flip(s.image, s.boxes), size=(8, 8))
     return {"x": ops.elastic(image, boxes)[0]}
 
 

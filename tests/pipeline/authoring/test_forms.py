@@ -280,7 +280,7 @@ def test_a_padded_size_that_follows_from_pixels():
     def define(sample):
         image = sample.image
         if sample.mask.mean() > 100:
-            image = ops.resize(image, size=8)
+            image = ops.resize(image, size=(8, 8))
         return {"image": outputs.pad(image), "rest": outputs.as_list(image)}
 
     said = refusal(define)
@@ -291,7 +291,7 @@ def test_a_padded_size_that_follows_from_pixels():
     def to_the_bound(sample):
         image = sample.image
         if sample.mask.mean() > 100:
-            image = ops.resize(image, size=8)
+            image = ops.resize(image, size=(8, 8))
         return {"image": outputs.pad(image, to="bound")}
 
     (image, _) = bind(pipeline(to_the_bound).graph(), STATES).outputs
@@ -394,7 +394,7 @@ def test_a_padded_size_that_follows_from_what_is_left_of_boxes():
     def counted(sample):
         image, boxes = ops.random_crop(sample.image, sample.boxes, size=10, padding=4)
         if boxes.count > 2:
-            image = ops.resize(image, size=8)
+            image = ops.resize(image, size=(8, 8))
         return {"image": outputs.pad(image)}
 
     def looked_at(sample):

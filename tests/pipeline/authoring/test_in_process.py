@@ -184,7 +184,7 @@ def test_sample_of_an_op_is_what_a_pipeline_decides(op, photo):
             image = op(image, stream="s")
         else:
             image = one_of(image, choices=[None, ops.Invert()], weights=[1, 2], stream="s")
-        return {"image": ops.resize(image, size=8)}
+        return {"image": ops.resize(image, size=(8, 8))}
 
     plan = uses.plan_for({"image": photo[0]})
     (drawn,) = (e["record"] for e in decide(plan, Row(**where), {}) if e["stream"] == "s")
@@ -194,7 +194,7 @@ def test_sample_of_an_op_is_what_a_pipeline_decides(op, photo):
 
 def test_sample_of_ops_that_draw_nothing(photo):
     height, width = photo[0].shape[:2]
-    assert ops.Resize(20).sample(height, width) == {}
+    assert ops.Resize((20, 20)).sample(height, width) == {}
     assert make("center_crop", {"size": 100}).sample(height, width) == ops.CenterCrop(100).sample(
         height, width, seed=5, id=8
     )
@@ -207,7 +207,7 @@ def test_sample_of_ops_that_draw_nothing(photo):
 def test_an_image_without_pixels_is_refused(fields):
     @pipeline
     def small(sample):
-        return {"image": ops.resize(sample.image, size=8)}
+        return {"image": ops.resize(sample.image, size=(8, 8))}
 
     with pytest.raises(UsageError, match=r"expected pixels in the image, got shape \(0, 5, 3\)"):
         small({**fields, "image": np.zeros((0, 5, 3), np.uint8)})

@@ -96,7 +96,7 @@ def test_shared_instance_of_ffcv_86(fields, rows, both):
 
 def test_functions_and_fields_left_out(fields):
     def smaller(value):
-        return ops.resize(value, size=32)
+        return ops.resize(value, size=(32, 32))
 
     made = pipelines({"image": (smaller, ops.Invert(p=1.0)), "mask": [ops.unlinked], "label": None})
     out = made(fields | {"label": 3}, id=4)

@@ -170,7 +170,8 @@ def test_what_schedules_refuse(fields):
         lambda s, c: ops.invert(s.image, p=2 + c.progress),
     )
     refused(
-        r"resize: expected size to be an integer", lambda s, c: ops.resize(s.image, size=c.progress)
+        r"resize: expected size to be \(height, width\)",
+        lambda s, c: ops.resize(s.image, size=c.progress),
     )
 
 

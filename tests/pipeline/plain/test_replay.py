@@ -161,7 +161,7 @@ def _has_defaults(cls) -> bool:
 def test_an_op_without_a_switch_that_does_something_was_applied(varied, photo):
     @pipeline
     def out(sample):
-        return {"image": ops.resize(ops.zoom_out(sample.image, p=1.0), size=8)}
+        return {"image": ops.resize(ops.zoom_out(sample.image, p=1.0), size=(8, 8))}
 
     step = replay(bind(out.graph(), varied), Row(0, 0, 0), [photo[0][:90, :90]]).steps[0]
     assert (switch_of(ops.ZoomOut(p=1.0)), step.applied) == (None, True)

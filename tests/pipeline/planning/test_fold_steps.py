@@ -26,7 +26,7 @@ def several(sample):
     image = ops.random_blend(sample.image, flipped, ops.invert(sample.image, p=1.0), alpha=0.5)
     if sample.label > 2:
         image = ops.blend(image, flipped, weights=(3, 1))
-    small = [ops.resize(v, size=12) for v in (image, flipped)]
+    small = [ops.resize(v, size=(12, 12)) for v in (image, flipped)]
     half = [ops.normalize(v, dtype="float16", layout="CHW") for v in small]
     return {
         "mixed": ops.stack(*small),
@@ -108,7 +108,7 @@ def test_a_blend_may_follow_a_schedule():
 def test_images_of_one_row_must_be_of_one_size():
     @pipeline
     def train(sample):
-        return {"image": ops.resize(ops.blend(sample.a, sample.b, weights=(1, 1)), size=4)}
+        return {"image": ops.resize(ops.blend(sample.a, sample.b, weights=(1, 1)), size=(4, 4))}
 
     free = State("image", "uint8", (None, None, 3), (40, 40, 3))
     plan = bind(train.graph(), {"a": free, "b": free})

@@ -134,7 +134,7 @@ def test_an_empty_dataset_of_boxes_is_legal():
     empty = State.ragged("boxes", BOXES, 0, "image")
 
     def define(sample):
-        image, boxes = ops.resize(sample.image, sample.boxes, size=32)
+        image, boxes = ops.resize(sample.image, sample.boxes, size=(32, 32))
         return {"image": image, "boxes": boxes}
 
     plan = bound(define, boxes=empty)
@@ -145,17 +145,17 @@ def test_an_empty_dataset_of_boxes_is_legal():
 def test_same_instance_and_same_stream_decide_once():
     def together(sample):
         image, boxes = ops.horizontal_flip(sample.image, sample.boxes)
-        return {"image": ops.resize(image, size=8), "boxes": boxes}
+        return {"image": ops.resize(image, size=(8, 8)), "boxes": boxes}
 
     def instance(sample):
         flip = ops.HorizontalFlip()
         image = flip(sample.image)
-        return {"image": ops.resize(image, size=8), "boxes": flip(sample.boxes)}
+        return {"image": ops.resize(image, size=(8, 8)), "boxes": flip(sample.boxes)}
 
     def stream(sample):
         image = ops.horizontal_flip(sample.image, stream="horizontal_flip")
         boxes = ops.horizontal_flip(sample.boxes, stream="horizontal_flip")
-        return {"image": ops.resize(image, size=8), "boxes": boxes}
+        return {"image": ops.resize(image, size=(8, 8)), "boxes": boxes}
 
     found = {pipeline(define).pipeline_id for define in (together, instance, stream)}
     assert len(found) == 1
@@ -165,7 +165,7 @@ def test_same_instance_and_same_stream_decide_once():
 def test_ops_of_pixels_alone_are_refused(name):
     def define(sample):
         op = ops.make(name, {"brightness": 0.5} if name == "color_jitter" else {})
-        image, boxes = ops.resize(sample.image, sample.boxes, size=8)
+        image, boxes = ops.resize(sample.image, sample.boxes, size=(8, 8))
         image, boxes = op(image, boxes)
         return {"image": image, "boxes": boxes}
 
@@ -185,7 +185,7 @@ def test_boxes_need_their_image():
 
     def boxes_first(sample):
         boxes, image = ops.horizontal_flip(sample.boxes, sample.image)
-        return {"boxes": boxes, "image": ops.resize(image, size=8)}
+        return {"boxes": boxes, "image": ops.resize(image, size=(8, 8))}
 
     for define in (alone, boxes_first):
         refused(define, r"moves boxes along with an image: .* horizontal_flip\(image, boxes\)")
@@ -193,7 +193,7 @@ def test_boxes_need_their_image():
 
 def test_boxes_that_missed_an_op_are_refused():
     def define(sample):
-        image = ops.resize(sample.image, size=32)
+        image = ops.resize(sample.image, size=(32, 32))
         image, boxes = ops.horizontal_flip(image, sample.boxes)
         return {"image": image, "boxes": boxes}
 
@@ -204,11 +204,11 @@ def test_branches_that_do_the_same_to_both_join():
     def define(sample):
         image, boxes = sample.image, sample.boxes
         if boxes.count > 1:
-            image, boxes = ops.resize(image, boxes, size=32)
+            image, boxes = ops.resize(image, boxes, size=(32, 32))
         else:
             image, boxes = ops.random_crop(image, boxes, size=24)
         image, boxes = ops.horizontal_flip(image, boxes)
-        return {"image": ops.resize(image, size=8), "boxes": ops.unlinked(boxes)}
+        return {"image": ops.resize(image, size=(8, 8)), "boxes": ops.unlinked(boxes)}
 
     plan = bound(define)
     for count in (0, 1, 2, 5):
@@ -219,9 +219,9 @@ def test_branches_that_forget_the_boxes_are_refused():
     def define(sample):
         image, boxes = sample.image, sample.boxes
         if boxes.count > 1:
-            image = ops.resize(image, size=32)
+            image = ops.resize(image, size=(32, 32))
         image, boxes = ops.horizontal_flip(image, boxes)
-        return {"image": ops.resize(image, size=8), "boxes": boxes}
+        return {"image": ops.resize(image, size=(8, 8)), "boxes": boxes}
 
     refused(define, "do not count in pixels of the size")
 
@@ -238,7 +238,7 @@ def test_branches_with_other_fields_are_refused():
 
 def test_boxes_of_no_picture_follow_the_first_image():
     def define(sample):
-        image, boxes = ops.resize(sample.image, sample.free, size=32)
+        image, boxes = ops.resize(sample.image, sample.free, size=(32, 32))
         image, boxes = ops.horizontal_flip(image, boxes)
         return {"image": image, "boxes": boxes}
 
@@ -250,7 +250,7 @@ def test_boxes_of_no_picture_may_meet_it_in_a_branch():
         image, boxes = sample.image, sample.free
         if boxes.count > 1:
             image, boxes = ops.rot90(image, boxes)
-        image, boxes = ops.resize(image, boxes, size=32)
+        image, boxes = ops.resize(image, boxes, size=(32, 32))
         return {"image": image, "boxes": boxes}
 
     assert len(bound(define).outputs) == 3
@@ -258,13 +258,13 @@ def test_boxes_of_no_picture_may_meet_it_in_a_branch():
 
 def test_boxes_with_the_mask_alone_check_that_image_and_mask_agree():
     def define(sample):
-        mask, boxes = ops.resize(sample.mask, sample.boxes, size=32)
-        image = ops.resize(sample.image, size=8)
+        mask, boxes = ops.resize(sample.mask, sample.boxes, size=(32, 32))
+        image = ops.resize(sample.image, size=(8, 8))
         return {"mask": mask, "boxes": ops.unlinked(boxes), "image": image}
 
     def swapped(sample):
-        image = ops.resize(sample.image, size=8)
-        mask, boxes = ops.resize(sample.mask, sample.boxes, size=32)
+        image = ops.resize(sample.image, size=(8, 8))
+        mask, boxes = ops.resize(sample.mask, sample.boxes, size=(32, 32))
         return {"image": image, "mask": mask, "boxes": ops.unlinked(boxes)}
 
     fields = sample(1)
@@ -291,7 +291,7 @@ def test_converted_boxes_go_nowhere_else():
     def define(sample):
         boxes = ops.convert_boxes(sample.boxes, form="xywh")
         image, boxes = ops.horizontal_flip(sample.image, boxes)
-        return {"image": ops.resize(image, size=8), "boxes": boxes}
+        return {"image": ops.resize(image, size=(8, 8)), "boxes": boxes}
 
     refused(define, "expected boxes as xyxy, got xywh: convert them after all other ops")
 
@@ -429,7 +429,7 @@ def iou(sample):
     if boxes.count > 0:
         image, boxes, points = ops.horizontal_flip(image, boxes, points)
     image, boxes, points = ops.iou_crop(image, boxes, points, min_scale=0.5, stream="again")
-    image, boxes, points = ops.resize(image, boxes, points, size=32)
+    image, boxes, points = ops.resize(image, boxes, points, size=(32, 32))
     return {"image": image, "boxes": boxes, "points": points}
 
 
@@ -459,7 +459,9 @@ def test_decisions_from_boxes_are_the_same_in_every_engine(engine):
 
 def test_what_a_decision_looks_at_stays_where_only_the_image_is_kept():
     plan = bound(
-        lambda sample: {"image": ops.resize(ops.iou_crop(sample.image, sample.boxes)[0], size=8)}
+        lambda sample: {
+            "image": ops.resize(ops.iou_crop(sample.image, sample.boxes)[0], size=(8, 8))
+        }
     )
     assert plan.fields == ("image", "boxes")
     fields = sample(5, count=4)
@@ -489,7 +491,7 @@ class ReadingCrop(ops.IouCrop):
 def test_a_picture_is_decoded_whole_where_boxes_say_what_is_read():
     both = bound(
         lambda s: {
-            "a": ops.resize(ReadingCrop()(s.image, s.boxes)[0], size=8),
+            "a": ops.resize(ReadingCrop()(s.image, s.boxes)[0], size=(8, 8)),
             "b": ops.unlinked(ops.center_crop(s.mask, size=8)),
         }
     )
@@ -501,25 +503,25 @@ def test_a_decision_from_boxes_needs_image_and_boxes():
         return {"boxes": ops.iou_crop(sample.boxes)}
 
     def without(sample):
-        return {"image": ops.resize(ops.iou_crop(sample.image), size=8)}
+        return {"image": ops.resize(ops.iou_crop(sample.image), size=(8, 8))}
 
     def twice(sample):
         image, _, _ = ops.iou_crop(sample.image, sample.boxes, sample.free)
-        return {"image": ops.resize(image, size=8)}
+        return {"image": ops.resize(image, size=(8, 8))}
 
     for define in (alone, without, twice):
         refused(define, r"iou_crop decides from boxes: call it with an image or mask first, and")
 
     def converted(sample):
         boxes = ops.convert_boxes(sample.boxes, form="xywh")
-        return {"image": ops.resize(ops.iou_crop(sample.image, boxes)[0], size=8)}
+        return {"image": ops.resize(ops.iou_crop(sample.image, boxes)[0], size=(8, 8))}
 
     refused(
         converted, "iou_crop: expected boxes as xyxy, got xywh: convert them after all other ops"
     )
 
     def elsewhere(sample):
-        image = ops.resize(sample.image, size=32)
-        return {"image": ops.resize(ops.iou_crop(image, sample.boxes)[0], size=8)}
+        image = ops.resize(sample.image, size=(32, 32))
+        return {"image": ops.resize(ops.iou_crop(image, sample.boxes)[0], size=(8, 8))}
 
     refused(elsewhere, "these boxes do not count in pixels of the size that it has there")

@@ -337,7 +337,7 @@ def test_one_order_for_all_values():
 
 def test_pictures_of_one_call_are_of_one_size():
     def sizes(sample):
-        small = ops.resize(sample.image, size=20)
+        small = ops.resize(sample.image, size=(20, 20))
         image, small = ops.cutmix(sample.image, small)
         return {"image": image, "small": small}
 

@@ -70,7 +70,7 @@ OPS = {
     "perspective": ops.Perspective(0.6, p=0.8),
     "random_resized_crop": ops.RandomResizedCrop(24, interpolation="nearest"),
     "random_short_side_scale": ops.RandomShortSideScale((10, 40), 64),
-    "resize": ops.Resize(20),
+    "resize": ops.Resize((20, 20)),
     "resize_long": ops.ResizeLong(30),
     "resize_short": ops.ResizeShort(20, 60),
     "rot90": ops.Rot90(),
@@ -364,7 +364,7 @@ def test_what_is_told_of_a_row_is_what_was_drawn():
 def test_a_resize_of_two_sizes_is_not_joined_with_its_crop(interpret):
     @pipeline
     def evaluation(sample):
-        image, depth = ops.resize(sample.image, sample.depth, size=30, relative=True)
+        image, depth = ops.resize(sample.image, sample.depth, size=(30, 30), relative=True)
         image, depth = ops.center_crop(image, depth, size=20)
         return {"image": image, "depth": depth}
 
@@ -440,7 +440,7 @@ def test_a_sample_of_two_ratios_is_a_bad_one(engine):
 def test_what_makes_one_of_several_is_refused(op):
     @pipeline
     def joint(sample):
-        large, small = ops.resize(sample.image, size=9), ops.resize(sample.image, size=8)
+        large, small = ops.resize(sample.image, size=(9, 9)), ops.resize(sample.image, size=(8, 8))
         made = op(ops.normalize(large), ops.normalize(small), relative=True)
         some = made if isinstance(made, tuple) else (made,)
         return {str(number): value for number, value in enumerate(some)}

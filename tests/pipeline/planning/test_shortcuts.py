@@ -98,7 +98,7 @@ def test_it_reads_nothing_outside_of_its_box(how, kind):
     rng, parts = np.random.default_rng(3), []
     for trial in range(60):
         by, size = list(RESIZES)[trial % 3], tuple(int(s) for s in rng.integers(1, 90, 2))
-        op = ResizeCenterCrop(by, 60, 100, how, size, 3, 4)
+        op = ResizeCenterCrop(by, (60, 60) if by == "resize" else 60, 100, how, size, 3, 4)
         height, width = (int(side) for side in rng.integers(1, 260, 2))
         shape = (height, width, 3) if kind == "image" else (height, width)
         state = State.fixed(kind, "uint8", shape)
@@ -127,27 +127,27 @@ def names(body, states=STATES):
 
 def test_where_the_resized_image_is_needed_it_stays():
     def output(sample):
-        small = ops.resize(sample.image, size=60)
+        small = ops.resize(sample.image, size=(60, 60))
         return {"a": small, "b": ops.center_crop(small, size=20)}
 
     def twice(sample):
-        small = ops.resize(sample.image, size=60)
+        small = ops.resize(sample.image, size=(60, 60))
         return {"a": ops.center_crop(small, size=30), "b": ops.center_crop(small, size=20)}
 
     def measured(sample):
-        small = ops.resize(sample.image, size=60)
+        small = ops.resize(sample.image, size=(60, 60))
         image = ops.center_crop(small, size=30)
         if small.mean() > 3:
             image = ops.invert(image, p=1)
         return {"image": image}
 
     def with_boxes(sample):
-        image, boxes = ops.resize(sample.image, sample.boxes, size=60)
+        image, boxes = ops.resize(sample.image, sample.boxes, size=(60, 60))
         image, boxes = ops.center_crop(image, boxes, size=30)
         return {"image": image, "boxes": boxes}
 
     def two_resizes(sample):
-        image = ops.resize(sample.image, size=60)
+        image = ops.resize(sample.image, size=(60, 60))
         mask = ops.resize(sample.mask, size=(60, 60), interpolation="nearest")
         image, mask = ops.center_crop(image, mask, size=30)
         return {"image": image, "mask": mask}
@@ -165,7 +165,7 @@ def test_what_stands_round_them_stays_and_so_does_the_identity():
         image = ops.horizontal_flip(sample.image, p=0.5)
         image = ops.resize_short(image, size=60, max_size=200)
         image = ops.center_crop(image, size=50)
-        mask = ops.unlinked(ops.resize(sample.mask, size=9))
+        mask = ops.unlinked(ops.resize(sample.mask, size=(9, 9)))
         return {"image": ops.normalize(image), "mask": mask}
 
     graph = train.graph()

@@ -51,7 +51,7 @@ def around_objects(sample):
     image, boxes = ops.iou_crop(image, boxes, min_scale=0.5)
     if boxes.count > 1:
         image, boxes = ops.horizontal_flip(image, boxes, p=1.0)
-    image, boxes = ops.resize(image, boxes, size=32)
+    image, boxes = ops.resize(image, boxes, size=(32, 32))
     return {"image": image, "boxes": boxes}
 
 
@@ -71,7 +71,7 @@ def mixed(sample):
 
 @pipeline
 def mixed_floats(sample):
-    image = ops.normalize(ops.resize(sample.image, size=32), layout="CHW")
+    image = ops.normalize(ops.resize(sample.image, size=(32, 32)), layout="CHW")
     return {"image": ops.mixup(image, alpha=4.0)}
 
 

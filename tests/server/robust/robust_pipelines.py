@@ -25,8 +25,8 @@ def slow(image):
 
 @pipeline
 def huge(sample):
-    large = ops.resize(sample.image, size=20000)
-    return {"image": ops.resize(ops.horizontal_flip(large), size=8), "label": sample.label}
+    large = ops.resize(sample.image, size=(20000, 20000))
+    return {"image": ops.resize(ops.horizontal_flip(large), size=(8, 8)), "label": sample.label}
 
 
 def looping(image):

@@ -12,7 +12,11 @@ pytestmark = pytest.mark.slow
 def test_a_pipeline_that_needs_too_much_is_refused_and_its_op_is_named(serve, loader):
     daemon = serve()
     source = Path(__file__).with_name("robust_pipelines.py")
-    line = source.read_text().splitlines().index("    large = ops.resize(sample.image, size=20000)")
+    line = (
+        source.read_text()
+        .splitlines()
+        .index("    large = ops.resize(sample.image, size=(20000, 20000))")
+    )
     with pytest.raises(ResourceError) as caught:
         loader(daemon, "huge")
     message = caught.value.message

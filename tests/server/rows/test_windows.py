@@ -68,7 +68,7 @@ def with_statistics(sample):
 
 @pipeline
 def with_a_second_use(sample):
-    small = ops.resize(sample.image, size=16)
+    small = ops.resize(sample.image, size=(16, 16))
     return {"small": small, "crop": ops.center_crop(sample.image, size=16)}
 
 

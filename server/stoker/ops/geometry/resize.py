@@ -3,6 +3,7 @@
 Images are filtered (antialiased, as in Pillow); masks take the nearest class, never a new one.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -25,7 +26,7 @@ from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import require_pixels
-from stoker.ops.contract.states import State
+from stoker.ops.contract.states import ParameterError, State
 from stoker.ops.kernels.nearest import nearest
 from stoker.ops.kernels.points import fill_frame
 from stoker.ops.kernels.resample import resample
@@ -58,17 +59,35 @@ def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, i
     return int(params["height"]), int(params["width"])
 
 
+def _sides(op: str, size: object) -> tuple[int, int]:
+    """Return (height, width), and refuse a single side, which could mean a square or a ratio."""
+    if checks.is_integer(size):
+        raise ParameterError(
+            f"{op}: expected size to be (height, width), got {size}; for a square give "
+            f"({size}, {size}), and to scale the shorter side use "
+            f"resize_short(size={size}, max_size=...)",
+            op=op,
+        )
+    sides = tuple(size) if isinstance(size, Sequence) else ()
+    if len(sides) != 2 or not all(
+        checks.is_integer(s) and 1 <= s <= checks.MAX_SIDE for s in sides
+    ):
+        raise checks.refuse(op, "size", f"(height, width), from 1 to {checks.MAX_SIDE}", size)
+    return int(sides[0]), int(sides[1])
+
+
 @register
 @dataclass(frozen=True)
 class Resize(Op):
     """Resize to a fixed size.
 
     Attributes:
-        size: output side, or (height, width), in pixels.
+        size: (height, width) of the output, in pixels. A single number is refused: torchvision's
+            Resize would scale the shorter side to it.
         interpolation: filter of images: nearest, bilinear or bicubic. Masks are always nearest.
     """
 
-    size: int | tuple[int, int]
+    size: tuple[int, int]
     interpolation: str = "bilinear"
 
     name: ClassVar[str] = "resize"
@@ -87,7 +106,7 @@ class Resize(Op):
     def check(self) -> None:
         """Check the parameters."""
         self.settle(
-            size=checks.pair(self.name, "size", self.size, 1),
+            size=_sides(self.name, self.size),
             interpolation=checks.choice(
                 self.name, "interpolation", self.interpolation, INTERPOLATIONS
             ),
@@ -95,7 +114,7 @@ class Resize(Op):
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
-        height, width = checks.pair(self.name, "size", self.size, 1)
+        height, width = _sides(self.name, self.size)
         code = INTERPOLATIONS.index(self.interpolation)
         return np.array((height, width, code), self.parameters)
 
@@ -103,14 +122,14 @@ class Resize(Op):
         """Return states of the new size."""
         self.require_kinds(states)
         require_pixels(self.name, states, floats=True)
-        size = checks.pair(self.name, "size", self.size, 1)
+        size = _sides(self.name, self.size)
         need = resize_scratch(states, size, self.interpolation)
         return tuple(state.resized(*size, size) for state in states), need
 
 
 def resize(
     *values: Value,
-    size: int | tuple[int, int],
+    size: tuple[int, int],
     interpolation: str = "bilinear",
     stream: str | None = None,
     relative: bool = False,

@@ -3,9 +3,9 @@
 Names and ranges are those of Cubuk and others, "AutoAugment: Learning Augmentation Strategies from
 Data" (CVPR 2019) and "RandAugment" (NeurIPS 2020), as torchvision's AutoAugment and RandAugment
 define them, and of Müller and Hutter, "TrivialAugment" (ICCV 2021), wide space. Geometric ones act
-on all values, the others on the first alone, the image. Two things differ: shears keep the center
-of the image fixed (there: its upper left corner), and shifts are fractions of the image's side,
-rounded to a pixel.
+on all values, the others on the first alone, the image. Three things differ: shears keep the center
+of the image fixed (there: its upper left corner), shifts are fractions of the image's side, rounded
+to a pixel, and a drawn shear is uniform in the angle, as in `Affine` (there: in the tangent).
 """
 
 from __future__ import annotations
