@@ -207,3 +207,15 @@ def test_arguments_of_other_loaders(packed, name, hint):
 def test_ends_that_cannot_be(packed, options, message):
     with pytest.raises(UsageError, match=message):
         Loader(packed, pipeline="a:b", batch_size=4, **options)
+
+
+def test_a_loader_says_what_it_is(load):
+    with load(shuffle=False) as loader:
+        assert repr(loader).startswith("Loader(14 samples of content:")
+        assert (loader.batch_size, loader.num_workers, len(loader.dataset)) == (4, 0, ROWS)
+        assert loader.dataset[5]["image"][0, 0].tolist() == [5, 5, 5]
+        assert loader.dataset[-1]["label"] == 13 % 3
+        with pytest.raises(IndexError, match=r"loader.dataset\[14\]: the dataset has 14 samples"):
+            loader.dataset[14]
+        assert loader.row(3)["words"].tolist() == [0, 1, 2]
+        assert repr(loader.replay(2, 0)).startswith("Replay(id 2, epoch 0, visit 0, view 0, seed 0")

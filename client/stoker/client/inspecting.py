@@ -1,11 +1,13 @@
 """What a loader can say about its stream: accounts of epochs, and replays of rows."""
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 from stoker.client.batch import Batch
 from stoker.client.connection import Connection
 from stoker.client.opening import account_of
 from stoker.client.options import within
+from stoker.client.samples import Samples, by_name
 from stoker.protocol.accounts import EpochAccount
 from stoker.protocol.errors import UsageError
 from stoker.protocol.messages import Opened
@@ -27,6 +29,42 @@ class Inspecting(ABC):
     @abstractmethod
     def _check_usable(self) -> None:
         """Raise unless the loader can be used."""
+
+    @property
+    def batch_size(self) -> int:
+        """Positions of this rank in a batch; rows are `spec.views` times as many."""
+        return self._opened.rows // self.spec.views
+
+    @property
+    def num_workers(self) -> int:
+        """Always 0: the worker processes belong to the daemon, not to this process."""
+        return 0
+
+    @property
+    def dataset(self) -> Samples:
+        """The stored samples: `len(loader.dataset)`, `loader.dataset[id]`."""
+        rows = self.spec.dataset_rows
+        return Samples(rows, self.spec.dataset, lambda number: self.replay(number, 0))
+
+    def row(self, sample_id: int, epoch: int = 0) -> dict[str, Any]:
+        """Return what the pipeline makes of a sample in an epoch: its outputs by name.
+
+        Args:
+            sample_id: one of `batch.index`.
+            epoch: from 0.
+
+        Raises:
+            SampleError: the sample cannot be read, or does not fit the pipeline.
+            UsageError: there is no such sample.
+        """
+        return by_name(self.replay(sample_id, epoch).outputs)
+
+    def __repr__(self) -> str:
+        spec = self.spec
+        return (
+            f"{type(self).__name__}({spec.dataset_rows} samples of {spec.dataset}, pipeline "
+            f"{spec.pipeline}, batch_size={self.batch_size}, seed={spec.seed})"
+        )
 
     def account(self, epoch: int) -> EpochAccount:
         """Return the account of an epoch: how many samples are delivered, carried on, dropped.

@@ -116,6 +116,13 @@ class Replay(msgspec.Struct, frozen=True, array_like=True, eq=False):
     steps: Annotated[tuple[ReplayStep, ...], msgspec.Meta(max_length=4096)]
     outputs: Values
 
+    def __repr__(self) -> str:
+        applied = ", ".join(step.op for step in self.steps if step.applied) or "nothing"
+        return (
+            f"Replay(id {self.id}, epoch {self.epoch}, visit {self.visit}, view {self.view}, seed "
+            f"{self.seed}; applied: {applied}; outputs: {', '.join(v.name for v in self.outputs)})"
+        )
+
     def output(self, name: str) -> np.ndarray:
         """Return an output by name; raises KeyError if there is no such output."""
         for value in self.outputs:

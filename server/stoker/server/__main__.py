@@ -5,7 +5,9 @@ optional dependency hurts only the commands that need it. Every `StokerError` be
 standard error and exit code 1; a wrong command line is exit code 2; a traceback is a bug.
 """
 
+import difflib
 import importlib
+import importlib.metadata
 import importlib.util
 import sys
 from typing import Any
@@ -59,6 +61,12 @@ def _application() -> Any:
         def list_commands(self, _context: Any) -> list[str]:
             return [name for name, (module, _) in COMMANDS.items() if _exists(module)]
 
+        def resolve_command(self, context: Any, args: list[str]) -> Any:
+            close = difflib.get_close_matches(args[0], list(COMMANDS), 1)
+            if args[0] not in COMMANDS and close:
+                context.fail(f"No such command {args[0]!r}. Did you mean {close[0]!r}?")
+            return super().resolve_command(context, args)
+
         def get_command(self, _context: Any, name: str) -> Any:
             module, attribute = COMMANDS.get(name, ("", ""))
             if not module or not _exists(module):
@@ -76,8 +84,17 @@ def _application() -> Any:
         pretty_exceptions_enable=False,
     )
 
+    def show_version(wanted: bool) -> None:
+        if wanted:
+            typer.echo(f"stoker {importlib.metadata.version('stoker')}")
+            raise typer.Exit
+
     @application.callback()
-    def root() -> None:
+    def root(
+        version: bool = typer.Option(
+            False, "--version", callback=show_version, is_eager=True, help="Print the version."
+        ),
+    ) -> None:
         """Stoker: a data-loader server with deterministic joint pipelines."""
 
     return application

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import pickle
+import re
 import subprocess
 import sys
 
@@ -211,3 +212,13 @@ def test_an_image_without_pixels_is_refused(fields):
 
     with pytest.raises(UsageError, match=r"expected pixels in the image, got shape \(0, 5, 3\)"):
         small({**fields, "image": np.zeros((0, 5, 3), np.uint8)})
+
+
+def test_a_pipeline_says_what_it_is_and_takes_no_settings():
+    @pipeline
+    def train(sample):
+        return {"image": sample.image}
+
+    assert re.fullmatch(r"<pipeline 'train' from .*test_in_process\.py:\d+>", repr(train))
+    with pytest.raises(UsageError, match="pipeline 'train': setting 'views' would change nothing"):
+        train.views = 3

@@ -1,5 +1,6 @@
 """The command line: quick, lazy, one clear line for each mistake, never a traceback."""
 
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -36,10 +37,17 @@ def test_without_the_extra_one_line_says_what_to_install(tmp_path):
     )
 
 
+def test_the_version(stoker):
+    code, printed, _ = stoker("--version")
+    assert code == 0
+    assert printed == f"stoker {importlib.metadata.version('stoker')}\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["nonsense"], "No such command 'nonsense'"),
+        (["sevre"], "Did you mean 'serve'?"),
         (["serve", "--nonsense"], "No such option"),
         (["serve", "--workers", "many"], "Invalid value for '--workers'"),
     ],

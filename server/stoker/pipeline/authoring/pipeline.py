@@ -49,17 +49,31 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Pipeline:
-    """A pipeline: a function of a sample that returns named outputs.
-
-    Attributes:
-        name: the function's or class's name.
-    """
+    """A pipeline: a function of a sample that returns named outputs."""
 
     def __init__(self, define: Define, name: str) -> None:
         self._define = define
-        self.name = name
+        self._name = name
         self._graph: Graph | None = None
         self._engines: dict[Any, Engine] = {}
+
+    @property
+    def name(self) -> str:
+        """The function's or class's name."""
+        return self._name
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not name.startswith("_"):
+            raise UsageError(
+                f"pipeline {self._name!r}: setting {name!r} would change nothing: a pipeline is "
+                "traced once. Make another one with other parameters, for example from a class "
+                "with an __init__"
+            )
+        super().__setattr__(name, value)
+
+    def __repr__(self) -> str:
+        site = site_of(self._define)
+        return f"<pipeline {self._name!r} from {site}>"
 
     @classmethod
     def from_function(cls, define: Define, name: str | None = None) -> Pipeline:
