@@ -343,7 +343,8 @@ def test_resume_anywhere_with_another_rank_count(address, law, expected, name):
                 address, device="numpy", rank=rank, world_size=ranks, **_options(name)
             ) as loader:
                 loader.set_epoch(epoch)
-                for step, _batch in enumerate(loader, 1):
+                for step, batch in enumerate(loader, 1):
+                    assert batch.valid.any()
                     if step == stop:
                         break
                 states.append(loader.state_dict())

@@ -68,6 +68,8 @@ REQUIRED: Final[dict[str, Any]] = {
     "sizes": (16, 32),
     "weights": (1.0, 1.0),
 }
+REQUIRED_OF: Final[dict[str, dict[str, Any]]] = {"resize": {"size": (64, 64)}}
+"""Op -> values that differ from `REQUIRED`."""
 RESULT_DTYPES: Final = ("float32", "float16", "uint8")
 
 
@@ -140,8 +142,9 @@ def warm(calls: Iterable[Call]) -> Warmed:
 def _instances(cls: type[Op]) -> Iterator[Op]:
     """Yield an instance for each possible dtype of the result."""
     fields = dataclasses.fields(cls)
+    values = REQUIRED | REQUIRED_OF.get(cls.name, {})
     needed = {
-        f.name: REQUIRED[f.name]
+        f.name: values[f.name]
         for f in fields
         if f.default in (MISSING, None) and f.default_factory is MISSING and f.name in REQUIRED
     }
