@@ -160,7 +160,7 @@ def resizes() -> list[Case]:
             ("nearest", R.NEAREST, cv2.INTER_NEAREST_EXACT),
         ):
             peers = geometry.resize(side, side, pillow, opencv)
-            parameters = {"size": side, "interpolation": name}
+            parameters = {"size": (side, side), "interpolation": name}
             cases.append(Case("resize", parameters, {}, peers, f"to {side}x{side}, {name}"))
     peers = geometry.resize(192, 256, R.BILINEAR, cv2.INTER_LINEAR)
     cases.append(Case("resize_long", {"size": 256}, {}, peers, "to 256", (PHOTO,)))

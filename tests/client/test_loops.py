@@ -126,14 +126,19 @@ def test_dropped_and_padded_ends(load):
 
 def test_padding_warns_once_if_valid_is_not_read(load):
     with load(last="pad") as loader:
+        ids(loader)
         with pytest.warns(UserWarning, match="2 of 4 rows are samples, but the loop did not read"):
             ids(loader)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             ids(loader)
+    loader = load(last="pad")
+    ids(loader)
+    with pytest.warns(UserWarning, match="the last batch of epoch 0 is padded"):
+        loader.close()
     with load(last="pad") as loader, warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert sum(int(batch["valid"].sum()) for batch in loader) == ROWS
+        assert sum(int(batch["valid"].sum()) for batch in list(loader)) == ROWS
 
 
 def test_evaluation_over_ranks_counts_every_sample_once(load):

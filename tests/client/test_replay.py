@@ -144,7 +144,7 @@ def test_substitutes_and_cut_rows_are_replayed_as_they_were_computed(address) ->
 
 def test_a_row_without_a_sample_cannot_be_replayed(address) -> None:
     with load(address, last="pad") as loader:
-        *_, last = loader
+        *_, last = [batch for batch in loader if batch.valid.any()]
         with pytest.raises(UsageError, match="row 7 holds no sample: its index is -1"):
             loader.replay_row(last, 7)
 

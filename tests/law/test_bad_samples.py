@@ -70,6 +70,7 @@ def test_an_epoch_completes_and_its_counts_add_up(daemon, damaged, law, expected
             assert law.delivered(running.address, EPOCHS, 3, **given) == digests
             with Loader(running.address, device="numpy", **given) as loader:
                 batches = list(loader)
+                assert sum(int(batch.valid.sum()) for batch in batches) <= ROWS
                 loader.set_epoch(0)
                 for _batch, _ in zip(loader, range(3), strict=False):
                     state = loader.state_dict()

@@ -16,6 +16,19 @@ UNPACK: Final = dis.opmap["UNPACK_SEQUENCE"]
 """The instruction of `a, b = batch`."""
 
 
+class Noted:
+    """What was asked of a batch; it outlives the batch and holds no memory of it.
+
+    Attributes:
+        valid: whether somebody asked for `valid`.
+    """
+
+    __slots__ = ("valid",)
+
+    def __init__(self) -> None:
+        self.valid = False
+
+
 class Batch(Mapping[str, Any]):
     """The outputs of one batch, then `index`, `requested` and `valid`, by name.
 
@@ -29,10 +42,10 @@ class Batch(Mapping[str, Any]):
     Attributes:
         epoch: the epoch, from 0.
         step: the step within the epoch, from 0.
-        valid_was_read: whether somebody asked for `valid`.
+        noted: what was asked of it.
     """
 
-    __slots__ = ("_arrays", "_params", "_spec", "epoch", "step", "valid_was_read")
+    __slots__ = ("_arrays", "_params", "_spec", "epoch", "noted", "step")
 
     def __init__(
         self,
@@ -47,7 +60,7 @@ class Batch(Mapping[str, Any]):
         self._params = params
         self.epoch = epoch
         self.step = step
-        self.valid_was_read = False
+        self.noted = Noted()
 
     @property
     def index(self) -> Any:
@@ -117,7 +130,7 @@ class Batch(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name == "valid":
-            self.valid_was_read = True
+            self.noted.valid = True
         return self._arrays[name]
 
     def __getattr__(self, name: str) -> Any:

@@ -3,7 +3,7 @@
 import warnings
 from typing import Final
 
-from stoker.client.batch import Batch
+from stoker.client.batch import Batch, Noted
 from stoker.client.short import real_rows
 from stoker.protocol.errors import UsageError
 
@@ -34,29 +34,36 @@ def resolve_last(last: object, drop_last: object, world_size: int) -> str:
 
 
 class Padding:
-    """Warns once if a loop uses padded rows as if they were samples."""
+    """Warns once if a loop uses padded rows as if they were samples.
+
+    It keeps no batch: a batch that is kept occupies a slot.
+    """
 
     def __init__(self) -> None:
-        self._batch: Batch | None = None
+        self._noted: Noted | None = None
+        self._what = ""
         self._warned = False
 
     def watch(self, batch: Batch) -> None:
         """Note a batch that may be padded."""
-        if not self._warned:
-            self._batch = batch
+        rows = len(batch.index)
+        if self._warned or (real := real_rows(batch)) == rows:
+            return
+        self._noted = batch.noted
+        self._what = (
+            f"the last batch of epoch {batch.epoch} is padded: {real} of {rows} rows are samples"
+        )
 
     def check(self) -> None:
-        """Warn if the batch that was noted is padded, and nobody asked which rows are valid.
+        """Warn if nobody asked which rows of the batch that was noted are valid.
 
-        Called when the loop asks for the next batch.
+        Called when another epoch begins, and when the loader is closed.
         """
-        batch, self._batch = self._batch, None
-        if batch is None or batch.valid_was_read or real_rows(batch) == len(batch.index):
-            return
-        self._warned = True
-        warnings.warn(
-            f"the last batch of epoch {batch.epoch} is padded: {real_rows(batch)} of "
-            f"{len(batch.index)} rows are samples, but the loop did not read batch.valid. Leave "
-            "the other rows out of losses and metrics, or pass last='drop'",
-            stacklevel=4,
-        )
+        noted, self._noted = self._noted, None
+        if noted is not None and not noted.valid:
+            self._warned = True
+            warnings.warn(
+                f"{self._what}, but the loop did not read batch.valid. Leave the other rows out "
+                "of losses and metrics, or pass last='drop'",
+                stacklevel=4,
+            )

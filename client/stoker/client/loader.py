@@ -233,6 +233,7 @@ class Loader(Inspecting):
     def _begin(self) -> int:
         """Begin an epoch; return the number of the turn."""
         self._check_usable()
+        self._padding.check()
         if self._evaluates and not self._exact:
             self._planned = NextStep()
         place, exact = self._planned, self._exact
@@ -315,6 +316,7 @@ class Loader(Inspecting):
 
     def close(self) -> None:
         """End the session; delivered tensors stay valid. A second call does nothing."""
+        self._padding.check()
         self._close()
 
     def __reduce__(self) -> NoReturn:
@@ -337,7 +339,6 @@ class Loader(Inspecting):
 
     def _next(self, turn: int) -> Any:
         self._check_usable()
-        self._padding.check()
         if turn != self._turn:
             raise ClosedError(
                 "this iterator ended when the loader was iterated again; a loader has only one "

@@ -15,7 +15,7 @@ from stoker.protocol.errors import DatasetError, ResourceError, UsageError
         (schema.image(), b"", "row 0, field 'image': it is empty"),
         (schema.image(), 3, "expected the bytes of an image file, or pixels, got int"),
         (schema.image(), np.zeros((4, 4), np.uint8), r"expected uint8 pixels of shape \(H, W, 3\)"),
-        (schema.mask(), np.zeros((4, 4), np.int64), r"shape \(H, W\), got int64"),
+        (schema.mask(), np.zeros((4, 4), np.float64), r"shape \(H, W\), got float64"),
         (schema.image("i", "raw"), b"x", "expected an array of pixels, got bytes"),
         (schema.image("i", "raw"), np.zeros((0, 4, 3), np.uint8), "it has 0x4 pixels"),
         (schema.image("i", "jpeg"), np.zeros((4, 4, 3), np.uint8), "expected encoding jpeg, got"),
