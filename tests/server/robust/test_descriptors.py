@@ -62,7 +62,8 @@ def test_the_door_closes_before_the_reserve_is_used_and_opens_again(serve, loade
             answer = sock.connect_ex(path)
             if answer:
                 sock.close()
-        assert answer == errno.ENOENT
+        # Refused: the connection came while the door was being closed.
+        assert answer in (errno.ENOENT, errno.ECONNREFUSED)
         assert LIMIT // 2 < descriptors(daemon.pid) <= LIMIT - RESERVE
         with pytest.raises(ConnectError, match="did not answer within 1 s"):
             ClientSession(daemon.address, 1.0)

@@ -269,7 +269,7 @@ def map_of_a_made_picture(sample):
     """The size of what was padded is not known before it is decoded: both are read whole."""
     image = ops.pad(sample.image, padding=3)
     image, depth = ops.random_resized_crop(image, sample.depth, size=32, relative=True)
-    return {"image": image, "depth": depth}
+    return {"image": image, "depth": ops.unlinked(depth)}
 
 
 @pytest.fixture(scope="module")
