@@ -225,6 +225,33 @@ class Orders(Operation):
         return state, AllocationQuery((12,), np.dtype("float64"))
 
 
+class Seeded(Same):
+    """Draws a number that the sample id alone decides, as FFCV's users do for image and target."""
+
+    def generate_code(self):
+        parallel_range = Compiler.get_iterator()
+
+        def seeded(labels, dst, indices):
+            for i in parallel_range(labels.shape[0]):
+                np.random.seed(indices[i])
+                dst[i] = np.random.randint(0, 1_000_000)
+            return dst
+
+        seeded.with_indices = True
+        return seeded
+
+
+class SeededByNothing(Same):
+    """Asks the system for a seed."""
+
+    def generate_code(self):
+        def seeded(labels, dst):
+            np.random.seed()
+            return labels
+
+        return seeded
+
+
 class Permutes(Same):
     """Puts the rows of a batch in another order."""
 
