@@ -252,6 +252,34 @@ class SeededByNothing(Same):
         return seeded
 
 
+class Wraps(Same):
+    """Integer arithmetic that machine code wraps and Python refuses."""
+
+    def __init__(self, beyond=0):
+        self.beyond = beyond
+
+    def generate_code(self):
+        beyond = self.beyond
+
+        def wraps(images, dst):
+            for i in range(images.shape[0]):
+                for j in range(images.shape[1] + beyond):
+                    dst[i, j] = images[i, j, 0, 0] * 300 - 7
+            return dst
+
+        return wraps
+
+
+class Leaves(Same):
+    """Ends the program."""
+
+    def generate_code(self):
+        def leaves(images, dst):
+            raise SystemExit(3)
+
+        return leaves
+
+
 class Permutes(Same):
     """Puts the rows of a batch in another order."""
 

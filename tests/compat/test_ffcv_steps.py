@@ -192,6 +192,22 @@ def test_several_memories():
     assert np.array_equal(run(ffcv_ops.Two()), values(IMAGES) + 1)
 
 
+def test_integer_arithmetic_that_numba_accepts_is_not_refused():
+    first = values(IMAGES)[:, :, :1, :1].astype(np.int64)
+    expected = np.broadcast_to((first * 300 - 7).astype(np.uint8), (7, 6, 8, 3))
+    assert np.array_equal(run(ffcv_ops.Wraps()), expected)
+
+
+def test_a_write_beyond_an_array_is_found_where_python_refuses_the_arithmetic():
+    with pytest.raises(BuildError, match=r"Wraps of field 'image' fails on .*: IndexError"):
+        run(ffcv_ops.Wraps(beyond=1))
+
+
+def test_an_operation_that_ends_the_program_is_refused_with_its_line(interpreted):
+    with pytest.raises(BuildError, match=r"ffcv_ops.py:\d+: Leaves of .* fails on .*SystemExit: 3"):
+        run(ffcv_ops.Leaves())
+
+
 def test_an_operation_that_mixes_rows_says_so(interpreted):
     assert run(ffcv_ops.DeclaredMean()).shape == (7, 6, 8, 3)
     with pytest.raises(BuildError) as caught:
