@@ -225,6 +225,61 @@ class Orders(Operation):
         return state, AllocationQuery((12,), np.dtype("float64"))
 
 
+class Seeded(Same):
+    """Draws a number that the sample id alone decides, as FFCV's users do for image and target."""
+
+    def generate_code(self):
+        parallel_range = Compiler.get_iterator()
+
+        def seeded(labels, dst, indices):
+            for i in parallel_range(labels.shape[0]):
+                np.random.seed(indices[i])
+                dst[i] = np.random.randint(0, 1_000_000)
+            return dst
+
+        seeded.with_indices = True
+        return seeded
+
+
+class SeededByNothing(Same):
+    """Asks the system for a seed."""
+
+    def generate_code(self):
+        def seeded(labels, dst):
+            np.random.seed()
+            return labels
+
+        return seeded
+
+
+class Wraps(Same):
+    """Integer arithmetic that machine code wraps and Python refuses."""
+
+    def __init__(self, beyond=0):
+        self.beyond = beyond
+
+    def generate_code(self):
+        beyond = self.beyond
+
+        def wraps(images, dst):
+            for i in range(images.shape[0]):
+                for j in range(images.shape[1] + beyond):
+                    dst[i, j] = images[i, j, 0, 0] * 300 - 7
+            return dst
+
+        return wraps
+
+
+class Leaves(Same):
+    """Ends the program."""
+
+    def generate_code(self):
+        def leaves(images, dst):
+            raise SystemExit(3)
+
+        return leaves
+
+
 class Permutes(Same):
     """Puts the rows of a batch in another order."""
 

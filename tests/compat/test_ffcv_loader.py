@@ -154,6 +154,30 @@ def test_transforms_on_arrays_and_tensors(packed, interpreted):
     assert (numbers.dtype, numbers.tolist()) == (torch.int32, [99, 1, 2, 3, 4, 5, 6, 99, 8, 9])
 
 
+@pytest.mark.parametrize("channels_last", [True, False])
+def test_normalizing_after_to_torch_image_is_the_same(packed, channels_last):
+    """The table is that of arrays; here it meets tensors with channels first."""
+    normalize = NormalizeImage((120.0, 110.0, 100.0), (60.0, 50.0, 40.0), np.float16)
+    images = [SimpleRGBImageDecoder(), ToTensor(), ToTorchImage(channels_last)]
+    stored, got = (
+        next(iter(Loader(packed, batch_size=10, pipelines={"image": steps, "label": None})))[0]
+        for steps in (images, [*images, normalize])
+    )
+    assert (got.dtype, got.shape) == (torch.float16, (10, 3, 32, 32))
+    for channel in range(3):
+        expected = normalize.table[stored[:, channel].numpy(), channel]
+        assert np.array_equal(got[:, channel].numpy(), expected)
+
+
+def test_normalizing_tensors_with_channels_last_is_refused(packed):
+    normalize = NormalizeImage((120.0, 110.0, 100.0), (60.0, 50.0, 40.0), np.float32)
+    steps = [SimpleRGBImageDecoder(), ToTensor(), normalize]
+    with pytest.raises(
+        BuildError, match=r"expected uint8 tensors .* put ToTorchImage\(\) before it"
+    ):
+        Loader(packed, batch_size=10, pipelines={"image": steps})
+
+
 def test_a_view_is_the_same_bytes(packed):
     pipeline = {"image": None, "label": [IntDecoder(), ToTensor(), View(torch.float64)]}
     (numbers,) = next(iter(Loader(packed, batch_size=4, pipelines=pipeline)))

@@ -116,6 +116,30 @@ def test_rows_change_places_where_that_is_declared(interpreted):
     assert np.array_equal(got, values(IMAGES)[order])
 
 
+def seeded_numbers(rows=ROWS):
+    """The first draw of each row's id, whatever the stream, the seed and the epoch are."""
+    stream = stream_key("np.random.seed")
+    return [integers(make_key(0, stream, int(number), 0), 0, 1_000_000) for number in rows.ids]
+
+
+def test_a_seed_from_the_sample_id_decides_the_draws_of_its_row():
+    np.random.seed(5)
+    before = np.random.get_state()[1].tobytes()
+    step = LineStep(ffcv_ops.Seeded(), LABELS, "Seeded of field 'label'", "s")
+    mask = LineStep(ffcv_ops.Seeded(), LABELS, "Seeded of field 'mask'", "another", alone=True)
+    got = step(values(LABELS), ROWS)[:, 0].tolist()
+    assert got == seeded_numbers()
+    assert len(set(got)) == len(got)
+    assert mask(values(LABELS), ROWS._replace(seed=8, epoch=9))[:, 0].tolist() == got
+    some = ROWS._replace(ids=ROWS.ids[[5, 2]])
+    assert step(values(LABELS)[[5, 2]], some)[:, 0].tolist() == [got[5], got[2]]
+    assert np.random.get_state()[1].tobytes() == before
+
+
+def test_a_seed_interpreted_is_compiled(interpreted):
+    assert run(ffcv_ops.Seeded(), LABELS)[:, 0].tolist() == seeded_numbers()
+
+
 def test_every_draw_interpreted(interpreted):
     got = run(ffcv_ops.Draws(), LABELS)
     assert got.tolist() == [expected_draws(key) for key in keys()]
@@ -168,6 +192,22 @@ def test_several_memories():
     assert np.array_equal(run(ffcv_ops.Two()), values(IMAGES) + 1)
 
 
+def test_integer_arithmetic_that_numba_accepts_is_not_refused():
+    first = values(IMAGES)[:, :, :1, :1].astype(np.int64)
+    expected = np.broadcast_to((first * 300 - 7).astype(np.uint8), (7, 6, 8, 3))
+    assert np.array_equal(run(ffcv_ops.Wraps()), expected)
+
+
+def test_a_write_beyond_an_array_is_found_where_python_refuses_the_arithmetic():
+    with pytest.raises(BuildError, match=r"Wraps of field 'image' fails on .*: IndexError"):
+        run(ffcv_ops.Wraps(beyond=1))
+
+
+def test_an_operation_that_ends_the_program_is_refused_with_its_line(interpreted):
+    with pytest.raises(BuildError, match=r"ffcv_ops.py:\d+: Leaves of .* fails on .*SystemExit: 3"):
+        run(ffcv_ops.Leaves())
+
+
 def test_an_operation_that_mixes_rows_says_so(interpreted):
     assert run(ffcv_ops.DeclaredMean()).shape == (7, 6, 8, 3)
     with pytest.raises(BuildError) as caught:
@@ -204,6 +244,7 @@ def test_odd_sizes_where_the_guides_code_fails(guide):
             r"ffcv_ops.py:\d+: .*expected several values to reorder.* set is_batch_op = True",
         ),
         ("Distinct", r"ffcv_ops.py:\d+: .*a choice without replacement cannot be drawn per row"),
+        ("SeededByNothing", r"ffcv_ops.py:\d+: .*np.random.seed\(\): expected a number"),
         ("HandsOn", r"ffcv_ops.py:\d+: .*np.random.rand cannot be passed on: call it directly"),
         ("Lies", r"returned float32 of shape \(6, 8, 3\) per row, but it declared NumPy uint8"),
         ("Untypable", "fails on NumPy uint8 of shape .*: TypingError"),

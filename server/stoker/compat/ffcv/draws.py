@@ -14,11 +14,13 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.rng.draws import integers, normal, uniform
-from stoker.rng.streams import Key
+from stoker.rng.streams import Key, stream_key
 
 UNIFORM: Final = 0
 NORMAL: Final = 1
 INTEGER: Final = 2
+SEEDED: Final = int(stream_key("np.random.seed"))
+"""Stream of the rows that an operation has seeded."""
 NO_ROWS: Final = "np.random: expected an array whose first side is the number of rows of the batch"
 SIZES: Final = "np.random.choice: expected as many probabilities as values"
 ONE_VALUE: Final = (
@@ -31,6 +33,14 @@ ONE_VALUE: Final = (
 def key_at(keys: Any, row: int) -> Key:
     """Return the key of a row."""
     return Key(*(int(word) for word in keys[row]))
+
+
+@kernel
+def seed_rows(keys: Any, counts: Any, number: Any) -> None:
+    """Begin the draws of each row again, from a key that holds a number and the row's place."""
+    for row in range(keys.shape[0]):
+        keys[row, 0], keys[row, 1], keys[row, 2] = 0, SEEDED, number
+        keys[row, 3], keys[row, 4], counts[row] = row, 0, 0
 
 
 @kernel

@@ -70,7 +70,12 @@ ORDERS: Final = {
     "shuffle": (draws.row_shuffle, draws.batch_shuffle),
 }
 """Functions of one argument that draw from one row, and their forms for batch ops."""
-COMPILED: Final = (*ONE.values(), *MANY.values(), *(f for pair in ORDERS.values() for f in pair))
+COMPILED: Final = (
+    *ONE.values(),
+    *MANY.values(),
+    *(f for pair in ORDERS.values() for f in pair),
+    draws.seed_rows,
+)
 """All functions that a rewritten function may call."""
 
 
@@ -118,7 +123,7 @@ def rewrite(function: Callable[..., Any], what: str, *, mixes: bool = False) -> 
 
 def draws_globally(value: object) -> bool:
     """Whether a value is a function, generator or module of global randomness."""
-    if value is np.random or value is random:
+    if value is np.random or value is random or value is np.random.seed:
         return True
     owner = getattr(value, "__self__", None)
     if isinstance(value, BuiltinMethodType | MethodType):
@@ -263,8 +268,11 @@ class _Visitor(ast.NodeTransformer):
 
     def _draw(self, node: ast.Call, value: Any) -> ast.Call:
         name = getattr(value, "__name__", "")
-        known = (*SIDES, *DRAWS, "choice", *ORDERS)
-        if getattr(value, "__self__", None) is not np.random.mtrand._rand or name not in known:
+        known = (*SIDES, *DRAWS, "choice", *ORDERS, "seed")
+        numpy = (
+            value is np.random.seed or getattr(value, "__self__", None) is np.random.mtrand._rand
+        )
+        if not numpy or name not in known:
             raise self._fault(
                 node,
                 f"{ast.unparse(node.func)} cannot be drawn per row; supported functions of "
@@ -275,6 +283,9 @@ class _Visitor(ast.NodeTransformer):
             raise self._fault(
                 node, f"{ast.unparse(node)}: expected explicit arguments, got a starred one"
             )
+        if name == "seed":
+            self.by_row = True
+            return self._called(draws.seed_rows, [self._seed(node)])
         if name in ORDERS:
             self.by_row = True
             return self._called(ORDERS[name][self._mixes], [self._named(node, name, ("x",))["x"]])
@@ -284,6 +295,17 @@ class _Visitor(ast.NodeTransformer):
         if size is None:
             return self._called(ONE[kind], arguments)
         return self._called(MANY[kind], [*arguments, size])
+
+    def _seed(self, node: ast.Call) -> ast.expr:
+        """Return the number that a call of `seed` gets."""
+        given = self._named(node, "seed", ("seed",), 0)
+        if "seed" not in given:
+            raise self._fault(
+                node,
+                f"{ast.unparse(node)}: expected a number, such as indices[i]; without one the "
+                "draws would differ from run to run",
+            )
+        return given["seed"]
 
     def _called(self, function: Callable[..., Any], arguments: list[ast.expr]) -> ast.Call:
         self.used[function.__name__] = function

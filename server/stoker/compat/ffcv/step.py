@@ -4,6 +4,7 @@ An operation is tried on noise when the loader is built, so that faults are foun
 user's line: a function that raises, returns another shape or dtype than declared, returns two
 results for one row, or makes a row depend on its neighbors. The trial runs the plain Python form
 first (machine code that writes beyond an array would not report it) and the compiled form after it.
+Only the compiled form decides on integer arithmetic, where Python and NumPy refuse more.
 
 A step runs on one thread at a time. Parallel machine code runs in numba's threads, one loop of the
 process at a time, because not every threading layer of numba allows two.
@@ -144,9 +145,11 @@ class LineStep:
         rng = generator(make_key(1, 2, 3, 4))
         value = noise((2 * TRIAL_ROWS, *self._before.shape), self._before.dtype, rng)
         everyone = BatchRows(5, 6, np.arange(100, 100 + 2 * TRIAL_ROWS))
-        with _quiet():
-            self._check_result(self._tried(value, everyone, range(TRIAL_ROWS)))
-        if Compiler.is_enabled():
+        if not Compiler.is_enabled():
+            with _quiet():
+                self._check_result(self._tried(value, everyone, range(TRIAL_ROWS)))
+        else:
+            self._try_in_python(value, everyone)
             self._compile()
         first = self._tried(value, everyone, range(TRIAL_ROWS))
         self._check_result(first)
@@ -168,6 +171,22 @@ class LineStep:
                     "on its class"
                 )
 
+    def _try_in_python(self, value: np.ndarray, everyone: BatchRows) -> None:
+        """Find faults that machine code would not report.
+
+        Python refuses integer arithmetic that machine code wraps, and NumPy gives it other dtypes.
+        So its results do not count, and after such an error machine code that checks each index
+        runs instead.
+        """
+        try:
+            with _quiet():
+                self._tried(value, everyone, range(TRIAL_ROWS))
+        except BuildError as error:
+            if not isinstance(error.__cause__, OverflowError | TypeError):
+                raise
+            self._compile(checked=True)
+            self._tried(value, everyone, range(TRIAL_ROWS))
+
     def _tried(self, value: np.ndarray, everyone: BatchRows, places: Sequence[int]) -> np.ndarray:
         """Run it on some rows of the trial."""
         chosen = np.array(places)
@@ -176,7 +195,7 @@ class LineStep:
             return self(value[chosen], rows)
         except StokerError:
             raise
-        except Exception as error:  # the user's function and numba may raise anything
+        except (Exception, SystemExit) as error:  # the user's function may raise anything
             where = _user_line(error, self._code)
             raise BuildError(
                 f"{where}{self.name} fails on {self._before}: {type(error).__name__}: "
@@ -201,15 +220,15 @@ class LineStep:
                 f"{self.after}: correct declare_state_and_memory, or the result of the function"
             )
 
-    def _compile(self) -> None:
+    def _compile(self, *, checked: bool = False) -> None:
         space = self._code.function.__globals__
         for function in COMPILED:
             if space.get(function.__name__) is function:
                 space[function.__name__] = compiled(function)
-        inside = self._parallel and not self._by_row
-        self._run = machine(self._code.function, inside)
+        inside = self._parallel and not self._by_row and not checked
+        self._run = machine(self._code.function, inside, checked=checked)
         if self._by_row:
-            self._loop = machine(_loop, self._parallel)
+            self._loop = machine(_loop, self._parallel and not checked)
 
 
 def _loop(run: Any, keys: Any, counts: Any, batch: Any, dst: Any, indices: Any, out: Any) -> None:
@@ -234,7 +253,7 @@ def _declared(operation: Operation, before: State, name: str) -> tuple[State, Al
         after, allocation = operation.declare_state_and_memory(before)
     except StokerError:
         raise
-    except Exception as error:  # the user's method may raise anything
+    except (Exception, SystemExit) as error:  # the user's method may raise anything
         raise BuildError(
             f"{name}: declare_state_and_memory failed on {before} with {type(error).__name__}: "
             f"{error}"

@@ -35,7 +35,7 @@ def gives_nothing(signature: Any) -> bool:
     return bool(signature.return_type == types.none)
 
 
-def reason(error: Exception) -> str:
+def reason(error: BaseException) -> str:
     """Return numba's message in one line, without its path through the compiler."""
     if isinstance(error, KeyError):
         return f"there is no field {error}"

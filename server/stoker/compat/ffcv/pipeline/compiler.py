@@ -48,10 +48,17 @@ class Compiler:
         return machine(code, parallel, signature)
 
 
-def machine(code: Callable[..., Any], parallel: bool, signature: Any = None) -> Callable[..., Any]:
-    """Compile a function like an operation: without the GIL, with NumPy's division."""
+def machine(
+    code: Callable[..., Any], parallel: bool, signature: Any = None, *, checked: bool = False
+) -> Callable[..., Any]:
+    """Compile a function like an operation: without the GIL, with NumPy's division.
+
+    With `checked`, an index beyond an array raises IndexError.
+    """
     compiler: Any = numba.njit
     options = {"nogil": True, "error_model": "numpy", "parallel": parallel}
+    if checked:
+        options["boundscheck"] = True
     made: Callable[..., Any] = compiler(signature, **options)(code)
     return made
 

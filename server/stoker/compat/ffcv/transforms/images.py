@@ -12,6 +12,7 @@ from stoker.compat.ffcv.pipeline.allocation_query import Allocation, AllocationQ
 from stoker.compat.ffcv.pipeline.compiler import Compiler
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
+from stoker.protocol.errors import BuildError
 
 
 class RandomHorizontalFlip(Operation):
@@ -119,6 +120,8 @@ class RandomTranslate(Operation):
 class NormalizeImage(Operation):
     """Map levels to (level - mean) / std, by a table per channel.
 
+    It takes arrays (H, W, C), or tensors (C, H, W) after `ToTorchImage`.
+
     Args:
         mean: per channel, in levels of 0 to 255.
         std: per channel.
@@ -130,9 +133,12 @@ class NormalizeImage(Operation):
         levels = np.arange(256, dtype=np.float64)[:, None]
         table = (levels - np.asarray(mean, np.float64)) / np.asarray(std, np.float64)
         self.table = table.astype(self.dtype)
+        self._on_tensors = False
 
     def generate_code(self) -> Callable[..., Any]:
         """Return the look-up; float16 is processed as bits, which machine code can store."""
+        if self._on_tensors:
+            return _normalize_tensors(self.table)
         parallel_range = Compiler.get_iterable()
         table = self.table.view(np.uint16) if self.dtype == np.float16 else self.table
 
@@ -148,11 +154,45 @@ class NormalizeImage(Operation):
         return normalize
 
     def declare_state_and_memory(self, previous_state: State) -> tuple[State, Allocation]:
-        """Return the state with the requested dtype."""
+        """Return the state with the requested dtype.
+
+        Raises:
+            BuildError: it gets tensors that are not uint8 (C, H, W) of its channels.
+        """
+        self._on_tensors = not previous_state.jit_mode
+        if self._on_tensors:
+            return self._after_tensors(previous_state), None
         bits = np.dtype(np.uint16) if self.dtype == np.float16 else self.dtype
         return replace(previous_state, dtype=self.dtype), AllocationQuery(
             previous_state.shape, bits
         )
+
+    def _after_tensors(self, before: State) -> State:
+        import torch  # noqa: PLC0415 - takes a second to load
+
+        channels = self.table.shape[1]
+        if len(before.shape) != 3 or before.shape[0] != channels or before.dtype != torch.uint8:
+            raise BuildError(
+                f"NormalizeImage: expected uint8 tensors (C, H, W) of {channels} channels, got "
+                f"{before}: put ToTorchImage() before it, or NormalizeImage before ToTensor()"
+            )
+        return replace(before, dtype=torch.from_numpy(self.table).dtype)
+
+
+def _normalize_tensors(table: np.ndarray) -> Callable[..., Any]:
+    """Return the look-up in a table, for tensors (B, C, H, W) on any device."""
+    import torch  # noqa: PLC0415 - takes a second to load
+
+    by_level = torch.from_numpy(table)
+
+    def normalize(batch: Any, dst: Any) -> Any:
+        out = torch.empty_like(batch, dtype=by_level.dtype)
+        values = by_level.to(batch.device)
+        for channel in range(batch.shape[1]):
+            out[:, channel] = values[batch[:, channel].long(), channel]
+        return out
+
+    return normalize
 
 
 class ReplaceLabel(Operation):
