@@ -62,17 +62,18 @@ def test_the_door_closes_before_the_reserve_is_used_and_opens_again(serve, loade
             answer = sock.connect_ex(path)
             if answer:
                 sock.close()
-        # Refused: the connection came while the door was being closed.
-        assert answer in (errno.ENOENT, errno.ECONNREFUSED)
-        assert LIMIT // 2 < descriptors(daemon.pid) <= LIMIT - RESERVE
+            next(batches)  # the daemon's loop runs, as it does between connections of clients
+        assert answer == errno.ENOENT
+        assert LIMIT // 4 < descriptors(daemon.pid) <= LIMIT - RESERVE
         with pytest.raises(ConnectError, match="did not answer within 1 s"):
             ClientSession(daemon.address, 1.0)
         assert (first.epoch, first.step) == (0, 0)
-        assert [next(batches).step for _ in range(3)] == [1, 0, 1]
+        steps = [next(batches).step for _ in range(4)]
+        assert steps in ([0, 1, 0, 1], [1, 0, 1, 0])
         flood.close()
         with loader(daemon, connect_timeout_s=30.0) as later:
             assert next(iter(later)).step == 0
-        assert next(batches).step == 0
+        assert next(batches).step == steps[0]
     log = daemon.log.read_text()
     assert "accept_paused" in log
     assert "accept_resumed" in log

@@ -14,7 +14,9 @@ from stoker.protocol.errors import ResourceError
 RESERVE: Final = 32
 """The daemon keeps at least this many descriptors free."""
 FLOOD: Final = 64
-"""Connections that libzmq may accept before the loop has closed the door, with a margin."""
+"""Connections that libzmq may accept before the loop has closed the door: at least this many."""
+FLOOD_SHARE: Final = 4
+"""The room for them is this part of the limit, if that is more: a quarter."""
 PER_SESSION: Final = 3
 """A ZeroMQ connection, a lifeline and a slab."""
 PER_WORKER: Final = 5
@@ -39,9 +41,9 @@ def open_count() -> int:
     return os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))
 
 
-def low_water(workers: int) -> int:
+def low_water(workers: int, limit: int) -> int:
     """Return the number of free descriptors below which no connection is accepted."""
-    return RESERVE + FLOOD + PER_WORKER * workers
+    return RESERVE + max(FLOOD, limit // FLOOD_SHARE) + PER_WORKER * workers
 
 
 def session_limit(limit: int, workers: int) -> int:
@@ -50,10 +52,10 @@ def session_limit(limit: int, workers: int) -> int:
     Raises:
         ResourceError: the limit does not allow a single session.
     """
-    fixed = OWN + PER_WORKER * workers + low_water(workers)
+    fixed = OWN + PER_WORKER * workers + low_water(workers, limit)
     sessions = (limit - fixed) // PER_SESSION
     if sessions < 1:
-        needed = fixed + PER_SESSION
+        needed = OWN + 2 * PER_WORKER * workers + RESERVE + FLOOD + PER_SESSION
         raise ResourceError(
             f"the limit on open files is {limit}, but a daemon with {workers} workers needs at"
             f" least {needed}; raise it (ulimit -n, LimitNOFILE of systemd, --ulimit nofile of"

@@ -4,7 +4,7 @@ Runs on the daemon's loop. Closing the door takes the ZeroMQ socket out of the f
 connections fail until the door opens again (ZeroMQ's clients try again by themselves), and stops
 accepting on the side socket, whose clients wait in the kernel's queue. Sessions that are open are
 not affected. libzmq accepts in its own thread, so it may accept a few more connections until the
-loop closes the door; `descriptors.FLOOD` is the room for these.
+loop closes the door; a quarter of the limit is the room for these.
 
 Invariant: after `check` the door is open only if at least `low_water` descriptors are free.
 """
@@ -38,7 +38,7 @@ class Door:
         self._place = place
         self._count = count
         self._now = now
-        self._low = low_water(workers)
+        self._workers = workers
         self._log_limit = logs.RateLimit(burst=5, period_s=10.0)
         self.is_open = True
         self.closings = 0
@@ -47,12 +47,13 @@ class Door:
         """Open or close the door if it is time; return whether it is open."""
         limit, used = resource.getrlimit(resource.RLIMIT_NOFILE)[0], self._count()
         free = limit - used
-        if self.is_open and free < self._low:
+        low = low_water(self._workers, limit)
+        if self.is_open and free < low:
             self._place.hide()
             self.is_open = False
             self.closings += 1
             self._note("warning", "accept_paused", used, limit)
-        elif not self.is_open and free >= self._low + STEP:
+        elif not self.is_open and free >= low + STEP:
             self._place.show()
             self.is_open = True
             self._note("info", "accept_resumed", used, limit)
