@@ -103,6 +103,26 @@ def negation(value: Any) -> Any:
     return ~value if isinstance(value, TracedValue) else not value
 
 
+def member(value: Any, among: Any) -> Any:
+    """`value in among`.
+
+    Raises:
+        BuildError: the value is decided for each sample, and `among` is no collection of numbers.
+    """
+    if not isinstance(value, TracedValue):
+        return value in among
+    if not isinstance(among, tuple | list | set | frozenset | range):
+        raise fault(
+            f"{value.what} in ...: expected a tuple, list, set or range of numbers, got "
+            f"{type(among).__name__}"
+        )
+    result: Any = False
+    for number in sorted(among) if isinstance(among, set | frozenset) else among:
+        equal = value == number
+        result = equal if result is False else result | equal
+    return result
+
+
 def plain(condition: Any, word: str, name: str = "") -> Any:
     """Return a condition, unless it is decided for each sample: Python cannot branch on that.
 
@@ -120,6 +140,11 @@ def plain(condition: Any, word: str, name: str = "") -> Any:
         raise fault(
             f"`while` on {condition.what}, which is decided for each sample: a pipeline has no "
             f"loops over values of a sample; loop over a Python range, with an `if` inside"
+        )
+    if word == "match":
+        raise fault(
+            f"`match` on {condition.what}, which is decided for each sample: write `if` and `elif` "
+            "with comparisons, such as `if sample.label == 3` or `sample.label in (1, 2)`"
         )
     if word == "change":
         raise fault(

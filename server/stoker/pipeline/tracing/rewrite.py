@@ -35,6 +35,8 @@ from typing import Any
 
 from stoker.pipeline.tracing import branches
 from stoker.pipeline.tracing.branches import RESULT
+from stoker.pipeline.tracing.comparisons import Comparisons
+from stoker.pipeline.tracing.syntax import at_line_of, call_of, lambda_of, name_of
 
 HELPERS = {
     "_stoker_if": branches.run_if,
@@ -42,6 +44,7 @@ HELPERS = {
     "_stoker_and": branches.both,
     "_stoker_or": branches.either,
     "_stoker_not": branches.negation,
+    "_stoker_in": branches.member,
     "_stoker_plain": branches.plain,
     "_stoker_get": branches.get,
 }
@@ -57,7 +60,6 @@ _CHANGING = frozenset(
 )  # fmt: skip
 """Methods that change Python's containers."""
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-_SIMPLE = (ast.Name, ast.Attribute, ast.Constant)
 
 
 def rewritten(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -159,7 +161,7 @@ def _code_of(code: CodeType, name: str) -> CodeType | None:
     return None
 
 
-class _Rewriter(ast.NodeTransformer):
+class _Rewriter(Comparisons):
     """Replaces branches, innermost first."""
 
     def __init__(self) -> None:
@@ -172,19 +174,22 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         if leaving or changed:
             words = ["if"] if leaving else ["change", changed[0]]
-            node.test = _call("_stoker_plain", node.test, *map(ast.Constant, words))
+            node.test = call_of("_stoker_plain", node.test, *map(ast.Constant, words))
             return node
         self.count += 1
         then, orelse = f"_stoker_then_{self.count}", f"_stoker_else_{self.count}"
         values = ast.Tuple(
-            [_call("_stoker_get", _lambda(_name(name)), ast.Constant(name)) for name in names],
+            [
+                call_of("_stoker_get", lambda_of(name_of(name)), ast.Constant(name))
+                for name in names
+            ],
             ast.Load(),
         )
-        call = _call(
+        call = call_of(
             "_stoker_if",
             node.test,
-            _name(then),
-            _name(orelse),
+            name_of(then),
+            name_of(orelse),
             values,
             ast.Tuple([ast.Constant(name) for name in names], ast.Load()),
         )
@@ -193,19 +198,19 @@ class _Rewriter(ast.NodeTransformer):
             target = ast.Tuple([ast.Name(name, ast.Store()) for name in names], ast.Store())
             result = ast.Assign([target], call)
         made = [_branch(then, names, node.body), _branch(orelse, names, node.orelse), result]
-        return [_at(statement, node) for statement in made]
+        return [at_line_of(statement, node) for statement in made]
 
     def visit_While(self, node: ast.While) -> Any:
         self.generic_visit(node)
-        node.test = _call("_stoker_plain", node.test, ast.Constant("while"))
+        node.test = call_of("_stoker_plain", node.test, ast.Constant("while"))
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         self.generic_visit(node)
         if _binds(node):
             return node
-        return _at(
-            _call("_stoker_choose", node.test, _lambda(node.body), _lambda(node.orelse)), node
+        return at_line_of(
+            call_of("_stoker_choose", node.test, lambda_of(node.body), lambda_of(node.orelse)), node
         )
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
@@ -213,25 +218,13 @@ class _Rewriter(ast.NodeTransformer):
         if _binds(node):
             return node
         helper = "_stoker_and" if isinstance(node.op, ast.And) else "_stoker_or"
-        return _at(_call(helper, *(_lambda(value) for value in node.values)), node)
+        return at_line_of(call_of(helper, *(lambda_of(value) for value in node.values)), node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         self.generic_visit(node)
         if not isinstance(node.op, ast.Not):
             return node
-        return _at(_call("_stoker_not", node.operand), node)
-
-    def visit_Compare(self, node: ast.Compare) -> Any:
-        self.generic_visit(node)
-        middle = node.comparators[:-1]
-        if not middle or not all(isinstance(part, _SIMPLE) for part in middle):
-            return node
-        lefts = [node.left, *middle]
-        pairs = [
-            ast.Compare(left, [op], [right])
-            for left, op, right in zip(lefts, node.ops, node.comparators, strict=True)
-        ]
-        return _at(_call("_stoker_and", *(_lambda(pair) for pair in pairs)), node)
+        return at_line_of(call_of("_stoker_not", node.operand), node)
 
 
 def _with_one_exit(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -244,8 +237,8 @@ def _with_one_exit(body: list[ast.stmt]) -> list[ast.stmt]:
     ended = _ended(body)
     if ended is None:
         return body
-    last = ast.Return(_name(RESULT))
-    return [*ended, _at(last, body[-1])]
+    last = ast.Return(name_of(RESULT))
+    return [*ended, at_line_of(last, body[-1])]
 
 
 def _ended(body: list[ast.stmt]) -> list[ast.stmt] | None:
@@ -276,7 +269,7 @@ def _ended_if(node: ast.If, rest: list[ast.stmt]) -> ast.stmt | None:
     )
     if then is None or orelse is None:
         return None
-    made: ast.stmt = _at(ast.If(node.test, then, orelse), node)
+    made: ast.stmt = at_line_of(ast.If(node.test, then, orelse), node)
     return made
 
 
@@ -297,7 +290,7 @@ def _goes_on(body: list[ast.stmt]) -> bool:
 
 def _result(value: ast.expr | None, like: ast.AST) -> ast.stmt:
     target = ast.Name(RESULT, ast.Store())
-    made: ast.stmt = _at(ast.Assign([target], value or ast.Constant(None)), like)
+    made: ast.stmt = at_line_of(ast.Assign([target], value or ast.Constant(None)), like)
     return made
 
 
@@ -369,27 +362,5 @@ def _branch(name: str, names: list[str], body: list[ast.stmt]) -> ast.FunctionDe
         kw_defaults=[],
         defaults=[],
     )
-    back = ast.Return(ast.Tuple([_name(argument) for argument in names], ast.Load()))
+    back = ast.Return(ast.Tuple([name_of(argument) for argument in names], ast.Load()))
     return ast.FunctionDef(name, arguments, [*body, back], [])
-
-
-def _name(name: str) -> ast.Name:
-    return ast.Name(name, ast.Load())
-
-
-def _call(helper: str, *args: ast.expr) -> ast.Call:
-    return ast.Call(_name(helper), list(args), [])
-
-
-def _lambda(body: ast.expr) -> ast.Lambda:
-    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
-    return ast.Lambda(nothing, body)
-
-
-def _at(node: Any, like: ast.AST) -> Any:
-    """Give a new node, and its parts without a line, the line of the old one."""
-    ast.copy_location(node, like)
-    for part in ast.walk(node):
-        if "lineno" in part._attributes and not hasattr(part, "lineno"):
-            ast.copy_location(part, like)
-    return node

@@ -196,9 +196,15 @@ class Tracer:
             if not finite:
                 raise fault(f"{where}: expected a finite number of 64 bits, got {value!r}")
             return self._append(Const(value))
+        hint = ""
+        if isinstance(value, str):
+            hint = (
+                f" {value!r}. Classes are numbers in a pipeline: write the number of the class, "
+                "which `stoker ls` shows"
+            )
         raise fault(
             f"{where}: expected a field of the sample, a value made from one, or a number, got "
-            f"{type(value).__name__}"
+            f"{type(value).__name__}{hint}"
         )
 
     def check_visible(self, value: TracedValue, where: str, site: Site | None = None) -> None:
