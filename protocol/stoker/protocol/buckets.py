@@ -166,8 +166,8 @@ def tail_of(tail: Literal["drop", "pad"], leftovers: Leftovers) -> Tail:
     """
     if tail == "pad" and leftovers == "drop":
         raise UsageError(
-            "buckets: leftovers='drop' leaves incomplete batches out, and drop_last=False (tail "
-            "'pad') pads them: use only one of them"
+            "buckets: leftovers='drop' leaves incomplete batches out, and drop_last=False or "
+            "last='pad' keeps them: use only one of them"
         )
     if tail == "pad":
         return "pad"
