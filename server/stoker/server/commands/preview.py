@@ -17,10 +17,12 @@ from stoker.protocol.errors import UsageError
 from stoker.protocol.replay import Replay
 from stoker.protocol.spec import MAX_SEED
 from stoker.rng.row import Row
+from stoker.server.inspect.outfile import check_out
 from stoker.server.inspect.preview import Shown, augmented, picture_output, sheet, stored
 from stoker.server.rows.subject import Subject, freezes, open_subject
 
 MAX_PICTURES = 4096
+ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 
 
 def preview(  # noqa: PLR0913, PLR0917 - one parameter a flag
@@ -53,6 +55,7 @@ def preview(  # noqa: PLR0913, PLR0917 - one parameter a flag
     ] = None,
 ) -> None:
     """Write a contact sheet: each sample beside what it becomes, with its targets drawn."""
+    check_out("--out", out, ENDINGS)
     frozen = freezes(freeze or ())
     with open_subject(pipeline, dataset, python_path or (), bucket, exclude) as subject:
         numbers = _numbers(ids, Remaining(len(subject.dataset), subject.excluded), columns)
@@ -64,7 +67,13 @@ def preview(  # noqa: PLR0913, PLR0917 - one parameter a flag
             for number in numbers
         ]
         page = sheet(_lines(subject, replays, output))
-    page.save(out)
+    try:
+        page.save(out)
+    except (OSError, ValueError) as error:  # such as a side that the format cannot have
+        raise UsageError(
+            f"--out {out}: a picture of {page.width} x {page.height} cannot be written ({error});"
+            " choose another folder or format, or fewer samples"
+        ) from None
     console = Console(soft_wrap=True)
     console.print(Text(f"{out}: {len(numbers)} samples, {columns} epochs from {epoch}"))
     for share in shares([replay for line in replays for replay in line]):
