@@ -98,7 +98,7 @@ def test_a_mistake_is_one_clear_line(stoker, arguments, message):
 
 
 def test_a_file_that_the_system_refuses_is_one_clear_line(monkeypatch, capsys):
-    monkeypatch.setattr(__main__, "_application", lambda: lambda: open("/nowhere/list"))
+    monkeypatch.setattr(__main__, "_application", lambda: lambda: os.stat("/nowhere/list"))
     with pytest.raises(SystemExit) as ended:
         __main__.main()
     assert ended.value.code == 1

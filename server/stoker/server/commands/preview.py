@@ -1,4 +1,4 @@
-"""`stoker preview`: a contact sheet of samples and what a pipeline makes of them.
+"""`stoker preview`: a contact sheet of samples and the results of a pipeline on them.
 
 Also says how often each step was applied in the pictures shown, so a branch that is never taken or
 a probability that is never hit is seen at once.
@@ -71,7 +71,7 @@ def preview(  # noqa: PLR0913, PLR0917 - one parameter a flag
         page.save(out)
     except (OSError, ValueError) as error:  # such as a side that the format cannot have
         raise UsageError(
-            f"--out {out}: a picture of {page.width} x {page.height} cannot be written ({error});"
+            f"--out {out}: an image of {page.width} x {page.height} cannot be written ({error});"
             " choose another folder or format, or fewer samples"
         ) from None
     console = Console(soft_wrap=True)
