@@ -20,7 +20,7 @@ from stoker.server.state.delivery import AHEAD_OF_CREDITS, Deliveries
 from stoker.server.state.events import BuildDied, BuildFailed
 from stoker.server.state.groups import Group
 from stoker.server.state.instructions import ReserveSlab, SendSlab
-from stoker.server.state.names import resolve_dataset, resolve_pipeline
+from stoker.server.state.names import names_of, resolve_dataset, resolve_pipeline
 from stoker.server.state.session import Session, Wish
 from stoker.server.state.streams import Streams, check_request, compose, lay_course
 from stoker.server.work.records import BuildResult, OpenStream
@@ -153,8 +153,10 @@ class Openings:
             ),
         )
         self._context.log(
-            "info", "opened", stream=group.stream.stream_id, slab=slab,
-            slab_bytes=group.slab_bytes, rank=wish.request.rank, world_size=wish.request.world_size,
+            "info", "opened", client=session.client,
+            **names_of(wish.request, self._context.settings.datasets),
+            stream=group.stream.stream_id, slab=slab, slab_bytes=group.slab_bytes,
+            rank=wish.request.rank, world_size=wish.request.world_size,
         )  # fmt: skip
 
     def _notes(self) -> list[str]:
@@ -216,6 +218,10 @@ class Openings:
         if wish is not None:
             self._context.counts.errors += 1
             self._context.send(session.token, error_record(*fault, request=wish.request.request))
+            names = names_of(wish.request, self._context.settings.datasets)
+            self._context.log_refusal(
+                "request_refused", fault, client=session.client, request="OPEN", **names
+            )
 
 
 def _outputs(build: BuildResult, *, params: bool) -> tuple[Output, ...]:
