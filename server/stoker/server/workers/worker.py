@@ -116,7 +116,7 @@ class Worker:
         dataset = self._datasets.get(record.dataset)
         if dataset is None or dataset.fingerprint != record.spec.dataset:
             dataset = self._datasets[record.dataset] = open_dataset(
-                record.dataset, expected=record.spec.dataset
+                record.dataset, expected=record.spec.dataset, integrity=self._hire.integrity
             )
         excluded = Excluded.from_bytes(record.exclude)
         if record.buckets:
