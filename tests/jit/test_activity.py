@@ -55,6 +55,19 @@ def test_a_process_that_compiles_for_long_reports_it_again_and_again(reports, mo
     assert reports[count:] == [False]
 
 
+def test_functions_count_once_and_are_done_once(monkeypatch):
+    monkeypatch.setattr(activity, "_functions", {})
+    assert activity.count() == (0, 0)
+    activity.expect(["loop", ("flip", "uint8")])
+    activity.finished("loop")
+    activity.finished("loop")
+    activity.expect(["loop", ("flip", "float32")])
+    assert activity.count() == (1, 3)
+    activity.finished(("flip", "uint8"))
+    activity.finished(("flip", "float32"))
+    assert activity.count() == (3, 3)
+
+
 def test_without_a_listener_nothing_is_reported():
     handler = signal.getsignal(signal.SIGALRM)
     activity.begin_compiling()

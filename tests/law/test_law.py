@@ -344,7 +344,8 @@ def test_resume_anywhere_with_another_rank_count(address, law, expected, name):
             ) as loader:
                 loader.set_epoch(epoch)
                 for step, batch in enumerate(loader, 1):
-                    assert batch.valid.any()
+                    # A rank's share of a short batch may be padding alone.
+                    assert batch.valid.shape == (len(batch.index),)
                     if step == stop:
                         break
                 states.append(loader.state_dict())

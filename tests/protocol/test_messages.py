@@ -94,6 +94,7 @@ def test_appended_fields_have_defaults(vectors) -> None:
     assert decode("client", ["seek", 1, 2, 3]) == messages.Seek(1, 2, 3, [])
     assert decode("daemon", usual(vectors, "ready")[1][:10]).crashed == []
     assert decode("client", usual(vectors, "open")[1][:20]).exclude == b""
+    assert decode("client", usual(vectors, "open")[1][:21]).progress is False
 
 
 def usual(vectors, tag: str) -> tuple[str, list]:
@@ -127,6 +128,7 @@ BOUNDS = {
         "params": [1, "yes", None],
         "buckets": [b"x" * 4097, "text", None],
         "exclude": [b"x" * (2**20 + 1), "text", None, [1]],
+        "progress": [1, "yes", None],
     },
     "seek": {"run": COUNT, "epoch": COUNT, "step": COUNT, "crashed": CRASHED},
     "credit": {"run": COUNT, "batches": SMALL},
@@ -144,6 +146,7 @@ BOUNDS = {
         "token": [b"", b"x" * 15, b"x" * 17, "x" * 16, "eHh4eHh4eHh4eHh4eHh4eA=="],
         "daemon": "name",
     },
+    "building": {"request": SMALL, "done": SMALL, "total": SMALL},
     "opened": {
         "request": SMALL,
         "spec": [None, [], {1: 2}],
@@ -208,7 +211,8 @@ def wrong_values(bound):
 APPENDED = {("error", "run"), ("open", "params"), ("opened", "drawn"), ("open", "buckets"),
             ("opened", "buckets"), ("opened", "leftovers"), ("opened", "merged"),
             ("opened", "notes"),
-            ("open", "exclude"), ("seek", "crashed"), ("ready", "crashed")}  # fmt: skip
+            ("open", "exclude"), ("open", "progress"),
+            ("seek", "crashed"), ("ready", "crashed")}  # fmt: skip
 """Fields that came later: they have a default."""
 FIELDS = [(tag, field) for tag, fields in BOUNDS.items() for field in fields]
 

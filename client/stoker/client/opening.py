@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import Callable
 
+from stoker.client.progress import PipelineWait
 from stoker.client.session import ClientSession
 from stoker.client.slab import SlabMap
 from stoker.protocol.accounts import EpochAccount, epoch_account
@@ -41,7 +42,12 @@ def open_stream(session: ClientSession, record: Open, timeout_s: float) -> Opene
         ProtocolError: the daemon's answer contradicts itself.
         PeerError: the daemon went away or does not answer in time.
     """
-    opened, descriptor, slab = session.open_stream(record, timeout_s)
+    progress = PipelineWait(wanted=record.progress)
+    try:
+        opened, descriptor, slab = session.open_stream(record, timeout_s, progress)
+        progress.opened(stored=not opened.notes)
+    finally:
+        progress.close()
     try:
         spec = _spec(opened)
         _check(opened, slab)

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
+from stoker.client.progress import is_shown
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.canonical import canonical_bytes
 from stoker.protocol.errors import UsageError
@@ -83,6 +84,7 @@ class Options:
             params=bool(self.params),
             buckets=self._buckets(),
             exclude=self._exclude(),
+            progress=self.rank == 0 and is_shown(),
         )
 
     def _buckets(self) -> bytes:

@@ -23,6 +23,7 @@ import zmq
 
 from stoker.client.address import check_address
 from stoker.client.options import OPEN_REQUEST
+from stoker.client.progress import PipelineWait
 from stoker.client.side import as_connect_error, connect_side, forked_error, read_memory
 from stoker.protocol import version
 from stoker.protocol.codec import decode_from_daemon, decode_packet, encode, encode_packet
@@ -38,6 +39,7 @@ from stoker.protocol.messages import (
     AskReplay,
     Attach,
     Attached,
+    Building,
     Bye,
     ClientRecord,
     Close,
@@ -94,6 +96,7 @@ class ClientSession:
         self._request = OPEN_REQUEST
         self._awaited = 0
         self._attached = False
+        self._progress: PipelineWait | None = None
         deadline = time.monotonic() + connect_timeout_s
         self._side = connect_side(address, connect_timeout_s)
         _open_sessions.add(self)
@@ -125,8 +128,15 @@ class ClientSession:
         while not self._attached:
             self._wait(deadline)
 
-    def open_stream(self, record: Open, timeout_s: float) -> tuple[Opened, int, Slab]:
+    def open_stream(
+        self, record: Open, timeout_s: float, progress: PipelineWait | None = None
+    ) -> tuple[Opened, int, Slab]:
         """Open a stream; return OPENED, the slab's descriptor (the caller owns it), and SLAB.
+
+        Args:
+            record: the request.
+            timeout_s: time limit for the answer.
+            progress: shows the wait.
 
         Raises:
             StokerError: the daemon refuses; it sent the error.
@@ -135,7 +145,11 @@ class ClientSession:
         """
         deadline = time.monotonic() + timeout_s
         self.send(record)
-        opened = self._answer(Opened, deadline)
+        self._progress = progress
+        try:
+            opened = self._answer(Opened, deadline)
+        finally:
+            self._progress = None
         if opened.request != record.request:
             raise ProtocolError(
                 f"expected OPENED for request {record.request}, got one for {opened.request}"
@@ -247,18 +261,22 @@ class ClientSession:
             self.receive(deadline)
             record = self.inbox.popleft()
             self.heed(record)
+            if isinstance(record, Building) and self._progress is not None:
+                self._progress.note(record.done, record.total)
             if isinstance(record, kind):
                 return record
 
     def _wait(self, deadline: float) -> None:
-        """Wait until one of the sockets has something to read, and read the side socket."""
+        """Wait until a socket has something to read or progress is due; read the side socket."""
         if self._lost is not None:
             raise self._lost_error()
+        shown_s = math.inf if self._progress is None else self._progress.show()
         left_s = deadline - time.monotonic()
-        events = dict(self._poller.poll(math.ceil(left_s * 1000))) if left_s > 0 else {}
+        wait_s = min(left_s, shown_s)
+        events = dict(self._poller.poll(math.ceil(wait_s * 1000))) if left_s > 0 else {}
         if self._side.fileno() in events:
             self._read_side()
-        elif not events:
+        elif not events and left_s <= shown_s:
             raise PeerError(
                 f"the daemon at {self.address} is there but did not answer in time; see its log, "
                 "or give the Loader a longer timeout_s"

@@ -78,7 +78,7 @@ def _decode(data: bytes, holder: type[_FromClient] | type[_FromDaemon]) -> tuple
     envelope = _unpack(data, MAX_MESSAGE_BYTES)
     if not isinstance(envelope, list) or len(envelope) < 3:
         raise ProtocolError(
-            "expected an envelope [version, token, records], got {_brief(envelope)}"
+            f"expected an envelope [version, token, records], got {_brief(envelope)}"
         )
     wire, token, body = envelope[:3]
     if wire != version.WIRE:

@@ -53,7 +53,8 @@ class Open(Record, frozen=True, tag="open"):
     form of pipeline graph data. `dataset` may be empty if the daemon has exactly one. `params` asks
     for the draw records of every row as one more output; see `stoker.protocol.drawn`. `buckets` is
     the canonical form of a request for buckets, or empty; see `stoker.protocol.buckets`. `exclude`
-    holds the ids of samples to leave out; see `stoker.protocol.exclude`.
+    holds the ids of samples to leave out; see `stoker.protocol.exclude`. `progress` asks for
+    BUILDING while the answer is pending.
     """
 
     request: Small
@@ -76,6 +77,7 @@ class Open(Record, frozen=True, tag="open"):
     params: bool = False
     buckets: Annotated[bytes, msgspec.Meta(max_length=4096)] = b""
     exclude: Annotated[bytes, msgspec.Meta(max_length=8 * MAX_EXCLUDED)] = b""
+    progress: bool = False
 
 
 class Seek(Record, frozen=True, tag="seek"):
@@ -134,6 +136,19 @@ class Welcome(Record, frozen=True, tag="welcome"):
     wire: Small
     token: Token
     daemon: Name
+
+
+class Building(Record, frozen=True, tag="building"):
+    """The pipeline of a pending OPEN is not built yet; sent only if `progress` asked for it.
+
+    `done` of its `total` functions are compiled or were found compiled. Both are 0 as long as the
+    number is not known: the build waits for others, or the pipeline is being traced. The total
+    grows if the build finds more functions.
+    """
+
+    request: Small
+    done: Small
+    total: Small
 
 
 class Opened(Record, frozen=True, tag="opened"):
@@ -214,7 +229,7 @@ class Bye(Record, frozen=True, tag="bye"):
 
 
 ClientRecord = Hello | Open | Seek | Credit | Release | Close | AskStatus | AskReplay
-DaemonRecord = Welcome | Opened | Ready | Error | Status | Bye
+DaemonRecord = Welcome | Building | Opened | Ready | Error | Status | Bye
 
 
 # ---------------------------------------------------------------- side socket (SEQPACKET)

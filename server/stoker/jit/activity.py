@@ -1,20 +1,34 @@
-"""What a process reports while it does long work: that it compiles, and that it makes progress.
+"""What a process reports while it does long work: that it compiles, and how far it is.
 
 A daemon kills a worker or builder that makes no progress. Compiling counts as progress, so a
 process that compiles reports it at the beginning, then every `BEAT_S` by a timer signal, and at the
 end. A stopped process sends no report. Used by the main thread; in other threads and without a
 listener nothing is reported.
+
+A process that compiles a pipeline also counts its functions: `expect` names those that it needs,
+`finished` those that are compiled or were found in the cache. A function is named by any hashable
+value, and counts once for the process.
 """
 
 import signal
 import threading
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Final, NamedTuple
 
 BEAT_S: Final = 5.0
 Listener = Callable[[bool], None]
 """Receives whether the process is compiling."""
 
+
+class Count(NamedTuple):
+    """How many of the functions that a process needs it has."""
+
+    done: int
+    total: int
+
+
+_functions: dict[Hashable, bool] = {}
+"""Function that is needed -> whether it is there."""
 _unstored: list[str] = []
 _listeners: list[Listener] = []
 _depth = 0
@@ -25,6 +39,22 @@ _before: list[tuple[Any, tuple[float, float]]] = []
 def listen(listener: Listener | None) -> None:
     """Report to a function from now on; None: to nobody."""
     _listeners[:] = [] if listener is None else [listener]
+
+
+def expect(functions: Iterable[Hashable]) -> None:
+    """Count functions among those that this process needs."""
+    for function in functions:
+        _functions.setdefault(function, False)
+
+
+def finished(function: Hashable) -> None:
+    """Count a function as compiled or found."""
+    _functions[function] = True
+
+
+def count() -> Count:
+    """Return how many functions this process has, of those that it needs."""
+    return Count(sum(_functions.values()), len(_functions))
 
 
 def note_unstored(reason: str) -> None:

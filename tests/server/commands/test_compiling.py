@@ -1,4 +1,4 @@
-"""A builder compiles all that workers run: one that comes later finds it in the cache."""
+"""A builder compiles and counts all that workers run; a process that starts later loads it."""
 
 import os
 import subprocess
@@ -9,6 +9,7 @@ from stoker.jit import cache_root
 
 HERE = Path(__file__).parent
 WORKER = """
+import itertools
 import sys
 import numpy as np
 from command_pipelines import train
@@ -16,7 +17,7 @@ from stoker.dataset import open_dataset
 from stoker.dataset.images.jpeg import splice
 from stoker.order import permutation
 from stoker.pipeline.engine.interface import Row
-from stoker.jit import compiled, set_cache_root
+from stoker.jit import activity, compiled, set_cache_root
 from stoker.server.workers.compiling import compiled_plan
 from stoker.server.rows.reading import SampleReader
 from stoker.jit.arithmetic import COMPILED
@@ -25,7 +26,13 @@ set_cache_root(sys.argv[1])
 plain = (splice._cut, permutation.permute, permutation.permute_into, permutation.fill_words)
 functions = [compiled(function) for function in plain]
 dataset = open_dataset(sys.argv[2])
+told = []
+activity.listen(lambda compiling: told.append(activity.count()))
 plan = compiled_plan(train.graph(), dataset)
+needed = activity.count()
+assert needed.done == needed.total > len(plan.decisions), needed
+assert all(a <= b for a, b in itertools.pairwise(told)), told
+activity.listen(None)
 known = [list(f.signatures) for f in functions]
 assert all(known), known
 reader = SampleReader(dataset, plan.fields)

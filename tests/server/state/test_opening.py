@@ -8,7 +8,7 @@ from stoker.protocol.buckets import Buckets
 from stoker.protocol.drawn import Drawn, DrawnField
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import Output, slot_layout
-from stoker.protocol.messages import Close, Hello, Opened
+from stoker.protocol.messages import Building, Close, Hello, Opened
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
 
@@ -205,6 +205,48 @@ def test_a_build_without_progress_is_ended_and_delays_others_by_one_deadline(mak
     assert [build.request.build for build in of(said, ins.StartBuild)] == [2]
     assert [error.message for error in rig.errors(token)] == ["it was in hangs (jobs.py:3)"]
     assert rig.do(ev.BuildProgress, 77) == []
+
+
+def told(rig, token):
+    return [(b.request, b.done, b.total) for b in of(rig.sent(token), Building)]
+
+
+def test_who_asks_for_it_is_told_how_far_a_build_is(rig, make_open, make_result):
+    asking, silent = rig.hello(), rig.hello()
+    rig.send(asking, make_open(request=5, progress=True))
+    rig.send(silent, make_open())
+    rig.tick(0.25)
+    assert told(rig, asking) == [], "not before half a second"
+    rig.tick(0.25)
+    assert told(rig, asking) == [(5, 0, 0)], "the number is not known"
+    rig.tick(0.5)
+    assert told(rig, asking) == [(5, 0, 0)], "nothing new"
+    rig.do(ev.BuildProgress, 1, 3, 13)
+    rig.do(ev.BuildProgress, 1, 4, 13)
+    assert told(rig, asking) == [(5, 0, 0)], "with the next tick"
+    rig.tick(0.25)
+    rig.do(ev.BuildProgress, 1, 5, 13)
+    rig.tick(0.25)
+    assert told(rig, asking)[1:] == [(5, 4, 13)], "at most twice a second"
+    rig.tick(0.25)
+    assert told(rig, asking)[2:] == [(5, 5, 13)]
+    rig.do(ev.Built, make_result(1))
+    rig.tick(5.0)
+    assert len(told(rig, asking)) == 3
+    assert told(rig, silent) == []
+
+
+def test_a_build_that_waits_or_starts_again_has_no_count(make_rig, make_open):
+    rig = make_rig(concurrent_builds=1)
+    first, second = rig.hello(), rig.hello()
+    rig.send(first, make_open(progress=True))
+    rig.send(second, make_open(pipeline="plain", progress=True))
+    rig.do(ev.BuildProgress, 1, 3, 13)
+    rig.tick(0.5)
+    rig.do(ev.BuildDied, 1, "killed by signal 9")
+    rig.tick(0.5)
+    assert told(rig, first) == [(1, 3, 13), (1, 0, 0)]
+    assert told(rig, second) == [(1, 0, 0)]
 
 
 def test_many_builds_of_one_client_that_hang_delay_others_by_one_deadline(make_rig, make_open):

@@ -2,7 +2,7 @@
 
 import select
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -24,11 +24,12 @@ class Rig:
         shares: int = 1,
         debug_memory: bool = False,
         template: Launched | None = None,
+        python_path: Sequence[str] = (),
     ) -> None:
         self.events: list[object] = []
         self.supervisor = Supervisor(
             cache_root=str(cache),
-            python_path=[],
+            python_path=python_path,
             fail_points=fail_points,
             shares=shares,
             on_event=self.events.append,

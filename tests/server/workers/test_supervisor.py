@@ -16,6 +16,7 @@ import pytest
 from stoker.order.stream import PlainOrder
 from stoker.server.state.events import (
     BuildFailed,
+    BuildProgress,
     Built,
     ChunkDone,
     ChunkFailed,
@@ -282,6 +283,34 @@ def test_a_builder_reports_what_it_built(rig, small_dataset, stream_of):
     assert built.fingerprint == opened.spec.dataset
     assert [output.name for output in built.outputs] == ["image", "label"]
     assert built.graph == opened.graph
+
+
+NEW_OP = """
+from stoker.ops import define
+from stoker.pipeline import pipeline
+
+
+@define()
+def never_compiled(src, dst, params, record, scratch):
+    for y in range(src.shape[0]):
+        dst[y] = src[y]
+    dst[0, 0, 0] = {once} & 1
+
+
+@pipeline
+def train(sample):
+    return {{"image": never_compiled()(sample.image), "label": sample.label}}
+"""
+
+
+def test_a_builder_that_compiles_says_how_many_functions_it_has(rig, small_dataset, tmp_path):
+    (tmp_path / "counted_op.py").write_text(NEW_OP.format(once=time.time_ns()))
+    one = rig(python_path=[str(tmp_path)])
+    one.supervisor.start_build(BuildRequest(4, str(small_dataset), "counted_op:train", b""))
+    progress = one.wait(BuildProgress, lambda progress: progress.total)
+    assert progress.build == 4
+    assert 0 < progress.done < progress.total
+    assert one.wait(Built).result.build == 4
 
 
 @pytest.mark.parametrize(

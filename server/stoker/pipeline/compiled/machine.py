@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from stoker.jit import compiled
+from stoker.jit import activity, compiled
 from stoker.pipeline.compiled.calls import Call
 from stoker.pipeline.compiled.emitter import Program
 from stoker.pipeline.compiled.instructions import DECISIONS_AT, NOTE
@@ -68,9 +68,12 @@ class Machine:
         with _compiling:
             from stoker.pipeline.compiled.loop import compile_loop  # noqa: PLC0415 - loads numba
 
+            activity.expect([compile_loop, *map(_form, program.calls.values())])
             execute = compile_loop()
+            activity.finished(compile_loop)
             for line, call in program.calls.items():
                 code[line, 1] = address_of(call)
+                activity.finished(_form(call))
         self._memory = streams, params, records, arena
         self.values = program.values.copy()
         self.values[program.arena, 0] += arena.ctypes.data
@@ -139,6 +142,12 @@ def address_of(call: Call) -> int:
         raise diagnose.refused(call, f"it returns {gives}, expected nothing: write it to dst")
     address: int = made.library.get_pointer_to_function(made.fndesc.mangled_name)
     return address
+
+
+def _form(call: Call) -> tuple[Any, ...]:
+    """Return what is equal for calls that share their machine code."""
+    states = [part for s in (call.src, call.dst) for part in (s.dtype, len(s.shape))]
+    return call.function, call.form, call.parameters, call.record, *states
 
 
 def addressed() -> list[Callable[..., Any]]:

@@ -254,7 +254,9 @@ class BuilderChild(Child):
         """Return the event of its answer or progress."""
         if isinstance(record, Unstored):
             return KernelsUnstored(now, record.reason)
-        if isinstance(record, Busy | Watched):
+        if isinstance(record, Busy):
+            return BuildProgress(now, self.build, record.done, record.total)
+        if isinstance(record, Watched):
             return BuildProgress(now, self.build)
         if self.answered:  # it was given up meanwhile
             return None

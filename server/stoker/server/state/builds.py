@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from stoker.protocol.errors import ResourceError
 from stoker.server.state.context import Context, backoff_s
+from stoker.server.state.events import BuildProgress
 from stoker.server.state.instructions import EndBuild, StartBuild
 from stoker.server.work.records import BuildRequest, BuildResult
 
@@ -34,6 +35,7 @@ class Build:
         process: the process of the client that asked first.
         waiters: tokens of the sessions that wait for it.
         progress_at: when its process last made progress.
+        functions: how many functions it has, of how many; (0, 0) if that is not known.
         ending: whether its process is being ended because it made none.
         deaths: how often its process was killed from outside.
         died_at: when that happened first.
@@ -45,6 +47,7 @@ class Build:
     process: str
     waiters: list[bytes] = field(default_factory=list)
     progress_at: float = 0.0
+    functions: tuple[int, int] = (0, 0)
     ending: bool = False
     deaths: int = 0
     died_at: float = 0.0
@@ -96,11 +99,17 @@ class Builds:
         build = self._end(number)
         return build.waiters if build else []
 
-    def progress(self, number: int) -> None:
+    def progress(self, event: BuildProgress) -> None:
         """Note that a build has made progress."""
-        build = self._running.get(number)
+        build = self._running.get(event.build)
         if build is not None:
             build.progress_at = self._context.now
+            build.functions = max(build.functions, (event.done, event.total))
+
+    def functions(self, key: Key) -> tuple[int, int]:
+        """Return how many functions a build has, of how many; (0, 0) if that is not known."""
+        build = self._by_key.get(key)
+        return (0, 0) if build is None else build.functions
 
     def died(self, number: int, reason: str) -> tuple[list[bytes], ResourceError] | None:
         """Start a build again later whose process was killed; its waiters and error if it fails."""
@@ -120,6 +129,7 @@ class Builds:
                 deaths=build.deaths,
             )
         build.again_at = now + backoff_s(settings, build.deaths)
+        build.functions = (0, 0)
         self._pausing[number] = build
         self._start()
         return None

@@ -76,7 +76,7 @@ class Core:
             Built: lambda event: self._openings.built(event.result),
             BuildFailed: self._openings.build_failed,
             BuildDied: self._openings.build_died,
-            BuildProgress: lambda event: self._builds.progress(event.build),
+            BuildProgress: self._builds.progress,
             ReplayEnded: self._replays.ended,
             ReplayFailed: self._replays.failed,
             SlabReserved: lambda event: self._openings.reserved(event.slab),
@@ -141,6 +141,7 @@ class Core:
         self._sessions.tick()
         self._replays.tick()
         self._builds.tick()
+        self._openings.tick()
         self._faults.tick()
         self._pool.restart_due()
 

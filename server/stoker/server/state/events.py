@@ -71,9 +71,11 @@ class BuildFailed(Event):
 
 @dataclass(frozen=True)
 class BuildProgress(Event):
-    """A build has made progress, or compiles."""
+    """A build has made progress, or compiles; it has `done` of `total` functions."""
 
     build: int
+    done: int = 0
+    total: int = 0
 
 
 @dataclass(frozen=True)

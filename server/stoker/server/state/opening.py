@@ -3,14 +3,16 @@
 OPEN -> (StartBuild -> Built) -> ReserveSlab -> SlabReserved -> SendSlab, OPENED. A failure is ERROR
 with the number of the request; the session may then OPEN again. A session that goes away in between
 leaves nothing behind: its build is ended unless others wait for it, its slab is freed once it is
-reserved.
+reserved. While a build lasts, BUILDING goes to the sessions that asked for it.
 """
+
+from typing import Final
 
 from stoker.protocol.drawn import check_sendable, params_output
 from stoker.protocol.errors import ResourceError, StokerError
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import Output, check_outputs
-from stoker.protocol.messages import Open, Opened
+from stoker.protocol.messages import Building, Open, Opened
 from stoker.server.state.budget import REMEDY, Budget
 from stoker.server.state.builds import Builds, Key
 from stoker.server.state.context import Context, Fault, error_record
@@ -24,6 +26,8 @@ from stoker.server.state.streams import Streams, check_request, compose, lay_cou
 from stoker.server.work.records import BuildResult, OpenStream
 
 SPARE = 1
+PROGRESS_S: Final = 0.5
+"""A session gets at most one BUILDING in this time, and the first one not sooner."""
 
 
 class Openings:
@@ -61,7 +65,7 @@ class Openings:
         key: Key = (path, pipeline, request.graph, b"", 0, b"")
         if request.buckets:
             key = (*key[:3], request.buckets, request.batch_size, request.exclude)
-        wish = Wish(request, key, share, excluded)
+        wish = Wish(request, key, share, excluded, sent_at=self._context.now)
         result = self._builds.ask(wish.key, session.token, session.process)
         if result is not None:
             self._reserve(session, wish, result)
@@ -79,6 +83,18 @@ class Openings:
             self._builds.leave(wish.key, session.token)
         else:
             self._groups.close(wish.group, session.token)
+
+    def tick(self) -> None:
+        """Send BUILDING to sessions that asked for it, if there is something new."""
+        now = self._context.now
+        for session in self._waiting.values():
+            wish = session.wish
+            if wish is None or not wish.request.progress or now - wish.sent_at < PROGRESS_S:
+                continue
+            functions = self._builds.functions(wish.key)
+            if functions != wish.sent:
+                wish.sent, wish.sent_at = functions, now
+                self._context.send(session.token, Building(wish.request.request, *functions))
 
     def built(self, result: BuildResult) -> None:
         """Continue all OPENs that waited for a build that succeeded."""

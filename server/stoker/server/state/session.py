@@ -19,6 +19,8 @@ class Wish:
         share: its rank's part of every batch.
         excluded: the samples that it leaves out.
         group: the group whose slab is being reserved.
+        sent: the numbers of the last BUILDING for it; None before the first.
+        sent_at: when that was sent, or when the OPEN came.
     """
 
     request: Open
@@ -26,6 +28,8 @@ class Wish:
     share: Share
     excluded: Excluded
     group: Group | None = None
+    sent: tuple[int, int] | None = None
+    sent_at: float = 0.0
 
 
 @dataclass(slots=True)

@@ -75,9 +75,14 @@ class Watched(msgspec.Struct, frozen=True, array_like=True, tag="watched"):
 
 
 class Busy(msgspec.Struct, frozen=True, array_like=True, tag="busy"):
-    """The process makes progress; `compiling`: it compiles, which may take long."""
+    """The process makes progress; `compiling`: it compiles, which may take long.
+
+    It has `done` of the `total` functions that it needs.
+    """
 
     compiling: bool = False
+    done: int = 0
+    total: int = 0
 
 
 class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):

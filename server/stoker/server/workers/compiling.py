@@ -6,6 +6,7 @@ itself, in the time that it has for its rows.
 
 from stoker.dataset import Dataset
 from stoker.dataset.images.jpeg.splice import compile_splice
+from stoker.jit import activity
 from stoker.jit.arithmetic import COMPILED
 from stoker.order.permutation import compile_permutation
 from stoker.pipeline.compiled.executor import compile_plan
@@ -30,13 +31,18 @@ def compiled_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) ->
         BuildError: the pipeline does not fit the dataset.
     """
     plan = worker_plan(graph, dataset, bucket)
+    read = [field for field in dataset.schema.fields if field.name in plan.fields]
+    others = [compile_permutation]
+    if any(field.grid_column for field in read):
+        others.append(compile_splice)
+    activity.expect([*others, *([Mixer] if plan.mixes else [])])  # each counts as one function
     engine = compile_plan(plan, {})
     if plan.mixes:
         Mixer(engine, arithmetic=COMPILED)
+        activity.finished(Mixer)
     SampleReader(dataset, plan.fields).read_boxes(plan, None, arithmetic=COMPILED)
-    compile_permutation()
-    read = [field for field in dataset.schema.fields if field.name in plan.fields]
-    if any(field.grid_column for field in read):
-        compile_splice()
+    for compile_other in others:
+        compile_other()
+        activity.finished(compile_other)
     remember()
     return plan

@@ -40,6 +40,6 @@ def watch(sock: socket.socket, deadline_s: float) -> None:
 
 def report(sock: socket.socket, compiling: bool) -> None:
     """Report to the daemon that this process makes progress, and kernels that are not stored."""
-    channel.send(sock, Busy(compiling))
+    channel.send(sock, Busy(compiling, *activity.count()))
     if not compiling and activity.unstored():
         channel.send(sock, Unstored(activity.unstored()))
