@@ -90,7 +90,8 @@ class Busy(msgspec.Struct, frozen=True, array_like=True, tag="busy"):
 class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):
     """Replay one sample of a stream; `graph` is the canonical form that its build gave.
 
-    `crashed` are the samples that are not touched where it is mixed with others.
+    `crashed` are the samples that are not touched where it is mixed with others. `integrity` is
+    that of the workers.
     """
 
     replay: int
@@ -105,6 +106,7 @@ class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):
     exclude: bytes = b""
     subset: bytes = b""
     crashed: tuple[int, ...] = ()
+    integrity: str = "off"
 
 
 class ReplayMade(msgspec.Struct, frozen=True, array_like=True, tag="replay_made"):

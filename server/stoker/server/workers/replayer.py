@@ -35,7 +35,9 @@ def make(request: ReplayRequest) -> tuple[ReplayMade, int]:
     """
     allow_modules(EVERY_MODULE)  # a builder has let pass the graph of an open stream
     spec = request.spec
-    with open_dataset(request.dataset, expected=spec.dataset) as dataset:
+    with open_dataset(
+        request.dataset, expected=spec.dataset, integrity=request.integrity
+    ) as dataset:
         order = order_of(request, dataset)
         row, bucket = row_of(request, order)
         subject = Subject(dataset, graph_from_bytes(request.graph), bucket)

@@ -117,7 +117,7 @@ class Worker:
         dataset = self._datasets.get(record.dataset)
         if dataset is None or dataset.fingerprint != record.spec.dataset:
             dataset = self._datasets[record.dataset] = open_dataset(
-                record.dataset, expected=record.spec.dataset
+                record.dataset, expected=record.spec.dataset, integrity=self._hire.integrity
             )
         excluded = excluded_of(record.exclude, record.subset, len(dataset))
         if record.buckets:
