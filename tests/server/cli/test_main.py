@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from stoker.server import __main__
+
 
 def test_help_lists_the_commands_without_heavy_imports():
     code = (
@@ -93,6 +95,23 @@ def test_a_wrong_command_line_is_exit_code_2(stoker, arguments, message):
 )
 def test_a_mistake_is_one_clear_line(stoker, arguments, message):
     assert stoker(*arguments) == (1, "", message)
+
+
+def test_a_file_that_the_system_refuses_is_one_clear_line(monkeypatch, capsys):
+    monkeypatch.setattr(__main__, "_application", lambda: lambda: os.stat("/nowhere/list"))
+    with pytest.raises(SystemExit) as ended:
+        __main__.main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "stoker: /nowhere/list: No such file or directory\n"
+
+
+def test_another_error_of_the_system_keeps_its_traceback(monkeypatch):
+    def broken() -> None:
+        raise OSError("no file's fault")
+
+    monkeypatch.setattr(__main__, "_application", lambda: broken)
+    with pytest.raises(OSError, match="no file's fault"):
+        __main__.main()
 
 
 def test_config_checks_and_shows(stoker):

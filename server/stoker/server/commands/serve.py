@@ -15,7 +15,7 @@ import typer
 
 from stoker.protocol.datasets import may_exist
 from stoker.protocol.errors import ConfigError, StokerError, UsageError
-from stoker.server.daemon.descriptors import raise_limit
+from stoker.server.daemon.descriptors import raise_limit, session_limit
 from stoker.server.daemon.launch import Launched, launch
 from stoker.server.settings import config as configuration
 from stoker.server.settings.config_types import Config
@@ -94,7 +94,8 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
             },
         )
         _check_datasets(loaded)
-        raise_limit()  # before the template starts, which inherits it
+        # Before the template starts, which inherits the limit and needs descriptors itself.
+        session_limit(raise_limit(), loaded.config.workers.count)
         settings, log = loaded.config.daemon, loaded.config.log
         with (
             Logs(log.level, log.format, sys.stderr),

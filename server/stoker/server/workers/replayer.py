@@ -14,9 +14,9 @@ from stoker.order.buckets.order import BucketOrder
 from stoker.order.stream import PlainOrder, StreamOrder
 from stoker.pipeline.planning.bucketed import Size
 from stoker.protocol.errors import SampleError
-from stoker.protocol.exclude import Excluded
 from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.replay import replay_to_bytes
+from stoker.protocol.subset import excluded_of
 from stoker.rng.row import Row
 from stoker.server.rows.bucket_rows import plan_buckets
 from stoker.server.rows.graphs import graph_from_bytes
@@ -70,7 +70,8 @@ def row_of(request: ReplayRequest, order: StreamOrder) -> tuple[Row, Size | None
 
 def order_of(request: ReplayRequest, dataset: Dataset) -> StreamOrder:
     """Return the stream's order."""
-    spec, excluded = request.spec, Excluded.from_bytes(request.exclude)
+    spec = request.spec
+    excluded = excluded_of(request.exclude, request.subset, len(dataset))
     if not request.buckets:
         return PlainOrder(spec, excluded=excluded)
     wanted = request_from_bytes(request.buckets)

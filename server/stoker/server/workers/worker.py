@@ -32,6 +32,7 @@ from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import StokerError
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.lengths import request_from_bytes
+from stoker.protocol.subset import excluded_of
 from stoker.server.rows.bucket_rows import BucketComputer, plan_buckets
 from stoker.server.rows.graphs import graph_from_bytes
 from stoker.server.rows.listener import RowListener
@@ -120,7 +121,7 @@ class Worker:
             dataset = self._datasets[record.dataset] = open_dataset(
                 record.dataset, expected=record.spec.dataset, integrity=self._hire.integrity
             )
-        excluded = Excluded.from_bytes(record.exclude)
+        excluded = excluded_of(record.exclude, record.subset, len(dataset))
         if record.buckets:
             maker = Maker(record.spec.freeze, debug_memory=self._hire.debug_memory)
             computer: SlotFiller = _bucket_computer(
