@@ -22,7 +22,7 @@ from stoker.server.daemon.nursery import Nursery
 from stoker.server.state.events import Event, Recalled
 from stoker.server.work.records import BuildRequest, ReplayMade, ReplayRequest, ToWorker, Watched
 from stoker.server.workers import channel
-from stoker.server.workers.death import describe
+from stoker.server.workers.death import describe, end_group
 from stoker.server.workers.hire import ForkOrder, Hire
 from stoker.server.workers.template import Ended, Fork, Forked
 
@@ -287,6 +287,8 @@ class Supervisor:
     def _gone(self, child: Child) -> None:
         """Report a child whose template is dead: the kernel killed it with its parent."""
         if child.number in self._children:
+            if child.pid:
+                end_group(child.pid)
             self._ended(child, f"killed with the template: {self._nursery.why}", False)
 
     def _read_child(self, child: Child, packets: int = _TURN_READS) -> None:
