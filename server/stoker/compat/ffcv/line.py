@@ -15,6 +15,7 @@ from stoker.compat.ffcv.memory import Pool
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.compat.ffcv.reading import Reading
+from stoker.compat.ffcv.sharing import Streams
 from stoker.compat.ffcv.step import BatchRows, LineStep, on_samples
 from stoker.dataset import Dataset
 from stoker.dataset.format.fields import Field
@@ -40,7 +41,7 @@ class Line:
         dataset: Dataset,
         field: Field,
         operations: Sequence[Any] | None,
-        streams: dict[int, str],
+        streams: Streams,
         copies: dict[int, tuple[Any, Any]],
     ) -> None:
         """Build the pipeline.
@@ -49,8 +50,7 @@ class Line:
             dataset: the dataset.
             field: the field.
             operations: the pipeline; None: a decoder and `ToTensor`, by the field's kind.
-            streams: id of an operation -> its stream, over all fields of a loader: one operation
-                in two pipelines makes the same decision in both.
+            streams: the streams of the operations of all fields.
             copies: id of an operation -> it and the copy that runs, over all fields. The script may
                 set attributes of the original while an epoch runs; the copy does not change.
 
@@ -69,7 +69,9 @@ class Line:
         self._streams = streams
         self._copies = copies
         self._pool = Pool()
-        self._reading: Reading = self._own(found[0]).open(dataset, field, self._stream(found[0]))
+        self._reading: Reading = self._own(found[0]).open(
+            dataset, field, streams.name(field.name, found[0])
+        )
         self._steps: list[LineStep] = []
         self._tensor_steps: list[TensorStep] = []
         self._later = 0
@@ -117,7 +119,8 @@ class Line:
                     f"{operation!r}"
                 )
             operation = ModuleWrapper(operation)
-        stream, operation = self._stream(operation), self._own(operation)
+        stream = self._streams.name(self.field, operation)
+        operation = self._own(operation)
         name = f"{type(operation).__name__} of field {self.field!r}"
         after: State
         try:
@@ -147,12 +150,3 @@ class Line:
         if id(operation) not in self._copies:  # keeps the original too, so its id stays its own
             self._copies[id(operation)] = operation, copy.copy(operation)
         return self._copies[id(operation)][1]
-
-    def _stream(self, operation: Operation) -> str:
-        """Return the name of an operation's stream: field, class, and a number if it repeats."""
-        if id(operation) not in self._streams:
-            base = f"{self.field}/{type(operation).__name__}"
-            taken = set(self._streams.values())
-            names = [base, *(f"{base}/{count}" for count in range(2, len(taken) + 3))]
-            self._streams[id(operation)] = next(name for name in names if name not in taken)
-        return self._streams[id(operation)]
