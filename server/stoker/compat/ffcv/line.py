@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -14,10 +15,11 @@ from stoker.compat.ffcv.memory import Pool
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.compat.ffcv.reading import Reading
-from stoker.compat.ffcv.step import BatchRows, LineStep
+from stoker.compat.ffcv.sharing import Streams
+from stoker.compat.ffcv.step import BatchRows, LineStep, on_samples
 from stoker.dataset import Dataset
 from stoker.dataset.format.fields import Field
-from stoker.ops.custom.foreign import seeded
+from stoker.ops.custom.foreign import line_of, seeded
 from stoker.protocol.errors import BuildError
 from stoker.rng.streams import make_key, stream_key
 
@@ -39,7 +41,7 @@ class Line:
         dataset: Dataset,
         field: Field,
         operations: Sequence[Any] | None,
-        streams: dict[int, str],
+        streams: Streams,
         copies: dict[int, tuple[Any, Any]],
     ) -> None:
         """Build the pipeline.
@@ -48,8 +50,7 @@ class Line:
             dataset: the dataset.
             field: the field.
             operations: the pipeline; None: a decoder and `ToTensor`, by the field's kind.
-            streams: id of an operation -> its stream, over all fields of a loader: one operation
-                in two pipelines makes the same decision in both.
+            streams: the streams of the operations of all fields.
             copies: id of an operation -> it and the copy that runs, over all fields. The script may
                 set attributes of the original while an epoch runs; the copy does not change.
 
@@ -68,7 +69,9 @@ class Line:
         self._streams = streams
         self._copies = copies
         self._pool = Pool()
-        self._reading: Reading = self._own(found[0]).open(dataset, field, self._stream(found[0]))
+        self._reading: Reading = self._own(found[0]).open(
+            dataset, field, streams.name(field.name, found[0])
+        )
         self._steps: list[LineStep] = []
         self._tensor_steps: list[TensorStep] = []
         self._later = 0
@@ -91,8 +94,8 @@ class Line:
             done.result()
         for step in self._steps:
             value = step(value, rows)
-        for _, function in self._tensor_steps[: self._later]:
-            value = function(value, None)
+        for stream, function in self._tensor_steps[: self._later]:  # a stream's name tells which
+            value = on_samples(stream, rows, partial(function, value, None))
         return value
 
     def finish(self, value: Any, rows: BatchRows) -> Any:
@@ -103,7 +106,7 @@ class Line:
         """
         for stream, function in self._tensor_steps[self._later :]:
             with seeded(make_key(rows.seed, stream_key(stream), int(rows.ids[0]), rows.epoch)):
-                value = function(value, None)
+                value = on_samples(stream, rows, partial(function, value, None))
         return value
 
     def _add(self, operation: Any, state: State) -> State:
@@ -116,10 +119,17 @@ class Line:
                     f"{operation!r}"
                 )
             operation = ModuleWrapper(operation)
-        stream, operation = self._stream(operation), self._own(operation)
+        stream = self._streams.name(self.field, operation)
+        operation = self._own(operation)
         name = f"{type(operation).__name__} of field {self.field!r}"
         after: State
-        after, allocation = operation.declare_state_and_memory(state)
+        try:
+            after, allocation = operation.declare_state_and_memory(state)
+        except SystemExit as error:  # a module is tried on zeros there
+            raise BuildError(
+                f"{name} raised SystemExit: {error}{line_of(error)} when it was tried on {state}. "
+                "An operation must not end the program: raise another exception"
+            ) from error
         if state.jit_mode and after.jit_mode:
             step = LineStep(operation, state, name, stream)
             self._steps.append(step)
@@ -140,12 +150,3 @@ class Line:
         if id(operation) not in self._copies:  # keeps the original too, so its id stays its own
             self._copies[id(operation)] = operation, copy.copy(operation)
         return self._copies[id(operation)][1]
-
-    def _stream(self, operation: Operation) -> str:
-        """Return the name of an operation's stream: field, class, and a number if it repeats."""
-        if id(operation) not in self._streams:
-            base = f"{self.field}/{type(operation).__name__}"
-            taken = set(self._streams.values())
-            names = [base, *(f"{base}/{count}" for count in range(2, len(taken) + 3))]
-            self._streams[id(operation)] = next(name for name in names if name not in taken)
-        return self._streams[id(operation)]

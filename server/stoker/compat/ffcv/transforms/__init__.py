@@ -9,6 +9,7 @@ from stoker.compat.ffcv.transforms.images import (
     RandomTranslate,
     ReplaceLabel,
 )
+from stoker.compat.ffcv.transforms.mixup import ImageMixup, LabelMixup, MixupToOneHot
 from stoker.compat.ffcv.transforms.ops import (
     Convert,
     ModuleWrapper,
@@ -22,6 +23,9 @@ from stoker.compat.ffcv.transforms.ops import (
 __all__ = [
     "Convert",
     "Cutout",
+    "ImageMixup",
+    "LabelMixup",
+    "MixupToOneHot",
     "ModuleWrapper",
     "NormalizeImage",
     "RandomHorizontalFlip",
