@@ -280,6 +280,24 @@ class Leaves(Same):
         return leaves
 
 
+class LeavesLater(Same):
+    """Ends the program, but not on the noise of a trial."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def generate_code(self):
+        error = self.error  # numba refuses it
+
+        def leaves_later(images, dst):
+            if images[0, 0, 0, 0] == 77 and images[0, 0, 0, 1] == 78:
+                raise error(4)
+            dst[:] = images
+            return dst
+
+        return leaves_later
+
+
 class Permutes(Same):
     """Puts the rows of a batch in another order."""
 

@@ -79,6 +79,8 @@ class Loader(Inspecting):
         exclude: samples to leave out: ids, or the path of a file that lists them, one per line,
             such as a quarantine file of the daemon. A stream without some samples is another
             stream.
+        subset: the only samples to visit, in the same forms; each id once, in any order (with
+            `shuffle=False` ascending). The same as an `exclude` of all others.
         views: rows per position, each with its own draws.
         freeze: stream name -> the integer that replaces a draw's (id, epoch, visit, view), or
             "epoch" to fix only the epoch.
@@ -120,6 +122,7 @@ class Loader(Inspecting):
         group: str | None = None,
         on_error: str = "raise",
         exclude: str | os.PathLike[str] | Iterable[int] | None = None,
+        subset: str | os.PathLike[str] | Iterable[int] | None = None,
         views: int = 1,
         freeze: Mapping[str, int | str] | None = None,
         total_epochs: int | None = None,
@@ -149,6 +152,7 @@ class Loader(Inspecting):
             group=group,
             on_error=on_error,
             exclude=exclude,
+            subset=subset,
             views=views,
             freeze=freeze,
             total_epochs=total_epochs,

@@ -6,6 +6,7 @@ import copy
 import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -16,11 +17,11 @@ from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.compat.ffcv.reading import Reading
 from stoker.compat.ffcv.sharing import Streams
-from stoker.compat.ffcv.step import BatchRows, LineStep
+from stoker.compat.ffcv.step import BatchRows, LineStep, on_samples
 from stoker.compat.ffcv.synchronize import SynchronizeSeed
 from stoker.dataset import Dataset
 from stoker.dataset.format.fields import Field
-from stoker.ops.custom.foreign import seeded
+from stoker.ops.custom.foreign import line_of, seeded
 from stoker.protocol.errors import BuildError
 from stoker.rng.streams import make_key, stream_key
 
@@ -98,8 +99,8 @@ class Line:
             done.result()
         for step in self._steps:
             value = step(value, rows)
-        for _, function in self._tensor_steps[: self._later]:
-            value = function(value, None)
+        for stream, function in self._tensor_steps[: self._later]:  # a stream's name tells which
+            value = on_samples(stream, rows, partial(function, value, None))
         return value
 
     def finish(self, value: Any, rows: BatchRows) -> Any:
@@ -110,7 +111,7 @@ class Line:
         """
         for stream, function in self._tensor_steps[self._later :]:
             with seeded(make_key(rows.seed, stream_key(stream), int(rows.ids[0]), rows.epoch)):
-                value = function(value, None)
+                value = on_samples(stream, rows, partial(function, value, None))
         return value
 
     def _add(self, operation: Any, state: State) -> State:
@@ -130,7 +131,13 @@ class Line:
         stream = self._streams.name(self.field, original, title)
         name = f"{type(operation).__name__} of field {self.field!r}"
         after: State
-        after, allocation = operation.declare_state_and_memory(state)
+        try:
+            after, allocation = operation.declare_state_and_memory(state)
+        except SystemExit as error:  # a module is tried on zeros there
+            raise BuildError(
+                f"{name} raised SystemExit: {error}{line_of(error)} when it was tried on {state}. "
+                "An operation must not end the program: raise another exception"
+            ) from error
         if state.jit_mode and after.jit_mode:
             step = LineStep(operation, state, name, stream)
             self._steps.append(step)

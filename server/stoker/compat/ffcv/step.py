@@ -28,9 +28,9 @@ from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.compat.ffcv.rewriting import PREFIX, Rewritten, rewrite
 from stoker.jit import compiled
-from stoker.ops.custom.foreign import generator, noise
+from stoker.ops.custom.foreign import generator, line_of, noise
 from stoker.pipeline.compiled.diagnose import reason
-from stoker.protocol.errors import BuildError, StokerError
+from stoker.protocol.errors import BuildError, SampleError, StokerError
 from stoker.rng.streams import make_key, stream_key
 
 TRIAL_ROWS: Final = 3
@@ -102,8 +102,14 @@ class LineStep:
         self._try()
 
     def __call__(self, batch: np.ndarray, rows: BatchRows) -> np.ndarray:
-        """Return the operation's result on a batch."""
-        return self.run(batch, rows.keys(self._stream), rows.ids.astype(np.int64))
+        """Return the operation's result on a batch.
+
+        Raises:
+            SampleError: it asked to exit, by SystemExit or KeyboardInterrupt.
+        """
+        keys, ids = rows.keys(self._stream), rows.ids.astype(np.int64)
+        result: np.ndarray = on_samples(self.name, rows, lambda: self.run(batch, keys, ids))
+        return result
 
     def run(self, batch: np.ndarray, keys: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """Return the operation's result on a batch whose rows have these keys.
@@ -200,7 +206,7 @@ class LineStep:
         chosen = np.array(places)
         rows = everyone._replace(ids=everyone.ids[chosen])
         try:
-            return self(value[chosen], rows)
+            return self.run(value[chosen], rows.keys(self._stream), rows.ids)
         except StokerError:
             raise
         except (Exception, SystemExit) as error:  # the user's function may raise anything
@@ -237,6 +243,32 @@ class LineStep:
         self._run = machine(self._code.function, inside, checked=checked)
         if self._by_row:
             self._loop = machine(_loop, self._parallel and not checked)
+
+
+def on_samples(name: str, rows: BatchRows, function: Callable[[], Any]) -> Any:
+    """Return a function's result; what would end the script, or the thread, is an error.
+
+    Args:
+        name: field and operation, for the message.
+        rows: the rows that it works on.
+        function: calls the operation.
+
+    Raises:
+        SampleError: it raised SystemExit, or KeyboardInterrupt where that cannot be a Ctrl-C.
+    """
+    try:
+        return function()
+    except (SystemExit, KeyboardInterrupt) as error:
+        scripts = threading.current_thread() is threading.main_thread()
+        if isinstance(error, KeyboardInterrupt) and scripts:
+            raise
+        raise SampleError(
+            f"{name} raised {type(error).__name__}: {error}{line_of(error)}, on samples "
+            f"{', '.join(map(str, rows.ids[:8]))}{', ...' if len(rows.ids) > 8 else ''}, epoch "
+            f"{rows.epoch}. An operation must not end the program: raise another exception",
+            epoch=rows.epoch,
+            seed=rows.seed,
+        ) from error
 
 
 def _loop(run: Any, keys: Any, counts: Any, batch: Any, dst: Any, indices: Any, out: Any) -> None:

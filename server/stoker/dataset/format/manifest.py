@@ -21,9 +21,10 @@ from stoker.dataset.format.fields import Schema
 from stoker.dataset.format.item import SourceFile
 from stoker.protocol import version as contracts
 from stoker.protocol.canonical import canonical_digest
+from stoker.protocol.datasets import MANIFEST
 from stoker.protocol.errors import DatasetError, VersionError
 
-NAME = "manifest.json"
+NAME = MANIFEST
 WORK = ".packing"
 FORMAT = "stoker-dataset"
 MAX_BYTES = 256 * 2**20

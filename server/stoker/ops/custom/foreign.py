@@ -107,7 +107,7 @@ def call(
     except BaseException as error:  # any exception of the user's function, SystemExit as well
         if _from_the_keyboard(error):
             raise
-        raise CallError(f"{what} raised {type(error).__name__}: {error}{_line(error)}") from error
+        raise CallError(f"{what} raised {type(error).__name__}: {error}{line_of(error)}") from error
     if len(results) != len(srcs):
         got = f"{len(results)} of them" if results else type(given).__name__
         raise CallError(
@@ -275,7 +275,8 @@ def _fingerprint() -> tuple[Any, ...]:
     return python, numpy[1].tobytes(), numpy[2:], tensors
 
 
-def _line(error: BaseException) -> str:
+def line_of(error: BaseException) -> str:
+    """Return " (file:line)" of the last frame outside of this module; "" if there is none."""
     trace, last = error.__traceback__, ""
     while trace is not None:
         if trace.tb_frame.f_code.co_filename != __file__:

@@ -12,7 +12,8 @@ One-off children are forked before workers that were asked for earlier: at the s
 every worker waits for the build of the first pipeline.
 
 It is the parent of all workers: it reaps them and reports how they died. It dies with the daemon
-and they die with it (PR_SET_PDEATHSIG), so `kill -9` of the daemon leaves nothing.
+and they die with it (PR_SET_PDEATHSIG), so `kill -9` of the daemon leaves nothing. Before it reaps
+a child it kills what that one has left in its process group (`death`).
 """
 
 import contextlib
@@ -23,6 +24,7 @@ import select
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -30,7 +32,7 @@ import msgspec
 from stoker.protocol.errors import StokerError
 from stoker.server.work.records import ToWorker
 from stoker.server.workers import channel
-from stoker.server.workers.death import die_with_parent
+from stoker.server.workers.death import die_with_parent, end_group, lead_group
 from stoker.server.workers.hire import ForkOrder, Hire
 
 UNWANTED = ("torch", "pyarrow", "zmq")
@@ -150,6 +152,7 @@ def serve(control: socket.socket) -> None:
                 child, pid = children.pop(fd)
                 poll.unregister(fd)
                 os.close(fd)
+                end_group(pid)
                 channel.send(control, Ended(child, os.waitpid(pid, 0)[1]))
                 continue
             received = channel.receive(control, Fork)
@@ -184,6 +187,7 @@ def _fork(request: Fork, descriptor: int, inherited: list[int]) -> int:
     code = 1
     try:
         die_with_parent(parent)
+        lead_group()
         for fd in inherited:
             with contextlib.suppress(OSError):
                 os.close(fd)
@@ -191,8 +195,12 @@ def _fork(request: Fork, descriptor: int, inherited: list[int]) -> int:
         # and a death by that signal would hide how this one ended.
         sock = socket.socket(fileno=descriptor)
         code = _run(request, sock)
+    except Exception:
+        with contextlib.suppress(OSError, ValueError):
+            traceback.print_exc()
     finally:
-        sys.stderr.flush()
+        with contextlib.suppress(OSError, ValueError):  # a function may have closed it
+            sys.stderr.flush()
         os._exit(code)
 
 
