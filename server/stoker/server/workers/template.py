@@ -32,7 +32,7 @@ import msgspec
 from stoker.protocol.errors import StokerError
 from stoker.server.work.records import ToWorker
 from stoker.server.workers import channel
-from stoker.server.workers.death import die_with_parent, end_group, lead_group
+from stoker.server.workers.death import die_first, die_with_parent, end_group, lead_group
 from stoker.server.workers.hire import ForkOrder, Hire
 
 UNWANTED = ("torch", "pyarrow", "zmq")
@@ -216,6 +216,7 @@ def main(arguments: list[str]) -> None:
     """Run the template: arguments are the control descriptor, the daemon's pid, the cache root."""
     control_fd, parent = int(arguments[0]), int(arguments[1])
     die_with_parent(parent)
+    die_first()
     # Ctrl-C reaches the whole foreground group; only the daemon decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with socket.socket(fileno=control_fd) as control:
