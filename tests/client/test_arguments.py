@@ -103,6 +103,9 @@ def test_paths(tmp_path) -> None:
     missing = tmp_path / "photos"
     with pytest.raises(DatasetError, match=f"there is no dataset at .{missing}.; expected a"):
         Loader(missing, pipeline="m:train", batch_size=4)
+    with pytest.raises(DatasetError, match=f"{tmp_path} has no manifest.json: it is not a dataset"):
+        Loader(tmp_path, pipeline="m:train", batch_size=4)
+    (tmp_path / "manifest.json").touch()
     for arguments, expected in [
         ({"dataset": "photos"}, "dataset='photos': the path already names the dataset"),
         ({"pipeline": "train"}, "pipeline='train': expected 'module:"),

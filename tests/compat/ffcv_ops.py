@@ -325,11 +325,13 @@ class Gamma(Same):
 
 
 class Distinct(Same):
-    """Draws without replacement."""
+    """Draws one number for each row, all distinct."""
 
     def generate_code(self):
         def distinct(images, dst):
-            dst[:] = images + np.random.choice(200, images.shape[0], replace=False)
+            by = np.random.choice(200, images.shape[0], replace=False)
+            for i in range(images.shape[0]):
+                dst[i] = images[i] + np.uint8(by[i])
             return dst
 
         return distinct

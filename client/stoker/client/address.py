@@ -6,7 +6,7 @@ sides know this rule, so neither ever sends a path to the other.
 
 import os
 
-from stoker.protocol.datasets import is_live, is_pattern, may_exist
+from stoker.protocol.datasets import is_live, is_pattern, may_exist, why_unreadable
 from stoker.protocol.errors import DatasetError, UsageError
 
 SIDE_SUFFIX = ".fd"
@@ -55,7 +55,7 @@ def check_dataset(path: str | os.PathLike[str]) -> str:
     The `module:Class` of a live source stays as it is.
 
     Raises:
-        DatasetError: nothing has that name.
+        DatasetError: nothing has that name, or it is not a dataset.
     """
     name = os.fspath(path)
     if not may_exist(name):
@@ -67,4 +67,6 @@ def check_dataset(path: str | os.PathLike[str]) -> str:
         )
     if is_live(name):
         return name
+    if reason := why_unreadable(name):
+        raise DatasetError(reason, path=name)
     return os.path.abspath(name) if is_pattern(name) else os.path.realpath(name)

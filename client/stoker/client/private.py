@@ -22,7 +22,14 @@ import weakref
 from stoker.client.options import Options
 from stoker.client.runtime import RuntimeFolder, is_running
 from stoker.client.session import ClientSession
-from stoker.protocol.errors import ConnectError, UsageError, from_record
+from stoker.protocol.errors import (
+    BuildError,
+    ConfigError,
+    ConnectError,
+    DatasetError,
+    UsageError,
+    from_record,
+)
 
 START_TIMEOUT_S = 60.0
 GRACE_S = 10.0
@@ -138,7 +145,7 @@ class PrivateDaemon:
         command += ["--dataset", f"{DATASET}={self._dataset}"]
         if self._code is not None:
             command += ["--pipeline", f"{PIPELINE}={self._code}"]
-        # It runs for this user only, so it may import whatever this user can.
+        # It runs for this user only, so it may import all that this user can.
         command += ["--op-module", "*"]
         if self._workers is not None:
             command += ["--workers", str(self._workers)]
@@ -164,6 +171,11 @@ class PrivateDaemon:
             ) from None
         if error is not None:
             code, message, details = error
+            # The message names a flag of the command line; the caller gave an argument.
+            if code == ConfigError.code and "pipeline" in details:
+                raise BuildError(f"pipeline={self._code!r}: {details['reason']}")
+            if code == ConfigError.code and "dataset" in details:
+                raise DatasetError(f"dataset {self._dataset}: {details['reason']}")
             raise from_record(code, message, details)
 
     @property

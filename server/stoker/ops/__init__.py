@@ -85,7 +85,14 @@ from stoker.ops.mixes.mosaic import Mosaic, mosaic
 from stoker.ops.mixes.random_blend import RandomBlend, random_blend
 from stoker.ops.mixes.stack import Stack, stack
 from stoker.ops.values.cast import Cast, cast
-from stoker.ops.values.choices import Chance, Integer, OneOf, SomeOf, Uniform
+from stoker.ops.values.choices import (
+    Chance,
+    Integer,
+    OneOf,
+    SomeOf,
+    Uniform,
+    WeightedSomeOf,
+)
 from stoker.ops.values.convert_boxes import ConvertBoxes, convert_boxes
 from stoker.ops.values.convert_keypoints import ConvertKeypoints, convert_keypoints
 from stoker.ops.values.filter_boxes import FilterBoxes, filter_boxes
@@ -186,6 +193,7 @@ __all__ = [
     "Uniform",
     "Value",
     "VerticalFlip",
+    "WeightedSomeOf",
     "YcbcrToRgb",
     "ZoomOut",
     "affine",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -15,7 +16,9 @@ from stoker.compat.ffcv.memory import Pool
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.compat.ffcv.reading import Reading
+from stoker.compat.ffcv.sharing import Streams
 from stoker.compat.ffcv.step import BatchRows, LineStep, on_samples
+from stoker.compat.ffcv.synchronize import SynchronizeSeed
 from stoker.dataset import Dataset
 from stoker.dataset.format.fields import Field
 from stoker.ops.custom.foreign import line_of, seeded
@@ -40,7 +43,7 @@ class Line:
         dataset: Dataset,
         field: Field,
         operations: Sequence[Any] | None,
-        streams: dict[int, str],
+        streams: Streams,
         copies: dict[int, tuple[Any, Any]],
     ) -> None:
         """Build the pipeline.
@@ -49,8 +52,7 @@ class Line:
             dataset: the dataset.
             field: the field.
             operations: the pipeline; None: a decoder and `ToTensor`, by the field's kind.
-            streams: id of an operation -> its stream, over all fields of a loader: one operation
-                in two pipelines makes the same decision in both.
+            streams: the streams of the operations of all fields.
             copies: id of an operation -> it and the copy that runs, over all fields. The script may
                 set attributes of the original while an epoch runs; the copy does not change.
 
@@ -60,22 +62,27 @@ class Line:
         from stoker.compat.ffcv.transforms.ops import ToTensor  # noqa: PLC0415 - loads torch
 
         self.field = field.name
-        found = list(operations) if operations is not None else [default_decoder(field), ToTensor()]
+        self._streams = streams
+        self._copies = copies
+        self._pool = Pool()
+        given = operations if operations is not None else [default_decoder(field), ToTensor()]
+        found = self._first(list(given))
         if not found or not isinstance(found[0], Decoder):
             raise BuildError(
                 f"pipelines[{field.name!r}]: expected a decoder as its first operation, got "
                 f"{type(found[0]).__name__ if found else 'nothing'}"
             )
-        self._streams = streams
-        self._copies = copies
-        self._pool = Pool()
-        self._reading: Reading = self._own(found[0]).open(dataset, field, self._stream(found[0]))
+        decoder, stream = found[0], streams.name(field.name, found[0])
+        self._reading: Reading = self._own(decoder).open(dataset, field, stream)
+        if decoder.draws:
+            streams.drew(field.name, decoder)
         self._steps: list[LineStep] = []
         self._tensor_steps: list[TensorStep] = []
         self._later = 0
         state = self._reading.state
         for operation in found[1:]:
-            state = self._add(operation, state)
+            if not self._marked(operation):
+                state = self._add(operation, state)
 
     def begin(self, rows: BatchRows, threads: ThreadPoolExecutor, workers: int) -> Begun:
         """Start to read the field of some rows in threads; returns at once."""
@@ -116,8 +123,12 @@ class Line:
                     f"pipelines[{self.field!r}]: expected an Operation or a torch.nn.Module, got "
                     f"{operation!r}"
                 )
-            operation = ModuleWrapper(operation)
-        stream, operation = self._stream(operation), self._own(operation)
+            module = operation  # one module in two pipelines is one operation
+            operation = self._copies.setdefault(id(module), (module, ModuleWrapper(module)))[1]
+        original, operation = operation, self._own(operation)
+        module = operation.module if isinstance(operation, ModuleWrapper) else None
+        title = type(operation if module is None else module).__name__
+        stream = self._streams.name(self.field, original, title)
         name = f"{type(operation).__name__} of field {self.field!r}"
         after: State
         try:
@@ -130,6 +141,8 @@ class Line:
         if state.jit_mode and after.jit_mode:
             step = LineStep(operation, state, name, stream)
             self._steps.append(step)
+            if step.draws:
+                self._streams.drew(self.field, original, title)
             return step.after
         if allocation is not None:
             raise BuildError(
@@ -138,21 +151,25 @@ class Line:
             )
         whole = self._later == len(self._tensor_steps)
         self._tensor_steps.append((stream, operation.generate_code()))
-        if whole and not (isinstance(operation, ModuleWrapper) and operation.draws):
+        if module is not None and operation.draws:
+            self._streams.drew(self.field, original, title)
+        elif whole:
             self._later += 1
         return after
+
+    def _first(self, operations: list[Any]) -> list[Any]:
+        """Return the operations from the first one that is no mark."""
+        marks = itertools.takewhile(self._marked, operations)
+        return operations[len(list(marks)) :]
+
+    def _marked(self, operation: Any) -> bool:
+        """Whether an operation is a mark; it is noted."""
+        if isinstance(operation, SynchronizeSeed):
+            self._streams.mark(self.field, operation.seed_offset)
+        return isinstance(operation, SynchronizeSeed)
 
     def _own(self, operation: Any) -> Any:
         """Return the copy of an operation that runs; the modules that it calls are not copied."""
         if id(operation) not in self._copies:  # keeps the original too, so its id stays its own
             self._copies[id(operation)] = operation, copy.copy(operation)
         return self._copies[id(operation)][1]
-
-    def _stream(self, operation: Operation) -> str:
-        """Return the name of an operation's stream: field, class, and a number if it repeats."""
-        if id(operation) not in self._streams:
-            base = f"{self.field}/{type(operation).__name__}"
-            taken = set(self._streams.values())
-            names = [base, *(f"{base}/{count}" for count in range(2, len(taken) + 3))]
-            self._streams[id(operation)] = next(name for name in names if name not in taken)
-        return self._streams[id(operation)]

@@ -19,12 +19,14 @@ from typing import Any, Final, NamedTuple
 import numba
 import numpy as np
 
+from stoker.compat.ffcv.calls import COMPILED
 from stoker.compat.ffcv.memory import Pool
+from stoker.compat.ffcv.mixing import mixes
 from stoker.compat.ffcv.pipeline.allocation_query import Allocation, AllocationQuery
 from stoker.compat.ffcv.pipeline.compiler import Compiler, machine
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
-from stoker.compat.ffcv.rewriting import COMPILED, Rewritten, rewrite
+from stoker.compat.ffcv.rewriting import PREFIX, Rewritten, rewrite
 from stoker.jit import compiled
 from stoker.ops.custom.foreign import generator, line_of, noise
 from stoker.pipeline.compiled.diagnose import reason
@@ -63,6 +65,7 @@ class LineStep:
     Attributes:
         name: field and operation, for messages.
         after: the state after it.
+        draws: whether it draws.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class LineStep:
         self._several = bool(self._queries) and not isinstance(allocation, AllocationQuery)
         function = _generated(operation, name)
         self._code = rewrite(function, name, mixes=self._batch_op)
+        self.draws = self._code.draws
         self._by_row = self._code.by_row and not self._batch_op
         wanted = bool(getattr(function, "is_parallel", False)) and not alone
         self._parallel = wanted and Compiler.is_enabled()
@@ -167,15 +171,19 @@ class LineStep:
             )
         if self._batch_op:
             return
+        if self._by_row and mixes(self._code.function, value, everyone.ids, self._queries):
+            raise BuildError(self._mixing())
         for others in ([TRIAL_ROWS + 1, 0], [0, TRIAL_ROWS, 2, 1]):
             among = self._tried(value, everyone, others)
             if among[others.index(0)].tobytes() != first[0].tobytes():
-                raise BuildError(
-                    f"{self.name} cannot be used: its result for a row depends on the other "
-                    "rows of the batch, so a sample would depend on its neighbors. Read only row i "
-                    "for row i; or, if it should mix rows, set is_batch_op = True "
-                    "on its class"
-                )
+                raise BuildError(self._mixing())
+
+    def _mixing(self) -> str:
+        return (
+            f"{self.name} cannot be used: its result for a row depends on the other rows of the "
+            "batch, so a sample would depend on its neighbors. Read only row i for row i; or, if "
+            "it should mix rows, set is_batch_op = True on its class"
+        )
 
     def _try_in_python(self, value: np.ndarray, everyone: BatchRows) -> None:
         """Find faults that machine code would not report.
@@ -229,8 +237,8 @@ class LineStep:
     def _compile(self, *, checked: bool = False) -> None:
         space = self._code.function.__globals__
         for function in COMPILED:
-            if space.get(function.__name__) is function:
-                space[function.__name__] = compiled(function)
+            if space.get(PREFIX + function.__name__) is function:
+                space[PREFIX + function.__name__] = compiled(function)
         inside = self._parallel and not self._by_row and not checked
         self._run = machine(self._code.function, inside, checked=checked)
         if self._by_row:

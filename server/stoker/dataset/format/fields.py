@@ -106,6 +106,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         side: the field's side columns.
         items: for boxes and keypoints: their items; the shape is then (None, words of an item).
         referenced: for an index: whether the column holds references into the source's files.
+        optional: whether samples may lack it; see `stoker.dataset.format.optional`.
+        fill: the number that an absent value consists of.
         keeps_orientation: for an image or mask: whether its pixels are used as stored and EXIF is
             ignored; otherwise they are turned upright.
     """
@@ -122,6 +124,13 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     class_ids: tuple[int, ...] | UnsetType = UNSET
     referenced: bool | UnsetType = UNSET
     keeps_orientation: bool | UnsetType = UNSET
+    optional: bool | UnsetType = UNSET
+    fill: int | float | UnsetType = UNSET
+
+    @property
+    def present_name(self) -> str:
+        """The name of the bool scalar that says whether an optional field is present."""
+        return f"{self.name}_present"
 
     @property
     def is_picture(self) -> bool:

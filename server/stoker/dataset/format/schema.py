@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from stoker.dataset.format.arrow import ITEM_BYTES
-from stoker.dataset.format.field_checks import check_orientation
+from stoker.dataset.format.field_checks import check_optional, check_orientation
 from stoker.dataset.format.fields import (
     ITEM_TYPE,
     REFERABLE,
@@ -44,6 +44,7 @@ __all__ = [
     "label",
     "mask",
     "may_have_grid",
+    "optional",
     "referenced",
     "scalar",
     "with_classes",
@@ -123,6 +124,25 @@ def keep_orientation(field: Field) -> Field:
     kept = msgspec.structs.replace(field, keeps_orientation=True)
     check_orientation(kept)
     return kept
+
+
+def optional(field: Field, fill: float | None = None) -> Field:
+    """Return a field that samples may lack; its value is then None or missing in the row.
+
+    The dataset gets a bool scalar NAME_present, which conditions can read: `sample.mask_present`.
+
+    Args:
+        field: any field except an image of encoding jpeg.
+        fill: the number that an absent image, mask, label, scalar or array of a fixed shape
+            consists of, such as 255 for a mask and -1 for a label. Boxes, keypoints, bytes and
+            arrays of any length need none: they are empty.
+
+    Raises:
+        UsageError: the fill is missing, not needed, or does not fit the field.
+    """
+    made = msgspec.structs.replace(field, optional=True, fill=UNSET if fill is None else fill)
+    check_optional(made)
+    return made
 
 
 def may_have_grid(field: Field) -> bool:

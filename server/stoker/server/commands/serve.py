@@ -1,8 +1,8 @@
-"""`stoker serve`: run the daemon until it is told to stop.
+"""`stoker serve`: run the daemon until a signal or its last client ends it.
 
 With `--ready-fd N` one JSON line goes to descriptor N, which then closes: `{"address": ...}` once
-the daemon listens, or `{"error": [code, message, details]}` if it does not come to that. So whoever
-starts a daemon need not guess or poll.
+the daemon listens, or `{"error": [code, message, details]}` if it cannot. So a process that starts
+a daemon need not guess or poll.
 """
 
 import json
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoker.protocol.datasets import may_exist
-from stoker.protocol.errors import ConfigError, StokerError, UsageError
+from stoker.protocol.errors import StokerError, UsageError
 from stoker.server.daemon.descriptors import raise_limit, session_limit
 from stoker.server.daemon.launch import Launched, launch
 from stoker.server.settings import config as configuration
 from stoker.server.settings.config_types import Config
 from stoker.server.settings.logs import Logs
+from stoker.server.settings.serving import check_served
 
 if TYPE_CHECKING:
     from stoker.server.daemon.daemon import Daemon
@@ -93,7 +93,7 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
                 "log.format": log_format,
             },
         )
-        _check_datasets(loaded)
+        check_served(loaded)
         # Before the template starts, which inherits the limit and needs descriptors itself.
         session_limit(raise_limit(), loaded.config.workers.count)
         settings, log = loaded.config.daemon, loaded.config.log
@@ -150,19 +150,8 @@ def tell_ready(descriptor: int | None, line: dict[str, object]) -> None:
         with os.fdopen(descriptor, "w") as file:
             print(json.dumps(line), file=file)
     except BrokenPipeError:
-        return  # whoever waited is gone; the daemon may still be of use to others
+        return  # the process that waited is gone; the daemon may still be of use to others
     except OSError as error:
         raise UsageError(
             f"--ready-fd {descriptor}: {error.strerror}; pass the number of an open descriptor"
         ) from None
-
-
-def _check_datasets(loaded: configuration.Loaded) -> None:
-    for name, path in loaded.config.datasets.items():
-        if not may_exist(path):
-            raise ConfigError(
-                f"{loaded.origins[f'datasets.{name}']}: dataset {name!r}: there is no {path};"
-                " name the folder that `stoker pack` wrote, or a source that is read in place",
-                dataset=name,
-                path=path,
-            )

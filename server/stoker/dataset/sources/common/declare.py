@@ -3,7 +3,8 @@
 KIND is image, mask, label, text, bytes, a number (`int64`), or an array of numbers (`float32[3,4]`,
 or `float32[?,4]` if the first side differs between samples). Files of one channel and more than 8
 bits, such as masks of instances and depth maps, are `mask[uint16]`, `mask[int32]` or
-`image[float32]`.
+`image[float32]`. A KIND that ends in `,fill=NUMBER` is an optional field: samples that lack it get
+that number. Texts, bytes and arrays of any length end in `,optional` instead.
 """
 
 import re
@@ -22,6 +23,8 @@ DEEP: Final[Mapping[str, Callable[[str], schema.Field]]] = {
     "image[float32]": lambda name: schema.image(name, "raw", dtype="float32", channels=1),
 }
 """KIND of images and masks of more than 8 bits -> the function that declares the field."""
+_INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
+_OPTIONAL = re.compile(r"(.+),(?:optional|fill=(.*))")
 _NUMBERS = re.compile(r"([a-z]+[0-9]*)(?:\[((?:\?|[1-9][0-9]*)(?:,[1-9][0-9]*)*)\])?")
 
 
@@ -36,11 +39,12 @@ def declare(name: str, kind: str, of: str) -> schema.Field:
     Raises:
         UsageError: there is no such KIND.
     """
+    if said := _OPTIONAL.fullmatch(kind):
+        fill = None if said[2] is None else _fill(of, said[2])
+        return schema.optional(declare(name, said[1], of), fill)
     pictures = {"image": schema.image, "mask": schema.mask}
-    if kind in pictures:
-        return pictures[kind](name)
-    if kind in DEEP:
-        return DEEP[kind](name)
+    if kind in pictures or kind in DEEP:
+        return pictures[kind](name) if kind in pictures else DEEP[kind](name)
     if kind == "label":
         return schema.label(name)
     if kind in (TEXT, "bytes"):
@@ -55,6 +59,24 @@ def declare(name: str, kind: str, of: str) -> schema.Field:
         return schema.scalar(name, found[1])
     sides = (None if side == "?" else int(side) for side in found[2].split(","))
     return schema.array(name, found[1], tuple(sides))
+
+
+def plain_kind(kind: str) -> str:
+    """Return a KIND without the declaration that the field is optional."""
+    said = _OPTIONAL.fullmatch(kind)
+    return said[1] if said else kind
+
+
+def is_optional(kind: str) -> bool:
+    """Whether a KIND declares an optional field."""
+    return plain_kind(kind) != kind
+
+
+def _fill(of: str, text: str) -> float:
+    try:
+        return int(text) if _INTEGER.fullmatch(text) else float(text)
+    except ValueError:
+        raise UsageError(f"{of}: expected a number after fill=, got {text!r}") from None
 
 
 def field_name(text: str) -> str:

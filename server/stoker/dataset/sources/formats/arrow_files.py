@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from stoker.dataset.limits import CodecError
+from stoker.protocol.datasets import PARQUET
 
-ARROW, PARQUET = ".arrow", ".parquet"
 _FILE_MAGIC = b"ARROW1"
 _ROWS_AT_ONCE = 32
 

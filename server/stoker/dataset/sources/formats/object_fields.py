@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET
 
 from stoker.dataset.format import schema
 from stoker.dataset.format.items import FORMATS, RELATIVE
+from stoker.dataset.format.optional import how_to_declare
 from stoker.dataset.images.codecs import signature
-from stoker.dataset.sources.common.declare import IGNORE, declare
+from stoker.dataset.sources.common.declare import IGNORE, declare, is_optional, plain_kind
 from stoker.protocol.errors import UsageError
 from stoker.protocol.masks import MASK_DTYPES, is_mask_form
 
@@ -35,6 +37,8 @@ def fields_of(
         UsageError: a value cannot be a field.
     """
     for one in asked.keys() - first.keys():
+        if is_optional(asked[one]):
+            continue
         raise UsageError(
             f"--field {one}={asked[one]}: rows of {name} have no such field, only "
             f"{', '.join(first)}"
@@ -50,10 +54,17 @@ def fields_of(
     named = isinstance(classes, list | tuple) and all(isinstance(one, str) for one in classes)
     picture = next((key for key, value in first.items() if _is_image(key, value)), None)
     fields = []
-    for key, value in first.items():
+    lacking = {key: None for key, kind in asked.items() if is_optional(kind)}
+    for key, value in (lacking | dict(first)).items():
         kind = asked.get(key)
         if kind == IGNORE:
             continue
+        if value is None and kind is None:
+            raise UsageError(
+                f"{name}[0]: {key!r} is None, so its kind is not known; if samples may lack it, "
+                f"declare its kind and a fill, as in {how_to_declare(key, 'mask')}; or leave it "
+                f"out with --field {key}={IGNORE}"
+            )
         if kind is None and isinstance(value, str) and key.lower() in _NAMED:
             field = _text_label(name, key, bool(named and classes))
         else:
@@ -75,6 +86,10 @@ def _text_label(name: str, key: str, named: bool) -> schema.Field:
 
 def _asked(key: str, kind: str, value: Any) -> schema.Field:
     """Return the field of a KIND; pixels that do not fit Stoker's PNGs are stored raw."""
+    if is_optional(kind):
+        fill = declare(key, kind, f"--field {key}={kind}").fill
+        made = _asked(key, plain_kind(kind), value)
+        return schema.optional(made, None if fill is UNSET else fill)
     if _is_pil(value) and kind == "mask":
         value = np.asarray(value)
     if isinstance(value, np.ndarray):

@@ -14,6 +14,7 @@ from PIL import Image
 from stoker.dataset.format.cells import Value
 from stoker.dataset.format.fields import Field
 from stoker.dataset.format.item import Item, Record
+from stoker.dataset.format.optional import how_to_declare, kind_of
 from stoker.dataset.sources.common.readers import BadItemError
 from stoker.dataset.sources.common.recipe import Recipe
 from stoker.protocol.errors import UsageError
@@ -33,8 +34,9 @@ class ObjectReader:
         settings = recipe.settings
         self._found = load_object(settings["object"], settings["folder"])
         self._fields = recipe.schema.fields
+        self._known = frozenset(settings["known"].split("\n")) if "known" in settings else None
 
-    def read(self, item: Item) -> dict[str, Value]:
+    def read(self, item: Item) -> dict[str, Value | None]:
         """Return a value for each field.
 
         Raises:
@@ -43,7 +45,9 @@ class ObjectReader:
         (place,) = item.places
         assert isinstance(place, Record)
         try:
-            return as_fields(row_of(self._found, place.number), self._fields)
+            row = row_of(self._found, place.number)
+            _check_known(row, self._known)
+            return as_fields(row, self._fields)
         except BadRowError as error:
             raise BadItemError(item.name, str(error)) from None
 
@@ -96,16 +100,36 @@ def row_of(found: Any, number: int) -> Mapping[str, Any]:
     return row
 
 
-def as_fields(row: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, Value]:
-    """Return the values of a row's fields, in the forms that `cells` accepts.
+def _check_known(row: Mapping[str, Any], known: frozenset[str] | None) -> None:
+    """Raise BadRowError for a field that the first row, which decides the fields, lacks."""
+    for name in row:
+        if known is not None and name not in known:
+            raise BadRowError(
+                f"its row has {name!r}, which the first row lacks; give all rows the same fields, "
+                f"leave it out with --field {name}=ignore, or declare a fill, as in "
+                f"{how_to_declare(name, 'mask')}"
+            )
+
+
+def as_fields(row: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, Value | None]:
+    """Return the values of a row's fields, in the forms that `cells` accepts; None if absent.
 
     Raises:
         BadRowError: a field is missing, or a file cannot be read.
     """
-    missing = [field.name for field in fields if field.name not in row]
+    missing = [f for f in fields if row.get(f.name) is None and not f.optional]
     if missing:
-        raise BadRowError(f"its row has no {', '.join(missing)}, only {', '.join(map(str, row))}")
-    return {field.name: _value(field, row[field.name]) for field in fields}
+        remedy = ", ".join(how_to_declare(field.name, kind_of(field)) for field in missing)
+        raise BadRowError(
+            f"its row has no {', '.join(field.name for field in missing)}, only "
+            f"{', '.join(name for name, value in row.items() if value is not None)}; if samples "
+            f"may lack it, declare a fill: {remedy}"
+        )
+    found = {field.name: (field, row.get(field.name)) for field in fields}
+    return {
+        name: None if value is None else _value(field, value)
+        for name, (field, value) in found.items()
+    }
 
 
 def _value(field: Field, value: Any) -> Value:

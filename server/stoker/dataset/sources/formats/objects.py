@@ -19,6 +19,7 @@ from typing import Any
 from stoker.dataset.format import schema
 from stoker.dataset.format.cells import FieldError, make_cells
 from stoker.dataset.format.item import Item, Record
+from stoker.dataset.format.optional import fill_absent, with_presence
 from stoker.dataset.images.inspect import Scratches
 from stoker.dataset.sources.common.lazy import LazyItems
 from stoker.dataset.sources.common.scan import Request, Scan
@@ -73,6 +74,8 @@ def scan_objects(source: Path, request: Request) -> Scan:
         "folder": str(folder),
         "fingerprint": secrets.token_hex(16) if declared is None else str(declared),
     }
+    if getattr(found, "fields", None) is None:
+        settings["known"] = "\n".join(sorted({*map(str, first), *request.fields}))
     return Scan("python", folder, fields, items, (), "python", settings, aligned=False)
 
 
@@ -91,9 +94,11 @@ class ObjectItems(LazyItems):
 
 def _check_same(name: str, found: Any, fields: tuple[schema.Field, ...]) -> None:
     """Raise for an object whose first row differs each time; other faults are found later."""
+    whole = with_presence(fields)
     try:
         one, two = (
-            make_cells(fields, as_fields(row_of(found, 0), fields), Scratches()) for _ in range(2)
+            make_cells(whole, fill_absent(whole, as_fields(row_of(found, 0), fields)), Scratches())
+            for _ in range(2)
         )
     except (BadRowError, FieldError):
         return

@@ -28,6 +28,7 @@ class Rate:
         client_s: CPU seconds of the consumer's process for each row.
         daemon_s: CPU seconds of the daemon's process for each row, its workers apart.
         waited: part of the time in which the consumer waited for a batch, 0 to 1.
+        others: processors that other processes kept busy meanwhile; 0 if that was not measured.
     """
 
     workers: int
@@ -36,6 +37,7 @@ class Rate:
     client_s: float
     daemon_s: float
     waited: float
+    others: float = 0.0
 
 
 def through_daemon(
@@ -101,4 +103,5 @@ def _run(
         client_s=found["client_cpu_s"] / max(found["rows"], 1),
         daemon_s=found.get("daemon_cpu_s", 0.0) / max(found["rows"], 1),
         waited=min(found["wait_s"] / found["seconds"], 1.0),
+        others=found.get("others", 0.0),
     )
