@@ -30,6 +30,7 @@ from stoker.rng.row import Row
 _GIVEN: Final = ("image", "mask", "label", "scalar", "array", "boxes", "keypoints")
 _MASKS: Final = re.compile(r"mask|segm", re.IGNORECASE)
 _IMAGES: Final = re.compile(r"image|img|photo|picture|frame|pixels|gray", re.IGNORECASE)
+_CLASSES: Final = ("label", "keypoint")
 LEAST_BOUND: Final = 8
 """Plans are made for 8, 16, 32, ... items, so that samples share them."""
 
@@ -209,7 +210,7 @@ def _items(value: Mapping[str, Any]) -> tuple[str, dict[str, np.ndarray]]:
     kind, name, width = found[0]
     columns = {name: np.asarray(value[name], np.float32).reshape(-1, width)}
     _check_coordinates(kind, columns[name])
-    columns |= {str(key): np.asarray(part) for key, part in value.items() if key != name}
+    columns |= {str(key): _part(key, part) for key, part in value.items() if key != name}
     count = len(columns[name])
     for key, array in columns.items():
         good = array.ndim in (1, 2) and len(array) == count and array.dtype.name in DTYPES
@@ -219,6 +220,12 @@ def _items(value: Mapping[str, Any]) -> tuple[str, dict[str, np.ndarray]]:
                 f"{array.dtype} {array.shape}"
             )
     return kind, columns
+
+
+def _part(name: str, value: Any) -> np.ndarray:
+    """Return a part of items as an array; an empty list of classes has their dtype."""
+    empty = isinstance(value, list | tuple) and not value
+    return np.asarray(value, np.int64 if empty and name in _CLASSES else None)
 
 
 def _check_coordinates(kind: str, at: np.ndarray) -> None:
