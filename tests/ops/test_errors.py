@@ -62,11 +62,11 @@ PARAMETERS = [
     ),
     (
         lambda: ops.Normalize(mean="x"),
-        "normalize: expected mean to be a number, or one for each of at most 4 channels, got 'x'",
+        "normalize: expected mean to be a number, or one for each of at most 16 channels, got 'x'",
     ),
     (
         lambda: ops.Normalize(std=0),
-        "normalize: expected std to be a positive number, or one for each of at most 4 channels, "
+        "normalize: expected std to be a positive number, or one for each of at most 16 channels, "
         "got 0",
     ),
     (
@@ -114,7 +114,7 @@ STATES = [
         ops.Equalize(),
         (State.fixed("image", "float32", (8, 8, 3)),),
         "equalize has no rule for image float32[8x8x3]: expected an image of shape (H, W, C), "
-        "dtype uint8 and 1 to 4 channels. Call equalize before the image is converted, or call "
+        "dtype uint8 and 1 to 16 channels. Call equalize before the image is converted, or call "
         "from_float before it, or before what contains it (as rand_augment)",
     ),
     (

@@ -67,7 +67,7 @@ def image(
         encoding: raw, jpeg, png, encoded for either of the two, or bands.
         grid: whether JPEGs are rewritten, with the same pixels, so that crops decode faster.
         dtype: uint8; or float32 for images of floats, raw or in bands, see `stoker.ops.to_float`.
-        channels: C, 1 to 4; must be 3 unless images are raw or in bands.
+        channels: C, 1 to 16; must be 3 unless images are raw or in bands.
     """
     field = picture_field(name, "image", encoding, dtype, channels)
     return with_grid(field) if grid else field

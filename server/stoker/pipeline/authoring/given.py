@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.ops.contract.rules import MAX_CHANNELS
+from stoker.ops.contract.rules import COLORS
 from stoker.ops.contract.states import IMAGE_KINDS, State
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.planning.plan import Plan
@@ -95,7 +95,7 @@ def _kind_of(name: str, dtype: str, shape: tuple[int, ...]) -> str:
     """Return the kind of an array that none was given for."""
     if not shape:
         return "label" if np.dtype(dtype).kind in "iu" else "scalar"
-    floats = dtype == "float32" and len(shape) == 3 and 1 <= shape[2] <= MAX_CHANNELS
+    floats = dtype == "float32" and len(shape) == 3 and 1 <= shape[2] <= COLORS
     image = floats or (dtype == "uint8" and len(shape) == 3)
     named = _MASKS.search(name) is not None
     if named and is_mask_form(dtype, shape):
