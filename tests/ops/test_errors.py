@@ -127,7 +127,8 @@ STATES = [
         ops.HorizontalFlip(),
         (State.fixed("image", "uint8", (8, 9, 3)), State.fixed("mask", "uint8", (9, 8))),
         "horizontal_flip: expected values of one size in a call, got image uint8[8x9x3] and mask "
-        "uint8[9x8]. Resize one of them first, or call the op once for each",
+        "uint8[9x8]. If that is intended, call the op with relative=True; or resize one of them "
+        "first",
     ),
     (
         ops.ColorJitter(),

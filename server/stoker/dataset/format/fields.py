@@ -108,6 +108,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         referenced: for an index: whether the column holds references into the source's files.
         optional: whether samples may lack it; see `stoker.dataset.format.optional`.
         fill: the number that an absent value consists of.
+        relative: for an image or mask: whether its size may differ from that of the first image.
         keeps_orientation: for an image or mask: whether its pixels are used as stored and EXIF is
             ignored; otherwise they are turned upright.
     """
@@ -126,6 +127,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     keeps_orientation: bool | UnsetType = UNSET
     optional: bool | UnsetType = UNSET
     fill: int | float | UnsetType = UNSET
+    relative: bool | UnsetType = UNSET
 
     @property
     def present_name(self) -> str:

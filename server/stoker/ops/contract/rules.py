@@ -57,7 +57,7 @@ def require_pixels(
         if state.is_fixed and states[0].is_fixed and state.shape[:2] != states[0].shape[:2]:
             raise StateError(
                 f"{op}: expected values of one size in a call, got {states[0]} and {state}. "
-                "Resize one of them first, or call the op once for each",
+                "If that is intended, call the op with relative=True; or resize one of them first",
                 op=op,
             )
 

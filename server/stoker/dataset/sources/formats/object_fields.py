@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
-from msgspec import UNSET
 
 from stoker.dataset.format import schema
 from stoker.dataset.format.fields import CLASS_PARTS
 from stoker.dataset.format.items import FORMATS, RELATIVE
 from stoker.dataset.format.optional import how_to_declare
 from stoker.dataset.images.codecs import signature
-from stoker.dataset.sources.common.declare import IGNORE, declare, is_optional, plain_kind
+from stoker.dataset.sources.common.declare import IGNORE, declare, is_optional, marks_of, plain_kind
 from stoker.protocol.errors import UsageError
 from stoker.protocol.masks import MASK_DTYPES, is_mask_form
 
@@ -94,10 +94,11 @@ def _text_label(name: str, key: str, named: bool) -> schema.Field:
 
 def _asked(key: str, kind: str, value: Any) -> schema.Field:
     """Return the field of a KIND; pixels that do not fit Stoker's PNGs are stored raw."""
-    if is_optional(kind):
-        fill = declare(key, kind, f"--field {key}={kind}").fill
+    if marks_of(kind):
+        said = declare(key, kind, f"--field {key}={kind}")
         made = _asked(key, plain_kind(kind), value)
-        return schema.optional(made, None if fill is UNSET else fill)
+        marks = {"optional": said.optional, "fill": said.fill, "relative": said.relative}
+        return msgspec.structs.replace(made, **marks)
     if _is_pil(value) and kind == "mask":
         value = np.asarray(value)
     if isinstance(value, np.ndarray):
