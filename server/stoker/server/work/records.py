@@ -46,7 +46,7 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     `bucket_plan` is the digest of a plan, `buckets` are its buckets and `bucket_outputs` what comes
     out for each of them; `outputs` have room for all; `merged` samples are in another bucket than
     the rule gave them. A worker needs `working_bytes` for values between the steps; the step `most`
-    needs `most_bytes` of them.
+    needs `most_bytes` of them. `classes` are names of classes by field, as many as OPENED can hold.
     """
 
     build: int
@@ -68,6 +68,7 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     working_bytes: int = 0
     most_bytes: int = 0
     most: str = ""
+    classes: dict[str, tuple[str, ...]] = {}
 
 
 class Watched(msgspec.Struct, frozen=True, array_like=True, tag="watched"):
