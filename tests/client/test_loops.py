@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from daemons import serving
 
 from stoker.client import Loader
 from stoker.dataset import schema, write

@@ -34,7 +34,7 @@ from stoker.protocol import importing
 from stoker.protocol.errors import StokerError
 from stoker.server.work.records import ToWorker
 from stoker.server.workers import channel
-from stoker.server.workers.death import die_with_parent, end_group, lead_group
+from stoker.server.workers.death import die_first, die_with_parent, end_group, lead_group
 from stoker.server.workers.hire import ForkOrder, Hire
 
 _log = logging.getLogger(__name__)
@@ -233,6 +233,7 @@ def main(arguments: list[str]) -> None:
     """
     control_fd, parent = int(arguments[0]), int(arguments[1])
     die_with_parent(parent)
+    die_first()
     # Ctrl-C reaches the whole foreground group; only the daemon decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with socket.socket(fileno=control_fd) as control:
