@@ -15,7 +15,7 @@ import logging
 import os
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -222,7 +222,11 @@ class Loader(Inspecting):
         """
         return self._steps((self._planned or self._place).epoch)
 
-    def __iter__(self) -> Iterator[Any]:
+    def _steps_left(self) -> int:
+        place = self._next_place()
+        return max(self._steps(place.epoch) - place.step, 0)
+
+    def __iter__(self) -> EpochIterator:
         """Return an iterator over the next epoch, or from the place that was loaded or set.
 
         The epoch begins at the first `next()`, which ends older iterators.
@@ -234,15 +238,20 @@ class Loader(Inspecting):
         self._check_usable()
         return EpochIterator(self._begin, self._next, self._tell_account)
 
+    def _next_place(self) -> NextStep:
+        """Return where the next loop starts."""
+        if self._evaluates and not self._exact:
+            return NextStep()
+        place, exact = self._planned, self._exact
+        if place is None or (place.step >= self._steps(place.epoch) and not exact):
+            place = NextStep((place or self._place).epoch + 1)
+        return place
+
     def _begin(self) -> int:
         """Begin an epoch; return the number of the turn."""
         self._check_usable()
         self._padding.check()
-        if self._evaluates and not self._exact:
-            self._planned = NextStep()
-        place, exact = self._planned, self._exact
-        if place is None or (place.step >= self._steps(place.epoch) and not exact):
-            place = NextStep((place or self._place).epoch + 1)
+        place = self._next_place()
         self._place, self._planned, self._exact = place, None, False
         self._turn += 1
         total = self.spec.total_epochs

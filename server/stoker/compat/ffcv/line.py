@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -17,17 +16,16 @@ from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.compat.ffcv.reading import Reading
 from stoker.compat.ffcv.sharing import Streams
-from stoker.compat.ffcv.step import BatchRows, LineStep, on_samples
+from stoker.compat.ffcv.step import BatchRows, LineStep
 from stoker.compat.ffcv.synchronize import SynchronizeSeed
+from stoker.compat.ffcv.tensors import TensorStep
 from stoker.dataset import Dataset
 from stoker.dataset.format.fields import Field
-from stoker.ops.custom.foreign import line_of, seeded
+from stoker.ops.custom.foreign import line_of
 from stoker.protocol.errors import BuildError
-from stoker.rng.streams import make_key, stream_key
 
 MIN_PART: Final = 16
 """Fewest rows that one thread decodes at a time."""
-TensorStep = tuple[str, Callable[..., Any]]
 Begun = tuple[np.ndarray, list["Future[None]"]]
 
 
@@ -99,19 +97,18 @@ class Line:
             done.result()
         for step in self._steps:
             value = step(value, rows)
-        for stream, function in self._tensor_steps[: self._later]:  # a stream's name tells which
-            value = on_samples(stream, rows, partial(function, value, None))
+        for tensor_step in self._tensor_steps[: self._later]:
+            value = tensor_step(value, rows)
         return value
 
     def finish(self, value: Any, rows: BatchRows) -> Any:
-        """Do the rest of the work on the script's thread: from the first module that draws on.
+        """Do the rest of the work on the script's thread, from the first step that draws.
 
-        The script uses torch's global generator too, so it may be seeded and restored only while
+        The script uses the global generators too, so they may be seeded and restored only while
         the script waits.
         """
-        for stream, function in self._tensor_steps[self._later :]:
-            with seeded(make_key(rows.seed, stream_key(stream), int(rows.ids[0]), rows.epoch)):
-                value = on_samples(stream, rows, partial(function, value, None))
+        for step in self._tensor_steps[self._later :]:
+            value = step(value, rows)
         return value
 
     def _add(self, operation: Any, state: State) -> State:
@@ -150,8 +147,9 @@ class Line:
                 "function allocate its result"
             )
         whole = self._later == len(self._tensor_steps)
-        self._tensor_steps.append((stream, operation.generate_code()))
-        if module is not None and operation.draws:
+        tensor_step = TensorStep(operation, state, name, stream)
+        self._tensor_steps.append(tensor_step)
+        if tensor_step.draws:
             self._streams.drew(self.field, original, title)
         elif whole:
             self._later += 1
