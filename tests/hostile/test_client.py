@@ -159,7 +159,7 @@ def test_changed_answers_are_typed_errors_or_batches(folder, rounds, monkeypatch
             error.add_note(f"answers of daemon {number}")
             raise
         finally:  # a client that left, or that repeats what it was sent, is not what it expects
-            with suppress(BrokenPipeError, AssertionError, StokerError):
+            with suppress(Exception):
                 daemon.close()
     gc.collect()
     assert sorted(descriptors() - before) == []
