@@ -6,7 +6,7 @@ Pure: no arrays are made, nothing is drawn, numba is not imported.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,8 @@ class State:
         scale: what the numbers mean, if that does not follow from kind and dtype: LEVELS, UNIT or
             NORMALIZED. Binding sets it; an op need not.
         planar: whether an array is an image with the channels first. Binding sets it.
+        classes: names of the numbers of a label, which conditions may use; states that differ in
+            them alone are equal.
     """
 
     kind: str
@@ -58,6 +60,7 @@ class State:
     of: str = ""
     scale: str = ""
     planar: bool = False
+    classes: tuple[str, ...] = field(default=(), compare=False)
 
     @staticmethod
     def fixed(kind: str, dtype: str, shape: tuple[int, ...]) -> State:

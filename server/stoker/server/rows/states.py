@@ -31,5 +31,7 @@ def worker_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) -> P
 
 def _state(field: Field) -> State:
     if field.items is UNSET:
-        return State(field.kind, field.dtype, tuple(field.shape), tuple(field.bound))
+        classes = (field.classes or ()) if field.kind == "label" else ()
+        sides = tuple(field.shape), tuple(field.bound)
+        return State(field.kind, field.dtype, *sides, classes=classes)
     return State.ragged(field.kind, field.items.fields, field.bound[0], field.items.of or "")
