@@ -15,13 +15,16 @@ from stoker.ops import (
     StateError,
     center_crop,
     resize_short,
+    rot90,
+    to_float,
 )
 from stoker.ops.kernels.resample import scratch_bytes
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.joining import join_states
 from stoker.pipeline.planning.planner import bind
-from stoker.protocol.errors import SampleError
+from stoker.protocol.errors import BuildError, SampleError
 
 FILTERS = {
     "nearest": Image.Resampling.NEAREST,
@@ -218,3 +221,42 @@ def test_a_sample_with_a_shorter_side_than_declared_is_an_error(noise):
             engine.run(Row(1, 2, 0), [image], outputs)
             with pytest.raises(SampleError, match="this sample's size is 39x90"):
                 engine.run(Row(1, 2, 0), [image[:39].copy()], outputs)
+
+
+VARIED = State("image", "uint8", (None, None, 3), (400, 500, 3), shortest=300)
+
+
+def test_shortest_is_forgotten_where_a_size_changes():
+    """Else the planned memory would be too small for a later resize."""
+
+    @pipeline
+    def twice(sample):
+        image = resize_short(sample.image, size=40, max_size=200)
+        return {"image": center_crop(resize_short(image, size=24), size=24)}
+
+    @pipeline
+    def turned(sample):
+        return {"image": center_crop(resize_short(rot90(sample.image), size=24), size=24)}
+
+    for made in (twice, turned):
+        with pytest.raises(BuildError, match="expected max_size, since nothing bounds"):
+            bind(made.graph(), {"image": VARIED})
+
+    @pipeline
+    def colored(sample):
+        return {"image": center_crop(resize_short(to_float(sample.image), size=24), size=24)}
+
+    bind(colored.graph(), {"image": VARIED})
+
+
+def test_a_join_has_the_shorter_side_of_both_branches():
+    small = State.fixed("image", "uint8", (40, 60, 3))
+    unknown = State("image", "uint8", (None, None, 3), (90, 90, 3))
+    for one, other, shortest in (
+        (VARIED, small, 40),
+        (VARIED, VARIED, 300),
+        (VARIED, unknown, 0),
+        (small, State.fixed("image", "uint8", (40, 30, 3)), 30),
+        (small, small, 0),
+    ):
+        assert join_states(one, other).shortest == join_states(other, one).shortest == shortest

@@ -23,6 +23,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import ItemsKernel, Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import MAX_CHANNELS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import beyond, move_boxes, scaled
 from stoker.ops.kernels.sampling_points import sample_row
@@ -178,7 +179,7 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, bilinear: int) -> None:
         across = plain_places(src.shape[1], cells, np.asarray(record["across"]))
         down = plain_places(src.shape[0], cells, np.asarray(record["down"]))
         at = np.broadcast_arrays(across, down[:, None])
-        plain_sample(src, dst, (*at, True), bilinear, np.zeros(src.shape[2], np.uint8))
+        plain_sample(src, dst, (*at, True), bilinear, np.zeros(MAX_CHANNELS, np.uint8))
 
 
 def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:

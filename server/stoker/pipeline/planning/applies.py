@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stoker.ops.bases.batch import BatchOp
+from stoker.ops.contract.forms import same_size
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import make
 from stoker.ops.contract.relative import keep_record
@@ -194,6 +195,7 @@ class Applies:
             )
         state, scratch = self.bound.within(value, f"{op.name} on {on}", lambda: declared(op, given))
         state = self.bound.within(value, op.name, lambda: scaled(op, given[0], state))
+        state = replace(state, shortest=_shortest(op, given[0], state))
         if any(side is None for side in state.shape[2:]):
             self.bound.fail(
                 value,
@@ -270,3 +272,9 @@ class Applies:
             self.bound.registers.add(dst)
         steps.append(ConvertStep(src, dst))
         return dst
+
+
+def _shortest(op: Op, given: State, result: State) -> int:
+    """Return a length that no side of a result is below; 0 if the op may change the size."""
+    keeps = type(op).out_size is same_size and result.shape[:2] == given.shape[:2]
+    return given.shortest if keeps and result.kind in IMAGE_KINDS else 0

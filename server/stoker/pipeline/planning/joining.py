@@ -75,7 +75,16 @@ def join_states(left: State, right: State, *, listed: bool = False) -> State:
     shape = tuple(a if a == b else None for a, b in zip(left.shape, right.shape, strict=True))
     of = left.of if left.of == right.of else ""
     dtype = _promoted(left.dtype, right.dtype)
-    return replace(left, dtype=dtype, shape=shape, bound=bound, of=of)
+    shortest = 0 if None not in shape else min(_shortest(left), _shortest(right))
+    return replace(left, dtype=dtype, shape=shape, bound=bound, of=of, shortest=shortest)
+
+
+def _shortest(state: State) -> int:
+    """Return a length that no side of an image or mask is below; 0 if none is known."""
+    if state.kind not in IMAGE_KINDS:
+        return 0
+    sides = [side for side in state.shape[:2] if side is not None]
+    return min(sides) if len(sides) == 2 else state.shortest
 
 
 def _with_channel(state: State, other: State, listed: bool) -> State:
