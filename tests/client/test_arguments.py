@@ -42,6 +42,21 @@ class Huge:
         ({"total_epochs": 0}, "total_epochs=0: expected an integer from 1"),
         ({"on_error": "skip"}, "on_error='skip': expected one of 'raise', 'replace', 'mask'"),
         ({"exclude": 5}, "exclude=5: expected sample ids, or the path of a file that lists them"),
+        ({"subset": 5}, "subset=5: expected sample ids, or the path of a file that lists them"),
+        ({"subset": []}, "subset: expected at least one sample id, got none"),
+        ({"subset": [3, -1]}, "subset: expected sample ids from 0, below .*, got -1"),
+        ({"subset": [3, 3]}, "subset: sample 3 comes twice; .* list each id once, and use views="),
+        (
+            {"subset": [3, 1], "shuffle": False},
+            r"not ascending, .*: give sorted\(ids\)",
+        ),
+        ({"subset": [3], "exclude": [3]}, "exclude= leaves out all of its samples"),
+        (
+            {"subset": [2**24]},
+            "subset: expected ids below .*; of a larger dataset, pack",
+        ),
+        ({"subset": "/nowhere/val.txt"}, "subset: cannot read /nowhere/val.txt: No such"),
+        ({"indices": [3]}, "Loader has no argument 'indices': use subset="),
         ({"exclude": [3, -1]}, "exclude: expected sample ids from 0, below .*, got -1"),
         ({"exclude": range(2**17 + 1)}, "exclude: expected at most 131072 ids, got 131073"),
         ({"exclude": "/nowhere/bad.txt"}, "exclude: cannot read /nowhere/bad.txt: No such"),
@@ -88,6 +103,9 @@ def test_paths(tmp_path) -> None:
     missing = tmp_path / "photos"
     with pytest.raises(DatasetError, match=f"there is no dataset at .{missing}.; expected a"):
         Loader(missing, pipeline="m:train", batch_size=4)
+    with pytest.raises(DatasetError, match=f"{tmp_path} has no manifest.json: it is not a dataset"):
+        Loader(tmp_path, pipeline="m:train", batch_size=4)
+    (tmp_path / "manifest.json").touch()
     for arguments, expected in [
         ({"dataset": "photos"}, "dataset='photos': the path already names the dataset"),
         ({"pipeline": "train"}, "pipeline='train': expected 'module:"),

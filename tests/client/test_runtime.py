@@ -193,6 +193,7 @@ def start(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Load from a path, with something else in the place of `python -m stoker.server serve`."""
 
     def run(body: str, **more) -> StokerError:
+        (tmp_path / "manifest.json").touch()
         script = tmp_path / "python"
         seen = str(tmp_path / "seen")
         script.write_text(STAND_IN.format(python=sys.executable, body=body, seen=seen))

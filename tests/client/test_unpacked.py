@@ -111,7 +111,7 @@ def test_what_may_go_well_later_ends_the_stream() -> None:
 
 def test_a_live_source_that_is_not_there() -> None:
     with (
-        pytest.raises(DatasetError, match=r"module 'live_sources' has no 'Nothing'"),
+        pytest.raises(DatasetError, match=r"dataset .*live_sources.py has no 'Nothing'"),
         Loader("live_sources:Nothing", **OPTIONS) as loader,
     ):
         next(iter(loader))

@@ -259,7 +259,12 @@ def test_the_private_daemon_is_killed(dataset) -> None:
 def test_no_dataset_and_no_pipeline(dataset, tmp_path) -> None:
     with pytest.raises(DatasetError):
         Loader(tmp_path, pipeline="client_pipelines:train", batch_size=4)
-    with pytest.raises(BuildError, match="nothing_there"):
+    (tmp_path / "photo.jpg").touch()
+    with pytest.raises(DatasetError, match=r"has no manifest.json: .* `stoker pack .* DEST`"):
+        Loader(tmp_path, pipeline="client_pipelines:train", batch_size=4)
+    with pytest.raises(
+        BuildError, match=r"^pipeline='client_pipelines:nothing_there': .*has no 'nothing_there'"
+    ):
         Loader(dataset, pipeline="client_pipelines:nothing_there", batch_size=4)
     assert private_processes() == []
 

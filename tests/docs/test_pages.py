@@ -15,6 +15,7 @@ REPLACED = {
         "/data/packed": "packed",
         "workers=8": "workers=2",
     },
+    "docs/configuration.md": {"/data/photos": "packed"},
 }
 """Page -> what is otherwise with 37 photographs."""
 

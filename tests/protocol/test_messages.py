@@ -91,10 +91,12 @@ def test_appended_fields_have_defaults(vectors) -> None:
     found = decode("daemon", older)
     assert [output.items for output in found.outputs] == [(), ()]
     assert (found.drawn, found.buckets, found.leftovers) == ([], [], "carry")
+    assert found.classes == {}
     assert decode("client", ["seek", 1, 2, 3]) == messages.Seek(1, 2, 3, [])
     assert decode("daemon", usual(vectors, "ready")[1][:10]).crashed == []
     assert decode("client", usual(vectors, "open")[1][:20]).exclude == b""
     assert decode("client", usual(vectors, "open")[1][:21]).progress is False
+    assert decode("client", usual(vectors, "open")[1][:22]).subset == b""
 
 
 def usual(vectors, tag: str) -> tuple[str, list]:
@@ -129,6 +131,7 @@ BOUNDS = {
         "buckets": [b"x" * 4097, "text", None],
         "exclude": [b"x" * (2**20 + 1), "text", None, [1]],
         "progress": [1, "yes", None],
+        "subset": [b"x" * (2**21 + 2**12 + 1), "text", None, [1]],
     },
     "seek": {"run": COUNT, "epoch": COUNT, "step": COUNT, "crashed": CRASHED},
     "credit": {"run": COUNT, "batches": SMALL},
@@ -169,6 +172,8 @@ BOUNDS = {
         "leftovers": ["keep", 1, None],
         "merged": 2**48,
         "notes": [None, "note", [1], ["m" * 16385], [""] * 17],
+        "classes": [None, [], {"label": None}, {"label": [1]}, {"label": ["m" * 16385]},
+                    {"n" * 257: []}, {str(n): [] for n in range(257)}],
     },
     "ready": {
         "run": COUNT,
@@ -210,8 +215,8 @@ def wrong_values(bound):
 
 APPENDED = {("error", "run"), ("open", "params"), ("opened", "drawn"), ("open", "buckets"),
             ("opened", "buckets"), ("opened", "leftovers"), ("opened", "merged"),
-            ("opened", "notes"),
-            ("open", "exclude"), ("open", "progress"),
+            ("opened", "notes"), ("opened", "classes"),
+            ("open", "exclude"), ("open", "progress"), ("open", "subset"),
             ("seek", "crashed"), ("ready", "crashed")}  # fmt: skip
 """Fields that came later: they have a default."""
 FIELDS = [(tag, field) for tag, fields in BOUNDS.items() for field in fields]

@@ -6,7 +6,7 @@ sides know this rule, so neither ever sends a path to the other.
 
 import os
 
-from stoker.protocol.datasets import is_live, is_pattern, may_exist
+from stoker.protocol.datasets import is_live, is_pattern, may_exist, why_unreadable
 from stoker.protocol.errors import DatasetError, UsageError
 
 SIDE_SUFFIX = ".fd"
@@ -44,6 +44,11 @@ def check_address(address: str) -> str:
     return address
 
 
+def socket_path(address: str) -> str:
+    """Return the path of the ZeroMQ socket of an `ipc://` address."""
+    return address.removeprefix(_IPC)
+
+
 def side_path(address: str) -> str:
     """Return the path of the side socket that belongs to an `ipc://` address."""
     return address.removeprefix(_IPC) + SIDE_SUFFIX
@@ -55,7 +60,7 @@ def check_dataset(path: str | os.PathLike[str]) -> str:
     The `module:Class` of a live source stays as it is.
 
     Raises:
-        DatasetError: nothing has that name.
+        DatasetError: nothing has that name, or it is not a dataset.
     """
     name = os.fspath(path)
     if not may_exist(name):
@@ -67,4 +72,6 @@ def check_dataset(path: str | os.PathLike[str]) -> str:
         )
     if is_live(name):
         return name
+    if reason := why_unreadable(name):
+        raise DatasetError(reason, path=name)
     return os.path.abspath(name) if is_pattern(name) else os.path.realpath(name)

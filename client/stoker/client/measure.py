@@ -6,10 +6,12 @@
 client that iterates and releases each batch. Batches that arrive before the loader's buffers are
 full are not counted. Prints one JSON line: rows, seconds, wait_s (the time that the consumer
 waited), client_cpu_s (CPU time of this process), daemon_cpu_s (CPU time of the daemon without its
-workers), first_batch_s (from the loader's construction to the first batch).
+workers), first_batch_s (from the loader's construction to the first batch), others (processors that
+other processes kept busy while it measured).
 """
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -18,8 +20,10 @@ from pathlib import Path
 
 from stoker.client.loader import Loader
 from stoker.client.private import daemon_pids
+from stoker.protocol.importing import add_folders
 from stoker.protocol.lengths import request_from_bytes
 
+_PER_SECOND = os.sysconf("SC_CLK_TCK")
 WARM_S = 0.5
 PREFETCH = 4
 
@@ -34,7 +38,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--buckets", default="", help="canonical form of a request for buckets")
     parser.add_argument("--exclude", help="file that lists samples to leave out")
+    parser.add_argument("--python-path", action="append", default=[], help="folder of modules")
     arguments = parser.parse_args()
+    add_folders(arguments.python_path)
     buckets = request_from_bytes(arguments.buckets.encode()) if arguments.buckets else None
     begun = time.perf_counter()
     with Loader(
@@ -55,7 +61,7 @@ def main() -> int:
 
 def _measure(loader: Loader, begun: float, seconds: float) -> dict[str, float]:
     rows, batches, first_batch_s = 0, 0, 0.0
-    start = cpu = daemon = waited = 0.0
+    start = cpu = daemon = waited = others = 0.0
     while True:
         for batch in loader:
             now = time.perf_counter()
@@ -64,7 +70,7 @@ def _measure(loader: Loader, begun: float, seconds: float) -> dict[str, float]:
             rows += len(batch["index"])
             if not start and batches > PREFETCH and now - begun - first_batch_s > WARM_S:
                 start, cpu, daemon, rows = now, time.process_time(), _daemon_cpu_s(), 0
-                waited = loader.statistics().wait_s
+                waited, others = loader.statistics().wait_s, _others_cpu_s()
             elif start and now - start >= seconds:
                 return {
                     "rows": rows,
@@ -73,16 +79,41 @@ def _measure(loader: Loader, begun: float, seconds: float) -> dict[str, float]:
                     "client_cpu_s": time.process_time() - cpu,
                     "daemon_cpu_s": _daemon_cpu_s() - daemon,
                     "first_batch_s": first_batch_s,
+                    "others": max(_others_cpu_s() - others, 0.0) / (now - start),
                 }
 
 
 def _daemon_cpu_s() -> float:
     """Return the CPU seconds that the private daemon has used, without its children."""
-    ticks = 0
-    for pid in daemon_pids():
+    return sum(map(_ticks, daemon_pids())) / _PER_SECOND
+
+
+def _others_cpu_s() -> float:
+    """Return the CPU seconds of this host without this process, the daemon and its children."""
+    try:
+        fields = [int(field) for field in Path("/proc/stat").read_text().split()[1:9]]
+    except (OSError, ValueError):
+        return 0.0
+    busy = sum(fields) - fields[3] - fields[4]  # all but idle and waiting for storage, see proc(5)
+    return (busy - sum(map(_ticks, _family(os.getpid())))) / _PER_SECOND
+
+
+def _family(pid: int) -> list[int]:
+    """Return a process and its descendants."""
+    found = [pid]
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # the thread has ended
+            found += [later for child in task.read_text().split() for later in _family(int(child))]
+    return found
+
+
+def _ticks(pid: int) -> int:
+    """Return the CPU time of a process; 0 if it has ended."""
+    try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])  # utime and stime, see proc(5)
-    return ticks / os.sysconf("SC_CLK_TCK")
+    except OSError:
+        return 0
+    return int(fields[11]) + int(fields[12])  # utime and stime, see proc(5)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,15 @@ as a path is a path.
 import glob
 import os
 import re
+from typing import Final
 
+MANIFEST: Final = "manifest.json"
+"""A packed dataset has it."""
+STATE: Final = "state.json"
+"""A folder that Hugging Face's `save_to_disk` wrote has it."""
+TAR, ARROW, PARQUET = ".tar", ".arrow", ".parquet"
+IN_PLACE: Final = (TAR, ARROW, PARQUET)
+"""Endings of files that may be read in place."""
 _BRACES = re.compile(r"\{[^{}]*\}")
 _LIVE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
@@ -26,3 +34,28 @@ def is_live(name: str) -> bool:
 def may_exist(name: str) -> bool:
     """Whether a dataset of that name may exist: the path exists, or the name is not a path."""
     return os.path.exists(name) or is_pattern(name) or is_live(name)
+
+
+def why_unreadable(name: str) -> str:
+    """Return why a path that exists cannot be a dataset, or "" if it may be one.
+
+    A packed dataset has a manifest; tars, Arrow and Parquet files may be read in place. Only names
+    of files are looked at, no deeper than in sub-folders.
+    """
+    if not os.path.exists(name):
+        return ""
+    if not os.path.isdir(name):
+        if name.endswith(IN_PLACE):
+            return ""
+        return (
+            f"{name} is a file that cannot be read in place, only {', '.join(IN_PLACE)} can; make"
+            f" a dataset of it with `stoker pack {name} DEST`"
+        )
+    for folder, below, files in os.walk(name):
+        if folder == name and (MANIFEST in files or STATE in files):
+            return ""
+        if any(file.endswith(IN_PLACE) for file in files):
+            return ""
+        if folder != name:
+            below.clear()
+    return f"{name} has no {MANIFEST}: it is not a dataset; make one with `stoker pack {name} DEST`"

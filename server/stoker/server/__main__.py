@@ -2,13 +2,15 @@
 
 A command's module is imported when the command is used, so `stoker --help` is quick and a missing
 optional dependency hurts only the commands that need it. Every `StokerError` becomes one line on
-standard error and exit code 1; a wrong command line is exit code 2; a traceback is a bug.
+standard error and exit code 1, and so does a file that the system refuses; a wrong command line is
+exit code 2; a traceback is a bug.
 """
 
 import difflib
 import importlib
 import importlib.metadata
 import importlib.util
+import os
 import sys
 from typing import Any
 
@@ -43,6 +45,10 @@ def main() -> None:
         application()
     except StokerError as error:
         fail(error.message)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        fail(f"{os.fsdecode(error.filename)}: {error.strerror}")
 
 
 def fail(message: str) -> None:

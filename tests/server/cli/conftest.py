@@ -27,7 +27,8 @@ def serve(folder: Path) -> Iterator[Callable[..., Daemon]]:
     with contextlib.ExitStack() as started:
 
         def begin(*flags: str, prefix: Sequence[str] = ()) -> Daemon:
-            usual = [f"--dataset=photos={folder}", "--workers=2", "--memory-limit=64MiB"]
+            (folder / "served.tar").touch()
+            usual = [f"--dataset=photos={folder}/served.tar", "--workers=2", "--memory-limit=64MiB"]
             daemon = Daemon(folder, *usual, *flags, socket="run/s.sock", prefix=prefix)
             return started.enter_context(contextlib.closing(daemon))
 

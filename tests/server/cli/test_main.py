@@ -1,11 +1,14 @@
 """The command line: quick, lazy, one clear line for each mistake, never a traceback."""
 
 import importlib.metadata
+import json
 import os
 import subprocess
 import sys
 
 import pytest
+
+from stoker.server import __main__
 
 
 def test_help_lists_the_commands_without_heavy_imports():
@@ -76,7 +79,7 @@ def test_a_wrong_command_line_is_exit_code_2(stoker, arguments, message):
             " '^[A-Za-z_][\\\\w.]*:[A-Za-z_]\\\\w*$' - at `$.pipelines.train`\n",
         ),
         (
-            ["serve", "--address", "tcp://0.0.0.0:1"],
+            ["serve", "--dataset", "photos=/tmp/*.tar", "--address", "tcp://0.0.0.0:1"],
             "stoker: address 'tcp://0.0.0.0:1': tcp:// is not supported in this version of "
             "Stoker; use ipc:///path\n",
         ),
@@ -89,15 +92,58 @@ def test_a_wrong_command_line_is_exit_code_2(stoker, arguments, message):
             "stoker: configuration file /nowhere.toml: No such file or directory; name a readable"
             " TOML file\n",
         ),
+        (
+            ["serve", "--dataset", "photos=/"],
+            "stoker: flag --dataset: dataset 'photos': / has no manifest.json: it is not a dataset;"
+            " make one with `stoker pack / DEST`\n",
+        ),
+        (
+            ["serve", "--dataset", "photos=/tmp/*.tar", "--pipeline", "train=json:dumpz"],
+            f"stoker: flag --pipeline: pipeline 'train': {json.__file__} has no 'dumpz'; did you"
+            " mean 'dump'?\n",
+        ),
+        *(
+            (
+                [command],
+                "stoker: nothing to serve: the configuration names no dataset; add --dataset"
+                ' NAME=PATH, or NAME = "PATH" under [datasets]\n',
+            )
+            for command in ("serve", "config")
+        ),
     ],
 )
 def test_a_mistake_is_one_clear_line(stoker, arguments, message):
     assert stoker(*arguments) == (1, "", message)
 
 
+def test_a_file_that_the_system_refuses_is_one_clear_line(monkeypatch, capsys):
+    monkeypatch.setattr(__main__, "_application", lambda: lambda: os.stat("/nowhere/list"))
+    with pytest.raises(SystemExit) as ended:
+        __main__.main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "stoker: /nowhere/list: No such file or directory\n"
+
+
+def test_another_error_of_the_system_keeps_its_traceback(monkeypatch):
+    def broken() -> None:
+        raise OSError("no file's fault")
+
+    monkeypatch.setattr(__main__, "_application", lambda: broken)
+    with pytest.raises(OSError, match="no file's fault"):
+        __main__.main()
+
+
 def test_config_checks_and_shows(stoker):
-    assert stoker("config") == (0, "the configuration is valid\n", "")
-    code, shown, errors = stoker("config", "--show", STOKER_WORKERS_COUNT="7")
+    served = {"STOKER_DATASETS": "photos=/tmp/*.tar"}
+    assert stoker("config", **served) == (0, "the configuration is valid\n", "")
+    code, shown, errors = stoker("config", "--show", STOKER_WORKERS_COUNT="7", **served)
     assert (code, errors) == (0, "")
     assert "workers.count = 7  # environment variable STOKER_WORKERS_COUNT\n" in shown
     assert 'log.level = "info"  # default\n' in shown
+
+
+def test_config_shows_the_values_of_a_configuration_that_serves_nothing(stoker):
+    code, shown, errors = stoker("config", "--show")
+    assert code == 1
+    assert "workers.count = " in shown
+    assert errors.startswith("stoker: nothing to serve: ")

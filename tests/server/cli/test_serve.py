@@ -114,7 +114,9 @@ def test_an_unread_standard_error_hangs_nothing(folder):
     except BlockingIOError:
         os.set_blocking(writing, True)
     try:
-        flags = ("--workers=1", "--memory-limit=1MiB", "--log-level=debug")
+        (folder / "served.tar").touch()
+        served_tar = f"--dataset=photos={folder}/served.tar"
+        flags = (served_tar, "--workers=1", "--memory-limit=1MiB", "--log-level=debug")
         with contextlib.closing(Daemon(folder, *flags, stderr=writing)) as served:
             assert served.ready == {"address": served.address}
             assert served.stop() == 0
@@ -123,8 +125,10 @@ def test_an_unread_standard_error_hangs_nothing(folder):
         os.close(writing)
 
 
-def test_a_ready_descriptor_that_is_none(stoker, folder):
-    code, _, errors = stoker("serve", f"--address=ipc://{folder}/s.sock", "--ready-fd=99")
+def test_a_ready_descriptor_that_is_none(stoker, folder, tmp_path):
+    (tmp_path / "served.tar").touch()
+    dataset = f"--dataset=photos={tmp_path}/served.tar"
+    code, _, errors = stoker("serve", f"--address=ipc://{folder}/s.sock", dataset, "--ready-fd=99")
     assert code == 1
     assert "stoker: --ready-fd 99: Bad file descriptor; pass the number of an open" in errors
     assert os.listdir(folder) == []

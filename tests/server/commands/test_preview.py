@@ -1,5 +1,7 @@
 """`stoker preview` shows what a batch would hold: right pictures, targets where they belong."""
 
+import re
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -50,6 +52,29 @@ def test_the_sheet_has_a_line_for_each_sample(photos, run, tmp_path):
     assert "  random_resized_crop: applied in 6 of 6" in out
     taken = [line.split(" in ")[1] for line in out.splitlines() if "brightness" in line]
     assert taken[0] in {f"{count} of 6" for count in range(7)}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("s.xyz", "expected a file name with one of the endings .bmp, .gif, .jpeg, .jpg, .png,"),
+        ("s", "expected a file name with one of the endings"),
+        ("missing/s.png", "there is no folder .*missing; make it, or choose another one"),
+        ("folder.png", "it is a folder; expected the name of a file"),
+        ("file/s.png", "there is no folder .*file; make it"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(run, tmp_path, name, message):
+    (tmp_path / "folder.png").mkdir()
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=f"--out {re.escape(str(tmp_path / name))}: {message}"):
+        run(preview, "no_such_module:train", "/no/such/dataset", "--out", tmp_path / name)
+
+
+def test_a_sheet_that_the_format_cannot_hold_is_one_line(photos, run, tmp_path, monkeypatch):
+    monkeypatch.setattr("stoker.server.inspect.preview.GAP", 8000)
+    with pytest.raises(UsageError, match=r"--out .*s.webp: an image of .* cannot be written \("):
+        run(preview, PIPELINE, photos, "--out", tmp_path / "s.webp", "--ids", "1", "--columns", 1)
 
 
 def test_a_schedule_follows_the_epochs_shown(photos, run, tmp_path):

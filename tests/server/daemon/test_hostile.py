@@ -37,7 +37,7 @@ GARBAGE = [
     (b"\x93\x01", "expected a msgpack message: "),
     (b"\x91" * 2000, "expected a msgpack message: "),
     (b"\xdd\xff\xff\xff\xff", "expected a msgpack message: "),
-    (b"\x80", "expected an envelope [version, token, records]"),
+    (b"\x80", "expected an envelope [version, token, records], got dict"),
     (b"\x93\x09\xc4\x00\x90", "expected wire version 1, got 9; use the same release of Stoker"),
     (b"\x93\x01\xc4\x03abc\x90", "expected a token of 0 or 16 bytes"),
     (b"\x93\x01\xc4\x00\xa3abc", "expected a list of at most 4096 records"),
@@ -63,6 +63,16 @@ def test_garbage_gets_a_typed_error(connect, bystander, data, message):
     assert error.code in ("protocol", "version")
     assert error.message.startswith(message)
     client.hello().attach()  # and the same peer may still do it right
+
+
+def test_refused_requests_cannot_fill_the_log(connect, bystander, open_record, caplog):
+    client = connect().hello().attach()
+    for _ in range(30):
+        client.send(open_record(dataset="foto"))
+        assert client.receive(messages.Error).code == "unknown_name"
+    lines = [record for record in caplog.records if record.message == "request_refused"]
+    assert len(lines) == 5
+    assert lines[0].facts["dataset"] == "foto"
 
 
 def test_a_message_of_several_frames_is_refused(connect, bystander):

@@ -1,6 +1,9 @@
-"""Pipelines for the daemon's tests: one that is fine, and some that hang on request."""
+"""Pipelines for the daemon's tests: one that is fine, and some that misbehave."""
 
+import os
 import select
+import subprocess
+import sys
 
 from stoker import ops
 from stoker.pipeline import pipeline
@@ -48,3 +51,34 @@ def loops(sample):
 @pipeline
 def slowly(sample):
     return {"image": ops.python(slow, sample.image, randomness="none"), "label": sample.label}
+
+
+def forking(image):
+    """Start a process, or one in each of two ways, and write down which ones."""
+    started = [os.fork()]
+    if not started[0]:
+        select.select([], [], [], 3600)
+        os._exit(0)
+    if os.environ["STOKER_TEST_RUN"]:
+        command = [sys.executable, "-c", "import select; select.select([], [], [])"]
+        started.append(subprocess.Popen(command).pid)
+    with open(os.environ["STOKER_TEST_PIDS"], "a", encoding="utf-8") as file:
+        file.write(" ".join(map(str, [os.getpid(), *started])) + "\n")
+    return image
+
+
+def closing(image):
+    """Close descriptors, of one image."""
+    if int(image.sum()) == int(os.environ.get("STOKER_TEST_SUM", "-1")):
+        os.closerange(3, 256)
+    return image
+
+
+@pipeline
+def forks(sample):
+    return {"image": ops.python(forking, sample.image, randomness="none"), "label": sample.label}
+
+
+@pipeline
+def closes(sample):
+    return {"image": ops.python(closing, sample.image, randomness="none"), "label": sample.label}

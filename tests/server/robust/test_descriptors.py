@@ -5,6 +5,8 @@ import contextlib
 import errno
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,20 @@ def descriptors(pid: int) -> int:
 def batches_of(loader):
     while True:
         yield from loader
+
+
+@pytest.mark.parametrize("limit", [5, 6, 7, 64])
+def test_a_limit_that_is_too_low_is_one_line(folder, small_dataset, limit):
+    """Below eight the daemon could not even start its template process."""
+    ended = subprocess.run(
+        ["prlimit", f"--nofile={limit}:{limit}", sys.executable, "-m", "stoker.server", "serve",
+         f"--address=ipc://{folder}/s.sock", f"--dataset=a={small_dataset}", "--workers=2"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    needed = "a daemon with 2 workers needs at least 183; raise it (ulimit -n, LimitNOFILE"
+    assert line.startswith(f"stoker: the limit on open files is {limit}, but {needed}")
 
 
 def test_sessions_that_come_and_go_cost_an_honest_client_nothing(serve, loader):

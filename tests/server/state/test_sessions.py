@@ -18,11 +18,52 @@ from stoker.server.state.context import error_record
 
 
 def refusal(said):
-    (one,) = said
+    one, log = said
     assert isinstance(one, ins.SendPeer)
     assert one.token == b""
     (record,) = one.records
+    assert log.event == "client_refused"
+    assert log.limited
+    assert (log.facts["code"], log.facts["reason"]) == (record.code, record.message)
+    assert log.facts["client"]
     return record
+
+
+def logged(rig, event):
+    """The facts of all log lines of an event; the clients cannot fill the log with them."""
+    found = [one for one in rig.said if isinstance(one, ins.Log) and one.event == event]
+    assert all(one.limited for one in found) == (event == "request_refused")
+    return [one.facts for one in found]
+
+
+def test_a_stream_is_logged_with_the_names_of_its_dataset_and_pipeline(rig):
+    rig.open()
+    rig.open(dataset="", pipeline="", graph=b"{}")
+    found = logged(rig, "opened")
+    assert [(one["client"], one["dataset"], one["pipeline"]) for one in found] == [
+        ("test", "photos", "train"),
+        ("test", "photos", "sent by the client"),
+    ]
+
+
+def test_a_refused_request_is_logged_with_its_names_and_the_reason(rig, make_open):
+    token = rig.hello()
+    rig.send(token, make_open(dataset="foto"), Seek(1, 0, 0))
+    rig.send(token, make_open(dataset="", pipeline="plain"))
+    rig.do(ev.BuildFailed, 1, "build", "x" * 2000, {})
+    unknown, early, failed = logged(rig, "request_refused")
+    assert unknown == {
+        "client": "test", "request": "OPEN", "dataset": "foto", "pipeline": "train",
+        "code": "unknown_name", "reason": rig.errors(token)[0].message,
+    }  # fmt: skip
+    assert early == {
+        "client": "test", "request": "SEEK", "code": "protocol",
+        "reason": "SEEK came before OPENED; open a stream first",
+    }  # fmt: skip
+    assert failed == {
+        "client": "test", "request": "OPEN", "dataset": "photos", "pipeline": "plain",
+        "code": "build", "reason": "x" * 997 + "...",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("low", "high"), [(2, 5), (0, 0)])

@@ -21,9 +21,10 @@ from stoker.dataset.format.fields import Schema
 from stoker.dataset.format.item import SourceFile
 from stoker.protocol import version as contracts
 from stoker.protocol.canonical import canonical_digest
+from stoker.protocol.datasets import MANIFEST
 from stoker.protocol.errors import DatasetError, VersionError
 
-NAME = "manifest.json"
+NAME = MANIFEST
 WORK = ".packing"
 FORMAT = "stoker-dataset"
 MAX_BYTES = 256 * 2**20
@@ -151,7 +152,8 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     data["checksum"] = canonical_digest(data)
     text = msgspec.json.format(msgspec.json.encode(data), indent=1) + b"\n"
     temporary = folder / f".{NAME}.{os.getpid()}"
-    with open(temporary, "wb") as file:
+    temporary.unlink(missing_ok=True)
+    with open(temporary, "xb") as file:  # "x" follows no link that another user put there
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

@@ -9,6 +9,7 @@ of the fullest one, and there is no DataLoader beside: it has none.
 import dataclasses
 import importlib.util
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from stoker.pipeline.planning.bucketed import Size
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.lengths import Request, request_from_json
+from stoker.server.inspect.bench.doubts import doubts
 from stoker.server.inspect.bench.plot import plot
 from stoker.server.inspect.bench.rates import Rate, through_daemon, through_torch
 from stoker.server.inspect.bench.stages import Stages, measure_stages
@@ -97,13 +99,15 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
         rates.append(through_daemon(dataset, pipeline, python_path or (), options))
         if torch:
             beside.append(through_torch(dataset, pipeline, python_path or (), options))
-    verdict = judge(stages, rates, target, cores()[0])
+    against = doubts(stages, rates, cores()[0], os.cpu_count())
+    verdict = None if against else judge(stages, rates, target, cores()[0])
     if plot_file is not None:
         plot(rates, beside, stages.rows_per_s).savefig(plot_file)
     if as_json:
-        typer.echo(json.dumps(_data(stages, rates, beside, verdict)))
+        typer.echo(json.dumps(_data(stages, rates, beside, verdict, against)))
     else:
-        _print(stages, rates, beside, verdict)
+        _print(stages, rates, beside)
+        _print_verdict(verdict, against)
 
 
 def _fullest(dataset: str, wanted: Request, batch_size: int, excluded: Excluded | None) -> Size:
@@ -120,17 +124,22 @@ def _counts(most: int) -> list[int]:
 
 
 def _data(
-    stages: Stages, rates: list[Rate], beside: list[Rate], verdict: Verdict
+    stages: Stages,
+    rates: list[Rate],
+    beside: list[Rate],
+    verdict: Verdict | None,
+    against: list[str],
 ) -> dict[str, Any]:
     return {
         "stages": {**dataclasses.asdict(stages), "deliver_s": deliver_s(stages, rates)},
         "stoker": [dataclasses.asdict(rate) for rate in rates],
         "torch": [dataclasses.asdict(rate) for rate in beside],
-        "verdict": dataclasses.asdict(verdict),
+        "verdict": None if verdict is None else dataclasses.asdict(verdict),
+        "doubts": against,
     }
 
 
-def _print(stages: Stages, rates: list[Rate], beside: list[Rate], verdict: Verdict) -> None:
+def _print(stages: Stages, rates: list[Rate], beside: list[Rate]) -> None:
     console = Console()
     spent = {**stages.seconds, "deliver": deliver_s(stages, rates)}
     total = sum(spent.values()) or 1.0
@@ -155,6 +164,16 @@ def _print(stages: Stages, rates: list[Rate], beside: list[Rate], verdict: Verdi
             "" if other is None else f"{other:,.0f} ({rate.rows_per_s / other:.2f}x)",
         )
     console.print(table)
+
+
+def _print_verdict(verdict: Verdict | None, against: list[str]) -> None:
+    console = Console(soft_wrap=True)
+    if verdict is None:
+        console.print("No verdict: the measurements do not support one.")
+        for reason in against:
+            console.print(f"- {reason}")
+        console.print("Run it again while the host has nothing else to do, or with more --seconds.")
+        return
     console.print(
         f"bottleneck: {verdict.bottleneck}, {verdict.share:.0%} of a row. It is {verdict.advice}."
     )

@@ -1,10 +1,14 @@
-"""`stoker config`: check the configuration, and show each value with its origin."""
+"""`stoker config`: show each value of the configuration with its origin, and check them.
+
+It finds all mistakes that `stoker serve` finds before it starts any process.
+"""
 
 from typing import Annotated
 
 import typer
 
 from stoker.server.settings import config as configuration
+from stoker.server.settings.serving import check_served
 
 
 def config(
@@ -15,4 +19,8 @@ def config(
 ) -> None:
     """Check the configuration that `stoker serve` would use."""
     loaded = configuration.load(config)
-    typer.echo(configuration.show(loaded) if show else "the configuration is valid")
+    if show:
+        typer.echo(configuration.show(loaded))
+    check_served(loaded)
+    if not show:
+        typer.echo("the configuration is valid")

@@ -1,4 +1,4 @@
-"""`stoker preview`: a contact sheet of samples and what a pipeline makes of them.
+"""`stoker preview`: a contact sheet of samples and the results of a pipeline on them.
 
 Also says how often each step was applied in the pictures shown, so a branch that is never taken or
 a probability that is never hit is seen at once.
@@ -17,10 +17,12 @@ from stoker.protocol.errors import UsageError
 from stoker.protocol.replay import Replay
 from stoker.protocol.spec import MAX_SEED
 from stoker.rng.row import Row
+from stoker.server.inspect.outfile import check_out
 from stoker.server.inspect.preview import Shown, augmented, picture_output, sheet, stored
 from stoker.server.rows.subject import Subject, freezes, open_subject
 
 MAX_PICTURES = 4096
+ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 
 
 def preview(  # noqa: PLR0913, PLR0917 - one parameter a flag
@@ -48,13 +50,17 @@ def preview(  # noqa: PLR0913, PLR0917 - one parameter a flag
     exclude: Annotated[
         Path | None, typer.Option(help="File that lists samples to leave out.")
     ] = None,
+    subset: Annotated[
+        Path | None, typer.Option(help="File that lists the only samples to visit.")
+    ] = None,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
     ] = None,
 ) -> None:
     """Write a contact sheet: each sample beside what it becomes, with its targets drawn."""
+    check_out("--out", out, ENDINGS)
     frozen = freezes(freeze or ())
-    with open_subject(pipeline, dataset, python_path or (), bucket, exclude) as subject:
+    with open_subject(pipeline, dataset, python_path or (), bucket, exclude, subset) as subject:
         numbers = _numbers(ids, Remaining(len(subject.dataset), subject.excluded), columns)
         replays = [
             [
@@ -64,7 +70,13 @@ def preview(  # noqa: PLR0913, PLR0917 - one parameter a flag
             for number in numbers
         ]
         page = sheet(_lines(subject, replays, output))
-    page.save(out)
+    try:
+        page.save(out)
+    except (OSError, ValueError) as error:  # such as a side that the format cannot have
+        raise UsageError(
+            f"--out {out}: an image of {page.width} x {page.height} cannot be written ({error});"
+            " choose another folder or format, or fewer samples"
+        ) from None
     console = Console(soft_wrap=True)
     console.print(Text(f"{out}: {len(numbers)} samples, {columns} epochs from {epoch}"))
     for share in shares([replay for line in replays for replay in line]):

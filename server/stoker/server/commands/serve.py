@@ -1,10 +1,11 @@
-"""`stoker serve`: run the daemon until it is told to stop.
+"""`stoker serve`: run the daemon until a signal or its last client ends it.
 
 With `--ready-fd N` one JSON line goes to descriptor N, which then closes: `{"address": ...}` once
-the daemon listens, or `{"error": [code, message, details]}` if it does not come to that. So whoever
-starts a daemon need not guess or poll.
+the daemon listens, or `{"error": [code, message, details]}` if it cannot. So a process that starts
+a daemon need not guess or poll.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -13,13 +14,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoker.protocol.datasets import may_exist
-from stoker.protocol.errors import ConfigError, StokerError, UsageError
-from stoker.server.daemon.descriptors import raise_limit
+from stoker.protocol.errors import StokerError, UsageError
+from stoker.server.daemon.address import group_number, make_folder, socket_path
+from stoker.server.daemon.descriptors import raise_limit, session_limit
 from stoker.server.daemon.launch import Launched, launch
 from stoker.server.settings import config as configuration
 from stoker.server.settings.config_types import Config
 from stoker.server.settings.logs import Logs
+from stoker.server.settings.serving import check_served
 
 if TYPE_CHECKING:
     from stoker.server.daemon.daemon import Daemon
@@ -44,6 +46,10 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
     debug_memory: Annotated[
         bool | None,
         typer.Option("--debug-memory", help="Run every kernel between guard bytes, slowly."),
+    ] = None,
+    integrity: Annotated[
+        str | None,
+        typer.Option(help="rows: compare each row that is read with its stored digest; or off."),
     ] = None,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import pipelines from; repeatable.")
@@ -75,6 +81,7 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
             {
                 "daemon.address": address,
                 "daemon.exit_with_last_client": exit_with_last_client,
+                "daemon.integrity": integrity,
                 "daemon.python_path": python_path or None,
                 "daemon.op_modules": op_module or None,
                 "daemon.socket_group": socket_group,
@@ -88,8 +95,10 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
                 "log.format": log_format,
             },
         )
-        _check_datasets(loaded)
-        raise_limit()  # before the template starts, which inherits it
+        check_served(loaded)
+        _check_default_folder(loaded)
+        # Before the template starts, which inherits the limit and needs descriptors itself.
+        session_limit(raise_limit(), loaded.config.workers.count)
         settings, log = loaded.config.daemon, loaded.config.log
         with (
             Logs(log.level, log.format, sys.stderr),
@@ -103,6 +112,16 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
         tell_ready(ready_fd, {"error": error.to_record()})
         raise
     raise typer.Exit(code)
+
+
+def _check_default_folder(loaded: configuration.Loaded) -> None:
+    """Refuse a default folder for the sockets that another user made or can write to."""
+    settings = loaded.config.daemon
+    if loaded.origins["daemon.address"] != "default":
+        return
+    folder = os.path.dirname(socket_path(settings.address))
+    with contextlib.suppress(OSError):  # the daemon reports it when it takes the address
+        make_folder(folder, group_number(settings.socket_group), default=True)
 
 
 def start_daemon(config: Config, template: Launched) -> "Daemon":
@@ -144,19 +163,8 @@ def tell_ready(descriptor: int | None, line: dict[str, object]) -> None:
         with os.fdopen(descriptor, "w") as file:
             print(json.dumps(line), file=file)
     except BrokenPipeError:
-        return  # whoever waited is gone; the daemon may still be of use to others
+        return  # the process that waited is gone; the daemon may still be of use to others
     except OSError as error:
         raise UsageError(
             f"--ready-fd {descriptor}: {error.strerror}; pass the number of an open descriptor"
         ) from None
-
-
-def _check_datasets(loaded: configuration.Loaded) -> None:
-    for name, path in loaded.config.datasets.items():
-        if not may_exist(path):
-            raise ConfigError(
-                f"{loaded.origins[f'datasets.{name}']}: dataset {name!r}: there is no {path};"
-                " name the folder that `stoker pack` wrote, or a source that is read in place",
-                dataset=name,
-                path=path,
-            )

@@ -64,6 +64,7 @@ class Hands:
         self._complete = complete
         self._now = now
         self._outbox: dict[bytes, list[messages.DaemonRecord]] = {}
+        self._log_limit = logs.RateLimit(burst=5, period_s=10.0)
         self._do: dict[type, Callable[[Any], object]] = {
             ins.Send: self._send,
             ins.SendPeer: self._send_peer,
@@ -83,7 +84,7 @@ class Hands:
             ins.ForgetStream: self._forget_stream,
             ins.Assign: self._assign,
             ins.Recall: lambda do: processes.recall(do.worker, do.claim),
-            ins.Log: lambda do: logs.write(do.level, do.event, do.facts),
+            ins.Log: self._log,
             ins.Exit: self._exit,
         }
 
@@ -158,6 +159,15 @@ class Hands:
     def _quarantine(self, do: ins.Quarantine) -> None:
         if self._bad_samples is not None:
             self._bad_samples.add(do.dataset, do.bad)
+
+    def _log(self, do: ins.Log) -> None:
+        facts = do.facts
+        if do.limited:
+            suppressed = self._log_limit.allow(do.event, self._now())
+            if suppressed is None:
+                return
+            facts = {**facts, "suppressed": suppressed}
+        logs.write(do.level, do.event, facts)
 
     def _lose(self, token: bytes, why: str) -> None:
         """End a session that cannot be reached: close its lifeline and notify the core."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.protocol.errors import UsageError
+from stoker.server.inspect.outfile import check_out
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,12 +41,10 @@ def check_plot(path: Path | None) -> None:
         path: of the file; None if no plot is asked for.
 
     Raises:
-        UsageError: matplotlib is not installed, or does not know the format.
+        UsageError: matplotlib is not installed or does not know the format, or the file cannot be
+            written.
     """
     if path is None:
         return
     known = sorted(make_figure(1, 1).canvas.get_supported_filetypes())
-    if path.suffix.removeprefix(".").lower() not in known:
-        raise UsageError(
-            f"--plot {path}: expected a file name with one of the endings {', '.join(known)}"
-        )
+    check_out("--plot", path, [f".{ending}" for ending in known])

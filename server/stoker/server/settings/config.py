@@ -29,6 +29,8 @@ from stoker.server.settings.config_types import Config, decode_hook, key_types
 
 PREFIX: Final = "STOKER_"
 DEFAULT_SHARE: Final = 0.5
+_FLAGS: Final = {("workers", "count"): "--workers", ("daemon", "op_modules"): "--op-module"}
+"""Flags that are not named as their key."""
 
 
 class Loaded(NamedTuple):
@@ -158,8 +160,8 @@ def _from_flags(flags: Mapping[str, object]) -> Iterable[_Value]:
 
 
 def _flag_name(section: str, key: str) -> str:
-    if (section, key) == ("workers", "count"):
-        return "flag --workers"
+    if (section, key) in _FLAGS:
+        return f"flag {_FLAGS[section, key]}"
     return "flag --" + (key if section == "daemon" else f"{section}_{key}").replace("_", "-")
 
 

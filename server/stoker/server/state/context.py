@@ -17,6 +17,7 @@ Fault = tuple[str, str, Mapping[str, Detail]]
 """An error in wire form: code, message, details."""
 
 MAX_TEXT = 16384
+MAX_REASON = 1000
 MAX_NAME = 256
 MAX_DETAILS = 64
 MAX_INT = 2**63 - 1
@@ -92,6 +93,12 @@ class Context:
         """Write one log line."""
         self.out.append(Log(level, event, facts))
 
+    def log_refusal(self, event: str, fault: Fault, **facts: object) -> None:
+        """Write a log line about what a client may not do, and why."""
+        code, message, _ = fault
+        facts |= {"code": code, "reason": _shortened(message, MAX_REASON)}
+        self.out.append(Log("warning", event, facts, limited=True))
+
 
 def backoff_s(settings: Settings, deaths: int) -> float:
     """Return the pause before the next start after so many deaths in a row."""
@@ -111,9 +118,13 @@ def error_record(
     return Error(request, code[:MAX_NAME], str(_cut(message)), kept, run)
 
 
+def _shortened(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 3] + "..."
+
+
 def _cut(value: Detail) -> Detail:
-    if isinstance(value, str) and len(value) > MAX_TEXT:
-        return value[: MAX_TEXT - 3] + "..."
+    if isinstance(value, str):
+        return _shortened(value, MAX_TEXT)
     if isinstance(value, int) and abs(value) > MAX_INT:
         return str(value)[:MAX_TEXT]
     return value

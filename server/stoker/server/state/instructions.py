@@ -163,11 +163,15 @@ class Recall(Instruction):
 
 @dataclass(frozen=True)
 class Log(Instruction):
-    """Write one structured log line."""
+    """Write one structured log line.
+
+    `limited`: clients can cause any number of these, so only some are written.
+    """
 
     level: str
     event: str
     facts: dict[str, object] = field(default_factory=dict)
+    limited: bool = False
 
 
 @dataclass(frozen=True)

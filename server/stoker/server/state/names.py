@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 
 from stoker.protocol.errors import UnknownNameError, UsageError
+from stoker.protocol.messages import Open
 
 MAX_LISTED = 20
 MAX_GUESSED = 64
@@ -54,6 +55,18 @@ def resolve_pipeline(name: str, graph: bytes, known: Mapping[str, str]) -> str:
             f" {_listed(known)}"
         )
     return resolve("pipeline", name, known) if name else ""
+
+
+def names_of(request: Open, datasets: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the names in an OPEN, for logs.
+
+    Args:
+        request: the OPEN.
+        datasets: the daemon's; None: the request may name no dataset that exists.
+    """
+    only = next(iter(datasets)) if datasets and not request.dataset else ""
+    pipeline = request.pipeline or ("sent by the client" if request.graph else "")
+    return {"dataset": request.dataset or only, "pipeline": pipeline}
 
 
 def _guess(name: str, known: Iterable[str]) -> str:

@@ -20,7 +20,7 @@ from stoker.server.state.delivery import AHEAD_OF_CREDITS, Deliveries
 from stoker.server.state.events import BuildDied, BuildFailed
 from stoker.server.state.groups import Group
 from stoker.server.state.instructions import ReserveSlab, SendSlab
-from stoker.server.state.names import resolve_dataset, resolve_pipeline
+from stoker.server.state.names import names_of, resolve_dataset, resolve_pipeline
 from stoker.server.state.session import Session, Wish
 from stoker.server.state.streams import Streams, check_request, compose, lay_course
 from stoker.server.work.records import BuildResult, OpenStream
@@ -62,9 +62,10 @@ class Openings:
         path = resolve_dataset(request.dataset, settings.datasets)
         pipeline = resolve_pipeline(request.pipeline, request.graph, settings.pipelines)
         excluded = Excluded.from_bytes(request.exclude)
-        key: Key = (path, pipeline, request.graph, b"", 0, b"")
+        key: Key = (path, pipeline, request.graph, b"", 0, b"", request.subset)
         if request.buckets:
-            key = (*key[:3], request.buckets, request.batch_size, request.exclude)
+            chosen = request.exclude, request.subset
+            key = (*key[:3], request.buckets, request.batch_size, *chosen)
         wish = Wish(request, key, share, excluded, sent_at=self._context.now)
         result = self._builds.ask(wish.key, session.token, session.process)
         if result is not None:
@@ -149,11 +150,14 @@ class Openings:
                 leftovers=group.stream.build.leftovers,
                 merged=group.stream.build.merged,
                 notes=self._notes(),
+                classes={name: list(names) for name, names in group.stream.build.classes.items()},
             ),
         )
         self._context.log(
-            "info", "opened", stream=group.stream.stream_id, slab=slab,
-            slab_bytes=group.slab_bytes, rank=wish.request.rank, world_size=wish.request.world_size,
+            "info", "opened", client=session.client,
+            **names_of(wish.request, self._context.settings.datasets),
+            stream=group.stream.stream_id, slab=slab, slab_bytes=group.slab_bytes,
+            rank=wish.request.rank, world_size=wish.request.world_size,
         )  # fmt: skip
 
     def _notes(self) -> list[str]:
@@ -194,7 +198,7 @@ class Openings:
         record = OpenStream(
             self._numbers, wish.key[0], spec, result.graph, largest.layout, largest.first_row,
             bool(request.params and result.params_bytes), request.rank, request.world_size,
-            request.buckets, request.exclude,
+            request.buckets, request.exclude, request.subset,
         )  # fmt: skip
         slab = self._numbers
         group = Group(slab, self._streams.join(spec, result), record, course, slots)
@@ -215,6 +219,10 @@ class Openings:
         if wish is not None:
             self._context.counts.errors += 1
             self._context.send(session.token, error_record(*fault, request=wish.request.request))
+            names = names_of(wish.request, self._context.settings.datasets)
+            self._context.log_refusal(
+                "request_refused", fault, client=session.client, request="OPEN", **names
+            )
 
 
 def _outputs(build: BuildResult, *, params: bool) -> tuple[Output, ...]:

@@ -39,6 +39,7 @@ from stoker.server.state.events import Greeted, Received
 from stoker.server.state.faults import broken
 from stoker.server.state.groups import Group
 from stoker.server.state.instructions import EndSession, SendPeer
+from stoker.server.state.names import names_of
 from stoker.server.state.opening import Openings
 from stoker.server.state.replays import Replays
 from stoker.server.state.session import Session
@@ -81,6 +82,8 @@ class Sessions:
             self._context.counts.errors += 1
             record = error_record(*error.to_record())
             self._context.out.append(SendPeer(event.peer, (record,)))
+            client = event.hello.client
+            self._context.log_refusal("client_refused", error.to_record(), client=client)
             return
         session = Session(event.token, event.now, event.hello.client, event.process)
         self.by_token[event.token] = self._unattached[event.token] = session
@@ -107,6 +110,7 @@ class Sessions:
                 self._handle(session, record)
             except StokerError as error:
                 self._context.send_error(event.token, error, *_concerned(record, error))
+                self._log_refusal(session, record, error)
                 faults += 1
             if faults > MAX_FAULTS:
                 self.end(session.token, f"more than {MAX_FAULTS} errors in one message")
@@ -142,6 +146,13 @@ class Sessions:
             if session.greeted_at > limit:
                 return
             self.end(token, "no lifeline in time")
+
+    def _log_refusal(self, session: Session, record: ClientRecord, error: StokerError) -> None:
+        asked: dict[str, object] = {"request": _name(record)}
+        if isinstance(record, Open):
+            asked |= names_of(record)
+        fault = error.to_record()
+        self._context.log_refusal("request_refused", fault, client=session.client, **asked)
 
     def _check_hello(self, hello: Hello) -> None:
         if not hello.wire_min <= version.WIRE <= hello.wire_max:

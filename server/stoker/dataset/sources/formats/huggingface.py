@@ -28,10 +28,10 @@ from stoker.dataset.sources.common.declare import IGNORE, declare, field_name
 from stoker.dataset.sources.common.lazy import LazyItems
 from stoker.dataset.sources.common.patterns import check_splits, find_files
 from stoker.dataset.sources.common.scan import Request, Scan
-from stoker.dataset.sources.formats.arrow_files import ARROW, PARQUET, TableFile, open_table
+from stoker.dataset.sources.formats.arrow_files import TableFile, open_table
+from stoker.protocol.datasets import ARROW, PARQUET, STATE
 from stoker.protocol.errors import UsageError
 
-STATE = "state.json"
 METADATA = b"huggingface"
 MAX_JSON_BYTES = 2**20
 _MASKS = re.compile(r"(^|_)(masks?|segmentations?|annotations?|gt)($|_)", re.IGNORECASE)

@@ -3,7 +3,6 @@
 import functools
 import importlib
 import inspect
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from stoker.dataset.sources.common.readers import BadItemError
 from stoker.dataset.sources.common.recipe import Recipe
 from stoker.dataset.sources.formats.object_fields import is_text
 from stoker.protocol.errors import UsageError
+from stoker.protocol.importing import add_folders, hint
 
 _PAIR = ("image", "label")
 
@@ -62,14 +62,13 @@ def load_object(name: str, folder: str) -> Any:
 
     Args:
         name: the name.
-        folder: the folder where modules are searched first.
+        folder: the folder that is searched after Python's own and installed modules.
 
     Raises:
         UsageError: it cannot be imported, or its call fails.
     """
     module, _, path = name.partition(":")
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    add_folders([folder])
     try:
         found: Any = importlib.import_module(module)
         for part in path.split("."):
@@ -77,8 +76,8 @@ def load_object(name: str, folder: str) -> Any:
         return found() if inspect.isclass(found) or inspect.isroutine(found) else found
     except Exception as error:  # the user's code may raise anything
         raise UsageError(
-            f"{name}: {type(error).__name__}: {error}; its module is searched in {folder} and "
-            "in Python's path, and a class or function is called without arguments"
+            f"{name}: {type(error).__name__}: {error}; its module is searched in Python's path "
+            f"and in {folder}, and a class or function is called without arguments{hint(module)}"
         ) from error
 
 

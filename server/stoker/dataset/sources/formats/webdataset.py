@@ -34,9 +34,9 @@ from stoker.dataset.sources.common.patterns import check_splits, find_files
 from stoker.dataset.sources.common.scan import Request, Scan
 from stoker.dataset.sources.common.walk import SUFFIXES
 from stoker.dataset.sources.formats.tar_samples import TarSamples
+from stoker.protocol.datasets import TAR as SUFFIX
 from stoker.protocol.errors import UsageError
 
-SUFFIX = ".tar"
 NPY = "npy"
 _PICTURES = frozenset(suffix.removeprefix(".") for suffix in SUFFIXES)
 _MASKS = re.compile(r"(^|[._-])(masks?|seg|segmentations?|annotations?|gt)($|[._-])", re.IGNORECASE)

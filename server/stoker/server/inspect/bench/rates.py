@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from stoker.protocol.errors import UsageError
 
@@ -28,6 +27,7 @@ class Rate:
         client_s: CPU seconds of the consumer's process for each row.
         daemon_s: CPU seconds of the daemon's process for each row, its workers apart.
         waited: part of the time in which the consumer waited for a batch, 0 to 1.
+        others: processors that other processes kept busy meanwhile; 0 if that was not measured.
     """
 
     workers: int
@@ -36,6 +36,7 @@ class Rate:
     client_s: float
     daemon_s: float
     waited: float
+    others: float = 0.0
 
 
 def through_daemon(
@@ -75,12 +76,10 @@ def _run(
     options: Mapping[str, float | str],
 ) -> Rate:
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
-    path = [*python_path, str(Path.cwd()), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in path if part)}
+    flags += [f"--python-path={os.path.abspath(folder)}" for folder in (*python_path, ".")]
     try:
         done = subprocess.run(
-            [sys.executable, "-m", module, dataset, pipeline, *flags],
-            env=environment,
+            [sys.executable, "-P", "-m", module, dataset, pipeline, *flags],
             capture_output=True,
             text=True,
             timeout=START_S + 4 * float(options["seconds"]),
@@ -101,4 +100,5 @@ def _run(
         client_s=found["client_cpu_s"] / max(found["rows"], 1),
         daemon_s=found.get("daemon_cpu_s", 0.0) / max(found["rows"], 1),
         waited=min(found["wait_s"] / found["seconds"], 1.0),
+        others=found.get("others", 0.0),
     )

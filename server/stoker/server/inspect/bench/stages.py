@@ -33,6 +33,7 @@ from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import slot_layout
 from stoker.protocol.spec import StreamSpec
 from stoker.rng.row import Row
+from stoker.server.inspect.bench.host import busy_cpu_s, waited_cpu_s
 from stoker.server.rows.chunks import ChunkComputer, chunk_computer
 from stoker.server.rows.reading import SampleReader
 from stoker.server.rows.rows import RowComputer
@@ -55,6 +56,8 @@ class Stages:
         rows_per_s: rate of one worker's code, without clocks between stages.
         in_chunks: whether rows are computed many at a time.
         decoded_in_part: fields of which a row decodes only a part.
+        waited: part of the time in which this thread waited for a processor, 0 to 1.
+        others: processors that other processes kept busy meanwhile.
     """
 
     seconds: dict[str, float]
@@ -62,6 +65,8 @@ class Stages:
     rows_per_s: float
     in_chunks: bool
     decoded_in_part: list[str] = field(default_factory=list)
+    waited: float = 0.0
+    others: float = 0.0
 
 
 def measure_stages(
@@ -82,11 +87,16 @@ def measure_stages(
     engine, order = compile_plan(plan), PlainOrder(spec, excluded=excluded, arithmetic=COMPILED)
     shuffled = _shuffled(spec, excluded)
     chunks = chunk_computer(engine, dataset)
+    begun = time.perf_counter(), time.process_time(), busy_cpu_s(), waited_cpu_s()
     if chunks is not None:
         found = _chunk_stages(spec, engine, chunks, seconds / 2, shuffled)
     else:
         found = _row_stages(spec, dataset, engine, seconds / 2, shuffled)
     found.rows_per_s = _rate(spec, dataset, engine, seconds / 2, order)
+    ended = time.perf_counter(), time.process_time(), busy_cpu_s(), waited_cpu_s()
+    took_s, own_s, busy_s, waited_s = (end - begin for begin, end in zip(begun, ended, strict=True))
+    found.waited = waited_s / took_s
+    found.others = max(busy_s - own_s, 0.0) / took_s
     return found
 
 
