@@ -12,7 +12,7 @@ from stoker.ops.contract.states import State, StateError
 from stoker.protocol.items import ItemField
 
 VISIBLE: Final = "visible_part"
-"""The field of a box with the fraction of it that remains."""
+"""The field of an item with the fraction of it that remains; 0 or 1 for a keypoint."""
 
 MASK_DTYPES: Final = ("uint8", "uint16", "int32")
 MAX_CHANNELS: Final = MOST_CHANNELS
@@ -130,10 +130,10 @@ def require_colors(op: str, states: tuple[State, ...]) -> None:
 
 
 def visible_word(state: State) -> int:
-    """Return the index of the word in an item that holds `visible_part`; 0 if boxes have none."""
+    """Return the index of the word in an item that holds `visible_part`; 0 if items have none."""
     end = 0
     for field in state.items:
-        if state.kind == "boxes" and field == ItemField(VISIBLE, "float32"):
+        if field == ItemField(VISIBLE, "float32"):
             return end
         end += field.words
     return 0

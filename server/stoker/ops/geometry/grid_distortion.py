@@ -146,17 +146,20 @@ def _run_boxes(src: Any, dst: Any, params: Any, record: Any, sizes: Any, visible
 
 
 @kernel
-def _run_keypoints(src: Any, dst: Any, params: Any, record: Any, sizes: Any) -> int:
+def _run_keypoints(src: Any, dst: Any, params: Any, record: Any, sizes: Any, visible: int) -> int:
     at, to = src.view(np.float32), dst.view(np.float32)
     tall, wide = float(sizes[2]), float(sizes[3])
     kept = 0
     for n in range(src.shape[0]):
         x, y = _moved(at, n, 0, params, record, sizes)
-        if beyond(x, x, wide) or beyond(y, y, tall):
+        outside = beyond(x, x, wide) or beyond(y, y, tall)
+        if outside and visible == 0:
             continue
         for word in range(src.shape[1]):
             dst[kept, word] = src[n, word]
         to[kept, 0], to[kept, 1] = x, y
+        if outside:
+            to[kept, visible] = 0.0
         kept += 1
     return kept
 
@@ -222,7 +225,7 @@ class GridDistortion(PixelOp):
     }
     items: ClassVar[dict[str, ItemsKernel]] = {
         "boxes": ItemsKernel(_run_boxes, visible=True),
-        "keypoints": ItemsKernel(_run_keypoints),
+        "keypoints": ItemsKernel(_run_keypoints, visible=True),
     }
     draw = staticmethod(_draw)
 

@@ -5,7 +5,8 @@ projective map in pixels of the image, where pixel i covers [i, i + 1). This mod
 box becomes the smallest upright box around its four mapped corners; it is clipped to the new image,
 and removed if nothing of it remains; a keypoint is removed if it leaves the image. All other words
 of an item are copied, so they stay with its coordinates; the field `visible_part` of a box
-(`track_visible`) is multiplied by the fraction of the moved box that remains.
+(`track_visible`) is multiplied by the fraction of the moved box that remains. A keypoint with that
+field is kept outside of the image, where the field becomes 0.
 
 Coordinates are read as float32, computed in float64, each operation rounded once, in the order
 written, and rounded to float32 once at the end. (They are widened with `np.float64`: numba's
@@ -148,17 +149,23 @@ def move_boxes(src: Any, dst: Any, numbers: Any, sizes: Any, visible: int) -> in
 
 @kernel
 def move_keypoints(src: Any, dst: Any, numbers: Any, sizes: Any, visible: int) -> int:
-    """Move keypoints and remove those outside of the image; see `move_boxes`."""
+    """Move keypoints and remove those outside of the image; see `move_boxes`.
+
+    Keypoints with the field `visible_part` are all kept: those outside get 0 there.
+    """
     tall, wide = float(sizes[2]), float(sizes[3])
     at, to = src.view(np.float32), dst.view(np.float32)
     kept = 0
     for n in range(src.shape[0]):
         x, y, seen = place(numbers, np.float64(at[n, 0]), np.float64(at[n, 1]))
-        if not seen or beyond(x, x, wide) or beyond(y, y, tall):
+        outside = not seen or beyond(x, x, wide) or beyond(y, y, tall)
+        if outside and visible == 0:
             continue
         to[kept, 0], to[kept, 1] = x, y
         for word in range(2, src.shape[1]):
             dst[kept, word] = src[n, word]
+        if outside:
+            to[kept, visible] = 0.0
         kept += 1
     return kept
 

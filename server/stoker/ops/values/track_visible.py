@@ -1,7 +1,8 @@
-"""Give every box the field `visible_part`: the visible fraction of it, starting at 1.
+"""Give every box or keypoint the field `visible_part`: the visible fraction of it, starting at 1.
 
 After that, every op that moves boxes multiplies it by the fraction of the moved box that is inside
 of the image. `filter_boxes(min_visible=...)` reads it; it is delivered as a field of the boxes.
+Keypoints with the field are no longer removed when they leave the image: it becomes 0, and stays 0.
 """
 
 import dataclasses
@@ -33,17 +34,20 @@ def _run(src: Any, dst: Any, params: Any, record: Any, sizes: Any) -> int:
 @register
 @dataclass(frozen=True)
 class TrackVisible(Op):
-    """Give every box the field `visible_part`."""
+    """Give every box or keypoint the field `visible_part`."""
 
     name: ClassVar[str] = "track_visible"
     kernels: ClassVar[dict[str, Kernel]] = {}
-    items: ClassVar[dict[str, ItemsKernel]] = {"boxes": ItemsKernel(_run)}
+    items: ClassVar[dict[str, ItemsKernel]] = {
+        "boxes": ItemsKernel(_run),
+        "keypoints": ItemsKernel(_run),
+    }
 
     def declare_items(self, state: State) -> State:
         """Return the state with one more field.
 
         Raises:
-            StateError: the boxes already have a field `visible_part`, besides
+            StateError: they already have a field `visible_part`, besides
                 `Op.declare_items`'s reasons.
         """
         state = super().declare_items(state)
@@ -57,5 +61,5 @@ class TrackVisible(Op):
 
 
 def track_visible(*values: Value) -> Any:
-    """Give boxes of a pipeline the field `visible_part`; see `TrackVisible`."""
+    """Give boxes or keypoints of a pipeline the field `visible_part`; see `TrackVisible`."""
     return TrackVisible()(*values)
